@@ -1,0 +1,69 @@
+# Everything that is done with this tree. On a fresh machine: make demo, make test.
+
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$python && break; done)
+
+# The libvirt driver is compiled against the system's libvirt, so it comes along only where that can succeed.
+HEADERS := import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path('include') + '/Python.h'))
+LIBVIRT := $(shell pkg-config --exists libvirt 2>/dev/null && command -v cc >/dev/null \
+	&& $(PYTHON) -c "$(HEADERS)" 2>/dev/null && echo ,libvirt)
+
+RUN_STAMP := $(VENV)/.installed-run$(LIBVIRT)
+DEV_STAMP := $(VENV)/.installed-dev$(LIBVIRT)
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+.PHONY: help demo setup test check bench mutants picture lock clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*##/make \1:/p' $(MAKEFILE_LIST)
+
+demo: $(RUN_STAMP)  ## set up what is needed and tell the story of a move that survives kill -9
+	$(BIN)/whimbrel demo
+
+setup: $(DEV_STAMP)  ## .venv with the package and all development tools
+
+test: $(DEV_STAMP)  ## set up and run all tests; those whose prerequisites are missing say how to install them
+	$(BIN)/pytest -n auto --dist worksteal
+
+check: $(DEV_STAMP)  ## formatting, lint, types and import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(DEV_STAMP)  ## benchmarks, one JSON line each
+	@set -e; for bench in bench/bench_*.py; do $(BIN)/python $$bench; done
+
+mutants: $(DEV_STAMP)  ## leave out each undo, save and fence of a resize once: a story has to notice
+	$(BIN)/python -m tests.stories.mutants
+
+picture: $(RUN_STAMP)  ## docs/demo.svg: the demo as the README shows it
+	$(BIN)/whimbrel demo --picture docs/demo.svg
+
+lock: ## constraints.txt: the newest version of everything, as a fresh environment finds it
+	set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; $(PYTHON) -m venv "$$fresh"; \
+	"$$fresh/bin/pip" install --quiet '.[dev,libvirt]'; \
+	{ head -1 constraints.txt; "$$fresh/bin/pip" freeze --exclude whimbrel; } > "$$fresh/new"; \
+	cp "$$fresh/new" constraints.txt
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(BIN)/pip:
+	@test -n "$(PYTHON)" \
+		|| { echo "Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV) \
+		|| { rm -rf $(VENV); echo "Without venv this cannot go on; on Debian: apt-get install python3-venv" >&2; exit 1; }
+
+$(RUN_STAMP): pyproject.toml constraints.txt | $(BIN)/pip
+	$(INSTALL) '.$(if $(LIBVIRT),[libvirt])'
+	@touch $@
+
+$(DEV_STAMP): pyproject.toml constraints.txt | $(BIN)/pip
+	$(INSTALL) '.[dev$(LIBVIRT)]'
+	@touch $@ $(RUN_STAMP)

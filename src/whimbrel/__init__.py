@@ -1,0 +1,1 @@
+"""Whimbrel: a compute control plane that moves servers without losing one."""
