@@ -1,0 +1,24 @@
+"""A flavor: the size of a server. A server keeps its own copy, so a deleted flavor takes nothing from it."""
+
+import msgspec
+
+from whimbrel.domain import resources
+
+
+class Flavor(msgspec.Struct, frozen=True, kw_only=True):
+    flavor_id: str  # the id that the API shows; chosen by the operator or a uuid
+    name: str
+    vcpus: int
+    memory_mib: int
+    root_gib: int
+    ephemeral_gib: int = 0
+    swap_mib: int = 0
+    rxtx_factor: float = 1.0
+    is_public: bool = True
+    disabled: bool = False
+    description: str | None = None
+    extra_specs: dict[str, str] = {}
+
+    def resources(self) -> dict[str, int]:
+        """Give what a server of this flavor takes from a host."""
+        return resources.of_flavor(self.vcpus, self.memory_mib, self.root_gib, self.ephemeral_gib, self.swap_mib)

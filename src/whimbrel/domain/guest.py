@@ -1,0 +1,73 @@
+"""A guest: what runs on a hypervisor for a server."""
+
+from typing import Literal
+
+import msgspec
+
+from whimbrel.domain.ids import ProjectId, RunId, ServerId, Slot
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Who orders: a run and its epoch. A door that changes something refuses an epoch older than the newest seen."""
+
+    run: RunId
+    epoch: int
+
+
+class GuestKey(msgspec.Struct, frozen=True):
+    """Names one guest on a host. During a resize on one host both slots of a server are there; at most one runs."""
+
+    server: ServerId
+    slot: Slot
+
+
+class GuestSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a guest is made of."""
+
+    key: GuestKey
+    name: str
+    vcpus: int
+    memory_mib: int
+    root_gib: int  # 0: as large as the image
+    image_id: str | None
+    project_id: ProjectId
+    metadata: dict[str, str] = {}
+    user_data: str | None = None
+
+
+class Guest(msgspec.Struct, frozen=True, kw_only=True):
+    """A guest as the hypervisor sees it now. reserved: room and name are taken, nothing is defined yet."""
+
+    key: GuestKey
+    power: Literal["reserved", "running", "stopped"]
+    vcpus: int
+    memory_mib: int
+    root_gib: int
+    has_disk: bool
+
+
+class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
+    """How another host of the same cell reads a disk while its guest is stopped."""
+
+    scheme: str  # "simulated" | "nbd" | "file"
+    location: str  # what the reading driver needs, e.g. an NBD URL
+    size_bytes: int
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a long order is. A failed job is reported once as Refused or Unavailable by the agent instead."""
+
+    finished: bool
+    percent: int = 0
+    result: dict[str, str] = {}
+
+
+class Capacity(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hypervisor has to give and what it is."""
+
+    vcpus: int
+    memory_mib: int
+    disk_gib: int
+    hypervisor_type: str
+    hypervisor_version: int
+    cpu_info: str = "{}"

@@ -1,0 +1,95 @@
+"""The states of a server as tables. What is in no table is illegal, and the database repeats the rule.
+
+Source: reference of Nova 34, sections 1.0.1 and 2.1.
+"""
+
+from collections.abc import Iterable
+
+VM_STATES = ("building", "active", "stopped", "resized", "error", "deleted")
+
+# (was, event) -> now
+TRANSITIONS: dict[tuple[str, str], str] = {
+    ("building", "spawned"): "active",
+    ("building", "failed"): "error",
+    ("active", "stopped"): "stopped",
+    ("stopped", "stopped"): "stopped",
+    ("error", "stopped"): "stopped",
+    ("stopped", "started"): "active",
+    ("active", "started"): "active",
+    ("error", "rebooted"): "active",
+    ("active", "rebooted"): "active",
+    ("stopped", "rebooted"): "active",
+    ("active", "moved"): "resized",
+    ("stopped", "moved"): "resized",
+    ("resized", "moved"): "resized",
+    ("resized", "settled running"): "active",
+    ("resized", "settled stopped"): "stopped",
+    ("active", "settled running"): "active",
+    ("stopped", "settled stopped"): "stopped",
+    **{(state, "deleted"): "deleted" for state in VM_STATES},
+    **{(state, "reset to active"): "active" for state in VM_STATES if state != "deleted"},
+    **{(state, "reset to error"): "error" for state in VM_STATES if state != "deleted"},
+}
+
+
+class IllegalEvent(AssertionError):
+    """Our bug: an event that the table does not have."""
+
+
+def after(was: str, event: str) -> str:
+    """Give the vm_state that follows. Raises: IllegalEvent."""
+    try:
+        return TRANSITIONS[was, event]
+    except KeyError:
+        raise IllegalEvent(f"a server that is {was} cannot be {event}") from None
+
+
+_BY_VM_STATE = {
+    "building": "BUILD",
+    "active": "ACTIVE",
+    "stopped": "SHUTOFF",
+    "resized": "VERIFY_RESIZE",
+    "error": "ERROR",
+    "deleted": "DELETED",
+}
+
+RESIZING = ("resize_prep", "resize_migrating", "resize_migrated", "resize_finish")
+
+_BY_TASK_STATE: dict[tuple[str, str], str] = {
+    ("active", "rebooting"): "REBOOT",
+    ("active", "rebooting_hard"): "HARD_REBOOT",
+    ("stopped", "rebooting_hard"): "HARD_REBOOT",
+    ("resized", "resize_reverting"): "REVERT_RESIZE",
+    **{(vm, task): "RESIZE" for vm in ("active", "stopped") for task in RESIZING},
+}
+
+KNOWN_STATUSES = frozenset(
+    {
+        *_BY_VM_STATE.values(),
+        *_BY_TASK_STATE.values(),
+        *("MIGRATING", "PASSWORD", "PAUSED", "REBUILD", "RESCUE", "SHELVED", "SHELVED_OFFLOADED"),
+        *("SOFT_DELETED", "SUSPENDED", "UNKNOWN"),
+    }
+)
+
+
+def status(vm_state: str, task_state: str | None) -> str:
+    """Give the status that the API shows."""
+    return _BY_TASK_STATE.get((vm_state, task_state or ""), _BY_VM_STATE[vm_state])
+
+
+def states_with_status(wanted: Iterable[str]) -> list[tuple[str, str | None, bool]]:
+    """Translate statuses back: (vm_state, task_state, exact).
+
+    exact: only that task_state; otherwise every task_state of the vm_state but those that the table overrides.
+    """
+    names = {name.upper() for name in wanted}
+    plain: list[tuple[str, str | None, bool]] = [
+        (vm, None, False) for vm, name in _BY_VM_STATE.items() if name in names
+    ]
+    return plain + [(vm, task, True) for (vm, task), name in _BY_TASK_STATE.items() if name in names]
+
+
+def overriding_task_states(vm_state: str) -> list[str]:
+    """List the task_states under which a server of this vm_state shows another status than its plain one."""
+    return [task for vm, task in _BY_TASK_STATE if vm == vm_state]

@@ -1,0 +1,84 @@
+"""One run of a saga: a line of steps on one subject, so its whole state is one row.
+
+A run of `resize` or `migrate` is a move; creating, deleting and switching a server run on the same rails.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from whimbrel.domain.guest import Order
+from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
+
+Way = Literal["forward", "back"]
+State = Literal["open", "parked", "done", "undone"]
+Verdict = Literal["confirm", "revert"]
+
+
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step taken: what happened, when, and under which of the user's requests."""
+
+    step: str
+    way: Literal["do", "undo"]
+    began: float  # seconds since 1970
+    took_s: float
+    outcome: Literal["done", "refused", "unanswered", "debt", "parked", "asked"]
+    detail: str | None = None
+    event: str | None = None  # the name under which the compute API shows it
+    action: str = ""  # request id of the action that it belongs to
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """The row. Changed only through the journal, under its epoch."""
+
+    id: RunId
+    saga: str
+    version: int
+    subject: ServerId
+    project_id: ProjectId  # the subject's
+    user_id: UserId  # who asked
+    asker_project_id: ProjectId
+    action: str  # request id of the action that is served now
+    at: str  # name of the step where it stands
+    facts: Any  # a Struct of the saga's own
+    number: int = 0  # small id, given by the journal
+    way: Way = "forward"
+    state: State = "open"
+    turned: Literal["refused", "reverted", "asked"] | None = None  # why it goes back
+    epoch: int = 1
+    owner: str | None = None
+    due_at: float = 0.0  # owned: until when; else from when on anybody may take it
+    tries: int = 0  # of the present step, unanswered
+    since: float = 0.0  # when the present step was first tried
+    status: str = ""  # what a migration record shows
+    log: tuple[LogEntry, ...] = ()
+    debts: tuple[str, ...] = ()  # undos that are still owed, by step
+    verdict: Verdict | None = None
+    message: str | None = None  # the latest trouble, for people
+    problem: str | None = None  # traceback of a bug: it stands still until somebody says retry
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    parked_at: float | None = None
+    finished_at: float | None = None
+
+    @property
+    def order(self) -> Order:
+        return Order(self.id, self.epoch)
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ("done", "undone")
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of a user on a server, as os-instance-actions shows it. Its events are in the log of its run."""
+
+    server_id: ServerId
+    request_id: str
+    name: str  # "create", "resize", "confirmResize" ...
+    project_id: ProjectId
+    user_id: UserId
+    run_id: RunId | None = None
+    started_at: float
+    updated_at: float | None = None
+    message: str | None = None

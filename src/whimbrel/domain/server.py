@@ -1,0 +1,64 @@
+"""A server's record: what its owner asked for and what he sees. Written by one writer per field."""
+
+from typing import Any
+
+import msgspec
+
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, Slot, UserId
+
+
+class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What the owner wants of any host that the server lives on, now and at later moves."""
+
+    zone_pin: str | None = None  # the availability zone that was asked for; None: any
+    hints: dict[str, Any] = {}  # os:scheduler_hints as sent
+
+
+class Server(msgspec.Struct, kw_only=True):
+    """One server. Times are seconds since 1970, UTC."""
+
+    id: ServerId
+    project_id: ProjectId
+    user_id: UserId
+    name: str
+    flavor: Flavor
+    image_id: str | None
+    spec: RequestSpec
+    created_at: float
+    updated_at: float
+    generation: int = 0  # rises with every change of the row; a change names the one that it read
+    vm_state: str = "building"
+    task_state: str | None = None
+    cell: CellName | None = None  # None: not placed yet, or never found a host
+    host: HostName | None = None
+    zone: str | None = None  # where it is now
+    slot: Slot | None = None  # which of the guests named after it on its host is it
+    launched_at: float | None = None
+    terminated_at: float | None = None
+    deleted_at: float | None = None
+    description: str | None = None
+    hostname: str = ""
+    key_name: str | None = None
+    key_data: str | None = None
+    user_data: str | None = None  # base64, as sent
+    config_drive: bool = False
+    access_ipv4: str = ""
+    access_ipv6: str = ""
+    disk_config: str = "MANUAL"
+    metadata: dict[str, str] = {}
+    tags: list[str] = []
+    locked_by: str | None = None  # "owner" | "admin"
+    locked_reason: str | None = None
+    image_properties: dict[str, str] = {}
+    reservation_id: str = ""
+    launch_index: int = 0
+    admin_pass: str | None = None
+    fault: dict[str, Any] | None = None  # {code, message, created (seconds), details}
+
+    @property
+    def power_state(self) -> int:
+        """Give Nova's number: 0 no state, 1 running, 4 shut down."""
+        if self.vm_state in ("active", "resized") and self.host:
+            return 1
+        return 4 if self.vm_state == "stopped" else 0

@@ -1,0 +1,78 @@
+"""All ports together: what a step, a scheduler or a door is handed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.ids import CellName, HostName, ProjectId, UserId
+from whimbrel.ports.agent import Agent, Agents
+from whimbrel.ports.catalog import Aggregates, Flavors, Keypairs, Quotas
+from whimbrel.ports.clock import Clock, IdSource
+from whimbrel.ports.directory import Directory
+from whimbrel.ports.hosts import Hosts
+from whimbrel.ports.images import Images
+from whimbrel.ports.journal import Journal
+from whimbrel.ports.placement import Placement
+from whimbrel.ports.servers import Servers
+
+
+class Asker(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks for something, under which request id."""
+
+    user_id: UserId
+    project_id: ProjectId
+    request_id: str
+    is_admin: bool = False
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator sets about moves; Nova's names and defaults where Nova has them."""
+
+    allow_resize_to_same_host: bool = False
+    resize_confirm_window_s: float = 0.0  # 0: never confirmed by itself
+    max_attempts: int = 3  # hosts tried by one move
+    shutdown_timeout_s: float = 60.0
+    default_availability_zone: str = "nova"
+    default_schedule_zone: str | None = None
+    patience_s: float = 300.0  # how long a forward step is asked without an answer before the move turns back
+    lease_s: float = 3.0
+    cpu_allocation_ratio: float = 4.0
+    ram_allocation_ratio: float = 1.0
+    disk_allocation_ratio: float = 1.0
+    key_pairs_quota: int = 100
+
+
+@dataclass(frozen=True)
+class Cell:
+    name: CellName
+    servers: Servers
+    hosts: Hosts
+    agents: Agents
+
+
+@dataclass(frozen=True)
+class Cloud:
+    clock: Clock
+    ids: IdSource
+    journal: Journal
+    directory: Directory
+    cells: Mapping[CellName, Cell]
+    placement: Placement
+    images: Images
+    flavors: Flavors
+    keypairs: Keypairs
+    quotas: Quotas
+    aggregates: Aggregates
+    rules: Rules = field(default_factory=Rules)
+
+    def cell(self, name: CellName) -> Cell:
+        """Raises: NotFound."""
+        try:
+            return self.cells[name]
+        except KeyError:
+            raise NotFound(f"cell {name} is not part of this cloud") from None
+
+    def agent(self, cell: CellName, host: HostName) -> Agent:
+        return self.cell(cell).agents.at(host)

@@ -1,0 +1,33 @@
+"""Hosts of one cell: service and hypervisor rows. Each method is one transaction."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import HostName
+
+
+class Hosts(Protocol):
+    async def all(self) -> list[Host]: ...
+
+    async def get(self, name: HostName) -> Host:
+        """Raises: NotFound."""
+        ...
+
+    async def register(self, host: Host) -> Host:
+        """Insert a host, or renew what it is (sizes, hypervisor) if it is known; what operators set stays."""
+        ...
+
+    async def seen(self, names: Sequence[HostName], now: float) -> None:
+        """Write down a sign of life of these hosts."""
+        ...
+
+    async def set_service(
+        self, name: HostName, *, enabled: bool, disabled_reason: str | None, forced_down: bool
+    ) -> Host:
+        """Set what an operator decides. Raises: NotFound."""
+        ...
+
+    async def delete(self, name: HostName) -> None:
+        """Remove the row. Raises: NotFound."""
+        ...

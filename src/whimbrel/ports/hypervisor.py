@@ -1,0 +1,84 @@
+"""What an agent needs of a hypervisor: small phases, each safe to repeat, keyed by server and slot.
+
+An adapter keeps no promises in memory: after its process was killed the same calls go on where they stood.
+All raise Unavailable where the hypervisor gives no answer, Refused where it says no, NotFound where a guest or a
+disk that must be there is not.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+from whimbrel.domain.guest import Capacity, DiskExport, Guest, GuestKey, GuestSpec
+
+Percent = Callable[[int], None]
+"""Called now and then by a long phase with 0 to 100."""
+
+
+class Hypervisor(Protocol):
+    async def capacity(self) -> Capacity: ...
+
+    async def guests(self) -> list[Guest]:
+        """List every guest of ours, running or not, with its slots: found afresh, not remembered."""
+        ...
+
+    async def look(self, key: GuestKey) -> Guest | None:
+        """Observe one guest now; None: nothing of it is here."""
+        ...
+
+    async def reserve(self, spec: GuestSpec) -> None:
+        """Take the name and the room for a guest that will come. Refused: no room on this host."""
+        ...
+
+    async def create_disk(self, spec: GuestSpec, percent: Percent) -> None:
+        """Make the root disk from the image (or empty without one), grown to root_gib.
+
+        A half-made one is redone, a whole one stays. Ended by cancelling it, which leaves no more than a half-made one.
+        """
+        ...
+
+    async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent) -> None:
+        """Make the root disk a whole copy of an exported one, grown to root_gib. Half made, whole, cancelled: as above.
+
+        Raises: Unavailable: it is not offered now, or not until the end.
+        """
+        ...
+
+    async def export_disk(self, key: GuestKey) -> DiskExport:
+        """Offer the disk of a stopped guest for reading until `unexport_disk`. Repeatable. Refused: it runs."""
+        ...
+
+    async def unexport_disk(self, key: GuestKey) -> None:
+        """Stop offering; fine if it was not offered."""
+        ...
+
+    async def discard_disk(self, key: GuestKey) -> None:
+        """Remove the disk of a guest that does not run; fine if there is none."""
+        ...
+
+    async def define(self, spec: GuestSpec) -> None:
+        """Make the guest known, stopped, with the disk that is there. Repeatable. NotFound: no disk."""
+        ...
+
+    async def start(self, key: GuestKey) -> None:
+        """Have it running; fine if it runs. Refused: another slot of the same server runs here."""
+        ...
+
+    async def stop(self, key: GuestKey, timeout_s: float) -> None:
+        """Have it stopped: ask the guest to shut down, after `timeout_s` switch it off. Fine if stopped or absent."""
+        ...
+
+    async def reboot(self, key: GuestKey, hard: bool) -> None:
+        """Restart it. soft: ask the guest; hard: power cycle, also from stopped."""
+        ...
+
+    async def destroy(self, key: GuestKey) -> None:
+        """Remove guest, disk and reservation of this slot; fine if nothing is there."""
+        ...
+
+    async def console_log(self, key: GuestKey, lines: int | None) -> str:
+        """Give the last `lines` lines of the serial console, None: all that is kept."""
+        ...
+
+    def read_snapshot(self, key: GuestKey, percent: Percent) -> AsyncIterator[bytes]:
+        """Give the disk's contents now as one image file (qcow2 for real ones), in chunks."""
+        ...

@@ -1,0 +1,141 @@
+"""The journal: one row per run, the only truth about how far it is. Each method is one transaction.
+
+Law: every change of a run names the epoch under which it was read; an older one gets Superseded.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
+from whimbrel.domain.run import Action, Run, Verdict
+from whimbrel.domain.server import Server
+
+
+class Booking(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server counts for in its project's quota while a run is under way."""
+
+    vcpus: int
+    memory_mib: int
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Quota limits that hold when a booking is made; -1: none."""
+
+    instances: int = -1
+    cores: int = -1
+    ram_mib: int = -1
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs to list; None: any. Newest first."""
+
+    sagas: Sequence[str] | None = None
+    subject: ServerId | None = None
+    project_id: ProjectId | None = None  # of the asker, as os-migrations filters
+    user_id: UserId | None = None
+    statuses: Sequence[str] | None = None
+    only_open: bool = False  # open or parked
+    changed_since: float | None = None
+    changed_before: float | None = None
+    after: RunId | None = None  # marker: give what comes after it
+    limit: int | None = None
+
+
+class Journal(Protocol):
+    async def accept(
+        self,
+        run: Run,
+        action: Action,
+        booking: Booking | None = None,
+        limits: Limits | None = None,
+        new_server: Server | None = None,
+        before: Booking | None = None,
+    ) -> Run:
+        """Write down run, action, quota booking and a new server's record, or nothing of it; give the run's number.
+
+        before: what a server that is there was booked for when the caller looked.
+        Raises: Conflict: the subject has an open run, is deleted, or is booked for something else; OverQuota;
+        Unavailable.
+        """
+        ...
+
+    async def forget(self, run: Run, before: Booking | None = None) -> None:
+        """Take an accepted run back that did nothing yet, with its action; book again what was booked before.
+
+        Raises: Superseded: somebody else has taken it, and drives it.
+        """
+        ...
+
+    async def save(self, run: Run, raised: bool = False) -> None:
+        """Write the run's present state. raised: its epoch is one more than the one under which it was read.
+
+        Raises: Superseded; Unavailable.
+        """
+        ...
+
+    async def get(self, run_id: RunId) -> Run:
+        """Raises: NotFound."""
+        ...
+
+    async def open_run(self, server_id: ServerId) -> Run | None:
+        """Give the run that is open or parked on a server."""
+        ...
+
+    async def find(self, which: RunFilter) -> list[Run]: ...
+
+    async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
+        """Take open runs that are due: each under a new epoch, leased to `owner` until now + lease_s."""
+        ...
+
+    async def take_back(self, owner: str, now: float) -> int:
+        """Make everything that an earlier life of `owner` had leased due at once; give how many."""
+        ...
+
+    async def renew(self, owner: str, run_ids: Sequence[RunId], now: float, lease_s: float) -> None:
+        """Extend the lease of these runs as far as `owner` still holds them."""
+        ...
+
+    async def park(self, run: Run) -> Run:
+        """Let a run wait for a verdict, in nobody's hands; give it back open where one came meanwhile.
+
+        Raises: Superseded; Unavailable.
+        """
+        ...
+
+    async def give_verdict(
+        self, run_id: RunId, verdict: Verdict, status: str, action: Action, now: float, heard_at: Sequence[str] = ()
+    ) -> Run:
+        """Write a verdict down, once: wake a parked run, or be heard by an open one that stands at one of these steps.
+
+        The same verdict again is fine. Conflict: the other one was given, or it is not on its way forward.
+        """
+        ...
+
+    async def turn_back(self, run: Run, now: float) -> Run:
+        """Have an open run walk back from where it was read to stand, under a new epoch.
+
+        Whether it may from there is the caller's question to its saga. Raises: Conflict: it has gone on since.
+        """
+        ...
+
+    async def retry(self, run_id: RunId, now: float) -> Run:
+        """Make an open run due now, under a new epoch, its problem cleared."""
+        ...
+
+    async def expired(self, parked_before: float) -> list[Run]:
+        """List runs parked before that time."""
+        ...
+
+    async def add_action(self, action: Action) -> None:
+        """Write down a request that needs no run (lock, resetState ...)."""
+        ...
+
+    async def actions(self, server_id: ServerId) -> list[Action]:
+        """List a server's actions, newest first, deleted servers' too."""
+        ...
+
+    async def ended(self, after: float, until: float) -> list[RunId]:
+        """List the runs that ended after the one time and until the other."""
+        ...

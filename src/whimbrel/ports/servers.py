@@ -1,0 +1,95 @@
+"""Servers' records in one cell. Each method is one transaction; each change of a move names its order."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from whimbrel.domain.guest import Order
+from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot, UserId
+from whimbrel.domain.server import Server
+
+
+class ServerQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which servers of a cell to list; None: any."""
+
+    project_id: ProjectId | None = None
+    user_id: UserId | None = None
+    states: Sequence[tuple[str, str | None, bool]] | None = None  # as machine.states_with_status gives them
+    vm_states: Sequence[str] | None = None
+    task_states: Sequence[str | None] | None = None
+    host: HostName | None = None
+    flavor_id: str | None = None
+    image_id: str | None = None
+    zone: str | None = None
+    key_name: str | None = None
+    hostname: str | None = None
+    reservation_id: str | None = None
+    locked: bool | None = None
+    tags: Sequence[str] = ()  # all of them
+    tags_any: Sequence[str] = ()  # one of them
+    not_tags: Sequence[str] = ()  # not all of them
+    not_tags_any: Sequence[str] = ()  # none of them
+    changed_since: float | None = None
+    changed_before: float | None = None
+    created_at: float | None = None
+    launched_at: float | None = None
+    terminated_at: float | None = None
+    deleted: bool | None = False  # None: both
+    ids: Sequence[ServerId] | None = None
+    sort: Sequence[tuple[str, str]] = (("created_at", "desc"), ("id", "desc"))  # (field of Server, asc|desc)
+    after: Server | None = None  # marker: what comes after it in that order
+    limit: int | None = None
+
+
+class Servers(Protocol):
+    async def get(self, server_id: ServerId) -> Server:
+        """Raises: NotFound."""
+        ...
+
+    async def find(self, query: ServerQuery) -> list[Server]: ...
+
+    async def count(self, host: HostName) -> int:
+        """Count the servers that live on a host."""
+        ...
+
+    async def insert(self, order: Order, server: Server) -> None:
+        """Write a record that arrives in this cell, replacing an older copy of it. Raises: Superseded."""
+        ...
+
+    async def lock(
+        self, order: Order, server_id: ServerId, task_state: str, vm_state: str, slot: Slot | None, now: float
+    ) -> None:
+        """Take a server that is as it was read, in this vm_state with this guest; fine if this run holds the lock.
+
+        What the run knows of it stays true as long as it holds the lock.
+        Raises: WrongState: another state, another guest, or another run's lock; NotFound; Superseded.
+        """
+        ...
+
+    async def show_task(self, order: Order, server_id: ServerId, task_state: str | None, now: float) -> None:
+        """Set the task_state of a server that this run has locked. Repeatable. Raises: Superseded."""
+        ...
+
+    async def change_by_run(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
+        """Set fields of Server on a server that this run has locked. Repeatable. Raises: Superseded; NotFound."""
+        ...
+
+    async def unlock(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
+        """Set fields, task_state None and give up the run's lock. Fine if this run does not hold it."""
+        ...
+
+    async def erase(self, order: Order, server_id: ServerId) -> None:
+        """Remove the row altogether (a copy that is no longer the server). Fine if it is not there."""
+        ...
+
+    async def forget_fences(self, runs: Sequence[RunId]) -> None:
+        """Forget runs that ended so long ago that no order of theirs can still be on its way."""
+        ...
+
+    async def change(self, server: Server, fields: Mapping[str, Any]) -> Server:
+        """Set fields that the owner may change, guarded by the generation that was read; give the new record.
+
+        Raises: Conflict: somebody was faster; NotFound.
+        """
+        ...
