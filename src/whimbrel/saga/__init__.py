@@ -1,0 +1,1 @@
+"""An engine for lines of steps that survive every crash. It has never heard of servers."""

@@ -1,0 +1,12 @@
+"""How long to wait before a step is asked again."""
+
+from random import Random
+
+FIRST_S = 0.05
+LONGEST_S = 30.0
+
+
+def pause_s(tries: int, chance: Random) -> float:
+    """Give the pause after the n-th try without an answer: doubling, with up to a half taken off by chance."""
+    longest = min(LONGEST_S, FIRST_S * float(2 ** min(tries, 20)))
+    return longest * (1 - chance.random() / 2)

@@ -1,0 +1,321 @@
+"""The engine: takes a run down its line of steps and, where it is refused, back up again.
+
+Laws: what a step learned is written down before the next one acts. An answer has three values: done, refused,
+unknown; unknown is asked again and never assumed. Past the pivot nothing refuses: it waits and is shown. An undo that
+cannot be done yet is a debt: shown, retried for as long as it takes, in the way of those undos only that wait for it.
+After every silence and every turn the epoch rises, so that an order which is still on its way comes to closed doors.
+"""
+
+import traceback
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any, Literal
+
+import structlog
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Conflict, NotFound, Refused, Superseded, Unavailable, WorldError, WrongState
+from whimbrel.domain.run import LogEntry, Run
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.journal import Booking, Journal
+from whimbrel.saga.backoff import pause_s
+from whimbrel.saga.step import Book, Saga, Step
+
+NEVER = 1e15
+"""A due time that does not come: a run that met a bug stands still until somebody says retry."""
+
+HOLD_S = 5.0
+"""A pause up to this long is waited for in memory; a longer one in the journal."""
+
+DEBTS = "debts"
+"""Where a run stands that has walked back to the top and still owes undos."""
+
+log = structlog.get_logger(__name__)
+
+Show = Callable[[Run, str], Awaitable[None]]
+Why = Literal["refused", "reverted", "asked"]
+Adopt = Callable[[Run], bool]
+
+
+class Engine:
+    """Drives runs. One engine serves any number of runs at once and keeps nothing of them."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        book: Book,
+        world: Any,
+        clock: Clock,
+        chance: Random,
+        show: Show,
+        *,
+        name: str,
+        lease_s: float,
+        patience_s: float,
+        adopt: Adopt | None = None,
+    ) -> None:
+        """show: makes the subject show a step's `shows`. adopt: hands a begun run to a conductor of this process."""
+        self.book = book
+        self.name = name
+        self.lease_s = lease_s
+        self._journal = journal
+        self._world = world
+        self._clock = clock
+        self._chance = chance
+        self._show = show
+        self._patience_s = patience_s
+        self.adopt = adopt
+        self.ring: Callable[[], None] = lambda: None
+        """Tells a conductor of this process that there is something due; others see it when they look."""
+
+    # Begin: what a door does before it answers
+
+    def leased(self, run: Run) -> Run:
+        """Give a new run that stands at its entrance, in the hands of this engine."""
+        step, now = self.book.of(run).entrance(run.facts), self._clock.now()
+        return replace(
+            run,
+            at=step.name,
+            status=step.status or "",
+            owner=self.name,
+            due_at=now + self.lease_s,
+            since=now,
+            created_at=now,
+            updated_at=now,
+        )
+
+    async def begin(self, run: Run, before: Booking | None = None) -> None:
+        """Take the line that is the door's own (the lock), then hand the run to a conductor.
+
+        before: what the subject was booked for until now.
+        Raises: what a step raises; then the run is forgotten, or turned back where the answer is unknown. What cannot
+        turn back any more goes on, and nothing is raised.
+        """
+        saga, began = self.book.of(run), self._clock.now()
+        step = saga.step(run.at)
+        assert step.door, f"{saga.name} has no line for a door"
+        try:
+            await step.do(run, self._world)
+        except (Refused, NotFound, WrongState):
+            await self._journal.forget(run, before)
+            raise
+        except (Unavailable, Conflict) as trouble:
+            if not saga.may_turn_back(step.name):
+                await self._journal.save(replace(run, owner=None, due_at=0.0, tries=1, message=trouble.reason))
+                return
+            turned = self._turned(run, step, "asked", began, trouble.reason)
+            await self._journal.save(replace(turned, owner=None, due_at=0.0), raised=True)
+            raise
+        run = self._advanced(run, saga, step, began, None)
+        if self.adopt and self.adopt(run):
+            return
+        await self._journal.save(replace(run, owner=None, due_at=0.0))
+
+    # Drive: what a conductor does
+
+    async def drive(self, run: Run) -> None:
+        """Take a run as far as it goes: to its end, to where it parks or has to wait long, or out of our hands."""
+        try:
+            while run.state == "open" and run.owner == self.name:
+                run = await self._step(run)
+        except Superseded:
+            log.info("run is in other hands now", run=run.id, epoch=run.epoch)
+        except Unavailable as trouble:
+            log.warning("the journal does not answer; the lease will run out", run=run.id, reason=trouble.reason)
+        except Exception:
+            await self._stand_still(run, traceback.format_exc())
+
+    async def _step(self, run: Run) -> Run:
+        saga = self.book.of(run)
+        if run.at == DEBTS:
+            return await self._pay(run, saga)
+        step = saga.step(run.at)
+        if run.way == "back":
+            return await self._back(run, saga, step)
+        return await (self._wait(run, saga, step) if step.parks else self._forward(run, saga, step))
+
+    # Forward
+
+    async def _forward(self, run: Run, saga: Saga, step: Step) -> Run:
+        began = self._clock.now()
+        try:
+            if step.shows:
+                await self._show(run, step.shows)
+            learned = await step.do(run, self._world)
+        except Superseded:
+            raise
+        except (Refused, NotFound, WrongState) as refusal:
+            if saga.may_turn_back(step.name):
+                return await self._turn(run, step, "refused", began, refusal.reason)
+            return await self._ask_again(run, saga, step, began, refusal)
+        except (Unavailable, Conflict) as silence:
+            return await self._ask_again(run, saga, step, began, silence)
+        return await self._save(self._advanced(run, saga, step, began, learned))
+
+    def _advanced(self, run: Run, saga: Saga, step: Step, began: float, learned: Any) -> Run:
+        now = self._clock.now()
+        facts = run.facts if learned is None else learned
+        after = saga.following(step.name, facts)
+        detail = f"after {run.tries + 1} tries" if run.tries else None
+        run = replace(
+            run,
+            facts=facts,
+            log=(*run.log, self._entry(run, step, "do", began, "done", detail)),
+            tries=0,
+            since=now,
+            message=None,
+            updated_at=now,
+        )
+        if after is None:
+            return replace(run, state="done", status=saga.done_status, owner=None, finished_at=now)
+        return replace(run, at=after.name, status=after.status or run.status)
+
+    async def _wait(self, run: Run, saga: Saga, step: Step) -> Run:
+        now = self._clock.now()
+        if run.verdict == "confirm":
+            return await self._save(self._advanced(run, saga, step, run.since, None))
+        if run.verdict == "revert":
+            return await self._turn(run, step, "reverted", now, None)
+        return await self._journal.park(
+            replace(run, state="parked", status=step.status or run.status, owner=None, parked_at=now, updated_at=now)
+        )
+
+    async def _ask_again(self, run: Run, saga: Saga, step: Step, began: float, trouble: WorldError) -> Run:
+        now = self._clock.now()
+        if saga.may_turn_back(step.name) and now - run.since > self._patience_s:
+            return await self._turn(run, step, "refused", began, f"no answer: {trouble.reason}")
+        return await self._pause(replace(run, tries=run.tries + 1, message=trouble.reason, updated_at=now))
+
+    async def _pause(self, run: Run) -> Run:
+        """Wait before asking again, then under a new epoch: what was asked first must not arrive after all is done."""
+        pause = pause_s(run.tries, self._chance)
+        run = replace(run, epoch=run.epoch + 1)
+        if pause > HOLD_S:
+            return await self._save(replace(run, owner=None, due_at=self._clock.now() + pause), raised=True)
+        run = await self._save(run, raised=True)
+        await self._clock.sleep(pause)
+        return run
+
+    # Back
+
+    async def _turn(self, run: Run, step: Step, why: Why, began: float, reason: str | None) -> Run:
+        return await self._save(self._turned(run, step, why, began, reason), raised=True)
+
+    def _turned(self, run: Run, step: Step, why: Why, began: float, reason: str | None) -> Run:
+        """Give the run going back; the step that failed is undone too, for its effect is unknown.
+
+        Under a new epoch: an order of ours that is still on its way must not arrive after its undo.
+        """
+        outcome: Literal["refused", "asked"] = "refused" if why == "refused" else "asked"
+        return replace(
+            run,
+            epoch=run.epoch + 1,
+            way="back",
+            turned=why,
+            tries=0,
+            message=reason or run.message,
+            log=(*run.log, self._entry(run, step, "do", began, outcome, reason)),
+            updated_at=self._clock.now(),
+        )
+
+    async def _back(self, run: Run, saga: Saga, step: Step) -> Run:
+        if step.again and run.turned == "refused" and not run.debts:
+            other = step.again(run.facts)
+            if other is not None:
+                return await self._save(self._forward_again(run, saga, step, other))
+        began = self._clock.now()
+        trouble = await self._undo(run, step)
+        return await self._save(self._risen(run, saga, step, began, trouble), raised=bool(trouble))
+
+    def _forward_again(self, run: Run, saga: Saga, step: Step, facts: Any) -> Run:
+        after = saga.following(step.name, facts)
+        assert after, "a choice is never the last line"
+        now = self._clock.now()
+        return replace(
+            run, way="forward", turned=None, facts=facts, at=after.name, status=after.status or run.status, since=now
+        )
+
+    async def _undo(self, run: Run, step: Step) -> str | None:
+        """Undo one step; give the reason if it cannot be done yet."""
+        if step.undo is None:
+            return None
+        owed = [name for name in (other.__name__ for other in step.after) if name in run.debts]
+        if owed:
+            return f"waits for the undo of {', '.join(owed)}"
+        try:
+            await step.undo(run, self._world)
+        except Superseded:
+            raise
+        except WorldError as trouble:
+            return trouble.reason
+        return None
+
+    def _risen(self, run: Run, saga: Saga, step: Step, began: float, trouble: str | None) -> Run:
+        if step.undo:
+            entry = self._entry(run, step, "undo", began, "debt" if trouble else "done", trouble)
+            run = replace(run, log=(*run.log, entry))
+        if trouble:
+            run = replace(run, debts=(*run.debts, step.name), epoch=run.epoch + 1)
+        now = self._clock.now()
+        before = saga.preceding(step.name, run.facts)
+        run = replace(run, tries=0, since=now, updated_at=now)
+        if before:
+            return replace(run, at=before.name)
+        return replace(run, at=DEBTS) if run.debts else self._undone(run, saga)
+
+    async def _pay(self, run: Run, saga: Saga) -> Run:
+        """Try every debt once, the deepest first, then wait; at the top with none left the run is undone."""
+        for name in run.debts:
+            began = self._clock.now()
+            step = saga.step(name)
+            trouble = await self._undo(run, step)
+            if trouble:
+                run = replace(run, message=f"undo of {name}: {trouble}")
+                continue
+            paid = tuple(debt for debt in run.debts if debt != name)
+            entry = self._entry(run, step, "undo", began, "done", "a debt is paid")
+            run = replace(run, debts=paid, log=(*run.log, entry), tries=0)
+        run = replace(run, tries=run.tries + 1, updated_at=self._clock.now())
+        return await (self._pause(run) if run.debts else self._save(self._undone(run, saga)))
+
+    def _undone(self, run: Run, saga: Saga) -> Run:
+        status = saga.reverted_status if run.turned == "reverted" else saga.undone_status
+        return replace(run, state="undone", status=status, owner=None, finished_at=self._clock.now())
+
+    # Both
+
+    def _entry(
+        self,
+        run: Run,
+        step: Step,
+        way: Literal["do", "undo"],
+        began: float,
+        outcome: Literal["done", "refused", "debt", "asked"],
+        detail: str | None,
+    ) -> LogEntry:
+        return LogEntry(
+            step=step.name,
+            way=way,
+            began=began,
+            took_s=round(self._clock.now() - began, 6),
+            outcome=outcome,
+            detail=detail,
+            event=step.event if way == "do" else (step.undo_event if run.turned == "reverted" else None),
+            action=run.action,
+        )
+
+    async def _save(self, run: Run, raised: bool = False) -> Run:
+        """Write the run down; while it is ours, that is a sign of life and extends the lease."""
+        if run.owner:  # else the due time that we read would take back a renewal
+            run = replace(run, due_at=self._clock.now() + self.lease_s)
+        await self._journal.save(run, raised)
+        return run
+
+    async def _stand_still(self, run: Run, story: str) -> None:
+        """A bug of ours: the run stops where it is, visible, with its traceback."""
+        stopped = replace(run, problem=story, message="stopped at a bug: see problem", owner=None, due_at=NEVER)
+        try:
+            await self._journal.save(stopped)
+        except WorldError as trouble:
+            log.error("the problem of a run could not be written down", run=run.id, reason=trouble.reason)
+        log.error("a run met a bug and stands still", run=run.id, saga=run.saga, at=run.at, traceback=story)

@@ -1,0 +1,104 @@
+"""A step and a line of steps: what a saga is made of.
+
+Laws: `do` may run twice and ends in the same world as running once. `undo` makes sure that it is not so, whether `do`
+ran, half ran or never ran, and knocks on every door behind which `do` changes something. A step decides (returns new
+facts, touches nothing) or acts (touches, by recorded facts), never both.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from whimbrel.domain.run import Run
+
+Do = Callable[[Run, Any], Awaitable[Any]]
+"""async (run, world) -> new facts, or None when it acted. Raises Refused, Unavailable ... as domain.errors says."""
+
+
+@dataclass(frozen=True)
+class Step:
+    do: Do
+    undo: Do | None = None
+    only_if: Callable[[Any], bool] | None = None  # of the facts; where it is false the line is not there
+    after: tuple[Do, ...] = ()  # this undo waits until the undos of these steps are done
+    again: Callable[[Any], Any] | None = None  # a choice: facts with the next alternate, or None when none is left
+    door: bool = False  # such lines stand at the top: the door takes the last before it answers, see Saga.entrance
+    parks: bool = False  # waits for a verdict here, holding nothing but its row
+    status: str | None = None  # what a migration record shows from here on
+    shows: str | None = None  # what the subject shows from here on
+    event: str | None = None  # the name under which the user's history shows it
+    undo_event: str | None = None  # the same for its undo, when the user asked for that
+
+    @property
+    def name(self) -> str:
+        return self.do.__name__
+
+
+@dataclass(frozen=True)
+class Saga:
+    """A line of steps. A released line is frozen: change it by adding the next version beside it."""
+
+    name: str
+    version: int
+    facts: type
+    undoable: tuple[Step, ...]
+    forward_only: tuple[Step, ...] = ()
+    done_status: str = "done"
+    undone_status: str = "error"
+    reverted_status: str = "reverted"
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        return self.undoable + self.forward_only
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        index = {step.name: number for number, step in enumerate(self.steps)}
+        assert len(index) == len(self.steps), f"two steps of {self.name} have the same name"
+        return index
+
+    def step(self, name: str) -> Step:
+        return self.steps[self._index[name]]
+
+    def may_turn_back(self, name: str) -> bool:
+        """Tell whether a run that stands at this step can still be undone."""
+        return self._index[name] < len(self.undoable)
+
+    def following(self, name: str, facts: Any) -> Step | None:
+        """Give the next line that applies, None at the end."""
+        return next((s for s in self.steps[self._index[name] + 1 :] if applies(s, facts)), None)
+
+    def preceding(self, name: str, facts: Any) -> Step | None:
+        """Give the line before that applies, None at the top."""
+        return next((s for s in reversed(self.steps[: self._index[name]]) if applies(s, facts)), None)
+
+    def entrance(self, facts: Any) -> Step:
+        """Give the line with which a run begins: the door's last, so that a run which is turned back undoes them all.
+
+        What a door's line above it does is part of accepting the run.
+        """
+        return [s for s in self.steps if s.door and applies(s, facts)][-1]
+
+
+def applies(step: Step, facts: Any) -> bool:
+    return step.only_if is None or step.only_if(facts)
+
+
+class Book:
+    """All sagas by name and version, so that a run goes on upon the list on which it started."""
+
+    def __init__(self, *sagas: Saga) -> None:
+        self._sagas = {(saga.name, saga.version): saga for saga in sagas}
+
+    def of(self, run: Run) -> Saga:
+        return self._sagas[run.saga, run.version]
+
+    def facts_type(self, name: str, version: int) -> type:
+        return self._sagas[name, version].facts
+
+    def newest(self, name: str) -> Saga:
+        return max((s for s in self._sagas.values() if s.name == name), key=lambda saga: saga.version)
+
+    def __iter__(self) -> Any:
+        return iter(self._sagas.values())
