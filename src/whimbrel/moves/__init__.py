@@ -1,0 +1,1 @@
+"""Moves: one file is one story, told as a line of steps."""

@@ -1,0 +1,41 @@
+"""How a run begins: what anybody who starts one writes down."""
+
+from typing import Any
+
+from whimbrel.domain.ids import RunId
+from whimbrel.domain.run import Action, Run
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Saga
+
+
+def new_run(cloud: Cloud, engine: Engine, asker: Asker, server: Server, saga: Saga, facts: Any) -> Run:
+    """Give a run on a server, at its entrance, in the hands of this engine. It is not written down yet."""
+    return engine.leased(
+        Run(
+            id=RunId(cloud.ids.uuid()),
+            saga=saga.name,
+            version=saga.version,
+            subject=server.id,
+            project_id=server.project_id,
+            user_id=asker.user_id,
+            asker_project_id=asker.project_id,
+            action=asker.request_id,
+            at="",
+            facts=facts,
+        )
+    )
+
+
+def new_action(cloud: Cloud, asker: Asker, server: Server, name: str, run_id: RunId | None = None) -> Action:
+    """Give the record of what was asked."""
+    return Action(
+        server_id=server.id,
+        request_id=asker.request_id,
+        name=name,
+        project_id=asker.project_id,
+        user_id=asker.user_id,
+        run_id=run_id,
+        started_at=cloud.clock.now(),
+    )

@@ -1,0 +1,157 @@
+"""What users and operators may ask of moves. Each answers when it is written down, not when it is done."""
+
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, Superseded, WrongState
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.ids import HostName, RunId, Slot
+from whimbrel.domain.run import Run, Verdict
+from whimbrel.domain.server import Server
+from whimbrel.moves.facts import MoveFacts, Place
+from whimbrel.moves.opening import new_action, new_run
+from whimbrel.moves.shown import MOVE_SAGAS
+from whimbrel.moves.steps import quota, record
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.journal import Booking, Limits
+from whimbrel.ports.placement import Owner
+from whimbrel.saga.engine import Engine
+
+MOVABLE = ("active", "stopped")
+
+_STATUS = {"confirm": "confirming", "revert": "reverting"}
+_HEARD_AT = (record.switch_home.__name__, record.await_verdict.__name__)
+"""Where a move may stand when its server shows VERIFY_RESIZE already: its owner need not wait until it has parked."""
+
+_ACTION = {"confirm": "confirmResize", "revert": "revertResize"}
+
+
+async def resize(cloud: Cloud, engine: Engine, asker: Asker, server: Server, flavor: Flavor) -> Run:
+    """Raises: Invalid: the same flavor; OverQuota; WrongState; Conflict; Unavailable."""
+    _check_state(server, "resize")
+    if flavor.flavor_id == server.flavor.flavor_id:
+        raise Invalid("When resizing, instances must change flavor!")
+    facts = replace(await _facts(cloud, server), new_flavor=flavor, same_host=cloud.rules.allow_resize_to_same_host)
+    return await _accept(cloud, engine, asker, server, "resize", facts)
+
+
+async def migrate(cloud: Cloud, engine: Engine, asker: Asker, server: Server, host: HostName | None) -> Run:
+    """Raises: Invalid: no such host, or the server is on it; WrongState; Conflict; Unavailable."""
+    _check_state(server, "migrate")
+    if host is not None:
+        await _check_target(cloud, server, host)
+    return await _accept(
+        cloud, engine, asker, server, "migrate", replace(await _facts(cloud, server), wanted_host=host)
+    )
+
+
+async def confirm(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    """Raises: Invalid: the server was not resized; WrongState; Conflict: it is being reverted; Unavailable."""
+    await _judge(cloud, engine, asker, server, "confirm")
+
+
+async def revert(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    """Raises: Invalid: the server was not resized; WrongState; Conflict: it is being confirmed; Unavailable."""
+    await _judge(cloud, engine, asker, server, "revert")
+
+
+async def retry(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
+    """Have an open move tried again now. Raises: NotFound; Conflict: it is over or waits for its owner's verdict."""
+    run = await cloud.journal.get(run_id)
+    if run.state != "open":
+        raise Conflict(f"move {run_id} is {run.state}: there is nothing to retry")
+    return _take_up(engine, await cloud.journal.retry(run_id, cloud.clock.now()))
+
+
+async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
+    """Have an open move undone. Raises: NotFound; Conflict: it is over, confirmed, or on its way back already."""
+    run = await cloud.journal.get(run_id)
+    if run.is_over:
+        raise Conflict(f"move {run_id} is {run.state}: there is nothing to turn back")
+    if run.way == "back":
+        raise Conflict(f"move {run_id} is on its way back already")
+    if not engine.book.of(run).may_turn_back(run.at) or run.verdict == "confirm":
+        raise Conflict(f"move {run_id} stands at {run.at}, past the point of no return: it can only go on")
+    return _take_up(engine, await cloud.journal.turn_back(run, cloud.clock.now()))
+
+
+# Inside
+
+
+def _take_up(engine: Engine, run: Run) -> Run:
+    """Nobody owns the run now; whoever polls first takes it. The bell shortens the wait."""
+    engine.ring()
+    return run
+
+
+async def _facts(cloud: Cloud, server: Server) -> MoveFacts:
+    """Give what any move of a placed server starts from."""
+    if server.host is None or server.cell is None or server.slot is None:
+        raise WrongState(f"Instance {server.id} has no host yet.")
+    host = await cloud.cell(server.cell).hosts.get(server.host)
+    if not host.is_up(cloud.clock.now()):
+        raise Conflict(f"Service of host {server.host} is unavailable: the server cannot be moved from it now.")
+    return MoveFacts(
+        owner=Owner(server.project_id, server.user_id),
+        name=server.name,
+        image_id=server.image_id,
+        new_flavor=server.flavor,
+        old_flavor=server.flavor,
+        source=Place(
+            cell=server.cell,
+            host=server.host,
+            provider=host.id,
+            zone=server.zone or cloud.rules.default_availability_zone,
+            slot=Slot(server.slot),
+        ),
+        was=server.vm_state,
+        launched_at=server.launched_at,
+        zone_pin=server.spec.zone_pin,
+        user_data=server.user_data,
+    )
+
+
+def _check_state(server: Server, action: str) -> None:
+    if server.vm_state not in MOVABLE:
+        raise WrongState(f"Cannot '{action}' instance {server.id} while it is in vm_state {server.vm_state}")
+
+
+async def _check_target(cloud: Cloud, server: Server, host: HostName) -> None:
+    if host == server.host:
+        raise Invalid("Cannot migrate to the host where the server exists.")
+    assert server.cell, "a placed server has a cell"
+    try:
+        await cloud.cell(server.cell).hosts.get(host)
+    except NotFound:
+        raise Invalid(f"Compute host {host} could not be found.") from None
+
+
+async def _accept(cloud: Cloud, engine: Engine, asker: Asker, server: Server, saga: str, facts: MoveFacts) -> Run:
+    run = new_run(cloud, engine, asker, server, engine.book.newest(saga), facts)
+    before = Booking(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib)
+    booking = quota.larger(server.flavor, facts.new_flavor)
+    limits = await _limits(cloud, server) if booking != before else None
+    action = new_action(cloud, asker, server, saga, run.id)
+    run = await cloud.journal.accept(run, action, booking, limits, before=before)
+    await engine.begin(run, before)
+    return run
+
+
+async def _limits(cloud: Cloud, server: Server) -> Limits:
+    limits = await cloud.quotas.limits(server.project_id)
+    return Limits(cores=limits["cores"], ram_mib=limits["ram"])
+
+
+async def _judge(cloud: Cloud, engine: Engine, asker: Asker, server: Server, verdict: Verdict) -> None:
+    run = await cloud.journal.open_run(server.id)
+    arrived = run is not None and (run.state == "parked" or run.verdict or server.vm_state == "resized")
+    if run is None or run.saga not in MOVE_SAGAS or not arrived:
+        raise Invalid("Instance has not been resized.")
+    action = new_action(cloud, asker, server, _ACTION[verdict], run.id)
+    run = await cloud.journal.give_verdict(run.id, verdict, _STATUS[verdict], action, cloud.clock.now(), _HEARD_AT)
+    if verdict == "revert":
+        # The conductor shows it too; done here, the user sees it in his next request already.
+        with suppress(Superseded):
+            await record.show_reverting(run, cloud)
+    engine.ring()

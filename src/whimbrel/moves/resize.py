@@ -1,0 +1,52 @@
+"""Resize and cold migration: one list, forward on confirm, back up on revert.
+
+A cold migration is the same list with the flavor unchanged; on the same host it is the same list with two slots.
+"""
+
+from whimbrel.moves.facts import MoveFacts, changes_size
+from whimbrel.moves.steps import claims, disk, guest, quota, record
+from whimbrel.moves.steps.target import choose_target, next_alternate
+from whimbrel.saga.step import Saga, Step
+
+_REVERT = "compute_revert_resize"
+_FINISH_REVERT = "compute_finish_revert_resize"
+
+_UNDOABLE = (
+    # Reserve. The server still runs on the source; nobody has noticed anything.
+    Step(quota.book_larger, undo=quota.book_old, door=True, only_if=changes_size,  # counts once, as the larger
+         status="pre-migrating"),  # first, since it is written when the move is accepted
+    Step(record.lock, undo=record.unlock, event="conductor_migrate_server", undo_event=_FINISH_REVERT,
+         door=True, status="pre-migrating",
+         after=(guest.stop_on_source, record.switch_home)),  # idle again only when it is home and as it was
+    Step(choose_target, again=next_alternate, event="cold_migrate"),  # decides, writes down; touches nothing
+    Step(claims.hold_source, undo=claims.return_source, event="cold_migrate", undo_event=_FINISH_REVERT,
+         after=(guest.prepare_target,)),  # the move owns the source's claim
+    Step(claims.claim_target, event="cold_migrate"),  # the server owns the target's; the one write that returns the
+    # source's claim drops it, as soon as nothing of the guest can be there
+    Step(guest.prepare_target, undo=guest.abandon_target, event="compute_prep_resize", undo_event=_REVERT,
+         after=(disk.carry_disk, guest.start_on_target)),
+    # Move. The guest is down from here until start_on_target.
+    Step(guest.stop_on_source, undo=guest.start_on_source, event="compute_resize_instance",
+         undo_event=_FINISH_REVERT, status="migrating", shows="resize_migrating",
+         after=(guest.start_on_target,)),  # never two guests: first the target's is known to be gone
+    Step(disk.carry_disk, undo=disk.discard_carried, event="compute_resize_instance", undo_event=_REVERT,
+         after=(guest.start_on_target,)),
+    Step(guest.start_on_target, undo=guest.destroy_on_target, event="compute_finish_resize", undo_event=_REVERT,
+         status="post-migrating", shows="resize_finish"),
+    Step(record.switch_home, undo=record.switch_home_back, event="compute_finish_resize",
+         undo_event=_REVERT),  # the commit point: one row says where it lives
+    Step(record.await_verdict, undo=record.show_reverting, parks=True,  # VERIFY_RESIZE, until confirm or revert
+         status="finished"),
+)  # fmt: skip
+
+_FORWARD_ONLY = (
+    # Confirmed: each line is repeated until it holds.
+    Step(guest.destroy_on_source, event="compute_confirm_resize", status="confirming"),
+    Step(claims.release_source, event="compute_confirm_resize"),
+    Step(quota.book_new, only_if=changes_size),
+    Step(record.unlock_resized, event="compute_confirm_resize"),
+)
+
+RESIZE = Saga("resize", 1, MoveFacts, _UNDOABLE, _FORWARD_ONLY, done_status="confirmed")
+
+MIGRATE = Saga("migrate", 1, MoveFacts, _UNDOABLE, _FORWARD_ONLY, done_status="confirmed")

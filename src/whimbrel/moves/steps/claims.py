@@ -1,0 +1,34 @@
+"""Who owns what in placement. While a move is under way it owns the source's claim and the server the target's."""
+
+from whimbrel.domain.ids import ConsumerId
+from whimbrel.moves.facts import Move, target_of
+from whimbrel.ports.cloud import Cloud
+
+
+async def hold_source(move: Move, cloud: Cloud) -> None:
+    """Have the move own what the server has on the source, in one write."""
+    await cloud.placement.hand_over(move.order, ConsumerId(move.subject), ConsumerId(move.id), move.facts.owner)
+
+
+async def return_source(move: Move, cloud: Cloud) -> None:
+    """Give the source's claim back to the server; whatever else it had is dropped in the same write."""
+    await cloud.placement.hand_over(move.order, ConsumerId(move.id), ConsumerId(move.subject), move.facts.owner)
+
+
+async def claim_target(move: Move, cloud: Cloud) -> None:
+    target = target_of(move)
+    want = move.facts.new_flavor.resources()
+    await cloud.placement.claim(move.order, ConsumerId(move.subject), move.facts.owner, target.provider, want)
+
+
+async def release_target(move: Move, cloud: Cloud) -> None:
+    await cloud.placement.release(move.order, ConsumerId(move.subject))
+
+
+async def release_source(move: Move, cloud: Cloud) -> None:
+    await cloud.placement.release(move.order, ConsumerId(move.id))
+
+
+async def release_server(move: Move, cloud: Cloud) -> None:
+    """Have a server that is gone hold nothing."""
+    await cloud.placement.release(move.order, ConsumerId(move.subject))

@@ -1,0 +1,71 @@
+"""The guest on source and target. Nothing is destroyed before what replaces it was seen, freshly."""
+
+from whimbrel.domain.errors import Unavailable
+from whimbrel.moves.facts import Move, Place, key_at, source_of, target_of, target_spec, was_running
+from whimbrel.ports.agent import Agent
+from whimbrel.ports.cloud import Cloud
+
+
+def agent_at(cloud: Cloud, place: Place) -> Agent:
+    return cloud.agent(place.cell, place.host)
+
+
+async def prepare_target(move: Move, cloud: Cloud) -> None:
+    """Reserve room and name on the target. Refused: there is none, and an alternate's turn has come."""
+    await agent_at(cloud, target_of(move)).prepare(move.order, target_spec(move))
+
+
+async def abandon_target(move: Move, cloud: Cloud) -> None:
+    target = target_of(move)
+    await agent_at(cloud, target).destroy(move.order, key_at(move, target))
+
+
+async def stop_on_source(move: Move, cloud: Cloud) -> None:
+    source = source_of(move)
+    await agent_at(cloud, source).stop(move.order, key_at(move, source), cloud.rules.shutdown_timeout_s)
+
+
+async def start_on_source(move: Move, cloud: Cloud) -> None:
+    """Have it as it was. Only after the target's guest is known to be gone: see `after` in the list."""
+    source = source_of(move)
+    agent = agent_at(cloud, source)
+    if was_running(move.facts):
+        await agent.start(move.order, key_at(move, source))
+    else:
+        await agent.stop(move.order, key_at(move, source), cloud.rules.shutdown_timeout_s)
+
+
+async def start_on_target(move: Move, cloud: Cloud) -> None:
+    """Define the guest on its disk and start it; a server that was stopped stays stopped."""
+    target = target_of(move)
+    agent = agent_at(cloud, target)
+    await agent.define(move.order, target_spec(move))
+    if was_running(move.facts):
+        await agent.start(move.order, key_at(move, target))
+
+
+async def destroy_on_target(move: Move, cloud: Cloud) -> None:
+    """Destroy what was started, once the source's guest and disk have been seen."""
+    target = target_of(move)
+    if move.facts.source is not None:
+        await _see(move, cloud, source_of(move))
+    await agent_at(cloud, target).destroy(move.order, key_at(move, target))
+
+
+async def destroy_on_source(move: Move, cloud: Cloud) -> None:
+    """Destroy the old guest and its disk, once the new one has been seen."""
+    source = source_of(move)
+    await _see(move, cloud, target_of(move))
+    await agent_at(cloud, source).destroy(move.order, key_at(move, source))
+
+
+async def destroy_for_good(move: Move, cloud: Cloud) -> None:
+    """Destroy the guest of a server that its owner deletes."""
+    source = source_of(move)
+    await agent_at(cloud, source).destroy(move.order, key_at(move, source))
+
+
+async def _see(move: Move, cloud: Cloud, place: Place) -> None:
+    guest = await agent_at(cloud, place).look(key_at(move, place))
+    if guest is None or not guest.has_disk or guest.power == "reserved":
+        raise Unavailable(f"its other guest is not seen whole on {place.host}; nothing is destroyed")

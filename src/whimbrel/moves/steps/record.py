@@ -1,0 +1,73 @@
+"""The server's record: its lock, what it shows, and where it lives."""
+
+from typing import Any
+
+from whimbrel.domain import machine
+from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.servers import Servers
+
+
+def _records(move: Move, cloud: Cloud) -> Servers:
+    return cloud.cell(source_of(move).cell).servers
+
+
+async def show(move: Move, task_state: str, cloud: Cloud) -> None:
+    """Have a placed server show what is done with it."""
+    place: Place | None = move.facts.source or move.facts.target
+    if place:
+        await cloud.cell(place.cell).servers.show_task(move.order, move.subject, task_state, cloud.clock.now())
+
+
+async def lock(move: Move, cloud: Cloud) -> None:
+    """Take the server, if it is idle and as it was when this was asked for."""
+    slot, now = source_of(move).slot, cloud.clock.now()
+    await _records(move, cloud).lock(move.order, move.subject, "resize_prep", move.facts.was, slot, now)
+
+
+async def unlock(move: Move, cloud: Cloud) -> None:
+    """Have it idle and in the state in which it was taken."""
+    fields = {"vm_state": move.facts.was, "updated_at": cloud.clock.now()}
+    await _records(move, cloud).unlock(move.order, move.subject, fields)
+
+
+async def switch_home(move: Move, cloud: Cloud) -> None:
+    """The commit point: one row says where the server lives and how large it is."""
+    facts: MoveFacts = move.facts
+    now = cloud.clock.now()
+    fields = {
+        **_home(target_of(move)),
+        "flavor": facts.new_flavor,
+        "vm_state": machine.after(facts.was, "moved"),
+        "task_state": None,
+        "launched_at": now,
+        "updated_at": now,
+    }
+    await _records(move, cloud).change_by_run(move.order, move.subject, fields)
+
+
+async def switch_home_back(move: Move, cloud: Cloud) -> None:
+    """Have it live on the source, as large as it was. Its vm_state is set when it is unlocked."""
+    facts: MoveFacts = move.facts
+    fields = {**_home(source_of(move)), "flavor": facts.old_flavor, "launched_at": facts.launched_at}
+    await _records(move, cloud).change_by_run(move.order, move.subject, fields)
+
+
+async def unlock_resized(move: Move, cloud: Cloud) -> None:
+    """Confirmed: have it idle, running or stopped as it was."""
+    settled = machine.after("resized", "settled stopped" if move.facts.was == "stopped" else "settled running")
+    fields = {"vm_state": settled, "updated_at": cloud.clock.now()}
+    await _records(move, cloud).unlock(move.order, move.subject, fields)
+
+
+async def await_verdict(move: Move, cloud: Cloud) -> None:
+    """VERIFY_RESIZE: parked until confirm or revert; the engine never calls this."""
+
+
+async def show_reverting(move: Move, cloud: Cloud) -> None:
+    """A verdict undone is a revert: have the server show it."""
+    await show(move, "resize_reverting", cloud)
+
+
+def _home(place: Place) -> dict[str, Any]:
+    return {"cell": place.cell, "host": place.host, "zone": place.zone, "slot": place.slot}

@@ -1,0 +1,55 @@
+"""What an inventory allows: its capacity, and the pieces in which it can be had."""
+
+import msgspec
+
+from whimbrel.domain.host import Host
+from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from whimbrel.ports.cloud import Rules
+from whimbrel.ports.placement import Inventory
+
+MAX_INT = 2**31 - 1
+
+
+def capacity(inventory: Inventory) -> int:
+    """Give how much can be allocated in all, overcommit included."""
+    return int((inventory.total - inventory.reserved) * inventory.allocation_ratio)
+
+
+class Stock(msgspec.Struct, frozen=True):
+    """An inventory and how much of it is allocated."""
+
+    inventory: Inventory
+    used: int
+
+    @property
+    def capacity(self) -> int:
+        return capacity(self.inventory)
+
+    def fits(self, amount: int) -> bool:
+        """Tell whether a claim of this much more could be made."""
+        return self.used + amount <= self.capacity and unit_problem(self.inventory, amount) is None
+
+
+def unit_problem(inventory: Inventory, amount: int) -> str | None:
+    """Say why one claim cannot be of this amount, however much is free; None: it can."""
+    if amount < inventory.min_unit:
+        return f"{amount} is less than min_unit {inventory.min_unit}"
+    if amount > inventory.max_unit:
+        return f"{amount} is more than max_unit {inventory.max_unit}"
+    if amount % inventory.step_size:
+        return f"{amount} is not a multiple of step_size {inventory.step_size}"
+    return None
+
+
+def of_host(host: Host, rules: Rules) -> dict[str, Inventory]:
+    """Give what a host's provider has to give."""
+    amounts = {
+        VCPU: (host.vcpus, rules.cpu_allocation_ratio),
+        MEMORY_MB: (host.memory_mib, rules.ram_allocation_ratio),
+        DISK_GB: (host.disk_gib, rules.disk_allocation_ratio),
+    }
+    return {
+        name: Inventory(total=total, max_unit=total, allocation_ratio=ratio)
+        for name, (total, ratio) in amounts.items()
+        if total  # a class of which there is nothing is left out
+    }

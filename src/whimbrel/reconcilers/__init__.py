@@ -1,0 +1,1 @@
+"""Reconcilers look at the world afresh each time and keep no memory."""

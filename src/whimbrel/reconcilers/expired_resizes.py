@@ -1,0 +1,27 @@
+"""Resizes that nobody confirmed within `resize_confirm_window`: confirmed by us, as by their owner."""
+
+from whimbrel.domain.errors import Conflict, Invalid, NotFound
+from whimbrel.domain.run import Run
+from whimbrel.moves import requests
+from whimbrel.moves.shown import MOVE_SAGAS
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import lookup
+
+
+async def confirm_expired(cloud: Cloud, engine: Engine) -> int:
+    """Confirm what has waited too long; give how many."""
+    window_s = cloud.rules.resize_confirm_window_s
+    if not window_s:
+        return 0
+    waiting = await cloud.journal.expired(cloud.clock.now() - window_s)
+    return sum([await _confirm(cloud, engine, run) for run in waiting if run.saga in MOVE_SAGAS])
+
+
+async def _confirm(cloud: Cloud, engine: Engine, run: Run) -> int:
+    asker = Asker(user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}", is_admin=True)
+    try:
+        await requests.confirm(cloud, engine, asker, await lookup.find(cloud, run.subject))
+    except (Conflict, Invalid, NotFound):
+        return 0  # its owner was faster
+    return 1

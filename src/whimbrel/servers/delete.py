@@ -1,0 +1,106 @@
+"""Deleting: a line that only goes forward. A server with a run under way is deleted when that has ended."""
+
+from whimbrel.domain import machine
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
+from whimbrel.domain.ids import ConsumerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.moves.shown import MOVE_SAGAS
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Saga, Step
+from whimbrel.servers import errand, lookup
+from whimbrel.servers.errand import ErrandFacts, is_placed
+
+
+async def mark_deleting(run: Run, cloud: Cloud) -> None:
+    """Take the server, whatever its state. One that lives nowhere is taken: nobody else can have an open run on it."""
+    if is_placed(run.facts):
+        await errand.lock(run, cloud)
+    elif (await cloud.directory.entry(run.subject)).cell:
+        raise WrongState(f"Instance {run.subject} has found a host meanwhile.")
+
+
+async def destroy_guest(run: Run, cloud: Cloud) -> None:
+    await errand.agent(run, cloud).destroy(run.order, errand.key(run))
+
+
+async def release_server(run: Run, cloud: Cloud) -> None:
+    await cloud.placement.release(run.order, ConsumerId(run.subject))
+
+
+async def close_record(run: Run, cloud: Cloud) -> None:
+    """Keep the row, as deleted, for those who ask for deleted servers."""
+    now = cloud.clock.now()
+    fields = {
+        "vm_state": machine.after(run.facts.was, "deleted"),
+        "deleted_at": now,
+        "terminated_at": now,
+        "updated_at": now,
+    }
+    await errand.records(run, cloud).unlock(run.order, run.subject, fields)
+
+
+async def erase_entry(run: Run, cloud: Cloud) -> None:
+    """From here on nobody finds it, and it counts for nothing."""
+    await cloud.directory.erase(run.order, run.subject, cloud.clock.now())
+
+
+DELETE = Saga(
+    "delete",
+    1,
+    ErrandFacts,
+    undoable=(),
+    forward_only=(
+        Step(mark_deleting, door=True),
+        Step(destroy_guest, only_if=is_placed, event="compute_terminate_instance"),
+        Step(release_server, event="compute_terminate_instance"),
+        Step(close_record, only_if=is_placed, event="compute_terminate_instance"),
+        Step(erase_entry, event="compute_terminate_instance"),
+    ),
+)
+
+
+async def accept(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    """Delete a server, or note that it is to be deleted as soon as what is under way has ended.
+
+    Raises: NotFound; Unavailable.
+    """
+    try:
+        await _start(cloud, engine, asker, server)
+    except Conflict:
+        await cloud.directory.want_delete(server.id, asker.request_id, asker.user_id)
+        await _hasten(cloud, engine, asker, server)
+
+
+async def follow_up(cloud: Cloud, engine: Engine) -> int:
+    """Start the deletes that waited for a run that has ended; give how many."""
+    started = 0
+    for server_id, request_id, user_id in await cloud.directory.wanted_deletes():
+        try:
+            server = await lookup.find(cloud, server_id)
+            asker = Asker(user_id=user_id, project_id=server.project_id, request_id=request_id)
+            await _start(cloud, engine, asker, server)
+            started += 1
+        except (NotFound, Conflict):
+            continue  # gone, or busy again: the next round sees
+    return started
+
+
+async def _start(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await errand.accept(cloud, engine, asker, server, DELETE, "delete", "deleting", machine.VM_STATES)
+
+
+async def _hasten(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    """End what is under way: a move that waits is confirmed, one that can still be undone is turned back."""
+    run = await cloud.journal.open_run(server.id)
+    if run is None or run.saga == DELETE.name:
+        return
+    try:
+        if run.state == "parked" and run.saga in MOVE_SAGAS:
+            await requests.confirm(cloud, engine, asker, server)
+        elif run.way == "forward" and engine.book.of(run).may_turn_back(run.at):
+            await requests.turn_back(cloud, engine, run.id)
+    except (Conflict, Invalid):
+        return  # it ends by itself, or has ended

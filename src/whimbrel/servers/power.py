@@ -1,0 +1,89 @@
+"""Start, stop, reboot. Undone, the guest is again as it was."""
+
+from msgspec.structs import replace
+
+from whimbrel.domain import machine
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Saga, Step
+from whimbrel.servers import errand
+from whimbrel.servers.errand import ErrandFacts
+
+
+async def see_power(run: Run, cloud: Cloud) -> ErrandFacts:
+    """Write down whether the guest of a broken server runs: its record does not say."""
+    facts: ErrandFacts = run.facts
+    guest = await errand.agent(run, cloud).look(errand.key(run))
+    return replace(facts, ran=guest is not None and guest.power == "running")
+
+
+async def power_on(run: Run, cloud: Cloud) -> None:
+    await errand.agent(run, cloud).start(run.order, errand.key(run))
+
+
+async def power_off(run: Run, cloud: Cloud) -> None:
+    await errand.agent(run, cloud).stop(run.order, errand.key(run), cloud.rules.shutdown_timeout_s)
+
+
+async def restart(run: Run, cloud: Cloud) -> None:
+    await errand.agent(run, cloud).reboot(run.order, errand.key(run), run.facts.hard)
+
+
+async def power_as_before(run: Run, cloud: Cloud) -> None:
+    ran = run.facts.was == "active" or run.facts.ran
+    await (power_on if ran else power_off)(run, cloud)
+
+
+async def settle_started(run: Run, cloud: Cloud) -> None:
+    await _settle(run, cloud, "started")
+
+
+async def settle_stopped(run: Run, cloud: Cloud) -> None:
+    await _settle(run, cloud, "stopped")
+
+
+async def settle_rebooted(run: Run, cloud: Cloud) -> None:
+    await _settle(run, cloud, "rebooted")
+
+
+async def _settle(run: Run, cloud: Cloud, event: str) -> None:
+    fields = {"vm_state": machine.after(run.facts.was, event), "updated_at": cloud.clock.now()}
+    await errand.records(run, cloud).unlock(run.order, run.subject, fields)
+
+
+def is_broken(facts: ErrandFacts) -> bool:
+    return facts.was == "error"
+
+
+def _line(name: str, do: Step, settle: Step) -> Saga:
+    lines = (
+        Step(errand.lock, undo=errand.unlock, door=True, after=(do.do,)),
+        Step(see_power, only_if=is_broken),
+        do,
+        settle,
+    )
+    return Saga(name, 1, ErrandFacts, lines)
+
+
+START = _line("start", Step(power_on, undo=power_as_before, event="compute_start_instance"), Step(settle_started))
+STOP = _line("stop", Step(power_off, undo=power_as_before, event="compute_stop_instance"), Step(settle_stopped))
+REBOOT = _line("reboot", Step(restart, undo=power_as_before, event="compute_reboot_instance"), Step(settle_rebooted))
+
+
+async def start(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    """Raises: WrongState; Conflict; Unavailable."""
+    await errand.accept(cloud, engine, asker, server, START, "start", "powering-on", ("stopped",))
+
+
+async def stop(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    """Raises: WrongState; Conflict; Unavailable."""
+    await errand.accept(cloud, engine, asker, server, STOP, "stop", "powering-off", ("active", "error"))
+
+
+async def reboot(cloud: Cloud, engine: Engine, asker: Asker, server: Server, hard: bool) -> None:
+    """Raises: WrongState; Conflict; Unavailable."""
+    allowed = ("active", "stopped", "error") if hard else ("active",)
+    shows = "rebooting_hard" if hard else "rebooting"
+    await errand.accept(cloud, engine, asker, server, REBOOT, "reboot", shows, allowed, hard=hard)
