@@ -1,0 +1,53 @@
+"""The verbs of an agent as a table, read off the port: both ends of the HTTP bus are made from it."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, get_type_hints
+
+import msgspec
+
+from whimbrel.domain import errors
+from whimbrel.ports.agent import Agent
+
+
+class Verb(NamedTuple):
+    question: type[msgspec.Struct]  # its fields are the verb's arguments
+    decode_question: Callable[[bytes], Any]
+    decode_answer: Callable[[bytes], Any]
+
+
+def _verb(name: str, method: Callable[..., Any]) -> Verb:
+    hints = get_type_hints(method)
+    answer = hints.pop("return")
+    defaults = {arg.name: arg.default for arg in inspect.signature(method).parameters.values()}
+    fields: list[Any] = [
+        (arg, hint) if defaults[arg] is inspect.Parameter.empty else (arg, hint, defaults[arg])
+        for arg, hint in hints.items()
+    ]
+    question = msgspec.defstruct(name, fields, frozen=True)
+    return Verb(question, msgspec.json.Decoder(question).decode, msgspec.json.Decoder(answer).decode)
+
+
+VERBS: Final = {
+    name: _verb(name, method) for name, method in vars(Agent).items() if inspect.iscoroutinefunction(method)
+}
+
+ERRORS: Final = {
+    name: error
+    for name, error in vars(errors).items()
+    if inspect.isclass(error) and issubclass(error, errors.WorldError)
+}
+
+TROUBLE: Final = 409
+"""The HTTP status under which an error of the world travels."""
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """An error on its way over the bus."""
+
+    error: str
+    reason: str
+
+
+encode = msgspec.json.Encoder().encode
+decode_trouble = msgspec.json.Decoder(Trouble).decode

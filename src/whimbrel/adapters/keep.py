@@ -1,0 +1,26 @@
+"""A keep in memory: for tests and trials, where what "survives" a process is what the test holds on to."""
+
+
+class MemoryKeep:
+    """Fulfils ports.keep.Keep. Agents and hosts that are made anew on the same MemoryKeep find what they put."""
+
+    def __init__(self) -> None:
+        self._spaces: dict[str, dict[str, bytes]] = {}
+
+    async def get(self, space: str, key: str) -> bytes | None:
+        return self._spaces.get(space, {}).get(key)
+
+    async def put(self, space: str, key: str, value: bytes) -> None:
+        self._spaces.setdefault(space, {})[key] = value
+
+    async def delete(self, space: str, key: str) -> None:
+        self._spaces.get(space, {}).pop(key, None)
+
+    async def scan(self, space: str) -> dict[str, bytes]:
+        return dict(sorted(self._spaces.get(space, {}).items()))
+
+    def copy(self) -> "MemoryKeep":
+        """Give another keep with the same values."""
+        other = MemoryKeep()
+        other._spaces = {space: dict(values) for space, values in self._spaces.items()}
+        return other

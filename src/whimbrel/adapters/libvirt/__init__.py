@@ -1,0 +1,5 @@
+"""Real guests: libvirt and QEMU behind the hypervisor port. Nothing outside this package knows libvirt."""
+
+from whimbrel.adapters.libvirt.hypervisor import LibvirtHypervisor, VirtType
+
+__all__ = ["LibvirtHypervisor", "VirtType"]

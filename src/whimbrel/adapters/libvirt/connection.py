@@ -1,0 +1,129 @@
+"""A connection to libvirtd that comes back by itself, and the table from libvirt's errors to ours.
+
+Law: no call is made over a connection that was not seen alive just before it, and none on a libvirtd that has just
+begun until it has hold of its guests again: it answers before that, and an order given in between can kill a guest.
+A guest that it cannot get hold of is stuck, and keeps the others waiting for so long only.
+"""
+
+import asyncio
+import importlib
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from whimbrel.domain.errors import NotFound, Refused, Unavailable, WorldError
+
+T = TypeVar("T")
+
+Libvirt = Any
+"""The Python binding has no types: a module, a connection, a domain."""
+
+CALL_TIMEOUT_S = 90.0
+ATTACHED_WITHIN_S = 30.0
+POLL_S = 0.05
+THREADS = 4
+NAME_PREFIX = "whimbrel-"
+
+# By name, because the binding is loaded late. What is not here may have happened: Unavailable.
+ERRORS: dict[str, type[WorldError]] = {
+    "VIR_ERR_NO_DOMAIN": NotFound,
+    "VIR_ERR_NO_SUPPORT": Refused,
+    "VIR_ERR_NO_DOMAIN_METADATA": NotFound,
+    "VIR_ERR_INVALID_ARG": Refused,
+    "VIR_ERR_OPERATION_DENIED": Refused,
+    "VIR_ERR_OPERATION_UNSUPPORTED": Refused,
+    "VIR_ERR_XML_ERROR": Refused,
+    "VIR_ERR_XML_DETAIL": Refused,
+    "VIR_ERR_XML_INVALID_SCHEMA": Refused,
+    "VIR_ERR_CONFIG_UNSUPPORTED": Refused,
+    "VIR_ERR_ARGUMENT_UNSUPPORTED": Refused,
+    "VIR_ERR_DOM_EXIST": Refused,
+    "VIR_ERR_ACCESS_DENIED": Refused,
+    "VIR_ERR_AUTH_FAILED": Refused,
+    "VIR_ERR_AUTH_CANCELLED": Refused,
+    "VIR_ERR_AUTH_UNAVAILABLE": Refused,
+}
+
+
+def load_libvirt() -> Libvirt:
+    """Import the binding, quiet. Raises: Refused: it is not installed."""
+    try:
+        libvirt = importlib.import_module("libvirt")
+    except ImportError as error:
+        raise Refused(
+            "driver libvirt needs the package libvirt-python: apt-get install libvirt-dev pkg-config gcc "
+            "&& pip install 'whimbrel[libvirt]'"
+        ) from error
+    libvirt.registerErrorHandler(_say_nothing, None)  # it would write every error to standard error as well
+    return libvirt
+
+
+class Connection:
+    """One libvirtd, by its URI."""
+
+    def __init__(self, uri: str) -> None:
+        self.libvirt = load_libvirt()
+        self._uri = uri
+        self._opened: Libvirt = None
+        self._opening = threading.Lock()
+        self._threads = ThreadPoolExecutor(THREADS, f"libvirt {uri}")  # one that hangs holds up nobody else's work
+
+    async def run(self, work: Callable[[Libvirt], T]) -> T:
+        """Call `work` with a live connection, in a thread: the binding blocks. Raises: see ERRORS."""
+        try:
+            call = asyncio.get_running_loop().run_in_executor(self._threads, self._run, work)
+            return await asyncio.wait_for(call, CALL_TIMEOUT_S)
+        except TimeoutError as error:
+            self._opened = None  # its thread waits on; nobody else shall
+            raise Unavailable(f"libvirt at {self._uri} gave no answer in {CALL_TIMEOUT_S:.0f} s") from error
+
+    def _run(self, work: Callable[[Libvirt], T]) -> T:
+        try:
+            return work(self._alive())
+        except self.libvirt.libvirtError as error:
+            raise self._named(error) from error
+
+    def _alive(self) -> Libvirt:
+        with self._opening:
+            if self._opened is None or not self._answers(self._opened):
+                self._opened = None
+                opened = self.libvirt.open(self._uri)
+                self._await_attached(opened)
+                self._opened = opened
+            return self._opened
+
+    def _answers(self, connection: Libvirt) -> bool:
+        try:
+            return bool(connection.getLibVersion())
+        except self.libvirt.libvirtError:
+            return False
+
+    def _await_attached(self, connection: Libvirt) -> None:
+        """Wait until libvirtd has hold of every guest of ours that runs, or time is up."""
+        deadline = time.monotonic() + ATTACHED_WITHIN_S
+        for domain in connection.listAllDomains(self.libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+            ours = domain.name().startswith(NAME_PREFIX)
+            while ours and time.monotonic() < deadline and not self._is_attached(domain):
+                time.sleep(POLL_S)
+
+    def _is_attached(self, domain: Libvirt) -> bool:
+        try:
+            domain.blockStats("vda")  # answered by the guest's QEMU, not from libvirtd's memory
+            return True
+        except self.libvirt.libvirtError:
+            pass
+        try:
+            return not domain.isActive()
+        except self.libvirt.libvirtError:  # it has gone altogether
+            return True
+
+    def _named(self, error: Any) -> WorldError:
+        code = error.get_error_code()
+        kinds = (kind for name, kind in ERRORS.items() if getattr(self.libvirt, name, None) == code)
+        return next(kinds, Unavailable)(f"libvirt: {error.get_error_message() or error}")
+
+
+def _say_nothing(_context: Any, _error: Any) -> None:
+    pass

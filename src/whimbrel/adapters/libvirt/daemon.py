@@ -1,0 +1,143 @@
+"""A libvirtd of one's own, rootless, with everything it has under one directory: a host without an operator.
+
+Law: it and its guests go on when we end or are killed; only `power_off` ends them. Several run side by side on one
+machine, and to each other they are different hosts.
+Source: libvirt's session mode, which reads XDG_* and listens on a socket in XDG_RUNTIME_DIR.
+"""
+
+import contextlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import uuid
+from pathlib import Path
+
+from whimbrel.adapters.libvirt import files, processes
+from whimbrel.adapters.libvirt.files import Owner, in_thread
+from whimbrel.domain.errors import Refused, Unavailable
+
+INSTALL = "apt-get install qemu-system-x86 qemu-utils libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients"
+USERS = ("libvirt-qemu", "nobody")
+"""Who runs it where we are root: root's libvirtd would be the machine's own. The first that there is."""
+
+PATH_MAX = 45
+"""QEMU's sockets lie deep below the directory, and a socket's path ends at 107 bytes."""
+
+STARTS_WITHIN_S = 20
+
+LIBVIRTD_CONF = """\
+host_uuid = "{host_uuid}"
+auth_unix_rw = "none"
+log_outputs = "3:file:{log}"
+"""
+
+# No virtlogd is there to write consoles, and no security driver for a user's own guests.
+QEMU_CONF = """\
+security_driver = "none"
+stdio_handler = "file"
+"""
+
+
+class PrivateDaemon:
+    """A libvirtd under `directory`. probes: a directory in which several may share what they learn about QEMU."""
+
+    def __init__(self, directory: Path, probes: Path | None = None) -> None:
+        self.directory = directory.resolve()
+        if len(str(self.directory)) > PATH_MAX:
+            raise Refused(f"{self.directory} is too long for libvirt's sockets: at most {PATH_MAX} characters")
+        self._probes = probes or self.directory / "probes"
+        self._user = _user()
+
+    @property
+    def uri(self) -> str:
+        return f"qemu+unix:///session?socket={self._socket}"
+
+    @property
+    def guests_dir(self) -> Path:
+        """Where its guests may lie: a directory that belongs to its user."""
+        return self.directory / "host"
+
+    @property
+    def answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(str(self._socket)) == 0
+
+    async def start(self) -> None:
+        """Have it running; fine if it runs. Raises: Refused: not installed; Unavailable: it does not start."""
+        if self.answers:
+            return
+        program = shutil.which("libvirtd", path=os.defpath + os.pathsep + "/usr/sbin")
+        if not program or not shutil.which("qemu-img"):
+            raise Refused(f"libvirt and QEMU are not installed: {INSTALL}")
+        await in_thread(self._furnish)
+        await in_thread(lambda: self._launch(program))
+
+    async def kill(self) -> None:
+        """Kill the daemon and leave its guests running."""
+        await processes.end(await processes.at_work("libvirtd", self._pid_file))
+
+    async def power_off(self) -> None:
+        """End the daemon and all its guests at once, like a power cut; fine if nothing runs."""
+        await self.kill()
+        await processes.end(await processes.at_work("qemu-", self.directory))
+
+    @property
+    def _socket(self) -> Path:
+        return self.directory / "run" / "libvirt" / "libvirt-sock"
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.directory / "libvirtd.pid"
+
+    @property
+    def _log(self) -> Path:
+        return self.directory / "libvirtd.log"
+
+    def _environment(self) -> dict[str, str]:
+        places = {"CONFIG": "c", "CACHE": "cache", "DATA": "data", "STATE": "state"}
+        return {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(self.directory),
+            "XDG_RUNTIME_DIR": str(self.directory / "run"),
+            **{f"XDG_{name}_HOME": str(self.directory / place) for name, place in places.items()},
+        }
+
+    def _launch(self, program: str) -> None:
+        command = [*self._as_user(), program, "--timeout", "0", "--pid-file", str(self._pid_file), "--daemon"]
+        done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, timeout=STARTS_WITHIN_S)
+        if done.returncode:
+            raise Unavailable(f"libvirtd does not start in {self.directory}: {done.stderr.strip() or self._log_end()}")
+
+    def _furnish(self) -> None:
+        config = self.directory / "c" / "libvirt"
+        for path in (config, self.directory / "run", self.guests_dir, self._probes):
+            files.make_directory(path, self._user)
+        files.hand_over(self.directory, self._user)
+        (self.directory / "run").chmod(0o700)
+        host_uuid = uuid.uuid5(uuid.NAMESPACE_URL, str(self.directory))
+        (config / "libvirtd.conf").write_text(LIBVIRTD_CONF.format(host_uuid=host_uuid, log=self._log))
+        (config / "qemu.conf").write_text(QEMU_CONF)
+        cache = self.directory / "cache" / "libvirt" / "qemu"
+        files.make_directory(cache, self._user)
+        with contextlib.suppress(FileExistsError):
+            (cache / "cache").symlink_to(self._probes)
+
+    def _as_user(self) -> list[str]:
+        if not self._user:
+            return []
+        return ["setpriv", "--reuid", str(self._user.uid), "--regid", str(self._user.gid), "--clear-groups"]
+
+    def _log_end(self) -> str:
+        return self._log.read_text(errors="replace")[-500:] if self._log.exists() else "it said nothing"
+
+
+def _user() -> Owner | None:
+    if os.geteuid() != 0:
+        return None
+    for name in USERS:
+        with contextlib.suppress(KeyError):
+            found = pwd.getpwnam(name)
+            return Owner(found.pw_uid, found.pw_gid)
+    raise Refused(f"a private libvirtd needs a user that is not root: one of {', '.join(USERS)}")

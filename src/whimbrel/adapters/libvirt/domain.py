@@ -1,0 +1,147 @@
+"""A guest in libvirt's words: the domain's XML, and what a domain tells of itself.
+
+Law: a domain's uuid is its server's, so libvirt itself forbids two running guests of one server on a host; which slot a
+domain is stands in its metadata and nowhere else.
+Source: https://libvirt.org/formatdomain.html
+"""
+
+import os
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whimbrel.adapters.libvirt.connection import NAME_PREFIX, Libvirt
+from whimbrel.adapters.libvirt.slots import SlotDirectory
+from whimbrel.domain.guest import Guest, GuestKey, GuestSpec
+from whimbrel.domain.ids import ServerId, Slot
+
+NAMESPACE = "urn:whimbrel:guest:1"
+MACHINE = "pc"  # i440fx: boots everything, and its power button needs no driver
+DISK = "vda"
+
+ET.register_namespace("whimbrel", NAMESPACE)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What libvirt says of a server's domain now. slot and home are None where it does not bear our metadata."""
+
+    server: ServerId
+    slot: Slot | None
+    home: str | None  # the slot's directory
+    runs: bool
+    vcpus: int
+    memory_mib: int
+
+    def is_of(self, key: GuestKey) -> bool:
+        return (self.server, self.slot) == (key.server, key.slot)
+
+    def as_guest(self) -> Guest:
+        """Give what can be told of a guest whose directory has gone."""
+        assert self.slot, "a foreign domain is no guest of ours"
+        return Guest(
+            key=GuestKey(self.server, self.slot),
+            power="running" if self.runs else "stopped",
+            vcpus=self.vcpus,
+            memory_mib=self.memory_mib,
+            root_gib=0,
+            has_disk=False,
+        )
+
+
+def domain_xml(spec: GuestSpec, slot: SlotDirectory, virt_type: str) -> str:
+    """Give the definition of one slot's guest."""
+    root = ET.Element("domain", type=virt_type)
+    _text(root, "name", NAME_PREFIX + spec.key.server)
+    _text(root, "uuid", spec.key.server)
+    _text(root, "title", "".join(filter(str.isprintable, spec.name)))
+    ET.SubElement(
+        ET.SubElement(root, "metadata"),
+        f"{{{NAMESPACE}}}guest",
+        {"slot": spec.key.slot, "home": str(slot.path), "project": spec.project_id},
+    )
+    _text(root, "memory", str(spec.memory_mib), unit="MiB")
+    _text(root, "vcpu", str(spec.vcpus))
+    system = ET.SubElement(root, "os")
+    _text(system, "type", "hvm", machine=MACHINE)
+    ET.SubElement(system, "boot", dev="hd")
+    features = ET.SubElement(root, "features")
+    ET.SubElement(features, "acpi")
+    ET.SubElement(features, "apic")
+    if virt_type == "kvm":
+        ET.SubElement(root, "cpu", mode="host-model")
+    for event, action in (("on_poweroff", "destroy"), ("on_reboot", "restart"), ("on_crash", "destroy")):
+        _text(root, event, action)
+    root.append(_devices(slot))
+    return ET.tostring(root, encoding="unicode")
+
+
+def _devices(slot: SlotDirectory) -> ET.Element:
+    devices = ET.Element("devices")
+    disk = ET.SubElement(devices, "disk", type="file", device="disk")
+    ET.SubElement(disk, "driver", name="qemu", type="qcow2", cache=_cache(slot.disk), discard="unmap")
+    ET.SubElement(disk, "source", file=str(slot.disk))
+    ET.SubElement(disk, "target", dev=DISK, bus="virtio")
+    serial = ET.SubElement(devices, "serial", type="file")
+    ET.SubElement(serial, "source", path=str(slot.console), append="on")
+    ET.SubElement(serial, "target", port="0")
+    ET.SubElement(devices, "controller", type="usb", model="none")
+    ET.SubElement(devices, "memballoon", model="none")
+    _text(ET.SubElement(devices, "rng", model="virtio"), "backend", "/dev/urandom", model="random")
+    return devices
+
+
+def _cache(disk: Path) -> str:
+    """Give QEMU's cache mode: none, so that what a guest wrote is on the disk, where the file system can do that."""
+    try:
+        os.close(os.open(disk, os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        return "writeback"
+    return "none"
+
+
+def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
+    ET.SubElement(parent, tag, attributes).text = text
+
+
+def find_domain(libvirt: Libvirt, connection: Libvirt, server: ServerId) -> Libvirt | None:
+    """Give libvirt's domain of a server, to act upon."""
+    try:
+        return connection.lookupByUUIDString(server)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+
+
+def observe(libvirt: Libvirt, domain: Libvirt) -> Domain | None:
+    """Look at a domain; None: it has gone in between. A running domain tells what runs, not what is configured."""
+    try:
+        runs = bool(domain.isActive())
+        _, max_memory_kib, _, vcpus, _ = domain.info()
+        mark = _mark(libvirt, domain)
+        server = ServerId(domain.UUIDString())
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+    slot = mark.get("slot")
+    return Domain(server, Slot(slot) if slot else None, mark.get("home"), runs, vcpus, max_memory_kib // 1024)
+
+
+def observe_all(libvirt: Libvirt, connection: Libvirt) -> dict[ServerId, Domain]:
+    """Look at every domain that bears our kind of name."""
+    named = (domain for domain in connection.listAllDomains() if domain.name().startswith(NAME_PREFIX))
+    seen = (observe(libvirt, domain) for domain in named)
+    return {domain.server: domain for domain in seen if domain}
+
+
+def _mark(libvirt: Libvirt, domain: Libvirt) -> dict[str, Any]:
+    try:
+        text = domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, NAMESPACE, libvirt.VIR_DOMAIN_AFFECT_CURRENT)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN_METADATA:
+            return {}
+        raise
+    return dict(ET.fromstring(text).attrib)

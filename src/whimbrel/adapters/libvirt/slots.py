@@ -1,0 +1,117 @@
+"""Where a host keeps its guests: one directory per slot, DIR/guests/<server>/<slot>/.
+
+Law: a slot is what its directory holds. Its `spec.json`: reserved; its `domain.xml`: defined; its `disk.qcow2`: a whole
+disk, which needs no other file. A slot that was removed has left its place in one rename.
+"""
+
+import os
+import re
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from whimbrel.adapters.libvirt import files
+from whimbrel.adapters.libvirt.files import PART, Owner
+from whimbrel.domain.errors import Refused
+from whimbrel.domain.guest import GuestKey, GuestSpec
+from whimbrel.domain.ids import ServerId, Slot
+
+SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+def safe_name(name: str) -> str:
+    """Give the name back if it can be a file's. Raises: Refused."""
+    if not SAFE_NAME.fullmatch(name):
+        raise Refused(f"not a name for a file: {name!r}")
+    return name
+
+
+@dataclass(frozen=True)
+class SlotDirectory:
+    """The files of one slot."""
+
+    key: GuestKey
+    path: Path
+    owner: Owner | None
+
+    @property
+    def spec(self) -> Path:
+        return self.path / "spec.json"
+
+    @property
+    def definition(self) -> Path:
+        return self.path / "domain.xml"
+
+    @property
+    def disk(self) -> Path:
+        return self.path / "disk.qcow2"
+
+    @property
+    def console(self) -> Path:
+        return self.path / "console.log"
+
+    @property
+    def keys(self) -> Path:
+        """Where the key of an export lies."""
+        return self.path / "export"
+
+    def part(self, name: str) -> Path:
+        """Give the name of a file that is being made."""
+        return self.path / (name + PART)
+
+    def read_spec(self) -> GuestSpec | None:
+        """Give what was reserved here; None: nothing."""
+        try:
+            return msgspec.json.decode(self.spec.read_bytes(), type=GuestSpec)
+        except FileNotFoundError:
+            return None
+
+    def write_spec(self, spec: GuestSpec) -> None:
+        content = msgspec.json.format(msgspec.json.encode(spec))
+        files.make_directory(self.path, self.owner)
+        files.write(self.spec, content, self.owner)
+
+    def write_definition(self, xml: str) -> None:
+        files.write(self.definition, xml.encode(), self.owner)
+
+    def remove_parts(self) -> None:
+        """Throw away what nobody finished."""
+        for part in self.path.glob(f"*{PART}"):
+            part.unlink(missing_ok=True)
+
+    def remove_disk(self) -> None:
+        self.disk.unlink(missing_ok=True)
+        self.remove_parts()
+
+
+class Slots:
+    """All slots of one host."""
+
+    def __init__(self, directory: Path) -> None:
+        self._guests = directory / "guests"
+        self._trash = directory / "trash"
+        self.owner = Owner.of(directory)
+
+    def at(self, key: GuestKey) -> SlotDirectory:
+        """Give the place of a slot, whether anything is there or not. Raises: Refused: not a name for a file."""
+        return SlotDirectory(key, self._guests / safe_name(key.server) / safe_name(key.slot), self.owner)
+
+    def all(self) -> list[SlotDirectory]:
+        """List the slots that are there."""
+        return [
+            self.at(GuestKey(ServerId(spec.parent.parent.name), Slot(spec.parent.name)))
+            for spec in sorted(self._guests.glob("*/*/spec.json"))
+        ]
+
+    def remove(self, slot: SlotDirectory) -> None:
+        """Take a slot away with all that is in it; fine if it is not there."""
+        files.make_directory(self._trash, self.owner)
+        if slot.path.exists():
+            slot.path.replace(self._trash / str(uuid.uuid4()))
+        for removed in self._trash.iterdir():  # with what a killed process did not come to
+            shutil.rmtree(removed, ignore_errors=True)
+        if slot.path.parent.is_dir() and not os.listdir(slot.path.parent):
+            slot.path.parent.rmdir()

@@ -1,0 +1,154 @@
+"""The image service over HTTP: Glance v2, or the embedded one.
+
+Law: an answer that did not come, or that says that the service has trouble, is Unavailable and never a no.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import msgspec
+
+from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
+from whimbrel.ports.images import Image
+
+# The fields that Glance itself gives an image; whatever else stands there is a property of its owner's.
+_FIELDS = {
+    *("id", "name", "status", "visibility", "protected", "owner", "tags", "disk_format", "container_format"),
+    *("size", "virtual_size", "checksum", "min_disk", "min_ram", "created_at", "updated_at", "self", "file"),
+    *("schema", "direct_url", "locations", "stores", "os_hidden", "os_hash_algo", "os_hash_value"),
+}
+
+
+class _Shown(msgspec.Struct):
+    """What we read of an image."""
+
+    id: str
+    status: str
+    name: str | None = None
+    disk_format: str | None = None
+    size: int | None = None
+    checksum: str | None = None
+    min_disk: int = 0
+    min_ram: int = 0
+    owner: str | None = None
+    visibility: str = "private"
+
+
+class HttpImages:
+    """Fulfils ports.images.Images. client: has the service's address as base URL, and puts tokens on requests."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def show(self, image_id: str) -> Image:
+        return _image((await self._ask("GET", f"/v2/images/{image_id}")).content)
+
+    async def read(self, image_id: str) -> AsyncIterator[bytes]:
+        with _named_errors():
+            async with self._client.stream("GET", f"/v2/images/{image_id}/file") as response:
+                if not response.is_success:
+                    await response.aread()
+                _check(response)
+                if response.status_code == httpx.codes.NO_CONTENT:
+                    raise NotFound(f"Image {image_id} has no file yet.")
+                async for chunk in response.aiter_bytes():
+                    yield chunk
+
+    async def create(self, image: Image) -> None:
+        sent: dict[str, Any] = {
+            **image.properties,
+            "id": image.id,
+            "name": image.name,
+            "visibility": image.visibility,
+            "disk_format": image.disk_format or "raw",
+            "container_format": "bare",
+            "min_disk": image.min_disk_gib,
+            "min_ram": image.min_ram_mib,
+        }
+        if image.owner is not None:
+            sent["owner"] = image.owner
+        try:
+            await self._ask("POST", "/v2/images", json=sent)
+        except Conflict:
+            await self.show(image.id)  # it is there: fine
+
+    async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
+        if (await self.show(image_id)).status == "active":
+            return
+        headers = {"Content-Type": "application/octet-stream"}
+        try:
+            await self._ask("PUT", f"/v2/images/{image_id}/file", content=chunks, headers=headers)
+        except Conflict:
+            if (await self.show(image_id)).status != "active":
+                raise
+
+    async def delete(self, image_id: str) -> None:
+        try:
+            await self._ask("DELETE", f"/v2/images/{image_id}")
+        except NotFound:
+            return
+
+    async def _ask(self, method: str, path: str, **what: Any) -> httpx.Response:
+        with _named_errors():
+            response = await self._client.request(method, path, **what)
+        _check(response)
+        return response
+
+
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    try:
+        yield
+    except httpx.HTTPError as error:
+        raise Unavailable(f"the image service does not answer: {error!r}") from error
+
+
+def _check(response: httpx.Response) -> None:
+    """Raises: what this status means to us."""
+    status = response.status_code
+    if response.is_success:
+        return
+    reason = f"the image service answers {status}: {_message(response)}"
+    if status in (404, 410):
+        raise NotFound(reason)
+    if status == 409:
+        raise Conflict(reason)
+    # 401 is about our own token and 429 about our haste: neither says anything about the image.
+    if 400 <= status < 500 and status not in (401, 408, 429):
+        raise Refused(reason)
+    raise Unavailable(reason)
+
+
+def _message(response: httpx.Response) -> str:
+    """Give the sentence out of an error, which Glance sends as JSON or as a page."""
+    try:
+        return msgspec.json.decode(response.content, type=_Problem).message
+    except msgspec.DecodeError:
+        return response.text[:500]
+
+
+class _Problem(msgspec.Struct):
+    message: str
+
+
+def _image(content: bytes) -> Image:
+    try:
+        shown = msgspec.json.decode(content, type=_Shown)
+        extra = msgspec.json.decode(content, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"the image service answers what cannot be read: {error}") from error
+    return Image(
+        id=shown.id,
+        name=shown.name or "",
+        status=shown.status,
+        disk_format=shown.disk_format,
+        size_bytes=shown.size or 0,
+        checksum=shown.checksum,
+        min_disk_gib=shown.min_disk,
+        min_ram_mib=shown.min_ram,
+        owner=shown.owner,
+        visibility=shown.visibility,
+        properties={name: value for name, value in extra.items() if name not in _FIELDS and isinstance(value, str)},
+    )

@@ -1,0 +1,337 @@
+"""One database, SQLite or PostgreSQL, behind one small face: `async with db.write() as tx: await tx.run(statement)`.
+
+Law: a transaction never spans an await on anything but this database. On SQLite nothing in it suspends (the work is
+done on the spot, on one connection for writing and one for reading), so that it is atomic for the event loop too and
+runs under a simulated clock.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from whimbrel.domain.errors import Conflict, Unavailable, WorldError
+
+BUSY_TIMEOUT_S = 10.0
+
+
+class Tx:
+    """An open transaction."""
+
+    async def run(
+        self, statement: sa.Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> sa.CursorResult[Any]:
+        """Execute one statement; a sequence of values executes it for each."""
+        raise NotImplementedError
+
+    # Rows are Any: a type for each column would have to be spelled out at every statement.
+
+    async def rows(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Sequence[Any]:
+        return (await self.run(statement, values)).all()
+
+    async def row(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Any | None:
+        return (await self.run(statement, values)).first()
+
+    async def value(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Any:
+        return (await self.run(statement, values)).scalar()
+
+
+class Database:
+    """Common face of the two kinds; made by `open_database`."""
+
+    dialect: str
+
+    def write(self) -> Any:
+        """Open a transaction that may change things: `async with db.write() as tx`. Commits at the end.
+
+        Raises: Conflict: a constraint does not hold; Unavailable: the database cannot do it now (busy, disk full).
+        """
+        raise NotImplementedError
+
+    def read(self) -> Any:
+        """Open a read-only snapshot: `async with db.read() as tx`. Raises: Unavailable."""
+        raise NotImplementedError
+
+    async def create_all(self, metadata: sa.MetaData) -> None:
+        """Make these tables where they are missing, without migrations: for a database in memory."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
+
+def _named(error: DBAPIError | sqlite3.Error) -> WorldError:
+    """Give the error in our words."""
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(error, IntegrityError | sqlite3.IntegrityError):
+        return Conflict(f"a rule of the database does not allow it: {origin}")
+    return Unavailable(f"the database does not do it now: {origin}")
+
+
+@asynccontextmanager
+async def _named_errors() -> AsyncIterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        raise _named(error) from error
+
+
+class _SqliteTx(Tx):
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._driver = _driver(connection)
+
+    async def run(
+        self, statement: sa.Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> sa.CursorResult[Any]:
+        if not self._driver.in_transaction:
+            raise Unavailable("the database has taken this transaction back")
+        return self._connection.execute(statement, values)
+
+
+class SqliteDatabase(Database):
+    """A SQLite file in WAL mode, or one in memory (path None), used on the thread that opened it.
+
+    Writes to a file that come together are committed together: each has a savepoint of its own in one transaction, and
+    none returns before that is on the disk. One sync of the disk then serves all who wait, however slow it is. Where
+    the disk is full or fails, SQLite takes the whole transaction back: then all who are in it get Unavailable.
+    """
+
+    dialect = "sqlite"
+
+    def __init__(self, path: Path | None) -> None:
+        self._engine = sa.create_engine(
+            f"sqlite:///{path}" if path else "sqlite://",
+            poolclass=sa.pool.NullPool if path else sa.pool.StaticPool,
+            connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "check_same_thread": False},
+        )
+        sa.event.listen(self._engine, "connect", _set_pragmas)
+        self._writer = self._engine.connect()
+        self._reader = self._engine.connect() if path else self._writer
+        # Transactions are begun and ended by us, below SQLAlchemy, which believes itself in one that never ends.
+        self._write_driver, self._read_driver = _driver(self._writer), _driver(self._reader)
+        self._write_sql: Callable[[str], object] = self._write_driver.execute
+        self._read_sql: Callable[[str], object] = self._read_driver.execute
+        self._writing, self._reading = _SqliteTx(self._writer), _SqliteTx(self._reader)
+        self._together = path is not None
+        self._batch: asyncio.Future[None] | None = None
+        self._inside = False
+
+    def write(self) -> "_SqliteWrite":
+        return _SqliteWrite(self)
+
+    def read(self) -> "_SqliteRead":
+        return _SqliteRead(self)
+
+    def copy(self) -> "SqliteDatabase":
+        """Give another database in memory with the same contents: for worlds that begin where another one stands."""
+        other = SqliteDatabase(None)
+        other._write_driver.deserialize(self._write_driver.serialize())
+        return other
+
+    # One write: in the batch that is open, or in a new one
+
+    def begin(self) -> Tx:
+        assert not self._inside, "a transaction on SQLite does not suspend"
+        if self._batch is None:
+            self._write_sql("BEGIN IMMEDIATE")
+            loop = asyncio.get_running_loop()
+            self._batch = loop.create_future()
+            if self._together:
+                loop.call_soon(self._commit, self._batch)
+        self._write_sql("SAVEPOINT one")
+        self._inside = True
+        return self._writing
+
+    async def end(self, trouble: BaseException | None) -> None:
+        """End one write. trouble: why it is not to be."""
+        self._inside = False
+        batch = self._batch
+        assert batch is not None
+        if not self._write_driver.in_transaction:
+            self._lose(batch, trouble)
+        elif trouble is not None:
+            self._write_sql("ROLLBACK TO one")
+            self._write_sql("RELEASE one")
+        else:
+            self._write_sql("RELEASE one")
+        if not self._together:
+            self._commit(batch)
+        if trouble is None:
+            await asyncio.shield(batch)
+        else:
+            batch.add_done_callback(_look)
+
+    def _commit(self, batch: "asyncio.Future[None]") -> None:
+        if self._batch is not batch:
+            return  # it was lost
+        self._batch = None
+        try:
+            self._write_sql("COMMIT")
+        except sqlite3.Error as error:
+            with suppress(sqlite3.Error):
+                self._write_sql("ROLLBACK")
+            batch.set_exception(error)
+        else:
+            batch.set_result(None)
+
+    def _lose(self, batch: "asyncio.Future[None]", trouble: BaseException | None) -> None:
+        """Tell all who are in a batch that SQLite has taken back, and begin another with the next."""
+        self._batch = None
+        origin = trouble.orig if isinstance(trouble, DBAPIError) else None
+        lost = sqlite3.OperationalError("it has taken the transaction back")
+        batch.set_exception(origin if isinstance(origin, sqlite3.Error) else lost)
+
+    # One read: a snapshot of its own
+
+    def begin_read(self) -> Tx:
+        self._read_sql("BEGIN")
+        return self._reading
+
+    def end_read(self) -> None:
+        if self._read_driver.in_transaction:  # after some errors there is none any more
+            self._read_sql("ROLLBACK")
+
+    async def create_all(self, metadata: sa.MetaData) -> None:
+        async with self.write():
+            metadata.create_all(self._writer)
+
+    async def close(self) -> None:
+        if self._batch is not None and not self._batch.done():
+            await asyncio.wait((self._batch,))
+        self._writer.close()
+        self._reader.close()
+        self._engine.dispose()
+
+
+class _SqliteWrite:
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    async def __aenter__(self) -> Tx:
+        try:
+            return self._database.begin()
+        except sqlite3.Error as error:
+            raise _named(error) from error
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        try:
+            await self._database.end(error)
+        except sqlite3.Error as trouble:
+            raise _named(trouble) from trouble
+        if isinstance(error, DBAPIError):
+            raise _named(error) from error
+
+
+class _SqliteRead:
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    async def __aenter__(self) -> Tx:
+        try:
+            return self._database.begin_read()
+        except sqlite3.Error as error:
+            raise _named(error) from error
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        self._database.end_read()
+        if isinstance(error, DBAPIError):
+            raise _named(error) from error
+
+
+def _driver(connection: sa.Connection) -> sqlite3.Connection:
+    """Give the connection below SQLAlchemy's."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
+
+
+def _look(batch: "asyncio.Future[None]") -> None:
+    """Look at how a batch ended in which nobody waits, so that nothing complains that nobody did."""
+    if not batch.cancelled():
+        batch.exception()
+
+
+def _set_pragmas(connection: Any, _record: Any) -> None:
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+class _PostgresTx(Tx):
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def run(
+        self, statement: sa.Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> sa.CursorResult[Any]:
+        return await self._connection.execute(statement, values)
+
+
+class PostgresDatabase(Database):
+    """A schema of a PostgreSQL database, through psycopg."""
+
+    dialect = "postgresql"
+
+    def __init__(self, url: str, schema: str) -> None:
+        self._engine = create_async_engine(
+            postgres_url(url),
+            pool_size=8,
+            max_overflow=8,
+            connect_args={"options": search_path(schema)},
+        )
+        # One moment for all statements of a read; a write sees what others committed before each of its statements,
+        # so that what it reads after it has a lock is the newest.
+        self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+    @asynccontextmanager
+    async def write(self) -> AsyncIterator[Tx]:
+        async with _named_errors(), self._engine.begin() as connection:
+            yield _PostgresTx(connection)
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[Tx]:
+        async with _named_errors(), self._snapshots.begin() as connection:
+            yield _PostgresTx(connection)
+
+    async def create_all(self, metadata: sa.MetaData) -> None:
+        async with self._engine.begin() as connection:
+            await connection.run_sync(metadata.create_all)
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+
+def postgres_url(url: str) -> str:
+    """Give the URL with the driver that we use, whatever usual form it has."""
+    return "postgresql+psycopg://" + url.split("://", 1)[1]
+
+
+def search_path(schema: str) -> str:
+    """Give the connection option that makes PostgreSQL look for tables in this schema only."""
+    name = schema.replace('"', '""').replace("\\", "\\\\").replace(" ", "\\ ")
+    return f'-csearch_path="{name}"'
+
+
+def sqlite_file(url: str, schema: str) -> Path | None:
+    """Give the file that a SQLite URL means for this schema; None: in memory."""
+    directory = url.removeprefix("sqlite://").removeprefix("/")
+    return Path(directory) / f"{schema}.sqlite" if directory else None
+
+
+def open_database(url: str, schema: str) -> Database:
+    """Open `sqlite:///DIR` (file DIR/<schema>.sqlite), `sqlite://` (in memory) or `postgresql://...` (that schema).
+
+    The schema must be there: see `schema.prepare`. Raises: Unavailable: the file cannot be used now (disk full).
+    """
+    if url.startswith("postgresql"):
+        return PostgresDatabase(url, schema)
+    try:
+        return SqliteDatabase(sqlite_file(url, schema))
+    except DBAPIError as error:
+        raise _named(error) from error

@@ -1,0 +1,163 @@
+"""The directory on SQL. A change by a run holds only while the journal's row of it has that epoch."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec.structs import replace
+from sqlalchemy import bindparam
+
+from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.tables.global_ import directory, runs
+from whimbrel.domain.errors import Conflict, NotFound, Superseded
+from whimbrel.domain.guest import Order
+from whimbrel.domain.ids import CellName, ProjectId, ServerId, UserId
+from whimbrel.domain.server import Server
+from whimbrel.ports.directory import Entry, Usage
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Server).decode
+
+_by_id = sa.select(directory).where(directory.c.server_id == bindparam("b_server"))
+_by_id_held = _by_id.with_for_update()
+"""For those who write what they read: nobody else changes it in between."""
+_mine = sa.update(directory).where(directory.c.server_id == bindparam("b_server"), directory.c.deleted_at.is_(None))
+_epoch = sa.select(runs.c.epoch).where(runs.c.id == bindparam("b_run")).with_for_update(read=True)
+_place = _mine.values(cell=bindparam("b_cell"), unplaced=None)
+_set_unplaced = _mine.values(cell=None, unplaced=bindparam("b_record"))
+_book = _mine.values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_memory"))
+_erase = _mine.values(deleted_at=bindparam("b_now"))
+
+
+class SqlDirectory:
+    """Fulfils ports.directory.Directory."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def entry(self, server_id: ServerId, deleted_too: bool = False) -> Entry:
+        async with self._db.read() as tx:
+            row = await tx.row(_by_id, {"b_server": server_id})
+        if row is None or (row.deleted_at is not None and not deleted_too):
+            raise NotFound(f"Instance {server_id} could not be found.")
+        return _entry(row)
+
+    async def entries(self, server_ids: Sequence[ServerId]) -> dict[ServerId, Entry]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(sa.select(directory).where(directory.c.server_id.in_(server_ids)))
+        return {row.server_id: _entry(row) for row in rows}
+
+    async def unplaced(self, project_id: ProjectId | None) -> list[Server]:
+        query = sa.select(directory.c.unplaced).where(
+            directory.c.unplaced.is_not(None), directory.c.deleted_at.is_(None)
+        )
+        if project_id is not None:
+            query = query.where(directory.c.project_id == project_id)
+        async with self._db.read() as tx:
+            return [_decode(row.unplaced) for row in await tx.rows(query)]
+
+    async def homes(self) -> dict[CellName, int]:
+        query = (
+            sa.select(directory.c.cell, sa.func.count())
+            .where(directory.c.cell.is_not(None), directory.c.deleted_at.is_(None))
+            .group_by(directory.c.cell)
+        )
+        async with self._db.read() as tx:
+            return {CellName(cell): count for cell, count in await tx.rows(query)}
+
+    async def usage(self, project_id: ProjectId, user_id: UserId | None = None) -> Usage:
+        query = sa.select(
+            sa.func.count(),
+            sa.func.coalesce(sa.func.sum(directory.c.vcpus), 0),
+            sa.func.coalesce(sa.func.sum(directory.c.memory_mib), 0),
+        ).where(directory.c.project_id == project_id, directory.c.deleted_at.is_(None))
+        if user_id is not None:
+            query = query.where(directory.c.user_id == user_id)
+        async with self._db.read() as tx:
+            row = await tx.row(query)
+        assert row is not None
+        return Usage(instances=row[0], cores=row[1], ram_mib=row[2])
+
+    async def place(self, order: Order, server_id: ServerId, cell: CellName, generation: int) -> None:
+        async with self._db.write() as tx:
+            record = await self._unplaced(tx, order, server_id)
+            if record is None:
+                return
+            if record.generation != generation:
+                raise Conflict(f"the record of server {server_id} was changed on its way into the cell")
+            await tx.run(_place, {"b_server": server_id, "b_cell": cell})
+
+    async def displace(self, order: Order, server: Server) -> None:
+        async with self._db.write() as tx:
+            if await self._unplaced(tx, order, server.id) is None:
+                await tx.run(_set_unplaced, {"b_server": server.id, "b_record": _encode(server)})
+
+    async def change_by_run(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
+        async with self._db.write() as tx:
+            record = await self._unplaced(tx, order, server_id)
+            if record is not None:
+                await self._put(tx, record, fields)
+
+    async def change_unplaced(self, server: Server, fields: Mapping[str, Any]) -> Server:
+        async with self._db.write() as tx:
+            row = await tx.row(_by_id_held, {"b_server": server.id})
+            if row is None or row.deleted_at is not None:
+                raise NotFound(f"Instance {server.id} could not be found.")
+            if row.unplaced is None or _decode(row.unplaced).generation != server.generation:
+                raise Conflict(f"server {server.id} was changed meanwhile")
+            return await self._put(tx, server, fields)
+
+    async def _put(self, tx: Tx, record: Server, fields: Mapping[str, Any]) -> Server:
+        changed = replace(record, generation=record.generation + 1, **fields)
+        await tx.run(_set_unplaced, {"b_server": record.id, "b_record": _encode(changed)})
+        return changed
+
+    async def book(self, order: Order, server_id: ServerId, vcpus: int, memory_mib: int) -> None:
+        async with self._db.write() as tx:
+            await self._fence(tx, order)
+            await tx.run(_book, {"b_server": server_id, "b_vcpus": vcpus, "b_memory": memory_mib})
+
+    async def erase(self, order: Order, server_id: ServerId, now: float) -> None:
+        async with self._db.write() as tx:
+            await self._fence(tx, order)
+            await tx.run(_erase, {"b_server": server_id, "b_now": now})
+
+    async def want_delete(self, server_id: ServerId, request_id: str, user_id: UserId) -> None:
+        async with self._db.write() as tx:
+            await tx.run(_mine.values(delete_wanted_by=request_id, delete_wanted_user=user_id), {"b_server": server_id})
+
+    async def wanted_deletes(self) -> list[tuple[ServerId, str, UserId]]:
+        busy = sa.select(runs.c.subject).where(runs.c.finished_at.is_(None))
+        query = sa.select(directory.c.server_id, directory.c.delete_wanted_by, directory.c.delete_wanted_user).where(
+            directory.c.delete_wanted_by.is_not(None),
+            directory.c.deleted_at.is_(None),
+            directory.c.server_id.not_in(busy),
+        )
+        async with self._db.read() as tx:
+            return [(row[0], row[1], row[2]) for row in await tx.rows(query)]
+
+    # Inside a transaction
+
+    async def _fence(self, tx: Tx, order: Order) -> None:
+        if await tx.value(_epoch, {"b_run": order.run}) != order.epoch:
+            raise Superseded(f"run {order.run} is under a newer epoch than {order.epoch}")
+
+    async def _unplaced(self, tx: Tx, order: Order, server_id: ServerId) -> Server | None:
+        await self._fence(tx, order)
+        row = await tx.row(_by_id_held, {"b_server": server_id})
+        return _decode(row.unplaced) if row is not None and row.unplaced else None
+
+
+def _entry(row: sa.Row[Any]) -> Entry:
+    return Entry(
+        server_id=row.server_id,
+        project_id=row.project_id,
+        user_id=row.user_id,
+        cell=row.cell,
+        unplaced=_decode(row.unplaced) if row.unplaced else None,
+        vcpus=row.vcpus,
+        memory_mib=row.memory_mib,
+        deleted_at=row.deleted_at,
+        delete_wanted_by=row.delete_wanted_by,
+    )

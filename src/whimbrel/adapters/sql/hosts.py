@@ -1,0 +1,107 @@
+"""The hosts of one cell in its database: service and hypervisor are one row.
+
+Law: what a host says of itself (sizes, hypervisor) and what an operator decides (enabled, forced down) are written by
+different methods, and neither touches the other's columns.
+"""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.tables.cell import hosts
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import CellName, HostName
+
+Row = sa.Row[tuple[object, ...]]
+
+_NAMED = hosts.c.name == sa.bindparam("named")
+_ALL = sa.select(hosts).order_by(hosts.c.number)
+_GET = sa.select(hosts).where(_NAMED)
+_DELETE = sa.delete(hosts).where(_NAMED)
+_SEEN = (
+    sa.update(hosts)
+    .where(hosts.c.name.in_(sa.bindparam("names", expanding=True)), hosts.c.seen_at < sa.bindparam("now"))
+    .values(seen_at=sa.bindparam("now"))
+)
+_SET_SERVICE = (
+    sa.update(hosts)
+    .where(_NAMED)
+    .values(
+        enabled=sa.bindparam("enabled"),
+        disabled_reason=sa.bindparam("disabled_reason"),
+        forced_down=sa.bindparam("forced_down"),
+    )
+    .returning(*hosts.c)
+)
+
+_SAID_BY_THE_HOST = (
+    *("driver", "vcpus", "memory_mib", "disk_gib"),
+    *("hypervisor_type", "hypervisor_version", "cpu_info", "host_ip"),
+)
+_INSERTS: dict[str, sqlite.Insert | postgresql.Insert] = {
+    "sqlite": sqlite.insert(hosts),
+    "postgresql": postgresql.insert(hosts),
+}
+_REGISTERS = {
+    dialect: insert.on_conflict_do_update(
+        index_elements=["name"],
+        set_={name: insert.excluded[name] for name in _SAID_BY_THE_HOST}
+        | {
+            "seen_at": sa.case(
+                (insert.excluded.seen_at > hosts.c.seen_at, insert.excluded.seen_at), else_=hosts.c.seen_at
+            )
+        },
+    ).returning(*hosts.c)
+    for dialect, insert in _INSERTS.items()
+}
+_COLUMNS = [column.name for column in hosts.columns if column.name != "number"]
+
+
+class SqlHosts:
+    """Fulfils ports.hosts.Hosts for the cell of this name."""
+
+    def __init__(self, db: Database, cell: CellName) -> None:
+        self._db = db
+        self._cell = cell
+        self._register = _REGISTERS[db.dialect]
+
+    async def all(self) -> list[Host]:
+        async with self._db.read() as tx:
+            return [self._host(row) for row in await tx.rows(_ALL)]
+
+    async def get(self, name: HostName) -> Host:
+        async with self._db.read() as tx:
+            return self._found(name, await tx.row(_GET, {"named": name}))
+
+    async def register(self, host: Host) -> Host:
+        async with self._db.write() as tx:
+            row = await tx.row(self._register, {name: getattr(host, name) for name in _COLUMNS})
+        return self._found(host.name, row)
+
+    async def seen(self, names: Sequence[HostName], now: float) -> None:
+        if names:
+            async with self._db.write() as tx:
+                await tx.run(_SEEN, {"names": list(names), "now": now})
+
+    async def set_service(
+        self, name: HostName, *, enabled: bool, disabled_reason: str | None, forced_down: bool
+    ) -> Host:
+        async with self._db.write() as tx:
+            decided = {"enabled": enabled, "disabled_reason": disabled_reason, "forced_down": forced_down}
+            return self._found(name, await tx.row(_SET_SERVICE, {"named": name, **decided}))
+
+    async def delete(self, name: HostName) -> None:
+        async with self._db.write() as tx:
+            if not (await tx.run(_DELETE, {"named": name})).rowcount:
+                raise NotFound(f"Host {name} could not be found.")
+
+    def _found(self, name: HostName, row: Row | None) -> Host:
+        if row is None:
+            raise NotFound(f"Host {name} could not be found.")
+        return self._host(row)
+
+    def _host(self, row: Row) -> Host:
+        return Host(cell=self._cell, **row._mapping)

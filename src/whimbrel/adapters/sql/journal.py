@@ -1,0 +1,322 @@
+"""The journal on SQL: runs and actions, with the quota booking that an accepted run brings."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec.structs import asdict, replace
+from sqlalchemy import bindparam
+
+from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.tables.global_ import actions, directory, runs
+from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
+from whimbrel.domain.ids import RunId, ServerId
+from whimbrel.domain.run import Action, LogEntry, Run, Verdict
+from whimbrel.domain.server import Server
+from whimbrel.ports.journal import Booking, Limits, RunFilter
+
+FactsType = Callable[[str, int], type]
+"""(saga name, version) -> the type of its facts."""
+
+_DOCS = ("facts", "log", "debts")
+_encode = msgspec.json.Encoder().encode
+_decode_log = msgspec.json.Decoder(tuple[LogEntry, ...]).decode
+_decode_debts = msgspec.json.Decoder(tuple[str, ...]).decode
+
+_CHANGING = tuple(
+    name
+    for name in Run.__struct_fields__
+    if name not in ("id", "number", "saga", "version", "subject", "created_at", "verdict", "action")
+    and name not in ("project_id", "user_id", "asker_project_id")
+)
+
+_save = (
+    sa.update(runs)
+    .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), runs.c.finished_at.is_(None))
+    .values({name: bindparam(name) for name in _CHANGING})
+)
+_insert_run = sa.insert(runs)
+_insert_action = sa.insert(actions)
+_insert_entry = sa.insert(directory)
+_by_id = sa.select(runs).where(runs.c.id == bindparam("b_id"))
+_open_of = sa.select(runs).where(runs.c.subject == bindparam("b_subject"), runs.c.finished_at.is_(None))
+_due = (
+    sa.select(runs.c.id)
+    .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"))
+    .order_by(runs.c.due_at)
+    .limit(bindparam("b_limit"))
+    .with_for_update(skip_locked=True)
+)
+_anything_due = sa.select(sa.literal(1)).where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now")).limit(1)
+_take = (
+    sa.update(runs)
+    .where(runs.c.id.in_(_due.scalar_subquery()))
+    .values(owner=bindparam("b_owner"), due_at=bindparam("b_until"), epoch=runs.c.epoch + 1)
+    .returning(runs)
+)
+_usage = sa.select(
+    sa.func.count().label("instances"),
+    sa.func.coalesce(sa.func.sum(directory.c.vcpus), 0).label("cores"),
+    sa.func.coalesce(sa.func.sum(directory.c.memory_mib), 0).label("ram"),
+).where(directory.c.project_id == bindparam("b_project"), directory.c.deleted_at.is_(None))
+_book = sa.update(directory).where(directory.c.server_id == bindparam("b_server"))
+
+
+class SqlJournal:
+    """Fulfils ports.journal.Journal."""
+
+    def __init__(self, db: Database, facts_type: FactsType) -> None:
+        self._db = db
+        self._facts_type = facts_type
+
+    # Rows
+
+    def _values(self, run: Run) -> dict[str, Any]:
+        values = {name: getattr(run, name) for name in Run.__struct_fields__}
+        for name in _DOCS:
+            values[name] = _encode(values[name])
+        return values
+
+    def _run(self, row: sa.Row[Any]) -> Run:
+        values = dict(row._mapping)
+        values["facts"] = msgspec.json.decode(values["facts"], type=self._facts_type(row.saga, row.version))
+        values["log"] = _decode_log(values["log"])
+        values["debts"] = _decode_debts(values["debts"])
+        return Run(**values)
+
+    # Accept
+
+    async def accept(
+        self,
+        run: Run,
+        action: Action,
+        booking: Booking | None = None,
+        limits: Limits | None = None,
+        new_server: Server | None = None,
+        before: Booking | None = None,
+    ) -> Run:
+        async with self._db.write() as tx:
+            if await tx.row(_open_of, {"b_subject": run.subject}):
+                raise Conflict(f"something is under way on server {run.subject}")
+            if booking:
+                await self._lock_quota(tx, run)
+                await (self._enter(tx, booking, new_server) if new_server else self._book(tx, run, booking, before))
+                await self._check(tx, run, limits or Limits())
+            values = self._values(run)
+            del values["number"]
+            number = (await tx.run(_insert_run, values)).inserted_primary_key[0]
+            await tx.run(_insert_action, asdict(action))
+        return replace(run, number=number)
+
+    async def _lock_quota(self, tx: Tx, run: Run) -> None:
+        """Let nobody else book in this project; on SQLite who writes is alone already."""
+        if self._db.dialect == "postgresql":
+            lock = sa.func.pg_advisory_xact_lock(sa.func.hashtext(run.project_id))
+            await tx.run(sa.select(lock))
+
+    async def _enter(self, tx: Tx, booking: Booking, server: Server) -> None:
+        entry = {
+            "server_id": server.id,
+            "project_id": server.project_id,
+            "user_id": server.user_id,
+            "unplaced": msgspec.json.encode(server),
+            **asdict(booking),
+        }
+        await tx.run(_insert_entry, entry)
+
+    async def _book(self, tx: Tx, run: Run, booking: Booking, before: Booking | None) -> None:
+        """Book a server that is there, if it is booked as the caller believes."""
+        same = [directory.c[name] == value for name, value in asdict(before).items()] if before else []
+        booked = _book.where(directory.c.deleted_at.is_(None), *same).values(asdict(booking))
+        if not (await tx.run(booked, {"b_server": run.subject})).rowcount:
+            raise Conflict(f"server {run.subject} was changed meanwhile")
+
+    async def _check(self, tx: Tx, run: Run, limits: Limits) -> None:
+        if limits == Limits():
+            return
+        used = (await tx.rows(_usage, {"b_project": run.project_id}))[0]._mapping
+        allowed = {"instances": limits.instances, "cores": limits.cores, "ram": limits.ram_mib}
+        wanted = ((name, used[name], limit) for name, limit in allowed.items())
+        over = [f"{name}: {amount} of {limit} would be used" for name, amount, limit in wanted if 0 <= limit < amount]
+        if over:
+            raise OverQuota(f"Quota exceeded for {', '.join(over)}")
+
+    async def forget(self, run: Run, before: Booking | None = None) -> None:
+        async with self._db.write() as tx:
+            done = await tx.run(sa.delete(runs).where(runs.c.id == run.id, runs.c.epoch == run.epoch))
+            if not done.rowcount:
+                raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}")
+            await tx.run(
+                sa.delete(actions).where(actions.c.server_id == run.subject, actions.c.request_id == run.action)
+            )
+            if before:
+                await tx.run(_book.values(asdict(before)), {"b_server": run.subject})
+
+    # Drive
+
+    async def save(self, run: Run, raised: bool = False) -> None:
+        values = self._values(run)
+        bound = {name: values[name] for name in _CHANGING}
+        async with self._db.write() as tx:
+            done = await tx.run(_save, {**bound, "b_id": run.id, "b_epoch": run.epoch - raised})
+            if done.rowcount != 1:
+                raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}")
+
+    async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
+        async with self._db.read() as tx:
+            if not await tx.row(_anything_due, {"b_now": now}):
+                return []
+        async with self._db.write() as tx:
+            rows = await tx.rows(_take, {"b_now": now, "b_limit": limit, "b_owner": owner, "b_until": now + lease_s})
+        return [self._run(row) for row in rows]
+
+    async def take_back(self, owner: str, now: float) -> int:
+        async with self._db.write() as tx:
+            done = await tx.run(
+                sa.update(runs).where(runs.c.state == "open", runs.c.owner == owner).values(owner=None, due_at=now)
+            )
+        return int(done.rowcount)
+
+    async def renew(self, owner: str, run_ids: Sequence[RunId], now: float, lease_s: float) -> None:
+        async with self._db.write() as tx:
+            await tx.run(
+                sa.update(runs)
+                .where(runs.c.id.in_(run_ids), runs.c.owner == owner, runs.c.state == "open")
+                .values(due_at=now + lease_s)
+            )
+
+    # Verdicts and operators' words
+
+    async def park(self, run: Run) -> Run:
+        async with self._db.write() as tx:
+            done = await tx.run(
+                sa.update(runs)
+                .where(runs.c.id == run.id, runs.c.epoch == run.epoch, runs.c.verdict.is_(None))
+                .where(runs.c.state == "open")
+                .values(
+                    state="parked", status=run.status, owner=None, parked_at=run.parked_at, updated_at=run.updated_at
+                )
+            )
+            row = await tx.row(_by_id, {"b_id": run.id})
+        if row is None or row.epoch != run.epoch:
+            raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}")
+        return run if done.rowcount else self._run(row)
+
+    async def give_verdict(
+        self, run_id: RunId, verdict: Verdict, status: str, action: Action, now: float, heard_at: Sequence[str] = ()
+    ) -> Run:
+        parked = runs.c.state == "parked"
+        waits = sa.or_(parked, sa.and_(runs.c.state == "open", runs.c.at.in_(heard_at)))
+        async with self._db.write() as tx:
+            done = await tx.run(
+                sa.update(runs)
+                .where(runs.c.id == run_id, waits)
+                .where(runs.c.way == "forward", runs.c.verdict.is_(None))
+                .values(
+                    state="open",
+                    verdict=verdict,
+                    status=status,
+                    action=action.request_id,
+                    owner=sa.case((parked, None), else_=runs.c.owner),
+                    due_at=sa.case((parked, now), else_=runs.c.due_at),
+                    since=sa.case((parked, now), else_=runs.c.since),
+                    updated_at=now,
+                    parked_at=None,
+                )
+            )
+            if done.rowcount:
+                await tx.run(_insert_action, asdict(action))
+            row = await tx.row(_by_id, {"b_id": run_id})
+        run = self._run(row) if row else None
+        if run is None or run.verdict != verdict:
+            raise Conflict(f"move {run_id} does not wait for this verdict")
+        return run
+
+    async def turn_back(self, run: Run, now: float) -> Run:
+        # Its epoch may have risen meanwhile; whether it may turn is said by where it stands and by its verdict.
+        same = (runs.c.at == run.at, runs.c.way == run.way, runs.c.verdict.is_not_distinct_from(run.verdict))
+        return await self._nudge(run.id, now, *same, way="back", turned="asked")
+
+    async def retry(self, run_id: RunId, now: float) -> Run:
+        return await self._nudge(run_id, now, problem=None, message=None)
+
+    async def _nudge(self, run_id: RunId, now: float, *same: sa.ColumnElement[bool], **fields: Any) -> Run:
+        async with self._db.write() as tx:
+            rows = await tx.rows(
+                sa.update(runs)
+                .where(runs.c.id == run_id, runs.c.finished_at.is_(None), *same)
+                .values(
+                    epoch=runs.c.epoch + 1, state="open", owner=None, due_at=now, tries=0, since=now,
+                    updated_at=now, parked_at=None, **fields,
+                )
+                .returning(runs)
+            )  # fmt: skip
+        if not rows:
+            raise Conflict(f"move {run_id} is over, or has gone on since it was looked at")
+        return self._run(rows[0])
+
+    # Read
+
+    async def get(self, run_id: RunId) -> Run:
+        async with self._db.read() as tx:
+            row = await tx.row(_by_id, {"b_id": run_id})
+        if row is None:
+            raise NotFound(f"no run {run_id}")
+        return self._run(row)
+
+    async def open_run(self, server_id: ServerId) -> Run | None:
+        async with self._db.read() as tx:
+            row = await tx.row(_open_of, {"b_subject": server_id})
+        return self._run(row) if row else None
+
+    async def find(self, which: RunFilter) -> list[Run]:
+        query = sa.select(runs).order_by(runs.c.number.desc())
+        equal = {
+            runs.c.subject: which.subject,
+            runs.c.asker_project_id: which.project_id,
+            runs.c.user_id: which.user_id,
+        }
+        for column, value in equal.items():
+            if value is not None:
+                query = query.where(column == value)
+        if which.sagas is not None:
+            query = query.where(runs.c.saga.in_(which.sagas))
+        if which.statuses is not None:
+            query = query.where(runs.c.status.in_(which.statuses))
+        if which.only_open:
+            query = query.where(runs.c.finished_at.is_(None))
+        if which.changed_since is not None:
+            query = query.where(runs.c.updated_at >= which.changed_since)
+        if which.changed_before is not None:
+            query = query.where(runs.c.updated_at <= which.changed_before)
+        if which.after is not None:
+            marker = sa.select(runs.c.number).where(runs.c.id == which.after).scalar_subquery()
+            query = query.where(runs.c.number < marker)
+        if which.limit is not None:
+            query = query.limit(which.limit)
+        async with self._db.read() as tx:
+            return [self._run(row) for row in await tx.rows(query)]
+
+    async def expired(self, parked_before: float) -> list[Run]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(sa.select(runs).where(runs.c.state == "parked", runs.c.parked_at <= parked_before))
+        return [self._run(row) for row in rows]
+
+    # Actions
+
+    async def add_action(self, action: Action) -> None:
+        async with self._db.write() as tx:
+            await tx.run(_insert_action, asdict(action))
+
+    async def actions(self, server_id: ServerId) -> list[Action]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(
+                sa.select(actions).where(actions.c.server_id == server_id).order_by(actions.c.number.desc())
+            )
+        return [Action(**{n: getattr(row, n) for n in Action.__struct_fields__}) for row in rows]
+
+    async def ended(self, after: float, until: float) -> list[RunId]:
+        query = sa.select(runs.c.id).where(runs.c.finished_at > after, runs.c.finished_at <= until)
+        async with self._db.read() as tx:
+            return [row.id for row in await tx.rows(query)]

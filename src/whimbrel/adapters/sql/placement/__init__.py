@@ -1,0 +1,5 @@
+"""Placement in a database: who holds how much of which provider."""
+
+from whimbrel.adapters.sql.placement.store import SqlPlacement
+
+__all__ = ["SqlPlacement"]

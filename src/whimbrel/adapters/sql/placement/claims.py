@@ -1,0 +1,232 @@
+"""Rewriting claims: every change of who holds what goes through `rewrite`, in the caller's transaction.
+
+Law: what is checked is locked before it is read, consumers first, then providers, each by uuid, so that two writers
+wait for each other and never lock each other out (SQLite: there is one writer at a time anyway). What all claims of
+one write take and give back is counted together: only where the sum rises must there be room, so that a swap needs
+no room for both, and who is over capacity can shrink.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from whimbrel.adapters.sql.database import Tx
+from whimbrel.adapters.sql.tables.placement import allocations, consumers, inventories, providers, resource_classes
+from whimbrel.domain.ids import ConsumerId, ProviderId
+from whimbrel.placement.errors import NoRoom, Stale, UnknownName, UnknownProvider
+from whimbrel.placement.inventory import Stock, unit_problem
+from whimbrel.placement.names import STANDARD_CLASSES
+from whimbrel.placement.provider import ANY_GENERATION, Claim, Consumer, Held
+from whimbrel.ports.placement import Inventory, Owner
+
+Place = tuple[ProviderId, str]
+"""A provider and a resource class: where an amount is held."""
+
+_a, _c, _i, _p = allocations.c, consumers.c, inventories.c, providers.c
+
+_LOCK_CONSUMERS = (
+    sa.select(_c.uuid)
+    .where(_c.uuid.in_(bindparam("ids", expanding=True)))
+    .order_by(_c.uuid)
+    .with_for_update(key_share=True)
+)
+LOCK_PROVIDERS = (
+    sa.select(_p.uuid)
+    .where(_p.uuid.in_(bindparam("ids", expanding=True)))
+    .order_by(_p.uuid)
+    .with_for_update(key_share=True)
+)
+_HELD = (
+    sa.select(_c.uuid, _c.generation, _c.project, _c.user, _c.type, _a.provider, _a.resource_class, _a.amount)
+    .join_from(consumers, allocations, _a.consumer == _c.uuid)
+    .where(_c.uuid.in_(bindparam("ids", expanding=True)))
+)
+_STOCK = sa.select(
+    *(_i.provider, _i.resource_class, _i.total, _i.reserved, _i.min_unit, _i.max_unit, _i.step_size),
+    *(_i.allocation_ratio, _i.used),
+).where(_i.provider.in_(bindparam("ids", expanding=True)))
+_USE = (
+    sa.update(inventories)
+    .where(_i.provider == bindparam("at"), _i.resource_class == bindparam("of"))
+    .values(used=_i.used + bindparam("more"))
+)
+_BUMP = sa.update(providers).where(_p.uuid == bindparam("id")).values(generation=_p.generation + 1)
+_ADD_CONSUMER = sa.insert(consumers)
+_CHANGE_CONSUMER = (
+    sa.update(consumers)
+    .where(_c.uuid == bindparam("id"))
+    .values(
+        generation=_c.generation + 1,
+        project=bindparam("new_project"),
+        user=bindparam("new_user"),
+        type=sa.func.coalesce(bindparam("new_type"), _c.type),
+    )
+)
+_DELETE_CONSUMER = sa.delete(consumers).where(_c.uuid == bindparam("id"))
+_ADD_ALLOCATIONS = sa.insert(allocations)
+_DELETE_ALLOCATIONS = sa.delete(allocations).where(_a.consumer == bindparam("id"))
+_PROVIDERS_THERE = sa.select(_p.uuid).where(_p.uuid.in_(bindparam("ids", expanding=True)))
+_CLASSES_THERE = sa.select(resource_classes.c.name).where(
+    resource_classes.c.name.in_(bindparam("names", expanding=True))
+)
+
+
+async def read_held(
+    tx: Tx, dialect: str, ids: Collection[ConsumerId], *, lock: bool = False
+) -> dict[ConsumerId, tuple[Consumer, Held]]:
+    """Read what these consumers hold, those that hold something; lock: nobody changes it before we are done."""
+    if lock and dialect == "postgresql":
+        await tx.run(_LOCK_CONSUMERS, {"ids": sorted(ids)})
+    found: dict[ConsumerId, tuple[Consumer, Held]] = {}
+    for uuid, generation, project, user, kind, provider, name, amount in await tx.rows(_HELD, {"ids": list(ids)}):
+        if uuid not in found:
+            found[uuid] = Consumer(id=uuid, generation=generation, owner=Owner(project, user), type=kind), {}
+        found[uuid][1].setdefault(provider, {})[name] = amount
+    return found
+
+
+async def rewrite(
+    tx: Tx,
+    dialect: str,
+    claims: Sequence[Claim],
+    before: Mapping[ConsumerId, tuple[Consumer, Held]],
+    *,
+    check_units: bool = True,
+) -> None:
+    """Make each claim the whole claim of its consumer. before: what `read_held` with a lock gave for all of them.
+
+    What is refused is refused before anything is written.
+    check_units False: what is handed over as it is stays as it is, whatever the inventories say today.
+    Raises: NoRoom; Stale; UnknownProvider; UnknownName; Conflict: somebody made the same consumer just now.
+    """
+    claims = sorted(claims, key=lambda claim: claim.consumer)  # new consumers are made in the order of locks too
+    for claim in claims:
+        _check_generation(claim, before.get(claim.consumer))
+    changes = _changes(claims, [held for _, held in before.values()])
+    taken = {provider for claim in claims for provider in claim.held}
+    if dialect == "postgresql":
+        await tx.run(LOCK_PROVIDERS, {"ids": sorted(taken | {provider for provider, _ in changes})})
+    if check_units or any(more > 0 for more in changes.values()):
+        await _check_room(tx, claims, changes, taken)
+    await _write(tx, claims, before, changes, taken)
+
+
+def _check_generation(claim: Claim, found: tuple[Consumer, Held] | None) -> None:
+    if claim.generation == ANY_GENERATION:
+        return
+    now = found[0].generation if found else None
+    if claim.generation != now:
+        raise Stale(
+            f"consumer generation conflict: consumer {claim.consumer} has generation {_said(now)},"
+            f" not {_said(claim.generation)}"
+        )
+
+
+def _said(generation: int | str | None) -> str:
+    return "null (it holds nothing)" if generation is None else str(generation)
+
+
+def _places(held: Held) -> Iterable[tuple[Place, int]]:
+    for provider, amounts in held.items():
+        for name, amount in amounts.items():
+            yield (provider, name), amount
+
+
+def _changes(claims: Sequence[Claim], before: Iterable[Held]) -> dict[Place, int]:
+    """Add up what is taken more (above zero) or less in all, place by place."""
+    sums: Counter[Place] = Counter()
+    for claim in claims:
+        for place, amount in _places(claim.held):
+            sums[place] += amount
+    for held in before:
+        for place, amount in _places(held):
+            sums[place] -= amount
+    return {place: more for place, more in sums.items() if more}
+
+
+async def _check_room(
+    tx: Tx, claims: Sequence[Claim], changes: Mapping[Place, int], taken: Collection[ProviderId]
+) -> None:
+    stocks = await read_stocks(tx, taken)
+    for claim in claims:
+        for (provider, name), amount in _places(claim.held):
+            stock = stocks.get((provider, name))
+            if stock is None:
+                raise await _why_no_stock(tx, claims, provider, name)
+            if problem := unit_problem(stock.inventory, amount):
+                raise NoRoom(f"{name} on resource provider {provider}: {problem}")
+    for place, more in changes.items():
+        if more > 0 and stocks[place].used + more > stocks[place].capacity:
+            free = stocks[place].capacity - stocks[place].used
+            raise NoRoom(f"{place[1]} on resource provider {place[0]}: {more} wanted, {max(free, 0)} free")
+
+
+async def read_stocks(tx: Tx, ids: Collection[ProviderId]) -> dict[Place, Stock]:
+    stocks: dict[Place, Stock] = {}
+    if ids:
+        for provider, name, total, reserved, low, high, step, ratio, used in await tx.rows(_STOCK, {"ids": list(ids)}):
+            inventory = Inventory(
+                total=total, reserved=reserved, min_unit=low, max_unit=high, step_size=step, allocation_ratio=ratio
+            )
+            stocks[provider, name] = Stock(inventory, used)
+    return stocks
+
+
+async def _why_no_stock(tx: Tx, claims: Sequence[Claim], provider: ProviderId, name: str) -> Exception:
+    """Find what is wrong about a place that has no inventory: first what cannot be, then what is not there."""
+    wanted = {place for claim in claims for place, _ in _places(claim.held)}
+    ids = {place[0] for place in wanted}
+    there = {row[0] for row in await tx.rows(_PROVIDERS_THERE, {"ids": list(ids)})}
+    if missing := sorted(ids - there):
+        return UnknownProvider(f"Allocation for resource provider '{missing[0]}' that does not exist.")
+    names = {place[1] for place in wanted} - set(STANDARD_CLASSES)
+    known = {row[0] for row in await tx.rows(_CLASSES_THERE, {"names": list(names)})}
+    if unknown := sorted(names - known):
+        return UnknownName(f"No such resource class {unknown[0]}.")
+    return NoRoom(f"{name} on resource provider {provider}: it has no inventory of this class")
+
+
+async def _write(
+    tx: Tx,
+    claims: Sequence[Claim],
+    before: Mapping[ConsumerId, tuple[Consumer, Held]],
+    changes: Mapping[Place, int],
+    taken: Collection[ProviderId],
+) -> None:
+    """Write it down, in an order that no reference forbids."""
+    emptied = [{"id": claim.consumer} for claim in claims if claim.consumer in before]
+    if emptied:
+        await tx.run(_DELETE_ALLOCATIONS, emptied)
+    if gone := [{"id": claim.consumer} for claim in claims if not claim.held and claim.consumer in before]:
+        await tx.run(_DELETE_CONSUMER, gone)
+    if new := [claim for claim in claims if claim.held and claim.consumer not in before]:
+        await tx.run(_ADD_CONSUMER, [_new_consumer(claim) for claim in new])
+    if changed := [claim for claim in claims if claim.held and claim.consumer in before]:
+        await tx.run(_CHANGE_CONSUMER, [_changed_consumer(claim) for claim in changed])
+    if changes:
+        used = [{"at": at, "of": of, "more": more} for (at, of), more in sorted(changes.items())]
+        await tx.run(_USE, used)
+    if taken:
+        rows = [
+            {"consumer": claim.consumer, "provider": provider, "resource_class": name, "amount": amount}
+            for claim in claims
+            for (provider, name), amount in _places(claim.held)
+        ]
+        await tx.run(_ADD_ALLOCATIONS, rows)
+        await tx.run(_BUMP, [{"id": provider} for provider in sorted(taken)])
+
+
+def _new_consumer(claim: Claim) -> dict[str, object]:
+    owner = claim.owner
+    return {
+        "uuid": claim.consumer, "generation": 1, "project": owner.project, "user": owner.user, "type": claim.type
+    }  # fmt: skip
+
+
+def _changed_consumer(claim: Claim) -> dict[str, object]:
+    owner = claim.owner
+    return {
+        "id": claim.consumer, "new_project": owner.project, "new_user": owner.user, "new_type": claim.type
+    }  # fmt: skip

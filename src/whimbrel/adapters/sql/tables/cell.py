@@ -1,0 +1,76 @@
+"""Tables of a cell's database: its hosts, the records of the servers that live there, and the fences of moves."""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+hosts = sa.Table(
+    "hosts",
+    metadata,
+    sa.Column("number", sa.Integer, sa.Identity(), primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False, unique=True),
+    sa.Column("id", sa.String(36), nullable=False, unique=True),
+    sa.Column("service_id", sa.String(36), nullable=False, unique=True),
+    sa.Column("driver", sa.String(32), nullable=False),
+    sa.Column("vcpus", sa.Integer, nullable=False),
+    sa.Column("memory_mib", sa.Integer, nullable=False),
+    sa.Column("disk_gib", sa.Integer, nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False),
+    sa.Column("disabled_reason", sa.Text),
+    sa.Column("forced_down", sa.Boolean, nullable=False),
+    sa.Column("seen_at", sa.Double, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("hypervisor_type", sa.String(64), nullable=False),
+    sa.Column("hypervisor_version", sa.Integer, nullable=False),
+    sa.Column("cpu_info", sa.Text, nullable=False),
+    sa.Column("host_ip", sa.String(64), nullable=False),
+    sa.CheckConstraint("vcpus >= 1 AND memory_mib >= 1 AND disk_gib >= 0", name="hosts_sizes"),
+)
+
+servers = sa.Table(
+    "servers",
+    metadata,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("vm_state", sa.String(16), nullable=False),
+    sa.Column("task_state", sa.String(32)),
+    sa.Column("locked_by_run", sa.String(36)),
+    sa.Column("host", sa.String(255)),
+    sa.Column("zone", sa.String(255)),
+    sa.Column("flavor_id", sa.String(255), nullable=False),
+    sa.Column("image_id", sa.String(36)),
+    sa.Column("key_name", sa.String(255)),
+    sa.Column("hostname", sa.String(255), nullable=False),
+    sa.Column("reservation_id", sa.String(64), nullable=False),
+    sa.Column("locked", sa.Boolean, nullable=False),
+    sa.Column("tags", sa.Text, nullable=False),  # "\ntag1\ntag2\n", so that one of them can be searched
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("updated_at", sa.Double, nullable=False),
+    sa.Column("launched_at", sa.Double),
+    sa.Column("terminated_at", sa.Double),
+    sa.Column("deleted_at", sa.Double),
+    sa.Column("record", sa.LargeBinary, nullable=False),  # the whole Server; the columns above repeat parts of it
+    sa.CheckConstraint(
+        "vm_state IN ('building', 'active', 'stopped', 'resized', 'error', 'deleted')",
+        name="servers_vm_state",
+    ),
+    sa.CheckConstraint("(vm_state = 'deleted') = (deleted_at IS NOT NULL)", name="servers_deleted"),
+    sa.CheckConstraint(
+        "vm_state NOT IN ('active', 'stopped', 'resized') OR host IS NOT NULL", name="servers_live_has_host"
+    ),
+    sa.CheckConstraint("task_state IS NULL OR locked_by_run IS NOT NULL", name="servers_task_is_somebodys"),
+    sa.Index("servers_by_project", "project_id", "created_at", "id"),
+    sa.Index("servers_by_host", "host"),
+    sa.Index("servers_by_time", "created_at", "id"),
+)
+
+fences = sa.Table(
+    "fences",
+    metadata,
+    sa.Column("run", sa.String(36), primary_key=True),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.CheckConstraint("epoch >= 1", name="fences_epoch"),
+)

@@ -1,0 +1,199 @@
+"""Tables of the global database: directory, journal, and what operators and users set up."""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+Doc = sa.LargeBinary
+"""A msgspec-encoded value: read and written whole."""
+
+directory = sa.Table(
+    "directory",
+    metadata,
+    sa.Column("server_id", sa.String(36), primary_key=True),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("cell", sa.String(255)),
+    sa.Column("unplaced", Doc),
+    sa.Column("vcpus", sa.Integer, nullable=False),
+    sa.Column("memory_mib", sa.Integer, nullable=False),
+    sa.Column("deleted_at", sa.Double),
+    sa.Column("delete_wanted_by", sa.String(255)),
+    sa.Column("delete_wanted_user", sa.String(255)),
+    sa.CheckConstraint("vcpus >= 0 AND memory_mib >= 0", name="directory_counts_nothing_below_zero"),
+    sa.CheckConstraint(
+        "(cell IS NULL) = (unplaced IS NOT NULL) OR deleted_at IS NOT NULL", name="directory_one_record"
+    ),
+    sa.Index("directory_usage", "project_id", "deleted_at", "user_id", "vcpus", "memory_mib"),
+    sa.Index(
+        "directory_unplaced",
+        "server_id",
+        sqlite_where=sa.text("unplaced IS NOT NULL"),
+        postgresql_where=sa.text("unplaced IS NOT NULL"),
+    ),
+    sa.Index(
+        "directory_delete_wanted",
+        "server_id",
+        sqlite_where=sa.text("delete_wanted_by IS NOT NULL AND deleted_at IS NULL"),
+        postgresql_where=sa.text("delete_wanted_by IS NOT NULL AND deleted_at IS NULL"),
+    ),
+)
+
+runs = sa.Table(
+    "runs",
+    metadata,
+    sa.Column("number", sa.Integer, sa.Identity(), primary_key=True),
+    sa.Column("id", sa.String(36), nullable=False, unique=True),
+    sa.Column("saga", sa.String(64), nullable=False),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("subject", sa.String(36), nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("asker_project_id", sa.String(255), nullable=False),
+    sa.Column("action", sa.String(255), nullable=False),
+    sa.Column("at", sa.String(64), nullable=False),
+    sa.Column("way", sa.String(8), nullable=False),
+    sa.Column("state", sa.String(8), nullable=False),
+    sa.Column("turned", sa.String(8)),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("owner", sa.String(255)),
+    sa.Column("due_at", sa.Double, nullable=False),
+    sa.Column("tries", sa.Integer, nullable=False),
+    sa.Column("since", sa.Double, nullable=False),
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("verdict", sa.String(8)),
+    sa.Column("message", sa.Text),
+    sa.Column("problem", sa.Text),
+    sa.Column("facts", Doc, nullable=False),
+    sa.Column("log", Doc, nullable=False),
+    sa.Column("debts", Doc, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("updated_at", sa.Double, nullable=False),
+    sa.Column("parked_at", sa.Double),
+    sa.Column("finished_at", sa.Double),
+    sa.CheckConstraint("way IN ('forward', 'back')", name="runs_way"),
+    sa.CheckConstraint("state IN ('open', 'parked', 'done', 'undone')", name="runs_state"),
+    sa.CheckConstraint("(state IN ('done', 'undone')) = (finished_at IS NOT NULL)", name="runs_over_is_finished"),
+    sa.CheckConstraint("state <> 'parked' OR owner IS NULL", name="runs_parked_has_no_owner"),
+    sa.CheckConstraint("turned IN ('refused', 'reverted', 'asked')", name="runs_turned"),
+    sa.CheckConstraint("verdict IN ('confirm', 'revert')", name="runs_verdict"),
+    sa.CheckConstraint("epoch >= 1", name="runs_epoch"),
+    sa.Index(
+        "one_open_run",
+        "subject",
+        unique=True,
+        sqlite_where=sa.text("finished_at IS NULL"),
+        postgresql_where=sa.text("finished_at IS NULL"),
+    ),
+    sa.Index(
+        "runs_due",
+        "due_at",
+        sqlite_where=sa.text("state = 'open'"),
+        postgresql_where=sa.text("state = 'open'"),
+    ),
+    sa.Index(
+        "runs_owned",
+        "owner",
+        sqlite_where=sa.text("state = 'open' AND owner IS NOT NULL"),
+        postgresql_where=sa.text("state = 'open' AND owner IS NOT NULL"),
+    ),
+    sa.Index("runs_by_subject", "subject"),
+    sqlite_autoincrement=True,
+)
+
+actions = sa.Table(
+    "actions",
+    metadata,
+    sa.Column("number", sa.Integer, sa.Identity(), primary_key=True),
+    sa.Column("server_id", sa.String(36), nullable=False),
+    sa.Column("request_id", sa.String(255), nullable=False),
+    sa.Column("name", sa.String(64), nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("run_id", sa.String(36)),
+    sa.Column("started_at", sa.Double, nullable=False),
+    sa.Column("updated_at", sa.Double),
+    sa.Column("message", sa.Text),
+    sa.UniqueConstraint("server_id", "request_id", "name", name="actions_once"),
+)
+
+flavors = sa.Table(
+    "flavors",
+    metadata,
+    sa.Column("number", sa.Integer, sa.Identity(), primary_key=True),
+    sa.Column("flavor_id", sa.String(255), nullable=False, unique=True),
+    sa.Column("name", sa.String(255), nullable=False, unique=True),
+    sa.Column("vcpus", sa.Integer, nullable=False),
+    sa.Column("memory_mib", sa.Integer, nullable=False),
+    sa.Column("root_gib", sa.Integer, nullable=False),
+    sa.Column("ephemeral_gib", sa.Integer, nullable=False),
+    sa.Column("swap_mib", sa.Integer, nullable=False),
+    sa.Column("rxtx_factor", sa.Double, nullable=False),
+    sa.Column("is_public", sa.Boolean, nullable=False),
+    sa.Column("disabled", sa.Boolean, nullable=False),
+    sa.Column("description", sa.Text),
+    sa.Column("extra_specs", sa.JSON, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.CheckConstraint(
+        "vcpus >= 1 AND memory_mib >= 1 AND root_gib >= 0 AND ephemeral_gib >= 0 AND swap_mib >= 0",
+        name="flavors_sizes",
+    ),
+)
+
+flavor_projects = sa.Table(
+    "flavor_projects",
+    metadata,
+    sa.Column("flavor_id", sa.ForeignKey("flavors.flavor_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("project_id", sa.String(255), primary_key=True),
+)
+
+keypairs = sa.Table(
+    "keypairs",
+    metadata,
+    sa.Column("number", sa.Integer, sa.Identity(), primary_key=True),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("type", sa.String(8), nullable=False),
+    sa.Column("public_key", sa.Text, nullable=False),
+    sa.Column("fingerprint", sa.String(255), nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.CheckConstraint("type IN ('ssh', 'x509')", name="keypairs_type"),
+    sa.UniqueConstraint("user_id", "name", name="keypairs_name"),
+)
+
+quota_limits = sa.Table(
+    "quota_limits",
+    metadata,
+    sa.Column("project_id", sa.String(255), primary_key=True),
+    sa.Column("user_id", sa.String(255), primary_key=True),  # "" : the whole project
+    sa.Column("resource", sa.String(64), primary_key=True),
+    sa.Column("hard_limit", sa.Integer, nullable=False),
+    sa.CheckConstraint("hard_limit >= -1", name="quota_limits_range"),
+)
+
+quota_class_limits = sa.Table(
+    "quota_class_limits",
+    metadata,
+    sa.Column("class_name", sa.String(255), primary_key=True),
+    sa.Column("resource", sa.String(64), primary_key=True),
+    sa.Column("hard_limit", sa.Integer, nullable=False),
+    sa.CheckConstraint("hard_limit >= -1", name="quota_class_limits_range"),
+)
+
+aggregates = sa.Table(
+    "aggregates",
+    metadata,
+    sa.Column("id", sa.Integer, sa.Identity(), primary_key=True),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("name", sa.String(255), nullable=False, unique=True),
+    sa.Column("metadata", sa.JSON, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("updated_at", sa.Double),
+)
+
+aggregate_hosts = sa.Table(
+    "aggregate_hosts",
+    metadata,
+    sa.Column("aggregate_id", sa.ForeignKey("aggregates.id"), primary_key=True),
+    sa.Column("host", sa.String(255), primary_key=True),
+)

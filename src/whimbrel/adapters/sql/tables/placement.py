@@ -1,0 +1,111 @@
+"""Tables of Placement: providers with their room, and who holds how much of it.
+
+Law: `inventories.used` is the sum of the allocations of that provider and class, written in the same transaction as
+they are. Standard classes and traits get their row when they are first used; custom ones when they are made.
+"""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData()
+
+resource_classes = sa.Table(
+    "resource_classes",
+    metadata,
+    sa.Column("name", sa.String(255), primary_key=True),
+)
+
+traits = sa.Table(
+    "traits",
+    metadata,
+    sa.Column("name", sa.String(255), primary_key=True),
+)
+
+providers = sa.Table(
+    "providers",
+    metadata,
+    sa.Column("uuid", sa.String(36), primary_key=True),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("parent", sa.ForeignKey("providers.uuid", name="providers_parent_is_there"), index=True),
+    sa.Column("root", sa.ForeignKey("providers.uuid", name="providers_root_is_there"), nullable=False, index=True),
+    sa.UniqueConstraint("name", name="providers_name"),
+    sa.CheckConstraint("generation >= 0", name="providers_generation"),
+    sa.CheckConstraint("parent <> uuid", name="providers_own_parent"),
+    sa.CheckConstraint("(parent IS NULL) = (root = uuid)", name="providers_root_has_no_parent"),
+)
+
+inventories = sa.Table(
+    "inventories",
+    metadata,
+    sa.Column("provider", sa.ForeignKey("providers.uuid", name="inventories_provider"), primary_key=True),
+    sa.Column(
+        "resource_class",
+        sa.ForeignKey("resource_classes.name", name="inventories_class", onupdate="CASCADE"),
+        primary_key=True,
+    ),
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("reserved", sa.Integer, nullable=False),
+    sa.Column("min_unit", sa.Integer, nullable=False),
+    sa.Column("max_unit", sa.Integer, nullable=False),
+    sa.Column("step_size", sa.Integer, nullable=False),
+    sa.Column("allocation_ratio", sa.Double, nullable=False),
+    sa.Column("used", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("total >= 1 AND reserved >= 0 AND reserved <= total", name="inventories_amounts"),
+    sa.CheckConstraint("min_unit >= 1 AND max_unit >= 1 AND step_size >= 1", name="inventories_units"),
+    sa.CheckConstraint("allocation_ratio >= 0", name="inventories_ratio"),
+    sa.CheckConstraint("used >= 0", name="inventories_used"),
+    sa.Index("inventories_by_class", "resource_class"),
+)
+
+provider_traits = sa.Table(
+    "provider_traits",
+    metadata,
+    sa.Column("provider", sa.ForeignKey("providers.uuid", name="provider_traits_provider"), primary_key=True),
+    sa.Column("trait", sa.ForeignKey("traits.name", name="provider_traits_trait"), primary_key=True),
+    sa.Index("provider_traits_by_trait", "trait"),
+)
+
+provider_aggregates = sa.Table(
+    "provider_aggregates",
+    metadata,
+    sa.Column("provider", sa.ForeignKey("providers.uuid", name="provider_aggregates_provider"), primary_key=True),
+    sa.Column("aggregate", sa.String(36), primary_key=True),
+    sa.Index("provider_aggregates_by_aggregate", "aggregate"),
+)
+
+consumers = sa.Table(
+    "consumers",
+    metadata,
+    sa.Column("uuid", sa.String(36), primary_key=True),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("project", sa.String(255), nullable=False),
+    sa.Column("user", sa.String(255), nullable=False),
+    sa.Column("type", sa.String(255)),  # NULL: made before consumers had types, shown as "unknown"
+    sa.CheckConstraint("generation >= 0", name="consumers_generation"),
+    sa.Index("consumers_by_project", "project", "user"),
+)
+
+allocations = sa.Table(
+    "allocations",
+    metadata,
+    sa.Column("consumer", sa.ForeignKey("consumers.uuid", name="allocations_consumer"), primary_key=True),
+    sa.Column("provider", sa.String(36), primary_key=True),
+    sa.Column("resource_class", sa.String(255), primary_key=True),
+    sa.Column("amount", sa.Integer, nullable=False),
+    sa.ForeignKeyConstraint(
+        ["provider", "resource_class"],
+        ["inventories.provider", "inventories.resource_class"],
+        name="allocations_inventory",
+        onupdate="CASCADE",  # a custom class can be renamed while it is in use
+    ),
+    sa.CheckConstraint("amount >= 1", name="allocations_amount"),
+    sa.Index("allocations_by_provider", "provider", "resource_class"),
+)
+
+fences = sa.Table(
+    "fences",
+    metadata,
+    sa.Column("run", sa.String(36), primary_key=True),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.CheckConstraint("epoch >= 1", name="fences_epoch"),
+)
