@@ -1,0 +1,75 @@
+"""Formats of strings that JSON schemas refer to by name. Each answers whether a text has that form."""
+
+from base64 import b64decode
+from collections.abc import Callable
+from datetime import datetime
+from functools import lru_cache
+from uuid import UUID
+
+import jsonschema_rs
+
+
+def _is_name(text: str) -> bool:
+    """Printable, something in it, and no blanks around it."""
+    return bool(text) and text == text.strip() and text.isprintable()
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return UUID(text).hex == text.replace("-", "").lower()
+    except ValueError:
+        return False
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_base_64(text: str) -> bool:
+    try:
+        b64decode("".join(text.split()), validate=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_pattern(text: str) -> bool:
+    """A regular expression of the kind that is searched in linear time."""
+    try:
+        matcher(text)
+    except ValueError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=256)
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Give a search for a regular expression that a user chose. Raises: ValueError: it is none.
+
+    Not Python's own: some short patterns take that one longer than anybody waits.
+    """
+    schema = jsonschema_rs.Draft202012Validator(
+        {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions(size_limit=1 << 20)
+    )
+    return schema.is_valid
+
+
+FORMATS: dict[str, Callable[[str], bool]] = {
+    "name": _is_name,
+    "any-uuid": _is_uuid,
+    "iso-time": _is_time,
+    "base-64": _is_base_64,
+    "safe-pattern": _is_pattern,
+}
+
+EXPLAINED: dict[str, str] = {
+    "name": "it must be printable, not empty, and without blanks around it",
+    "any-uuid": "it must be a uuid",
+    "iso-time": "it must be a time as ISO 8601 writes it",
+    "base-64": "it must be base64",
+    "safe-pattern": "it must be a regular expression, without look-around and back references",
+}

@@ -1,0 +1,183 @@
+"""What was done to a server: one action per request, its events taken from the log of the run that serves it.
+
+Source: reference of Nova 34, section 1.0.5.
+"""
+
+from collections.abc import Mapping
+from itertools import dropwhile
+from typing import Any
+
+import msgspec
+
+from whimbrel.api import paging, times
+from whimbrel.api.call import Call
+from whimbrel.api.server_view import host_id
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.ids import RunId, ServerId
+from whimbrel.domain.run import Action, LogEntry, Run
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.ports.journal import RunFilter
+
+
+class Event(msgspec.Struct, kw_only=True):
+    """Consecutive steps of one run under one name."""
+
+    name: str
+    host: str | None
+    started_at: float
+    finished_at: float | None
+    result: str | None = "Success"  # None: it is under way
+    details: str | None = None
+    traceback: str | None = None
+
+
+async def index(call: Call) -> Any:
+    since, before = times.span(call.value("changes-since"), call.value("changes-before"))
+    runs = await _runs(call)
+    actions = [action for action in await _actions(call) if _is_within(_changed_at(action, runs), since, before)]
+    if call.minor < 58:
+        return {"instanceActions": [_shown(call, action, runs) for action in actions]}
+    actions = _after_marker(call, actions)[: paging.limit(call)]
+    links = paging.next_link(call, len(actions), actions[-1].request_id if actions else None)
+    body: dict[str, Any] = {"instanceActions": [_shown(call, action, runs) for action in actions]}
+    return body | ({"links": links} if links else {})
+
+
+async def show(call: Call) -> Any:
+    request_id = call.params["request_id"]
+    action = next((action for action in await _actions(call) if action.request_id == request_id), None)
+    if action is None:
+        raise NotFound(f"Action {request_id} not found")
+    runs = await _runs(call)
+    shown = _shown(call, action, runs)
+    everything = call.may("os_compute_api:os-instance-actions:events", await call.route.target(call))
+    if everything or call.minor >= 51:
+        run = runs.get(action.run_id) if action.run_id else None
+        listed = events(call, action, run) if run else []
+        shown["events"] = [await _event(call, action, event, everything=everything) for event in listed]
+    return {"instanceAction": shown}
+
+
+async def _actions(call: Call) -> list[Action]:
+    return await call.cloud.journal.actions(ServerId(call.params["server_id"]))
+
+
+async def _runs(call: Call) -> Mapping[RunId, Run]:
+    found = await call.cloud.journal.find(RunFilter(subject=ServerId(call.params["server_id"])))
+    return {run.id: run for run in found}
+
+
+def _is_within(at: float, since: float | None, before: float | None) -> bool:
+    return (since is None or at >= since) and (before is None or at <= before)
+
+
+def _after_marker(call: Call, actions: list[Action]) -> list[Action]:
+    marker = call.value("marker")
+    if marker is None:
+        return actions
+    rest = list(dropwhile(lambda action: action.request_id != marker, actions))
+    if not rest:
+        raise paging.no_marker(call)
+    return rest[1:]
+
+
+def _changed_at(action: Action, runs: Mapping[RunId, Run]) -> float:
+    run = runs.get(action.run_id) if action.run_id else None
+    if run is None:
+        return action.updated_at or action.started_at
+    ends = [entry.began + entry.took_s for entry in run.log if entry.action == action.request_id]
+    return max(ends, default=action.updated_at or action.started_at)
+
+
+def _shown(call: Call, action: Action, runs: Mapping[RunId, Run]) -> dict[str, Any]:
+    run = runs.get(action.run_id) if action.run_id else None
+    failed = run is not None and any(event.result == "Error" for event in events(call, action, run))
+    shown = {
+        "action": action.name,
+        "instance_uuid": action.server_id,
+        "request_id": action.request_id,
+        "user_id": action.user_id,
+        "project_id": action.project_id,
+        "start_time": times.with_fraction(action.started_at),
+        "message": action.message or ("Error" if failed else None),
+    }
+    if call.minor >= 58:
+        shown["updated_at"] = times.with_fraction(_changed_at(action, runs))
+    return shown
+
+
+# Events
+
+
+def events(call: Call, action: Action, run: Run) -> list[Event]:
+    """Group the steps that a run took for an action by the names under which users see them."""
+    found: list[Event] = []
+    for entry in run.log:
+        if entry.action == action.request_id and entry.event:
+            _add(found, entry, run)
+    _add_present(call, found, action, run)
+    return found
+
+
+def _add(found: list[Event], entry: LogEntry, run: Run) -> None:
+    last = found[-1] if found else None
+    if last is None or last.name != entry.event:
+        assert entry.event, "only named steps are shown"
+        last = Event(name=entry.event, host=_host(entry.event, run), started_at=entry.began, finished_at=None)
+        found.append(last)
+    last.finished_at = entry.began + entry.took_s
+    if entry.outcome in ("refused", "debt"):
+        last.result, last.details = "Error", entry.detail
+
+
+def _add_present(call: Call, found: list[Event], action: Action, run: Run) -> None:
+    """Show the step that is under way as an event without an end."""
+    if run.state != "open" or run.action != action.request_id:
+        return
+    steps = call.engine.book.of(run).steps
+    step = next((step for step in steps if step.name == run.at), None)
+    if step is None:
+        return
+    name = step.event if run.way == "forward" else (step.undo_event if run.turned == "reverted" else None)
+    if name is None:
+        return
+    if not found or found[-1].name != name:
+        found.append(Event(name=name, host=_host(name, run), started_at=run.since, finished_at=None))
+    found[-1].finished_at = None
+    found[-1].result = "Error" if run.problem else None
+    found[-1].traceback = run.problem
+
+
+# Events that happen on the source of a move; those of the conductor have no host, all others are on the target.
+_ON_SOURCE = frozenset({"compute_resize_instance", "compute_confirm_resize", "compute_finish_revert_resize"})
+_NOWHERE = ("conductor_", "cold_migrate")
+
+
+def _host(name: str, run: Run) -> str | None:
+    """Give the host on which an event of this name happens, None: on none."""
+    if name.startswith(_NOWHERE):
+        return None
+    facts = run.facts
+    if not isinstance(facts, MoveFacts):
+        host: str | None = getattr(facts, "host", None)
+        return host
+    place = facts.source if name in _ON_SOURCE else facts.target
+    return place.host if place else None
+
+
+async def _event(call: Call, action: Action, event: Event, *, everything: bool) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "event": event.name,
+        "start_time": times.with_fraction(event.started_at),
+        "finish_time": times.with_fraction(event.finished_at),
+        "result": event.result,
+    }
+    if everything:
+        shown["traceback"] = event.traceback
+    if call.minor >= 62:
+        if everything:
+            shown["host"] = event.host
+        shown["hostId"] = host_id(action.project_id, event.host)
+    if call.minor >= 84:
+        shown["details"] = event.details
+    return shown

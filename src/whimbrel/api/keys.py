@@ -1,0 +1,127 @@
+"""SSH keys and X.509 certificates: making them and telling their fingerprints.
+
+Law: a private key is given to who asked for it and kept nowhere.
+
+The cryptography package is imported when it is first needed: nobody's start waits for it.
+"""
+
+import binascii
+import hashlib
+from base64 import b64decode
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from whimbrel.domain.errors import Invalid
+
+RSA_BITS = 2048
+CERTIFICATE_DAYS = 3650
+
+
+class KeyPair(msgspec.Struct, frozen=True):
+    """A new key, as text."""
+
+    private: str
+    public: str
+
+
+def new_ssh() -> KeyPair:
+    """Make an RSA key in the forms that ssh reads. Takes tens of milliseconds of a processor."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return KeyPair(_pem(key), f"{public.decode()} Generated-by-Whimbrel")
+
+
+def new_x509(user_id: str, now: float) -> KeyPair:
+    """Make a key and a certificate for it that names the user as Windows' remote management wants it."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, user_id[:64])])
+    begin = datetime.fromtimestamp(now, UTC)
+    principal = x509.OtherName(ObjectIdentifier("1.3.6.1.4.1.311.20.2.3"), _utf8_string(f"{user_id}@localhost"))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(begin + timedelta(days=CERTIFICATE_DAYS))
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([principal]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return KeyPair(_pem(key), certificate.public_bytes(serialization.Encoding.PEM).decode())
+
+
+def ssh_fingerprint(public_key: str) -> str:
+    """Give the MD5 of an SSH public key as users compare it. Raises: Invalid: it is none."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+
+    try:
+        load_ssh_public_key(public_key.encode())
+        data = b64decode(public_key.split()[1])
+    except UnsupportedAlgorithm:
+        data = _blob(public_key)  # a newer kind of key than the package knows (on a security token, say)
+    except (ValueError, IndexError, binascii.Error):
+        raise _unreadable() from None
+    return _colons(hashlib.md5(data, usedforsecurity=False).hexdigest())
+
+
+def x509_fingerprint(certificate: str) -> str:
+    """Give the SHA-1 of a certificate as users compare it. Raises: Invalid: it is none."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+
+    try:
+        loaded = x509.load_pem_x509_certificate(certificate.encode())
+    except ValueError:
+        raise _unreadable() from None
+    return _colons(loaded.fingerprint(hashes.SHA1()).hex())
+
+
+def _blob(public_key: str) -> bytes:
+    """Take the data out of `type base64 comment`. Raises: Invalid: the data does not begin with the type."""
+    try:
+        kind, text = public_key.split()[:2]
+        data = b64decode(text, validate=True)
+    except (ValueError, binascii.Error):
+        raise _unreadable() from None
+    length = int.from_bytes(data[:4], "big")
+    if data[4 : 4 + length] != kind.encode():
+        raise _unreadable()
+    return data
+
+
+def _pem(key: object) -> str:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+    assert isinstance(key, RSAPrivateKey)
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    ).decode()
+
+
+def _utf8_string(text: str) -> bytes:
+    """Encode as ASN.1 does: tag, length, bytes."""
+    data = text.encode()
+    size = len(data).to_bytes((len(data).bit_length() + 7) // 8, "big")
+    length = size if len(data) < 128 else bytes([0x80 | len(size)]) + size
+    return b"\x0c" + length + data
+
+
+def _colons(digest: str) -> str:
+    return ":".join(digest[place : place + 2] for place in range(0, len(digest), 2))
+
+
+def _unreadable() -> Invalid:
+    return Invalid("Keypair data is invalid: failed to generate fingerprint")

@@ -1,0 +1,276 @@
+"""GET /servers and its query string: what of it may be asked by whom, and what it means.
+
+Law: what the stores can answer is asked of them; only what is in no column is looked at record by record.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from whimbrel.api import paging, times
+from whimbrel.api.call import Call
+from whimbrel.api.formats import matcher
+from whimbrel.api.schemas.parameters import truth_of_word
+from whimbrel.domain import machine
+from whimbrel.domain.errors import Forbidden, Invalid
+from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.domain.server import Server
+from whimbrel.ports.servers import ServerQuery
+from whimbrel.servers import lookup
+
+Predicate = Callable[[Server], bool]
+
+# Which filters users may set, by the first version at which they may; administrators may set all.
+_FOR_EVERYBODY: Mapping[str, int] = {
+    **dict.fromkeys(("reservation_id", "name", "status", "image", "flavor", "ip", "changes-since", "all_tenants"), 1),
+    **dict.fromkeys(("limit", "marker", "sort_key", "sort_dir"), 1),
+    "ip6": 5,
+    **dict.fromkeys(("tags", "tags-any", "not-tags", "not-tags-any"), 26),
+    "changes-before": 66,
+    "locked": 73,
+    **dict.fromkeys(("availability_zone", "config_drive", "key_name", "created_at", "launched_at"), 83),
+    **dict.fromkeys(("terminated_at", "power_state", "task_state", "vm_state", "progress", "user_id"), 83),
+    "hostname": 90,
+}
+
+# Filters that are a field of ServerQuery under another name or the same.
+_COLUMNS: Mapping[str, str] = {
+    "user_id": "user_id",
+    "host": "host",
+    "node": "host",
+    "image": "image_id",
+    "image_ref": "image_id",
+    "flavor": "flavor_id",
+    "availability_zone": "zone",
+    "key_name": "key_name",
+    "reservation_id": "reservation_id",
+}
+
+# Filters by what is in no column: a regular expression is searched in what is given here.
+_TEXTS: Mapping[str, Callable[[Server], str]] = {
+    "name": lambda server: server.name,
+    "display_name": lambda server: server.name,
+    "hostname": lambda server: server.hostname,
+    "description": lambda server: server.description or "",
+    "display_description": lambda server: server.description or "",
+    "access_ip_v4": lambda server: server.access_ipv4,
+    "access_ip_v6": lambda server: server.access_ipv6,
+    "locked_by": lambda server: server.locked_by or "",
+    "kernel_id": lambda server: "",
+    "ramdisk_id": lambda server: "",
+}
+
+# The same, compared as a whole.
+_VALUES: Mapping[str, Callable[[Server], str]] = {
+    "power_state": lambda server: str(server.power_state),
+    "progress": lambda server: "0",
+    "launch_index": lambda server: str(server.launch_index),
+    "root_device_name": lambda server: "/dev/vda" if server.launched_at is not None else "",
+}
+
+_TIMES: Mapping[str, Callable[[Server], float | None]] = {
+    "created_at": lambda server: server.created_at,
+    "launched_at": lambda server: server.launched_at,
+    "terminated_at": lambda server: server.terminated_at,
+}
+
+_SORT: Mapping[str, str] = {
+    "availability_zone": "zone",
+    "created_at": "created_at",
+    "display_name": "name",
+    "host": "host",
+    "hostname": "hostname",
+    "image_ref": "image_id",
+    "instance_type_id": "flavor_id",
+    "key_name": "key_name",
+    "launched_at": "launched_at",
+    "locked": "locked",
+    "locked_by": "locked",
+    "node": "host",
+    "project_id": "project_id",
+    "task_state": "task_state",
+    "terminated_at": "terminated_at",
+    "updated_at": "updated_at",
+    "user_id": "user_id",
+    "uuid": "id",
+    "vm_state": "vm_state",
+}
+"""Sort keys that are columns; the others are the same for all servers, or Nova ignores them too."""
+
+_NOT_FILTERS = frozenset(
+    {
+        *("block_device_mapping", "services", "metadata", "system_metadata", "info_cache", "security_groups"),
+        "pci_devices",
+    }
+)
+
+
+@dataclass
+class _Wanted:
+    """What is asked for, as it is read from the query string piece by piece."""
+
+    query: dict[str, Any] = field(default_factory=dict)
+    also: list[Predicate] = field(default_factory=list)
+    nothing: bool = False  # no server can match
+
+
+async def servers(call: Call, *, detail: bool) -> list[Server]:
+    """Give the servers that a GET /servers asks for. Raises: Invalid; Forbidden."""
+    sent = _permitted(call)
+    wanted = _Wanted()
+    _project(call, sent, wanted, detail=detail)
+    _states(call, sent, wanted)
+    _existence(call, sent, wanted)
+    _fields(sent, wanted)
+    _tags(sent, wanted)
+    limit = paging.limit(call)
+    if wanted.nothing or limit == 0:
+        return []
+    query = ServerQuery(
+        **wanted.query,
+        sort=_sort(call, sent),
+        after=await _marker(call),
+        limit=None if wanted.also else limit,
+    )
+    found = await lookup.listing(call.cloud, query)
+    return [server for server in found if all(fits(server) for fits in wanted.also)][:limit]
+
+
+def _permitted(call: Call) -> dict[str, list[str]]:
+    """Give the query without what this caller may not ask for: as in Nova it is ignored."""
+    refused = sorted(key for key in call.query if key in _NOT_FILTERS or key.startswith("_"))
+    if refused:
+        raise Invalid(f"Servers cannot be filtered by {refused[0]}.")
+    if call.may("os_compute_api:servers:allow_all_filters"):
+        return dict(call.query)
+    return {key: values for key, values in call.query.items() if _FOR_EVERYBODY.get(key, 1000) <= call.minor}
+
+
+def _project(call: Call, sent: dict[str, list[str]], wanted: _Wanted, *, detail: bool) -> None:
+    """Everybody sees his project's servers; who asks for others' needs the rule for it."""
+    one = _last(sent, "tenant_id") or _last(sent, "project_id")
+    everywhere = _last(sent, "all_tenants")
+    if everywhere is None:
+        all_projects = one is not None
+    else:
+        all_projects = everywhere == "" or _strict_truth("all_tenants", everywhere)
+    if not all_projects:
+        wanted.query["project_id"] = call.caller.project_id
+        return
+    call.check(f"os_compute_api:servers:{'detail' if detail else 'index'}:get_all_tenants")
+    wanted.query["project_id"] = ProjectId(one) if one else None
+
+
+def _states(call: Call, sent: dict[str, list[str]], wanted: _Wanted) -> None:
+    statuses = sent.get("status")
+    if statuses:
+        unknown = [status for status in statuses if status.upper() not in machine.KNOWN_STATUSES]
+        if unknown and call.minor >= 38:
+            raise Invalid(f"Invalid status value: {unknown[0][:100]}")
+        states = machine.states_with_status(statuses)
+        wanted.query["states"] = states
+        wanted.nothing = wanted.nothing or not states
+        if any(vm_state == "deleted" for vm_state, _, _ in states):
+            if not call.is_admin:
+                raise Forbidden("Only administrators may list deleted instances.")
+            sent["deleted"] = ["true"]
+    if "vm_state" in sent:
+        wanted.query["vm_states"] = sent["vm_state"]
+    if "task_state" in sent:
+        wanted.query["task_states"] = [None if state in ("", "None") else state for state in sent["task_state"]]
+
+
+def _existence(call: Call, sent: dict[str, list[str]], wanted: _Wanted) -> None:
+    """Deleted servers are shown to whoever asks what has changed, and to administrators who ask for them."""
+    since, before = times.span(_last(sent, "changes-since"), _last(sent, "changes-before"))
+    wanted.query |= {"changed_since": since, "changed_before": before}
+    deleted = _last(sent, "deleted")
+    if deleted is not None:
+        wanted.query["deleted"] = truth_of_word(deleted)
+    elif since is not None:
+        wanted.query["deleted"] = None
+
+
+def _fields(sent: dict[str, list[str]], wanted: _Wanted) -> None:
+    for key, column in _COLUMNS.items():
+        if key in sent:
+            wanted.query[column] = _last(sent, key)
+    if "uuid" in sent:
+        wanted.query["ids"] = [ServerId(id) for id in sent["uuid"]]
+    if "locked" in sent:
+        wanted.query["locked"] = _strict_truth("locked", sent["locked"][-1])
+    if "config_drive" in sent:
+        config_drive = truth_of_word(sent["config_drive"][-1])
+        wanted.also.append(lambda server: server.config_drive == config_drive)
+    if "auto_disk_config" in sent:
+        disk_config = "AUTO" if truth_of_word(sent["auto_disk_config"][-1]) else "MANUAL"
+        wanted.also.append(lambda server: server.disk_config == disk_config)
+    wanted.also += [_text(read, sent[key][-1]) for key, read in _TEXTS.items() if key in sent]
+    wanted.also += [_value(read, sent[key][-1]) for key, read in _VALUES.items() if key in sent]
+    wanted.also += [_time(read, key, sent[key][-1]) for key, read in _TIMES.items() if key in sent]
+    # There is no network service yet, and deleting is never soft.
+    if "ip" in sent or "ip6" in sent or truth_of_word(_last(sent, "soft_deleted") or ""):
+        wanted.nothing = True
+
+
+def _text(read: Callable[[Server], str], pattern: str) -> Predicate:
+    matches = matcher(pattern)
+    return lambda server: matches(read(server))
+
+
+def _value(read: Callable[[Server], str], value: str) -> Predicate:
+    return lambda server: read(server) == value
+
+
+def _time(read: Callable[[Server], float | None], key: str, text: str) -> Predicate:
+    """Times are compared by the second, as precisely as they are shown."""
+    try:
+        wanted = times.read(text)
+    except ValueError:
+        raise Invalid(f"Invalid input for {key}: {text[:100]!r} is not a time.") from None
+    assert wanted is not None
+    return lambda server: (at := read(server)) is not None and int(at) == int(wanted)
+
+
+def _tags(sent: dict[str, list[str]], wanted: _Wanted) -> None:
+    for key in ("tags", "tags-any", "not-tags", "not-tags-any"):
+        if key in sent:
+            wanted.query[key.replace("-", "_")] = [tag for text in sent[key] for tag in text.split(",") if tag]
+
+
+def _sort(call: Call, sent: dict[str, list[str]]) -> list[tuple[str, str]]:
+    keys, directions = sent.get("sort_key", ["created_at"]), sent.get("sort_dir", ["desc"])
+    if {"host", "node"} & set(keys) and not call.is_admin:
+        raise Forbidden("Only administrators can sort servers by host.")
+    wrong = [direction for direction in directions if direction.lower() not in ("asc", "desc")]
+    if wrong or len(directions) > max(len(keys), 1):
+        raise Invalid("sort_dir is asc or desc, and not given more often than sort_key.")
+    directions = [direction.lower() for direction in directions]
+    directions += directions[-1:] * (len(keys) - len(directions))
+    sort = [(_SORT[key], way) for key, way in zip(keys, directions, strict=True) if key in _SORT]
+    last = directions[-1] if directions else "desc"
+    return [*sort, *((name, last) for name in ("created_at", "id") if name not in dict(sort))]
+
+
+async def _marker(call: Call) -> Server | None:
+    marker = call.value("marker")
+    if marker is None:
+        return None
+    project = None if call.is_admin else call.caller.project_id
+    found = await lookup.listing(call.cloud, ServerQuery(ids=[ServerId(marker)], project_id=project, deleted=None))
+    if not found:
+        raise paging.no_marker(call)
+    return found[0]
+
+
+def _last(sent: Mapping[str, list[str]], key: str) -> str | None:
+    values = sent.get(key)
+    return values[-1] if values else None
+
+
+def _strict_truth(key: str, text: str) -> bool:
+    if truth_of_word(text):
+        return True
+    if text.lower() in ("0", "false", "off", "no", "n", "f"):
+        return False
+    raise Invalid(f"Invalid input for {key}: {text[:100]!r} is neither true nor false.")

@@ -1,0 +1,122 @@
+"""Moves as they are: where each stands, which way it goes, every step that it took, and why. For operators.
+
+This is Whimbrel's own part of the API: /v2.1/whimbrel/moves.
+"""
+
+from typing import Any
+
+import msgspec
+
+from whimbrel.api import paging
+from whimbrel.api.call import Call
+from whimbrel.api.schemas.parameters import truth_of_word
+from whimbrel.domain.ids import RunId, ServerId
+from whimbrel.domain.run import LogEntry, Run
+from whimbrel.moves import requests
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.shown import MOVE_SAGAS
+from whimbrel.ports.journal import RunFilter
+from whimbrel.saga.step import Saga, applies
+
+
+async def index(call: Call) -> Any:
+    """List moves, the newest first. open: only those in hand; kind=any: creates, deletes and power too."""
+    server = call.value("server") or call.value("server_id")
+    which = RunFilter(
+        sagas=None if call.value("kind") == "any" else sorted(MOVE_SAGAS),
+        subject=ServerId(server) if server else None,
+        only_open=truth_of_word(call.value("open") or ""),
+        limit=paging.limit(call),
+    )
+    return {"moves": [_brief(run) for run in await call.cloud.journal.find(which)]}
+
+
+async def show(call: Call) -> Any:
+    return {"move": _full(call, await call.cloud.journal.get(RunId(call.params["move_id"])))}
+
+
+async def retry(call: Call) -> Any:
+    """Have an open move tried again now."""
+    return {"move": _full(call, await requests.retry(call.cloud, call.engine, RunId(call.params["move_id"])))}
+
+
+async def turn_back(call: Call) -> Any:
+    """Have an open move undone."""
+    return {"move": _full(call, await requests.turn_back(call.cloud, call.engine, RunId(call.params["move_id"])))}
+
+
+def _brief(run: Run) -> dict[str, Any]:
+    """Show what a list needs. Times are seconds since 1970."""
+    facts = run.facts
+    is_move = isinstance(facts, MoveFacts)
+    return {
+        "id": run.id,
+        "number": run.number,
+        "saga": run.saga,
+        "server_id": run.subject,
+        "server_name": facts.name if is_move else None,
+        "project_id": run.project_id,
+        "user_id": run.user_id,
+        "state": run.state,
+        "status": run.status,
+        "way": run.way,
+        "turned": run.turned,
+        "verdict": run.verdict,
+        "at": run.at,
+        "source": facts.source.host if is_move and facts.source else None,
+        "target": facts.target.host if is_move and facts.target else None,
+        "old_flavor": facts.old_flavor.name if is_move and facts.old_flavor else None,
+        "new_flavor": facts.new_flavor.name if is_move else None,
+        "tries": run.tries,
+        "debts": list(run.debts),
+        "message": run.message,
+        "problem": run.problem,
+        "epoch": run.epoch,
+        "owner": run.owner,
+        "since": run.since,
+        "created_at": run.created_at,
+        "updated_at": run.updated_at,
+        "parked_at": run.parked_at,
+        "finished_at": run.finished_at,
+    }
+
+
+def _full(call: Call, run: Run) -> dict[str, Any]:
+    saga = call.engine.book.of(run)
+    facts = run.facts
+    return _brief(run) | {
+        "version": run.version,
+        "request_id": run.action,
+        "due_at": run.due_at,
+        "steps": [_step(entry) for entry in run.log],
+        "ahead": _ahead(saga, run),
+        "considered": msgspec.to_builtins(facts.considered) if isinstance(facts, MoveFacts) else [],
+        "facts": msgspec.to_builtins(facts),
+    }
+
+
+def _step(entry: LogEntry) -> dict[str, Any]:
+    return {
+        "step": entry.step,
+        "way": entry.way,
+        "began": entry.began,
+        "took_s": entry.took_s,
+        "outcome": entry.outcome,
+        "detail": entry.detail,
+        "event": entry.event,
+        "request_id": entry.action,
+    }
+
+
+def _ahead(saga: Saga, run: Run) -> list[str]:
+    """Name the lines that are still to be walked, the present one first."""
+    if run.is_over:
+        return []
+    line = [step for step in saga.steps if applies(step, run.facts)]
+    names = [step.name for step in line]
+    if run.at not in names:
+        return list(run.debts)
+    here = names.index(run.at)
+    if run.way == "forward":
+        return names[here:]
+    return [step.name for step in reversed(line[: here + 1]) if step.undo is not None]

@@ -1,0 +1,253 @@
+"""Every URL of the compute API in one table.
+
+How a resource is added
+1. Its handlers: a module named after it (`extensions.py`), one `async def name(call: Call) -> Any` per URL. `call` has
+   the cloud, the engine, the caller, `call.minor` (53 for 2.53), `call.params` (of the path), `call.query` (key -> list
+   of values; `call.value(key)` for one), `call.body` (decoded and checked), `call.links(collection, id)`,
+   `call.may(rule, target)`. It returns the body (a dict of JSON values; None: no body) or a `Reply` where status or
+   headers are special. It raises domain errors (problems.py maps them) or `Problem(status, sentence)`.
+2. Its schemas: `schemas/<resource>.py`. `Body({1: schema, 19: schema})`: from 2.1, from 2.19; None as a schema:
+   anything goes. `Query({1: {"limit": single(NUMBER)}, 75: {...}}, strict_from=75)`: keys by version.
+   schemas/parameters.py has the pieces. Objects say `"additionalProperties": False`.
+3. Its lines here. `rule` is checked before the handler runs, against what `target` gives: the caller's own project and
+   user unless said otherwise. A target is `async def name(call) -> Mapping[str, str]`, and may look things up.
+   rule=None: the handler asks the policy itself, or everybody may. `since`/`until`: minor versions at which the URL is
+   there (below and above: 404). `ok`: the status on success. `action`: one of several actions behind one URL; the
+   handler then finds its arguments in `call.body[action]`, and the schema is of the whole body.
+   Lines of one URL may repeat with other versions. A literal path wins over a parameter. `query` is for GETs only.
+"""
+
+from typing import Any
+
+from whimbrel.api import (
+    actions,
+    aggregates,
+    creation,
+    extensions,
+    extra_specs,
+    flavor_access,
+    flavors,
+    hypervisors,
+    instance_actions,
+    ips,
+    keypairs,
+    limits,
+    metadata,
+    migrations,
+    moves,
+    networks,
+    quotas,
+    server_groups,
+    servers,
+    services,
+    tags,
+    zones,
+)
+from whimbrel.api.call import Call
+from whimbrel.api.dispatch import Handler, Route
+from whimbrel.api.openapi import document
+from whimbrel.api.schema import Body
+from whimbrel.api.schemas import actions as action_bodies
+from whimbrel.api.schemas import aggregates as aggregate_bodies
+from whimbrel.api.schemas import flavors as flavor_bodies
+from whimbrel.api.schemas import history
+from whimbrel.api.schemas import keypairs as keypair_bodies
+from whimbrel.api.schemas import metadata as metadata_bodies
+from whimbrel.api.schemas import quotas as quota_bodies
+from whimbrel.api.schemas import servers as server_bodies
+from whimbrel.api.schemas import services as service_bodies
+from whimbrel.api.target import server_in_path, server_or_its_past
+
+
+def _server(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
+    """A line about the server in the path."""
+    return Route(
+        method, "/servers/{server_id}" + path, handler, "os_compute_api:" + rule, **{"target": server_in_path, **more}
+    )
+
+
+def _action(name: str, handler: Handler, rule: str, body: Body = action_bodies.ANYTHING, ok: int = 202) -> Route:
+    """A line about an action on a server."""
+    return _server("POST", "/action", handler, rule, action=name, body=body, ok=ok)
+
+
+def _flavor(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
+    """A line about the flavor in the path."""
+    return Route(method, "/flavors/{flavor_id}" + path, handler, "os_compute_api:os-flavor-" + rule, **more)
+
+
+def _keypair(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
+    """A line about keypairs: they are somebody's, in whatever project."""
+    rule = "os_compute_api:os-keypairs:" + rule
+    return Route(method, "/os-keypairs" + path, handler, rule, target=keypairs.owner, **more)
+
+
+def _quota(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
+    """A line about the quota of the project in the path."""
+    rule = "os_compute_api:os-quota-sets:" + rule
+    return Route(method, "/os-quota-sets/{project_id}" + path, handler, rule, target=quotas.project_in_path, **more)
+
+
+def _aggregate(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
+    return Route(method, "/os-aggregates" + path, handler, "os_compute_api:os-aggregates:" + rule, **more)
+
+
+def _hypervisor(path: str, handler: Handler, rule: str, **more: Any) -> Route:
+    return Route("GET", "/os-hypervisors" + path, handler, "os_compute_api:os-hypervisors:" + rule, **more)
+
+
+def _service(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
+    return Route(method, "/os-services" + path, handler, "os_compute_api:os-services:" + rule, **more)
+
+
+async def describe(call: Call) -> Any:
+    """Give the OpenAPI document of this very table."""
+    return document(ROUTES) | {"servers": [{"url": f"{call.root_url}/v2.1"}]}
+
+
+# fmt: off
+SERVERS: tuple[Route, ...] = (
+    Route("GET", "/servers", servers.index, "os_compute_api:servers:index", query=server_bodies.LIST),
+    Route("POST", "/servers", creation.create, "os_compute_api:servers:create", 202, body=server_bodies.CREATE),
+    Route("GET", "/servers/detail", servers.detail, "os_compute_api:servers:detail", query=server_bodies.LIST),
+    _server("GET", "", servers.show, "servers:show"),
+    _server("PUT", "", servers.update, "servers:update", body=server_bodies.UPDATE),
+    _server("DELETE", "", servers.delete, "servers:delete", ok=204),
+
+    _action("reboot", actions.reboot, "servers:reboot", action_bodies.REBOOT),
+    _action("os-start", actions.start, "servers:start"),
+    _action("os-stop", actions.stop, "servers:stop"),
+    _action("resize", actions.resize, "servers:resize", action_bodies.RESIZE),
+    _action("migrate", actions.migrate, "os-migrate-server:migrate", action_bodies.MIGRATE),
+    _action("confirmResize", actions.confirm_resize, "servers:confirm_resize", ok=204),
+    _action("revertResize", actions.revert_resize, "servers:revert_resize"),
+    _action("os-resetState", actions.reset_state, "os-admin-actions:reset_state", action_bodies.RESET_STATE),
+    _action("lock", actions.lock, "os-lock-server:lock", action_bodies.LOCK),
+    _action("unlock", actions.unlock, "os-lock-server:unlock"),
+    _action("createImage", actions.create_image, "servers:create_image", action_bodies.CREATE_IMAGE),
+    _action("os-getConsoleOutput", actions.console_output, "os-console-output", action_bodies.CONSOLE_OUTPUT, ok=200),
+
+    _server("GET", "/metadata", metadata.index, "server-metadata:index"),
+    _server("POST", "/metadata", metadata.merge, "server-metadata:create", body=metadata_bodies.METADATA_ALL),
+    _server("PUT", "/metadata", metadata.replace, "server-metadata:update_all", body=metadata_bodies.METADATA_ALL),
+    _server("GET", "/metadata/{key}", metadata.show, "server-metadata:show"),
+    _server("PUT", "/metadata/{key}", metadata.put, "server-metadata:update", body=metadata_bodies.METADATA_ONE),
+    _server("DELETE", "/metadata/{key}", metadata.delete, "server-metadata:delete", ok=204),
+
+    _server("GET", "/tags", tags.index, "os-server-tags:index", since=26),
+    _server("PUT", "/tags", tags.replace, "os-server-tags:update_all", body=metadata_bodies.TAGS, since=26),
+    _server("DELETE", "/tags", tags.clear, "os-server-tags:delete_all", ok=204, since=26),
+    _server("GET", "/tags/{tag}", tags.show, "os-server-tags:show", ok=204, since=26),
+    _server("PUT", "/tags/{tag}", tags.add, "os-server-tags:update", ok=201, since=26),
+    _server("DELETE", "/tags/{tag}", tags.remove, "os-server-tags:delete", ok=204, since=26),
+
+    _server("GET", "/ips", ips.index, "ips:index"),
+    _server("GET", "/ips/{label}", ips.show, "ips:show"),
+)
+
+HISTORY: tuple[Route, ...] = (
+    _server("GET", "/os-instance-actions", instance_actions.index, "os-instance-actions:list",
+            query=history.ACTIONS, target=server_or_its_past),
+    _server("GET", "/os-instance-actions/{request_id}", instance_actions.show, "os-instance-actions:show",
+            target=server_or_its_past),
+    _server("GET", "/migrations", migrations.of_server, "servers:migrations:index", since=23),
+    _server("GET", "/migrations/{migration_id}", migrations.one_of_server, "servers:migrations:show", since=23),
+    Route("GET", "/os-migrations", migrations.index, "os_compute_api:os-migrations:index", query=history.MIGRATIONS),
+)
+
+# Whimbrel's own: moves as they are.
+OWN: tuple[Route, ...] = (
+    Route("GET", "/whimbrel/moves", moves.index, "whimbrel:moves:index", query=history.MOVES),
+    Route("GET", "/whimbrel/moves/{move_id}", moves.show, "whimbrel:moves:show"),
+    Route("POST", "/whimbrel/moves/{move_id}/action", moves.retry, "whimbrel:moves:retry", 202,
+          action="retry", body=history.RETRY),
+    Route("POST", "/whimbrel/moves/{move_id}/action", moves.turn_back, "whimbrel:moves:turn_back", 202,
+          action="turn_back", body=history.TURN_BACK),
+    Route("GET", "/whimbrel/openapi.json", describe, None),
+)
+
+OTHERS: tuple[Route, ...] = (
+    Route("GET", "/os-networks", networks.index, None, until=35),
+    Route("GET", "/os-networks/{network_id}", networks.show, None, until=35),
+    Route("GET", "/os-server-groups", server_groups.index, None, query=history.PAGE),
+    Route("GET", "/os-server-groups/{group_id}", server_groups.show, None),
+    Route("GET", "/extensions", extensions.index, "os_compute_api:extensions"),
+    Route("GET", "/extensions/{alias}", extensions.show, "os_compute_api:extensions"),
+)
+
+# Flavors, keypairs, quotas, limits, aggregates, hypervisors, services, zones.
+FLAVORS: tuple[Route, ...] = (
+    Route("GET", "/flavors", flavors.index, None, query=flavor_bodies.LIST),
+    Route("POST", "/flavors", flavors.create, "os_compute_api:os-flavor-manage:create", body=flavor_bodies.CREATE),
+    Route("GET", "/flavors/detail", flavors.detail, None, query=flavor_bodies.LIST),
+    Route("GET", "/flavors/{flavor_id}", flavors.show, None),
+    _flavor("PUT", "", flavors.update, "manage:update", body=flavor_bodies.UPDATE, since=55),
+    _flavor("DELETE", "", flavors.delete, "manage:delete", ok=202),
+
+    _flavor("GET", "/os-extra_specs", extra_specs.index, "extra-specs:index"),
+    _flavor("POST", "/os-extra_specs", extra_specs.create, "extra-specs:create", body=flavor_bodies.ADD_SPECS),
+    _flavor("GET", "/os-extra_specs/{key}", extra_specs.show, "extra-specs:show"),
+    _flavor("PUT", "/os-extra_specs/{key}", extra_specs.update, "extra-specs:update", body=flavor_bodies.SET_SPEC),
+    _flavor("DELETE", "/os-extra_specs/{key}", extra_specs.delete, "extra-specs:delete"),
+
+    _flavor("GET", "/os-flavor-access", flavor_access.index, "access"),
+    _flavor("POST", "/action", flavor_access.add, "access:add_tenant_access", action="addTenantAccess",
+            body=flavor_bodies.ADD_ACCESS),
+    _flavor("POST", "/action", flavor_access.remove, "access:remove_tenant_access", action="removeTenantAccess",
+            body=flavor_bodies.REMOVE_ACCESS),
+)
+
+LIMITS: tuple[Route, ...] = (
+    _keypair("GET", "", keypairs.index, "index", query=keypair_bodies.LIST),
+    _keypair("POST", "", keypairs.create, "create", body=keypair_bodies.CREATE),
+    _keypair("GET", "/{name}", keypairs.show, "show", query=keypair_bodies.ONE),
+    _keypair("DELETE", "/{name}", keypairs.delete, "delete", query=keypair_bodies.ONE),
+
+    Route("GET", "/limits", limits.index, "os_compute_api:limits", query=quota_bodies.LIMITS),
+    _quota("GET", "", quotas.show, "show", query=quota_bodies.OF_USER),
+    _quota("PUT", "", quotas.update, "update", body=quota_bodies.UPDATE, query=quota_bodies.OF_USER),
+    _quota("DELETE", "", quotas.delete, "delete", ok=202, query=quota_bodies.OF_USER),
+    _quota("GET", "/detail", quotas.detail, "detail", query=quota_bodies.OF_USER),
+    _quota("GET", "/defaults", quotas.defaults, "defaults"),
+    Route("GET", "/os-quota-class-sets/{name}", quotas.show_class, "os_compute_api:os-quota-class-sets:show"),
+    Route("PUT", "/os-quota-class-sets/{name}", quotas.update_class, "os_compute_api:os-quota-class-sets:update",
+          body=quota_bodies.UPDATE_CLASS),
+)
+
+HOSTS: tuple[Route, ...] = (
+    Route("GET", "/os-availability-zone", zones.index, "os_compute_api:os-availability-zone:list"),
+    Route("GET", "/os-availability-zone/detail", zones.detail, "os_compute_api:os-availability-zone:detail"),
+
+    _aggregate("GET", "", aggregates.index, "index"),
+    _aggregate("POST", "", aggregates.create, "create", body=aggregate_bodies.CREATE),
+    _aggregate("GET", "/{aggregate_id}", aggregates.show, "show"),
+    _aggregate("PUT", "/{aggregate_id}", aggregates.update, "update", body=aggregate_bodies.UPDATE),
+    _aggregate("DELETE", "/{aggregate_id}", aggregates.delete, "delete"),
+    _aggregate("POST", "/{aggregate_id}/action", aggregates.add_host, "add_host", action="add_host",
+               body=aggregate_bodies.ADD_HOST),
+    _aggregate("POST", "/{aggregate_id}/action", aggregates.remove_host, "remove_host", action="remove_host",
+               body=aggregate_bodies.REMOVE_HOST),
+    _aggregate("POST", "/{aggregate_id}/action", aggregates.set_metadata, "set_metadata", action="set_metadata",
+               body=aggregate_bodies.SET_METADATA),
+
+    _hypervisor("", hypervisors.index, "list", query=service_bodies.HYPERVISORS),
+    _hypervisor("/detail", hypervisors.detail, "list-detail", query=service_bodies.HYPERVISORS),
+    _hypervisor("/statistics", hypervisors.statistics, "statistics", until=87),
+    _hypervisor("/{hypervisor_id}", hypervisors.show, "show", query=service_bodies.HYPERVISOR),
+    _hypervisor("/{hypervisor_id}/uptime", hypervisors.uptime, "uptime", until=87),
+    _hypervisor("/{hypervisor_id}/search", hypervisors.search, "search", until=52),
+    _hypervisor("/{hypervisor_id}/servers", hypervisors.servers, "servers", until=52),
+
+    _service("GET", "", services.index, "list", query=service_bodies.SERVICES),
+    _service("PUT", "/enable", services.enable, "update", body=service_bodies.UPDATE, until=52),
+    _service("PUT", "/disable", services.disable, "update", body=service_bodies.UPDATE, until=52),
+    _service("PUT", "/disable-log-reason", services.disable_with_reason, "update", body=service_bodies.UPDATE,
+             until=52),
+    _service("PUT", "/force-down", services.force_down, "update", body=service_bodies.UPDATE, since=11, until=52),
+    _service("PUT", "/{service_id}", services.unknown_action, "update", body=service_bodies.UPDATE, until=52),
+    _service("PUT", "/{service_id}", services.update, "update", body=service_bodies.UPDATE, since=53),
+    _service("DELETE", "/{service_id}", services.delete, "delete", ok=204),
+)
+# fmt: on
+
+ROUTES: tuple[Route, ...] = (*SERVERS, *HISTORY, *OWN, *OTHERS, *FLAVORS, *LIMITS, *HOSTS)

@@ -1,0 +1,24 @@
+"""What may be sent about aggregates.
+
+Source: reference of Nova 34, section 2.4.
+"""
+
+from whimbrel.api.schema import Body
+from whimbrel.api.schemas.parameters import NAME, Schema, obj, wrapped
+
+HOST: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-._]*$"}
+# No colon, because servers may be asked for with zone:host:node.
+ZONE: Schema = {**NAME, "pattern": "^[^:]*$", "type": ["string", "null"]}
+METADATA_OR_NULL: Schema = {
+    "type": "object",
+    "patternProperties": {"^[a-zA-Z0-9-_:. ]{1,255}$": {"type": ["string", "null"], "maxLength": 255}},
+    "additionalProperties": False,
+}
+
+_AGGREGATE: dict[str, Schema] = {"name": NAME, "availability_zone": ZONE}
+
+CREATE = Body({1: wrapped("aggregate", obj(_AGGREGATE, ("name",)))})
+UPDATE = Body({1: wrapped("aggregate", {**obj(_AGGREGATE), "minProperties": 1})})
+ADD_HOST = Body({1: wrapped("add_host", obj({"host": HOST}, ("host",)))})
+REMOVE_HOST = Body({1: wrapped("remove_host", obj({"host": HOST}, ("host",)))})
+SET_METADATA = Body({1: wrapped("set_metadata", obj({"metadata": METADATA_OR_NULL}, ("metadata",)))})

@@ -1,0 +1,70 @@
+"""What may be sent about flavors, their extra specs and who has access to them.
+
+Source: reference of Nova 34, section 2.4, and its list of the versions at which these schemas change.
+"""
+
+from whimbrel.api.schema import Body, Query
+from whimbrel.api.schemas.parameters import ANY, BOOLEAN, NAME, NUMBER, Schema, many, obj, wrapped
+
+LARGEST = 2**31 - 1
+
+SIZE: Schema = {"type": ["integer", "string"], "pattern": "^[0-9]{1,9}$", "minimum": 0, "maximum": LARGEST}
+SIZE_ABOVE_ZERO: Schema = {
+    "type": ["integer", "string"],
+    "pattern": "^0*[1-9][0-9]{0,8}$",
+    "minimum": 1,
+    "maximum": LARGEST,
+}
+FACTOR: Schema = {
+    "type": ["number", "string"],
+    "pattern": r"^[0-9]{1,9}(\.[0-9]{1,9})?$",
+    "exclusiveMinimum": 0,
+    "maximum": 3.4e38,
+}
+FLAVOR_ID: Schema = {
+    "type": ["string", "number", "null"],
+    "minLength": 1,
+    "maxLength": 255,
+    "pattern": "^[a-zA-Z0-9._-]([a-zA-Z0-9. _-]*[a-zA-Z0-9._-])?$",
+    "minimum": -(2**63),
+    "maximum": 2**63,
+}
+DESCRIPTION: Schema = {"type": ["string", "null"], "maxLength": 65535, "pattern": r"^[^\x00-\x08\x0b-\x1f\x7f]*$"}
+
+_CREATE: dict[str, Schema] = {
+    "name": NAME,
+    "id": FLAVOR_ID,
+    "ram": SIZE_ABOVE_ZERO,
+    "vcpus": SIZE_ABOVE_ZERO,
+    "disk": SIZE,
+    "OS-FLV-EXT-DATA:ephemeral": SIZE,
+    "swap": SIZE,
+    "rxtx_factor": FACTOR,
+    "os-flavor-access:is_public": BOOLEAN,
+}
+_NEEDED = ("name", "ram", "vcpus", "disk")
+
+CREATE = Body(
+    {
+        1: wrapped("flavor", obj(_CREATE, _NEEDED)),
+        55: wrapped("flavor", obj(_CREATE | {"description": DESCRIPTION}, _NEEDED)),
+    }
+)
+UPDATE = Body({55: wrapped("flavor", obj({"description": DESCRIPTION}, ("description",)))})
+
+_LIST: dict[str, Schema] = {
+    "limit": many(NUMBER),
+    **{key: many(ANY) for key in ("marker", "is_public", "minRam", "minDisk", "sort_key", "sort_dir")},
+}
+LIST = Query({1: _LIST, 102: _LIST | {"name": many(ANY)}}, strict_from=75)
+
+KEY_PATTERN = "^[a-zA-Z0-9-_:. ]{1,255}$"
+SPEC_VALUE: Schema = {"type": ["string", "number"], "maxLength": 255}
+_SPECS: Schema = {"type": "object", "patternProperties": {KEY_PATTERN: SPEC_VALUE}, "additionalProperties": False}
+
+ADD_SPECS = Body({1: wrapped("extra_specs", _SPECS)})
+SET_SPEC = Body({1: {**_SPECS, "minProperties": 1, "maxProperties": 1}})
+
+_PROJECT: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-]*$"}
+ADD_ACCESS = Body({1: wrapped("addTenantAccess", obj({"tenant": _PROJECT}, ("tenant",)))})
+REMOVE_ACCESS = Body({1: wrapped("removeTenantAccess", obj({"tenant": _PROJECT}, ("tenant",)))})

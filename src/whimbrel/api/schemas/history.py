@@ -1,0 +1,45 @@
+"""What may be asked of lists: actions, migrations, moves, and those that are empty."""
+
+from whimbrel.api.schema import Body, Query
+from whimbrel.api.schemas.parameters import ANY, BOOLEAN_WORD, NUMBER, TIME, UUID, Schema, many, obj, single
+
+_PAGE: dict[str, Schema] = {"limit": single(NUMBER), "marker": single(ANY), "changes-since": single(TIME)}
+_BEFORE: dict[str, Schema] = {"changes-before": single(TIME)}
+
+PAGE = Query(
+    {1: {"limit": many(NUMBER), "offset": many(NUMBER), "all_projects": many(ANY)}},
+    strict_from=75,
+)
+ACTIONS = Query({1: {}, 58: _PAGE, 66: _PAGE | _BEFORE}, strict_from=58)
+
+_MIGRATIONS: dict[str, Schema] = {
+    key: many(ANY) for key in ("hidden", "host", "instance_uuid", "source_compute", "status", "migration_type")
+}
+_MIGRATIONS_ONCE: dict[str, Schema] = {key: single(ANY) for key in _MIGRATIONS} | {"instance_uuid": single(UUID)}
+_MIGRATIONS_PAGED = _MIGRATIONS_ONCE | _PAGE | {"marker": single(UUID)}
+
+MIGRATIONS = Query(
+    {
+        1: _MIGRATIONS,
+        59: _MIGRATIONS_PAGED,
+        66: _MIGRATIONS_PAGED | _BEFORE,
+        80: _MIGRATIONS_PAGED | _BEFORE | {"user_id": single(ANY), "project_id": single(ANY)},
+    },
+    strict_from=59,
+)
+
+MOVES = Query(
+    {
+        1: {
+            "open": single(BOOLEAN_WORD),
+            "server": single(ANY),
+            "server_id": single(ANY),  # the same
+            "limit": single(NUMBER),
+            "kind": single({"enum": ["move", "any"]}),
+        }
+    },
+    strict_from=1,
+)
+_NOTHING: Schema = {"type": "null"}
+RETRY = Body({1: obj({"retry": _NOTHING}, ["retry"])})
+TURN_BACK = Body({1: obj({"turn_back": _NOTHING}, ["turn_back"])})

@@ -1,0 +1,95 @@
+"""Servers: list, show, change, delete. How they are created is in creation.py, how they are listed in listing.py."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from whimbrel.api import listing, paging, places, server_view, states
+from whimbrel.api.call import Call
+from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.server import Server
+from whimbrel.servers import delete as ends
+from whimbrel.servers import edit
+
+
+async def index(call: Call) -> Any:
+    found = await listing.servers(call, detail=False)
+    return _page(call, found, [server_view.brief(call, server) for server in found])
+
+
+async def detail(call: Call) -> Any:
+    found = await listing.servers(call, detail=True)
+    may = server_view.sight(call, await _hosts(call) if found else {})
+    return _page(call, found, [server_view.full(call, server, may, alone=False) for server in found])
+
+
+async def show(call: Call) -> Any:
+    return {"server": server_view.full(call, call.server, await _sight(call, call.server), alone=True)}
+
+
+async def update(call: Call) -> Any:
+    wish: dict[str, Any] = call.body["server"]
+    states.check_lock(call)
+    fields = {field: wish[key] for key, field in _FIELDS.items() if key in wish}
+    if "pinned_availability_zone" in wish:
+        fields["spec"] = _repinned(call.server, wish["pinned_availability_zone"])
+    server = await edit.change(call.cloud, call.server, fields) if fields else call.server
+    return {"server": server_view.changed(call, server, await _sight(call, server))}
+
+
+async def delete(call: Call) -> None:
+    states.check_lock(call)
+    await ends.accept(call.cloud, call.engine, call.asker, call.server)
+
+
+_FIELDS: Mapping[str, str] = {
+    "name": "name",
+    "description": "description",
+    "hostname": "hostname",
+    "accessIPv4": "access_ipv4",
+    "accessIPv6": "access_ipv6",
+    "OS-DCF:diskConfig": "disk_config",
+}
+"""Keys of a PUT and the fields of the record that they set."""
+
+
+def _repinned(server: Server, zone: str | None) -> Any:
+    """Give the spec pinned to a zone, None: to none. Raises: Conflict: pinned to another, or not there now."""
+    pin = server.spec.zone_pin
+    if zone is not None and pin is not None and zone != pin:
+        raise Conflict(f"Instance {server.id} is pinned to the availability zone {pin}: unpin it first.")
+    if zone is not None and pin is None and zone != server.zone:
+        raise Conflict(f"Instance {server.id} is in the availability zone {server.zone}: it can be pinned only there.")
+    return msgspec.structs.replace(server.spec, zone_pin=zone)
+
+
+async def _sight(call: Call, server: Server) -> server_view.Sight:
+    target = {"project_id": server.project_id, "user_id": server.user_id}
+    return server_view.sight(call, await _host_of(call, server), target)
+
+
+async def _host_of(call: Call, server: Server) -> Mapping[HostName, Host]:
+    """Read its host only where that one's state may be shown."""
+    if server.cell is None or server.host is None or not _shows_hosts(call):
+        return {}
+    try:
+        return {server.host: await call.cloud.cell(server.cell).hosts.get(server.host)}
+    except NotFound:
+        return {}
+
+
+async def _hosts(call: Call) -> Mapping[HostName, Host]:
+    """Read the hosts only where their state may be shown."""
+    return await places.hosts(call) if _shows_hosts(call) else {}
+
+
+def _shows_hosts(call: Call) -> bool:
+    return call.minor >= 16 and call.may("os_compute_api:servers:show:host_status")
+
+
+def _page(call: Call, found: list[Server], shown: list[dict[str, Any]]) -> dict[str, Any]:
+    links = paging.next_link(call, len(found), found[-1].id if found else None)
+    return {"servers": shown} | ({"servers_links": links} if links else {})

@@ -1,0 +1,30 @@
+"""What a policy rule is about: finds what a path names, for the table of routes. Law: what a caller may not even know
+of is not found."""
+
+from collections.abc import Mapping
+
+from whimbrel.api.call import Call
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.ids import ServerId
+from whimbrel.servers import lookup
+
+
+async def server_in_path(call: Call) -> Mapping[str, str]:
+    """Find the server that the path names; another project's is not found, but by administrators."""
+    server_id = ServerId(call.params["server_id"])
+    server = await lookup.find(call.cloud, server_id)
+    if server.project_id != call.caller.project_id and not call.is_admin:
+        raise NotFound(f"Instance {server_id} could not be found.")
+    call.found = server
+    return {"project_id": server.project_id, "user_id": server.user_id}
+
+
+async def server_or_its_past(call: Call) -> Mapping[str, str]:
+    """Find the project of a server, from 2.21 on also of one that was deleted; its record may be gone."""
+    if call.minor < 21:
+        return await server_in_path(call)
+    server_id = ServerId(call.params["server_id"])
+    entry = await call.cloud.directory.entry(server_id, deleted_too=True)
+    if entry.project_id != call.caller.project_id and not call.is_admin:
+        raise NotFound(f"Instance {server_id} could not be found.")
+    return {"project_id": entry.project_id, "user_id": entry.user_id}

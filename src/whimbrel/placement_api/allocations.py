@@ -1,0 +1,97 @@
+"""Allocations: of a consumer, of a provider, and several consumers' in one write."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
+from whimbrel.placement.provider import ANY_GENERATION, Claim, Held
+from whimbrel.placement_api.bodies import is_uuid
+from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
+from whimbrel.placement_api.problems import Problem
+from whimbrel.ports.placement import Owner
+
+# Whose an allocation is that an old client wrote without saying so.
+NOBODY = "00000000-0000-0000-0000-000000000000"
+UNKNOWN_TYPE = "unknown"
+
+
+def _consumer(call: Call) -> ConsumerId:
+    text = call.params["consumer"]
+    if not is_uuid(text):
+        raise Problem(400, f"Malformed consumer_uuid: {text[:100]}")
+    return ConsumerId(str(UUID(text)))
+
+
+async def show(call: Call) -> Any:
+    found = await call.store.claim_of(ConsumerId(call.params["consumer"]))
+    if found is None:
+        return {"allocations": {}}
+    consumer, held = found
+    generations = await call.store.generations(held)
+    view: dict[str, Any] = {
+        "allocations": {
+            provider: {"resources": resources, "generation": generations[provider]}
+            for provider, resources in held.items()
+            if provider in generations
+        }
+    }
+    if call.minor >= 12:
+        view |= {"project_id": consumer.owner.project, "user_id": consumer.owner.user}
+    if call.minor >= 28:
+        view["consumer_generation"] = consumer.generation
+    if call.minor >= 38:
+        view["consumer_type"] = consumer.type or UNKNOWN_TYPE
+    return view
+
+
+async def of_provider(call: Call) -> Any:
+    provider, claims = await call.store.claims_on(call.uuid)
+    views: dict[str, Any] = {}
+    for consumer, resources in claims:
+        views[consumer.id] = {"resources": resources}
+        if call.minor >= 28:
+            views[consumer.id]["consumer_generation"] = consumer.generation
+    return {"allocations": views, "resource_provider_generation": provider.generation}
+
+
+async def put(call: Call) -> Reply:
+    await call.store.rewrite([_claim(call, _consumer(call), call.body)])
+    return NO_CONTENT
+
+
+async def post(call: Call) -> Reply:
+    claims = [_claim(call, ConsumerId(str(UUID(uuid))), sent) for uuid, sent in call.body.items()]
+    if len({claim.consumer for claim in claims}) < len(claims):
+        raise Problem(400, "A consumer is named twice.")
+    await call.store.rewrite(claims)
+    return NO_CONTENT
+
+
+async def delete(call: Call) -> Reply:
+    consumer = ConsumerId(call.params["consumer"])
+    if not await call.store.drop(consumer):
+        raise NotFound(f"No allocations for consumer '{consumer}'.")
+    return NO_CONTENT
+
+
+def _claim(call: Call, consumer: ConsumerId, sent: Mapping[str, Any]) -> Claim:
+    return Claim(
+        consumer=consumer,
+        owner=Owner(ProjectId(sent.get("project_id", NOBODY)), UserId(sent.get("user_id", NOBODY))),
+        held=_held(sent["allocations"]),
+        generation=sent["consumer_generation"] if call.minor >= 28 else ANY_GENERATION,
+        type=sent.get("consumer_type"),
+    )
+
+
+def _held(sent: Any) -> Held:
+    """Read both forms: a list below 1.12, an object by provider from there on."""
+    if isinstance(sent, list):
+        return {_provider(part["resource_provider"]["uuid"]): part["resources"] for part in sent}
+    return {_provider(uuid): part["resources"] for uuid, part in sent.items()}
+
+
+def _provider(text: str) -> ProviderId:
+    return ProviderId(str(UUID(text)))

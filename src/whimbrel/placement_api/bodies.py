@@ -1,0 +1,172 @@
+"""Schemas of the bodies, by the version from which they hold.
+
+Law: what no schema allows does not reach a handler.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+import jsonschema_rs
+
+from whimbrel.placement.inventory import MAX_INT
+from whimbrel.placement_api.problems import Problem
+
+Schema = dict[str, Any]
+
+
+def is_uuid(text: str) -> bool:
+    """Tell whether a text is a uuid, with dashes or without."""
+    try:
+        return UUID(text).hex == text.replace("-", "").lower()
+    except ValueError:
+        return False
+
+
+FORMATS: dict[str, Callable[[str], bool]] = {"any-uuid": is_uuid, "no-nul": lambda text: "\x00" not in text}
+
+
+class Body:
+    """Schemas of one body: first minor version -> schema. Compiled when first needed."""
+
+    def __init__(self, by_minor: Mapping[int, Schema]) -> None:
+        self._schemas = dict(sorted(by_minor.items()))
+        self._firsts = list(self._schemas)
+        self._compiled: dict[int, jsonschema_rs.Draft4Validator] = {}
+
+    def is_there(self, minor: int) -> bool:
+        """Tell whether a body is looked at: below the first version it is not."""
+        return minor >= self._firsts[0]
+
+    def check(self, minor: int, value: Any) -> None:
+        """Raises: Problem: 400, naming the offending part."""
+        first = self._firsts[bisect_right(self._firsts, minor) - 1]
+        if first not in self._compiled:
+            # Draft 4: there 1.0 is no integer.
+            self._compiled[first] = jsonschema_rs.Draft4Validator(
+                self._schemas[first], formats=FORMATS, validate_formats=True
+            )
+        validator = self._compiled[first]
+        if not validator.is_valid(value):
+            raise Problem(400, f"JSON does not validate: {_sentence(validator, value)}")
+
+
+def _sentence(validator: jsonschema_rs.Draft4Validator, value: Any) -> str:
+    error = max(validator.iter_errors(value), key=lambda error: len(error.instance_path))
+    where = ".".join(str(part) for part in error.instance_path)
+    message = error.message if len(error.message) <= 400 else error.message[:400] + "..."
+    return f"{where}: {message}" if where else message
+
+
+def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
+    return {
+        "type": "object",
+        "properties": {**required, **(optional or {})},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _by_name(pattern: str, schema: Schema, **limits: int) -> Schema:
+    return {"type": "object", "patternProperties": {pattern: schema}, "additionalProperties": False, **limits}
+
+
+UUID_PATTERN = "^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
+CLASS_PATTERN = "^[A-Z0-9_]+$"
+CUSTOM_PATTERN = "^CUSTOM_[A-Z0-9_]+$"
+GROUP_PATTERN = "^([A-Za-z0-9_-]{1,64})?$"
+
+_UUID = {"type": "string", "format": "any-uuid"}
+_GENERATION = {"type": "integer"}
+_TEXT = {"type": "string", "minLength": 1, "maxLength": 255, "format": "no-nul"}
+
+# Providers
+
+_NAME = {"type": "string", "maxLength": 200, "format": "no-nul"}
+_PARENT = {"anyOf": [_UUID, {"type": "null"}]}
+NEW_PROVIDER = Body(
+    {
+        0: _object({"name": _NAME}, {"uuid": _UUID}),
+        14: _object({"name": _NAME}, {"uuid": _UUID, "parent_provider_uuid": _PARENT}),
+    }
+)
+PROVIDER = Body({0: _object({"name": _NAME}), 14: _object({"name": _NAME}, {"parent_provider_uuid": _PARENT})})
+
+# Inventories
+
+_POSITIVE = {"type": "integer", "minimum": 1, "maximum": MAX_INT}
+_AMOUNTS = {
+    "reserved": {"type": "integer", "minimum": 0, "maximum": MAX_INT},
+    "min_unit": _POSITIVE,
+    "max_unit": _POSITIVE,
+    "step_size": _POSITIVE,
+    "allocation_ratio": {"type": "number", "maximum": 3.40282e38},
+}
+_PROVIDER_GENERATION = {"resource_provider_generation": _GENERATION}
+INVENTORY = Body({0: _object({"total": _POSITIVE, **_PROVIDER_GENERATION}, _AMOUNTS)})
+NEW_INVENTORY = Body(
+    {
+        0: _object(
+            {"total": _POSITIVE, "resource_class": {"type": "string", "pattern": CLASS_PATTERN, "maxLength": 255}},
+            {**_AMOUNTS, **_PROVIDER_GENERATION},
+        )
+    }
+)
+INVENTORIES = Body(
+    {
+        0: _object(
+            {
+                **_PROVIDER_GENERATION,
+                "inventories": _by_name(
+                    CLASS_PATTERN, _object({"total": _POSITIVE}, {**_AMOUNTS, **_PROVIDER_GENERATION})
+                ),
+            }
+        )
+    }
+)
+
+# Aggregates, traits, resource classes
+
+_AGGREGATES = {"type": "array", "items": _UUID, "uniqueItems": True}
+AGGREGATES = Body({1: _AGGREGATES, 19: _object({"aggregates": _AGGREGATES, **_PROVIDER_GENERATION})})
+_TRAIT = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": CLASS_PATTERN}
+TRAITS = Body({6: _object({"traits": {"type": "array", "items": _TRAIT, "uniqueItems": True}, **_PROVIDER_GENERATION})})
+_CUSTOM = {"type": "string", "pattern": CUSTOM_PATTERN, "maxLength": 255}
+RESOURCE_CLASS = Body({2: _object({"name": _CUSTOM})})
+
+# Allocations
+
+_RESOURCES = _by_name(CLASS_PATTERN, {"type": "integer", "minimum": 1}, minProperties=1)
+_OWNER = {"project_id": _TEXT, "user_id": _TEXT}
+_LIST = {
+    "type": "array",
+    "minItems": 1,
+    "items": _object({"resource_provider": _object({"uuid": _UUID}), "resources": _RESOURCES}),
+}
+_BY_PROVIDER = _by_name(UUID_PATTERN, _object({"resources": _RESOURCES}, {"generation": _GENERATION}))
+_CONSUMER_GENERATION = {"consumer_generation": {"type": ["integer", "null"]}}
+_MAPPINGS = {"mappings": _by_name(GROUP_PATTERN, {"type": "array", "minItems": 1, "items": _UUID}, minProperties=1)}
+_TYPE = {"consumer_type": {"type": "string", "pattern": CLASS_PATTERN, "minLength": 1, "maxLength": 255}}
+
+_SINCE_12 = {"allocations": _BY_PROVIDER, **_OWNER}
+_SINCE_28 = {**_SINCE_12, **_CONSUMER_GENERATION}
+_SINCE_38 = {**_SINCE_28, **_TYPE}
+ALLOCATIONS = Body(
+    {
+        0: _object({"allocations": _LIST}),
+        8: _object({"allocations": _LIST, **_OWNER}),
+        12: _object({"allocations": {**_BY_PROVIDER, "minProperties": 1}, **_OWNER}),
+        28: _object(_SINCE_28),
+        34: _object(_SINCE_28, _MAPPINGS),
+        38: _object(_SINCE_38, _MAPPINGS),
+    }
+)
+MANY_ALLOCATIONS = Body(
+    {
+        13: _by_name(UUID_PATTERN, _object(_SINCE_12), minProperties=1),
+        28: _by_name(UUID_PATTERN, _object(_SINCE_28), minProperties=1),
+        34: _by_name(UUID_PATTERN, _object(_SINCE_28, _MAPPINGS), minProperties=1),
+        38: _by_name(UUID_PATTERN, _object(_SINCE_38, _MAPPINGS), minProperties=1),
+    }
+)

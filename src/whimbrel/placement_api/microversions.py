@@ -1,0 +1,76 @@
+"""Every microversion of the Placement API in one list, and the negotiation of one.
+
+Law: a microversion is known by its minor number (all are 1.x); what changes at which is decided where it changes,
+by comparing `call.minor`, and this list says what each one is about.
+"""
+
+from functools import lru_cache
+
+import microversion_parse
+
+from whimbrel.placement_api.problems import Problem
+
+MICROVERSIONS: dict[int, str] = {
+    0: "the start: providers, inventories, allocations, usages",
+    1: "aggregates of providers",
+    2: "custom resource classes",
+    3: "providers can be filtered by aggregates",
+    4: "providers can be filtered by resources",
+    5: "all inventories of a provider can be deleted",
+    6: "traits",
+    7: "PUT makes a resource class, and does not rename one any more",
+    8: "allocations must say project and user",
+    9: "usages of projects and users",
+    10: "allocation candidates",
+    11: "providers have a link to their allocations",
+    12: "allocations are written as they are read: an object by provider",
+    13: "allocations of several consumers in one write",
+    14: "trees of providers",
+    15: "last-modified and cache-control",
+    16: "a limit of candidates",
+    17: "candidates can require traits, and show them",
+    18: "providers can be filtered by traits",
+    19: "aggregates change under the provider's generation",
+    20: "a created provider is answered with its representation",
+    21: "candidates can be filtered by aggregates",
+    22: "traits can be forbidden",
+    23: "errors have a code",
+    24: "member_of can be repeated: all of them must hold",
+    25: "numbered groups of requested resources",
+    26: "all of an inventory can be reserved",
+    27: "candidates show all resources of their providers",
+    28: "consumers have a generation",
+    29: "candidates take parts from several providers of a tree",
+    30: "inventories and allocations can be reshaped in one write",
+    31: "candidates of one tree",
+    32: "aggregates can be forbidden",
+    33: "groups of requested resources have names",
+    34: "candidates say which provider serves which group",
+    35: "traits that the root must have",
+    36: "groups in one subtree",
+    37: "a provider can get another parent, or lose it",
+    38: "types of consumers",
+    39: "one of several traits, and required can be repeated",
+}
+
+FIRST = min(MICROVERSIONS)
+LAST = max(MICROVERSIONS)
+
+
+@lru_cache(maxsize=256)
+def negotiate(header: str | None) -> int:
+    """Give the minor version that a request wants. Raises: Problem: 400 unreadable, 406 not ours."""
+    try:
+        sent = {"openstack-api-version": header} if header is not None else {}
+        text = microversion_parse.get_version(sent, service_type="placement")
+        if text is None:
+            return FIRST
+        if text.lower() == "latest":
+            return LAST
+        major, minor = microversion_parse.parse_version_string(text)
+    except (TypeError, ValueError):
+        raise Problem(400, f"invalid version string: {header}") from None
+    if major != 1 or not FIRST <= minor <= LAST:
+        reason = f"Unacceptable version header: {text}. This API has 1.{FIRST} to 1.{LAST}."
+        raise Problem(406, reason, extra={"max_version": f"1.{LAST}", "min_version": f"1.{FIRST}"})
+    return int(minor)

@@ -1,0 +1,80 @@
+"""Resource providers: list, create, show, update, delete; and what one uses."""
+
+from typing import Any
+from uuid import UUID
+
+from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.provider import Provider
+from whimbrel.placement.search import Forest, matching
+from whimbrel.placement_api import queries
+from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
+
+_LINKS = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
+"""What a provider links to -> since which version."""
+
+
+def shown(call: Call, provider: Provider) -> dict[str, Any]:
+    """Give a provider as clients see it."""
+    here = call.path("resource_providers", provider.uuid)
+    links = [{"rel": "self", "href": here}]
+    links += [{"rel": rel, "href": f"{here}/{rel}"} for rel, since in _LINKS.items() if since <= call.minor]
+    view: dict[str, Any] = {"uuid": provider.uuid, "name": provider.name, "generation": provider.generation}
+    view["links"] = links
+    if call.minor >= 14:
+        view["parent_provider_uuid"] = provider.parent
+        view["root_provider_uuid"] = provider.root
+    return view
+
+
+async def index(call: Call) -> Any:
+    wanted = await queries.wanted(call)
+    name, uuid = call.value("name"), call.value("uuid")
+    if uuid is not None:
+        uuid = queries.checked_uuid("uuid", uuid)
+    found = [
+        node.provider
+        for node in matching(Forest(await call.store.nodes()), wanted)
+        if name in (None, node.provider.name) and uuid in (None, node.provider.uuid)
+    ]
+    return {"resource_providers": [shown(call, provider) for provider in found]}
+
+
+async def create(call: Call) -> Reply:
+    uuid = str(UUID(call.body["uuid"])) if "uuid" in call.body else call.ids.uuid()
+    provider = await call.store.create_provider(ProviderId(uuid), call.body["name"], _parent(call))
+    headers = call.location("resource_providers", uuid)
+    if call.minor < 20:
+        return Reply(status=201, headers=headers)
+    return Reply(status=200, body=shown(call, provider), headers=headers)
+
+
+async def show(call: Call) -> Any:
+    return shown(call, (await call.store.node(call.uuid)).provider)
+
+
+async def update(call: Call) -> Any:
+    name = call.body["name"]
+    if "parent_provider_uuid" in call.body:
+        freely = call.minor >= 37
+        provider = await call.store.move_provider(call.uuid, name, _parent(call), freely=freely)
+    else:
+        provider = await call.store.rename_provider(call.uuid, name)
+    return shown(call, provider)
+
+
+async def delete(call: Call) -> Reply:
+    await call.store.delete_provider(call.uuid)
+    return NO_CONTENT
+
+
+async def usages(call: Call) -> Any:
+    node = await call.store.node(call.uuid)
+    return {
+        "resource_provider_generation": node.provider.generation,
+        "usages": {name: stock.used for name, stock in node.stocks.items()},
+    }
+
+
+def _parent(call: Call) -> ProviderId | None:
+    parent = call.body.get("parent_provider_uuid")
+    return None if parent is None else ProviderId(str(UUID(parent)))
