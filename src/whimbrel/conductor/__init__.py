@@ -1,0 +1,1 @@
+"""The conductor: takes runs that are due and drives them."""

@@ -1,0 +1,10 @@
+"""Every saga that this program knows. A released one stays, so that runs finish on the list on which they started."""
+
+from whimbrel.moves.resize import MIGRATE, RESIZE
+from whimbrel.saga.step import Book
+from whimbrel.servers.create import CREATE
+from whimbrel.servers.delete import DELETE
+from whimbrel.servers.power import REBOOT, START, STOP
+from whimbrel.servers.snapshot import SNAPSHOT
+
+BOOK = Book(RESIZE, MIGRATE, CREATE, DELETE, START, STOP, REBOOT, SNAPSHOT)

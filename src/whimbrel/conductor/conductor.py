@@ -1,0 +1,131 @@
+"""A conductor process: holds leases, drives runs, looks for work, and lets others take over when it dies.
+
+Law: it drives a run only while it holds the lease under the epoch that it read; all else is the engine's.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.ids import RunId
+from whimbrel.domain.run import Run
+from whimbrel.ports.cloud import Cloud
+from whimbrel.reconcilers.rounds import reconcile
+from whimbrel.saga.engine import Engine
+
+log = structlog.get_logger(__name__)
+
+POLL_S = 0.2
+RECONCILE_S = 1.0
+
+
+class Conductor:
+    """Serves one engine. Everything that it knows is in the journal; killing it loses nothing."""
+
+    def __init__(self, cloud: Cloud, engine: Engine, *, capacity: int = 2000) -> None:
+        """capacity: how many runs it drives at once at most."""
+        self._cloud = cloud
+        self._engine = engine
+        self._capacity = capacity
+        self._driving: dict[RunId, asyncio.Task[None]] = {}
+        self._bell = asyncio.Event()
+        self._stopping = False
+        engine.adopt = self._adopt
+        engine.ring = self._bell.set
+
+    async def serve(self) -> None:
+        """Work until cancelled. What this conductor's earlier life had in hand is taken up at once."""
+        left = await self._cloud.journal.take_back(self._engine.name, self._cloud.clock.now())
+        if left:
+            log.info("taking up what an earlier life had in hand", runs=left)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._take_for_ever())
+            group.create_task(self._repeat(self._engine.lease_s / 3, self._renew))
+            group.create_task(self._repeat(RECONCILE_S, self._reconcile))
+
+    async def close(self) -> None:
+        """Stop driving, between two awaits as a crash would, and let others have the runs at once."""
+        self._stopping = True
+        tasks = list(self._driving.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await self._cloud.journal.take_back(self._engine.name, self._cloud.clock.now())
+        except WorldError as trouble:
+            log.warning("what was in hand goes on when its leases have run out", reason=trouble.reason)
+
+    # Drive
+
+    def _adopt(self, run: Run) -> bool:
+        """Take a run that a door of this process has begun; it is leased to this engine already."""
+        if self._stopping or len(self._driving) >= self._capacity:
+            return False
+        self._drive(run)
+        return True
+
+    def _drive(self, run: Run) -> None:
+        task = asyncio.get_running_loop().create_task(self._engine.drive(run))
+        self._driving[run.id] = task
+        task.add_done_callback(lambda done: self._let_go(run.id, done))
+
+    def _let_go(self, run_id: RunId, task: asyncio.Task[None]) -> None:
+        if self._driving.get(run_id) is task:
+            del self._driving[run_id]
+
+    # Look for work
+
+    async def _take_for_ever(self) -> None:
+        silent = False
+        while True:
+            took = 0
+            try:
+                took, silent = await self._take(), False
+            except WorldError as trouble:
+                if not silent:  # once each time that it falls silent: the log may be on the disk that is full
+                    log.warning("the journal does not answer", reason=trouble.reason)
+                silent = True
+            except Exception:
+                log.exception("a bug; what is in hand goes on")
+            if not took:
+                await self._wait_for_bell()
+
+    async def _take(self) -> int:
+        room = self._capacity - len(self._driving)
+        if room <= 0:
+            return 0
+        now = self._cloud.clock.now()
+        runs = await self._cloud.journal.take(self._engine.name, now, self._engine.lease_s, room)
+        for run in runs:
+            self._drive(run)
+        return len(runs)
+
+    async def _wait_for_bell(self) -> None:
+        try:
+            async with asyncio.timeout(POLL_S):
+                await self._bell.wait()
+        except TimeoutError:
+            return
+        self._bell.clear()
+
+    # Keep up
+
+    async def _repeat(self, every_s: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            try:
+                await work()
+            except WorldError as trouble:
+                log.warning("not done this time", work=work.__name__, reason=trouble.reason)
+            except Exception:
+                log.exception("a bug; the other work goes on", work=work.__name__)
+
+    async def _renew(self) -> None:
+        if self._driving:
+            now = self._cloud.clock.now()
+            await self._cloud.journal.renew(self._engine.name, list(self._driving), now, self._engine.lease_s)
+
+    async def _reconcile(self) -> None:
+        await reconcile(self._cloud, self._engine)

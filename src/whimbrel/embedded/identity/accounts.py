@@ -1,0 +1,204 @@
+"""Users, projects, roles and domains, as clients read and change them."""
+
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from whimbrel.domain.errors import Conflict, Refused
+from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.embedded.identity import passwords, views
+from whimbrel.embedded.identity.bodies import (
+    ChangedProjectBody,
+    ChangedUserBody,
+    NewProjectBody,
+    NewRoleBody,
+    NewUserBody,
+    OwnPasswordBody,
+)
+from whimbrel.embedded.identity.bootstrap import ROLES, new_id
+from whimbrel.embedded.identity.door import UNAUTHORIZED, Ask, json, nothing
+from whimbrel.ports.identity import Project, Role, User
+
+# Users
+
+
+async def list_users(ask: Ask) -> Response:
+    found = await ask.store.users(**ask.filters("name", "domain_id", "enabled"))
+    return json(views.listing(ask.url, "users", [views.user(ask.url, user) for user in found]))
+
+
+async def show_user(ask: Ask) -> Response:
+    return json({"user": views.user(ask.url, await ask.store.user(ask.path("user_id")))})
+
+
+async def create_user(ask: Ask) -> Response:
+    given = (await ask.body(NewUserBody)).user
+    user = User(
+        id=UserId(new_id(ask.door.ids)),
+        domain_id=await _domain_id(ask, given.domain_id),
+        name=given.name.strip(),
+        description=given.description or "",
+        email=given.email,
+        enabled=given.enabled is not False,
+        default_project_id=given.default_project_id,
+        password_hash=None if given.password is None else await passwords.hashed(given.password),
+    )
+    try:
+        await ask.store.add_user(user)
+    except Conflict as error:
+        raise _taken("user", user.name, user.domain_id) from error
+    return json({"user": views.user(ask.url, user)}, 201)
+
+
+async def update_user(ask: Ask) -> Response:
+    given = (await ask.body(ChangedUserBody)).user
+    changes = _changes(given)
+    if "password" in changes:
+        password = changes.pop("password")
+        changes["password_hash"] = None if password is None else await passwords.hashed(password)
+    user = await ask.store.user(ask.path("user_id"))
+    try:
+        user = await ask.store.change_user(user.id, changes)
+    except Conflict as error:
+        raise _taken("user", changes["name"], user.domain_id) from error
+    return json({"user": views.user(ask.url, user)})
+
+
+async def change_own_password(ask: Ask) -> Response:
+    given = (await ask.body(OwnPasswordBody)).user
+    user = await ask.store.user(ask.path("user_id"))
+    if not await passwords.matches(given.original_password, user.password_hash):
+        raise HTTPException(401, UNAUTHORIZED)
+    await ask.store.change_user(user.id, {"password_hash": await passwords.hashed(given.password)})
+    return nothing()
+
+
+async def delete_user(ask: Ask) -> Response:
+    await ask.store.remove_user(ask.path("user_id"))
+    return nothing()
+
+
+async def list_projects_of_user(ask: Ask) -> Response:
+    found = await ask.store.projects_of(ask.path("user_id"))
+    return json(views.listing(ask.url, "projects", [views.project(ask.url, project) for project in found]))
+
+
+# Projects
+
+
+async def list_projects(ask: Ask) -> Response:
+    found = await ask.store.projects(**ask.filters("name", "domain_id", "enabled"))
+    return json(views.listing(ask.url, "projects", [views.project(ask.url, project) for project in found]))
+
+
+async def show_project(ask: Ask) -> Response:
+    return json({"project": views.project(ask.url, await ask.store.project(ask.path("project_id")))})
+
+
+async def create_project(ask: Ask) -> Response:
+    given = (await ask.body(NewProjectBody)).project
+    project = Project(
+        id=ProjectId(new_id(ask.door.ids)),
+        domain_id=await _domain_id(ask, given.domain_id),
+        name=given.name.strip(),
+        description=given.description or "",
+        enabled=given.enabled is not False,
+    )
+    try:
+        await ask.store.add_project(project)
+    except Conflict as error:
+        raise _taken("project", project.name, project.domain_id) from error
+    return json({"project": views.project(ask.url, project)}, 201)
+
+
+async def update_project(ask: Ask) -> Response:
+    changes = _changes((await ask.body(ChangedProjectBody)).project)
+    project = await ask.store.project(ask.path("project_id"))
+    try:
+        project = await ask.store.change_project(project.id, changes)
+    except Conflict as error:
+        raise _taken("project", changes["name"], project.domain_id) from error
+    return json({"project": views.project(ask.url, project)})
+
+
+async def delete_project(ask: Ask) -> Response:
+    await ask.store.remove_project(ask.path("project_id"))
+    return nothing()
+
+
+# Roles
+
+
+async def list_roles(ask: Ask) -> Response:
+    # Names are in lower case here, and Keystone's clients may ask in any.
+    wanted = {name: value.lower() for name, value in ask.filters("name").items()}
+    found = await ask.store.roles(**wanted)
+    return json(views.listing(ask.url, "roles", [views.role(ask.url, role) for role in found]))
+
+
+async def show_role(ask: Ask) -> Response:
+    return json({"role": views.role(ask.url, await ask.store.role(ask.path("role_id")))})
+
+
+async def create_role(ask: Ask) -> Response:
+    given = (await ask.body(NewRoleBody)).role
+    role = Role(id=new_id(ask.door.ids), name=given.name.strip().lower(), description=given.description or "")
+    try:
+        await ask.store.add_role(role)
+    except Conflict as error:
+        raise _taken("role", role.name, None) from error
+    return json({"role": views.role(ask.url, role)}, 201)
+
+
+async def delete_role(ask: Ask) -> Response:
+    role = await ask.store.role(ask.path("role_id"))
+    if role.name in ROLES:
+        raise Refused(f"The role {role.name} is one that the cloud cannot do without.")
+    try:
+        await ask.store.remove_role(role.id)
+    except Conflict as error:
+        raise Conflict(f"Somebody has the role {role.name}: take it from him first.") from error
+    return nothing()
+
+
+# Domains
+
+
+async def list_domains(ask: Ask) -> Response:
+    wanted = ask.filters("name", "enabled").items()
+    found = [
+        domain for domain in await ask.store.domains() if all(getattr(domain, name) == value for name, value in wanted)
+    ]
+    return json(views.listing(ask.url, "domains", [views.domain(ask.url, domain) for domain in found]))
+
+
+async def show_domain(ask: Ask) -> Response:
+    wanted = ask.path("domain_id")
+    for domain in await ask.store.domains():
+        if domain.id == wanted:
+            return json({"domain": views.domain(ask.url, domain)})
+    raise HTTPException(404, f"Could not find domain: {wanted}.")
+
+
+async def _domain_id(ask: Ask, given: str | None) -> str:
+    wanted = given or ask.caller.project_domain_id
+    if all(domain.id != wanted for domain in await ask.store.domains()):
+        raise HTTPException(404, f"Could not find domain: {wanted}.")
+    return wanted
+
+
+def _changes(given: msgspec.Struct) -> dict[str, Any]:
+    """Give the fields that were sent, as the store wants them."""
+    sent = {name: value for name, value in msgspec.structs.asdict(given).items() if value is not msgspec.UNSET}
+    if "name" in sent:
+        sent["name"] = sent["name"].strip()
+    if "description" in sent:
+        sent["description"] = sent["description"] or ""
+    return sent
+
+
+def _taken(kind: str, name: str, domain_id: str | None) -> Conflict:
+    where = f" at domain ID {domain_id}" if domain_id else ""
+    return Conflict(f"Conflict occurred attempting to store {kind} - Duplicate entry found with name {name}{where}.")

@@ -1,0 +1,91 @@
+"""Every URL of the identity service, who may use it, and what answers."""
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.embedded.identity import accounts, assignments, places, tokens, versions
+from whimbrel.embedded.identity.catalog import Catalog
+from whimbrel.embedded.identity.door import (
+    Door,
+    Handler,
+    Rule,
+    admin,
+    endpoint,
+    everybody,
+    holder,
+    insider,
+    on_bug,
+    on_http_error,
+    on_world_error,
+    oneself,
+)
+from whimbrel.ports.clock import Clock, IdSource
+from whimbrel.ports.identity import IdentityStore
+
+TOKEN_LIFETIME_S = 12 * 3600.0
+
+USER = "/v3/users/{user_id}"
+PROJECT = "/v3/projects/{project_id}"
+ROLES_OF_USER = "/v3/projects/{project_id}/users/{user_id}/roles"
+
+ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
+    ("GET", "/", versions.list_all, everybody),
+    ("GET", "/v3", versions.show_v3, everybody),
+    ("GET", "/v3/", versions.show_v3, everybody),
+    ("POST", "/v3/auth/tokens", tokens.create, everybody),
+    ("GET", "/v3/auth/tokens", tokens.show, holder),
+    ("DELETE", "/v3/auth/tokens", tokens.revoke, holder),
+    ("GET", "/v3/auth/catalog", tokens.show_catalog, holder),
+    ("GET", "/v3/auth/projects", tokens.list_projects, holder),
+    ("GET", "/v3/auth/domains", tokens.list_domains, holder),
+    ("GET", "/v3/users", accounts.list_users, admin),
+    ("POST", "/v3/users", accounts.create_user, admin),
+    ("GET", USER, accounts.show_user, oneself),
+    ("PATCH", USER, accounts.update_user, admin),
+    ("DELETE", USER, accounts.delete_user, admin),
+    ("POST", USER + "/password", accounts.change_own_password, everybody),  # the old password is the proof
+    ("GET", USER + "/projects", accounts.list_projects_of_user, oneself),
+    ("GET", "/v3/projects", accounts.list_projects, admin),
+    ("POST", "/v3/projects", accounts.create_project, admin),
+    ("GET", PROJECT, accounts.show_project, insider),
+    ("PATCH", PROJECT, accounts.update_project, admin),
+    ("DELETE", PROJECT, accounts.delete_project, admin),
+    ("GET", ROLES_OF_USER, assignments.list_of_user, admin),
+    ("GET", ROLES_OF_USER + "/{role_id}", assignments.check, admin),
+    ("PUT", ROLES_OF_USER + "/{role_id}", assignments.assign, admin),
+    ("DELETE", ROLES_OF_USER + "/{role_id}", assignments.unassign, admin),
+    ("GET", "/v3/role_assignments", assignments.list_all, admin),
+    ("GET", "/v3/roles", accounts.list_roles, admin),
+    ("POST", "/v3/roles", accounts.create_role, admin),
+    ("GET", "/v3/roles/{role_id}", accounts.show_role, admin),
+    ("DELETE", "/v3/roles/{role_id}", accounts.delete_role, admin),
+    ("GET", "/v3/domains", accounts.list_domains, admin),
+    ("GET", "/v3/domains/{domain_id}", accounts.show_domain, holder),
+    ("GET", "/v3/services", places.list_services, admin),
+    ("GET", "/v3/services/{service_id}", places.show_service, admin),
+    ("GET", "/v3/endpoints", places.list_endpoints, admin),
+    ("GET", "/v3/endpoints/{endpoint_id}", places.show_endpoint, admin),
+    ("GET", "/v3/regions", places.list_regions, everybody),
+    ("GET", "/v3/regions/{region_id}", places.show_region, everybody),
+)
+
+
+def identity_app(
+    store: IdentityStore,
+    clock: Clock,
+    ids: IdSource,
+    catalog: Catalog,
+    token_lifetime_s: float = TOKEN_LIFETIME_S,
+) -> Starlette:
+    """Make the application, to be mounted at /identity."""
+    door = Door(store=store, clock=clock, ids=ids, catalog=catalog, token_lifetime_s=token_lifetime_s)
+    return Starlette(
+        routes=_routes(door),
+        exception_handlers={WorldError: on_world_error, HTTPException: on_http_error, Exception: on_bug},
+    )
+
+
+def _routes(door: Door) -> list[Route]:
+    return [Route(path, endpoint(door, handler, rule), methods=[method]) for method, path, handler, rule in ROUTES]

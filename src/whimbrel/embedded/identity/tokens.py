@@ -1,0 +1,169 @@
+"""Prove who one is, and get, check and end tokens.
+
+Law: what is wrong with a proof is not told: unknown, disabled and wrong password all read the same.
+"""
+
+import secrets
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.embedded.identity import passwords, views
+from whimbrel.embedded.identity.bodies import Auth, AuthBody, DomainRef, PasswordUser, ProjectRef, Proof
+from whimbrel.embedded.identity.door import FORBIDDEN, UNAUTHORIZED, Ask, json, nothing
+from whimbrel.ports.identity import Grant, IdentityStore, NewToken, User
+
+METHODS = {"password", "token"}
+
+
+async def create(ask: Ask) -> Response:
+    auth = (await ask.body(AuthBody)).auth
+    proof = auth.identity
+    if not set(proof.methods) <= METHODS:
+        raise HTTPException(401, f"Only these methods are known here: {', '.join(sorted(METHODS))}.")
+    user, earlier = await _prove(ask.store, proof)
+    text = secrets.token_urlsafe(32)
+    wanted = NewToken(
+        text=text,
+        user_id=user.id,
+        project_id=await _project_id(ask.store, auth, user),
+        methods=[*dict.fromkeys([*proof.methods, *(earlier.methods if earlier else [])])],
+        audit_ids=[secrets.token_urlsafe(16), *(earlier.audit_ids[-1:] if earlier else [])],
+        expires_at=earlier.caller.expires_at if earlier else ask.door.clock.now() + ask.door.token_lifetime_s,
+    )
+    try:
+        grant = await ask.store.issue(wanted)
+    except (Refused, NotFound) as error:
+        raise HTTPException(401, UNAUTHORIZED) from error
+    return await _answer(ask, grant, text, 201)
+
+
+async def show(ask: Ask) -> Response:
+    subject = await _subject(ask)
+    return await _answer(ask, await ask.store.grant(subject), subject, 200)
+
+
+async def revoke(ask: Ask) -> Response:
+    await ask.store.revoke(await _subject(ask))
+    return nothing()
+
+
+async def show_catalog(ask: Ask) -> Response:
+    if not ask.caller.project_id:
+        raise HTTPException(403, FORBIDDEN)
+    return json({"catalog": ask.door.catalog.view(), "links": {"self": f"{ask.url}/v3/auth/catalog"}})
+
+
+async def list_projects(ask: Ask) -> Response:
+    """List what the caller may scope a token to."""
+    found = [project for project in await ask.store.projects_of(ask.caller.user_id) if project.enabled]
+    return json(views.listing(ask.url, "projects", [views.project(ask.url, project) for project in found]))
+
+
+async def list_domains(ask: Ask) -> Response:
+    """List the domains that a token could be scoped to: none, here are projects only."""
+    return json(views.listing(ask.url, "domains", []))
+
+
+async def _answer(ask: Ask, grant: Grant, text: str, status: int) -> Response:
+    catalog = None if ask.flag("nocatalog") else ask.door.catalog.view()
+    view = views.token(grant, await ask.store.domains(), await ask.store.roles(), catalog)
+    return json(view, status, {"X-Subject-Token": text})
+
+
+async def _subject(ask: Ask) -> str:
+    """Give the token that is asked about: one of the caller's own, or any for admins and services."""
+    headers = ask.request.headers
+    subject = headers.get("x-subject-token")
+    if not subject:
+        raise HTTPException(400, "The header X-Subject-Token is missing.")
+    if subject == headers.get("x-auth-token") or ask.caller.roles & {"admin", "service"}:
+        return subject
+    if (await ask.store.grant(subject)).caller.user_id != ask.caller.user_id:
+        raise HTTPException(403, FORBIDDEN)
+    return subject
+
+
+async def _prove(store: IdentityStore, proof: Proof) -> tuple[User, Grant | None]:
+    """Find out who it is by every method that he names. Raises: HTTPException."""
+    user: User | None = None
+    earlier: Grant | None = None
+    for method in proof.methods:
+        if method == "password":
+            found = await _by_password(store, proof)
+        else:
+            earlier = await _by_token(store, proof)
+            found = await store.user(earlier.caller.user_id)
+        if user is not None and user.id != found.id:
+            raise HTTPException(401, UNAUTHORIZED)
+        user = found
+    assert user is not None, "a proof has a method"
+    return user, earlier
+
+
+async def _by_password(store: IdentityStore, proof: Proof) -> User:
+    if proof.password is None:
+        raise HTTPException(400, "identity.password is missing.")
+    given = proof.password.user
+    user = await _named_user(store, given)
+    right = await passwords.matches(given.password, user.password_hash if user else None)
+    if user is None or not right or not user.enabled:
+        raise HTTPException(401, UNAUTHORIZED)
+    return user
+
+
+async def _by_token(store: IdentityStore, proof: Proof) -> Grant:
+    if proof.token is None:
+        raise HTTPException(400, "identity.token is missing.")
+    try:
+        return await store.grant(proof.token.id)
+    except NotFound as error:
+        raise HTTPException(401, UNAUTHORIZED) from error
+
+
+async def _named_user(store: IdentityStore, given: PasswordUser) -> User | None:
+    if given.id is not None:
+        found = await store.users(id=given.id)
+    elif given.name is not None and given.domain is not None:
+        found = await store.users(name=given.name, domain_id=await _domain_id(store, given.domain))
+    else:
+        raise HTTPException(400, "A user is named by id, or by name and domain.")
+    return found[0] if found else None
+
+
+async def _project_id(store: IdentityStore, auth: Auth, user: User) -> str | None:
+    """Give what the token is to be for; None: nothing. Raises: HTTPException."""
+    if auth.scope == "unscoped":
+        return None
+    if auth.scope is None:
+        return await _default_project_id(store, user)
+    if auth.scope.unscoped is not None:
+        return None
+    if auth.scope.project is None:
+        raise HTTPException(401, "Tokens are for projects here, not for domains or the system.")
+    return await _named_project_id(store, auth.scope.project)
+
+
+async def _named_project_id(store: IdentityStore, given: ProjectRef) -> str:
+    if given.id is not None:
+        return given.id
+    if given.name is None or given.domain is None:
+        raise HTTPException(400, "A project is named by id, or by name and domain.")
+    found = await store.projects(name=given.name, domain_id=await _domain_id(store, given.domain))
+    if not found:
+        raise HTTPException(401, UNAUTHORIZED)
+    return found[0].id
+
+
+async def _default_project_id(store: IdentityStore, user: User) -> str | None:
+    """Give the user's default project if he can still have a token for it."""
+    mine = {project.id for project in await store.projects_of(user.id) if project.enabled}
+    return user.default_project_id if user.default_project_id in mine else None
+
+
+async def _domain_id(store: IdentityStore, given: DomainRef) -> str:
+    """Give a domain's id; one that does not exist is nobody's."""
+    if given.id is not None:
+        return given.id
+    return next((domain.id for domain in await store.domains() if domain.name == given.name), "")

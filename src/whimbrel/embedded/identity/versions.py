@@ -1,0 +1,27 @@
+"""The version documents, by which clients find out what is served here."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from whimbrel.embedded.identity.door import Ask, json
+
+
+async def list_all(ask: Ask) -> Response:
+    return json({"versions": {"values": [_v3(ask.url)]}}, 300, {"Location": f"{ask.url}/v3/"})
+
+
+async def show_v3(ask: Ask) -> Response:
+    return json({"version": _v3(ask.url)})
+
+
+def _v3(url: str) -> dict[str, Any]:
+    return {
+        "id": "v3.14",
+        "status": "stable",
+        "updated": "2020-04-07T00:00:00Z",
+        "links": [{"rel": "self", "href": f"{url}/v3/"}],
+        "media-types": [
+            {"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"},
+        ],
+    }

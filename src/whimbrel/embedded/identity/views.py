@@ -1,0 +1,95 @@
+"""How records look to clients: Keystone v3's JSON."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from whimbrel.ports.identity import Domain, Grant, Project, Role, User
+
+
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def domain(url: str, record: Domain) -> dict[str, Any]:
+    return {
+        **msgspec.structs.asdict(record),
+        "tags": [],
+        "options": {},
+        "links": {"self": f"{url}/v3/domains/{record.id}"},
+    }
+
+
+def project(url: str, record: Project) -> dict[str, Any]:
+    return {
+        **msgspec.structs.asdict(record),
+        "is_domain": False,
+        "parent_id": record.domain_id,
+        "tags": [],
+        "options": {},
+        "links": {"self": f"{url}/v3/projects/{record.id}"},
+    }
+
+
+def user(url: str, record: User) -> dict[str, Any]:
+    known = msgspec.structs.asdict(record)
+    del known["password_hash"]
+    if record.email is None:
+        del known["email"]
+    return {
+        **known,
+        "options": {},
+        "password_expires_at": None,
+        "links": {"self": f"{url}/v3/users/{record.id}"},
+    }
+
+
+def role(url: str, record: Role) -> dict[str, Any]:
+    return {
+        **msgspec.structs.asdict(record),
+        "domain_id": None,
+        "options": {},
+        "links": {"self": f"{url}/v3/roles/{record.id}"},
+    }
+
+
+def listing(url: str, word: str, views: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Give a whole list; there are no further pages."""
+    return {word: views, "links": {"self": f"{url}/v3/{word}", "next": None, "previous": None}}
+
+
+def token(
+    grant: Grant, domains: Sequence[Domain], roles: Sequence[Role], catalog: list[dict[str, Any]] | None
+) -> dict[str, Any]:
+    """Give a token's contents. catalog None: it is left out, as from unscoped tokens."""
+    caller = grant.caller
+    names = {record.id: record.name for record in domains}
+
+    def of_domain(id_: str) -> dict[str, str]:
+        return {"id": id_, "name": names.get(id_, id_)}
+
+    view: dict[str, Any] = {
+        "methods": grant.methods,
+        "user": {
+            "id": caller.user_id,
+            "name": caller.user_name,
+            "domain": of_domain(caller.user_domain_id),
+            "password_expires_at": None,
+        },
+        "audit_ids": grant.audit_ids,
+        "issued_at": moment(grant.issued_at),
+        "expires_at": moment(caller.expires_at),
+    }
+    if caller.project_id:
+        view["project"] = {
+            "id": caller.project_id,
+            "name": caller.project_name,
+            "domain": of_domain(caller.project_domain_id),
+        }
+        view["is_domain"] = False
+        view["roles"] = [{"id": role.id, "name": role.name} for role in roles if role.name in caller.roles]
+        if catalog is not None:
+            view["catalog"] = catalog
+    return {"token": view}

@@ -1,0 +1,9 @@
+"""A small image service that speaks Glance v2: records in a store, files in a directory.
+
+Law: it knows no database; what it keeps goes through ports.images.ImageStore.
+"""
+
+from whimbrel.embedded.image.app import image_app
+from whimbrel.embedded.image.files import LocalImages, seed_image, sweep
+
+__all__ = ["LocalImages", "image_app", "seed_image", "sweep"]

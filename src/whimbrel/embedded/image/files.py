@@ -1,0 +1,125 @@
+"""The image service without HTTP, for whoever is in its process; and what is done when it starts."""
+
+from collections.abc import AsyncIterable, AsyncIterator
+from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
+
+from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.embedded.image.shelf import CHUNK_BYTES, Shelf
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.images import Image, ImageRecord, Images, ImageStore
+
+
+class LocalImages:
+    """Fulfils ports.images.Images; sees and may do everything."""
+
+    def __init__(self, store: ImageStore, files_dir: Path, clock: Clock) -> None:
+        self._store = store
+        self._shelf = Shelf(files_dir)
+        self._clock = clock
+
+    async def show(self, image_id: str) -> Image:
+        record = await self._store.find(image_id)
+        return Image(
+            id=record.id,
+            name=record.name or "",
+            status=record.status,
+            disk_format=record.disk_format,
+            size_bytes=record.stored.size_bytes if record.stored else 0,
+            checksum=record.stored.md5 if record.stored else None,
+            min_disk_gib=record.min_disk_gib,
+            min_ram_mib=record.min_ram_mib,
+            owner=record.owner,
+            visibility=record.visibility,
+            properties=record.properties,
+        )
+
+    async def read(self, image_id: str) -> AsyncIterator[bytes]:
+        record = await self._store.find(image_id)
+        if record.stored is None:
+            raise NotFound(f"Image {image_id} has no file yet.")
+        async for chunk in self._shelf.chunks(self._shelf.open(record.stored.name)):
+            yield chunk
+
+    async def create(self, image: Image) -> None:
+        now = self._clock.now()
+        record = ImageRecord(
+            id=image.id,
+            name=image.name,
+            owner=image.owner,
+            visibility=image.visibility,
+            disk_format=image.disk_format or "raw",
+            container_format="bare",
+            created_at=now,
+            updated_at=now,
+            min_disk_gib=image.min_disk_gib,
+            min_ram_mib=image.min_ram_mib,
+            properties=image.properties,
+        )
+        try:
+            await self._store.add(record)
+        except Conflict:
+            await self._store.find(image.id)  # it is there: fine
+
+    async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
+        if (await self._store.find(image_id)).stored:
+            return
+        try:
+            await upload(self._store, self._shelf, self._clock, image_id, chunks)
+        except Conflict:
+            if not (await self._store.find(image_id)).stored:
+                raise
+
+    async def delete(self, image_id: str) -> None:
+        try:
+            await remove(self._store, self._shelf, image_id)
+        except NotFound:
+            return
+
+
+async def upload(store: ImageStore, shelf: Shelf, clock: Clock, image_id: str, chunks: AsyncIterable[bytes]) -> None:
+    """Store a queued image's file: whole and active, or queued and nothing.
+
+    Raises: NotFound; Conflict: it has a file; TooLarge; Unavailable: the disk fails.
+    """
+    async with shelf.stored(chunks) as stored:
+        await store.attach_file(image_id, stored, clock.now())
+
+
+async def remove(store: ImageStore, shelf: Shelf, image_id: str) -> None:
+    """Forget an image and its file. A crash in between leaves a file for `sweep`."""
+    stored = await store.remove(image_id)
+    if stored:
+        shelf.discard(stored.name)
+
+
+async def sweep(store: ImageStore, files_dir: Path) -> list[str]:
+    """Remove the files that crashes left over; to be called at start, fine beside others that work."""
+    return await Shelf(files_dir).sweep(store.names_file)
+
+
+async def seed_image(images: Images, image: Image, source: Path | bytes) -> Image:
+    """Have an image there with this file, under an id that follows from its name. Repeatable.
+
+    Meant for a cloud's first start, before `bootstrap` of the identity service marks it as over.
+    """
+    seeded = msgspec.structs.replace(image, id=seed_id(image.name))
+    await images.create(seeded)
+    await images.write(seeded.id, _contents(source))
+    return await images.show(seeded.id)
+
+
+def seed_id(name: str) -> str:
+    """Give the id of a seeded image."""
+    return str(uuid5(NAMESPACE_URL, f"whimbrel:image:{name}"))
+
+
+async def _contents(source: Path | bytes) -> AsyncIterator[bytes]:
+    if isinstance(source, bytes):
+        yield source
+        return
+    with source.open("rb") as file:
+        while block := file.read(CHUNK_BYTES):
+            yield block

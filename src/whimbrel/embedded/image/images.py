@@ -1,0 +1,77 @@
+"""Images: made, listed, shown, changed, deleted and tagged."""
+
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from whimbrel.embedded.image import drafts, files, queries, views
+from whimbrel.embedded.image.door import Ask, checked, json, nothing
+from whimbrel.ports.images import ImageRecord
+
+PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
+
+
+async def create(ask: Ask) -> Response:
+    record = drafts.new_record(ask, await ask.body(dict[str, Any]))
+    await ask.store.add(record)
+    location = f"/v2/images/{record.id}"
+    return json(views.image(record), 201, {"Location": location})
+
+
+async def show(ask: Ask) -> Response:
+    return json(views.image(await ask.seen()))
+
+
+async def search(ask: Ask) -> Response:
+    query = await queries.of_request(ask)
+    found = await ask.store.search(query) if query.limit else []
+    asked = str(ask.request.query_params)
+    page: dict[str, Any] = {
+        "images": [views.image(record) for record in found],
+        "first": "/v2/images" + (f"?{asked}" if asked else ""),
+        "schema": "/v2/schemas/images",
+    }
+    if found and len(found) == query.limit:
+        page["next"] = f"/v2/images?{queries.next_query(ask.request.query_params, found[-1])}"
+    return json(page)
+
+
+async def update(ask: Ask) -> Response:
+    if ask.request.headers.get("content-type", "").split(";")[0] != PATCH_TYPE:
+        raise HTTPException(415, f"A change of an image has the media type {PATCH_TYPE}.")
+    operations = await ask.body(list[drafts.Operation])
+    record = await ask.owned()
+    flat = drafts.patched(drafts.of_record(record), operations)
+    return json(views.image(await ask.store.change(drafts.applied(ask, record, flat))))
+
+
+async def delete(ask: Ask) -> Response:
+    record = await ask.owned()
+    await files.remove(ask.store, ask.door.shelf, record.id)
+    return nothing()
+
+
+async def add_tag(ask: Ask) -> Response:
+    record = await ask.owned()
+    tag = checked(ask.path("tag"), drafts.Tag)
+    await _retag(ask, record, [*record.tags, tag])
+    return nothing()
+
+
+async def delete_tag(ask: Ask) -> Response:
+    record = await ask.owned()
+    tag = ask.path("tag")
+    if tag not in record.tags:
+        raise HTTPException(404, f"Image {record.id} has no tag {tag}.")
+    await _retag(ask, record, [each for each in record.tags if each != tag])
+    return nothing()
+
+
+async def _retag(ask: Ask, record: ImageRecord, tags: list[str]) -> None:
+    whole = sorted(set(tags))
+    if len(whole) > drafts.MOST_TAGS:
+        raise HTTPException(413, f"An image has at most {drafts.MOST_TAGS} tags.")
+    now = ask.door.clock.now()
+    await ask.store.change(msgspec.structs.replace(record, tags=whole, updated_at=now))

@@ -1,0 +1,72 @@
+"""The projects with which an image is shared."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from starlette.responses import Response
+
+from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.embedded.image import views
+from whimbrel.embedded.image.door import Ask, json, nothing
+from whimbrel.ports.images import ImageRecord, Member
+
+
+class NewMember(msgspec.Struct):
+    member: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+
+
+class ChangedMember(msgspec.Struct):
+    status: Literal["pending", "accepted", "rejected"]
+
+
+async def search(ask: Ask) -> Response:
+    found = [views.member(member) for member in await _seen_members(ask)]
+    return json({"members": found, "schema": "/v2/schemas/members"})
+
+
+async def show(ask: Ask) -> Response:
+    wanted = ask.path("project_id")
+    for member in await _seen_members(ask):
+        if member.project_id == wanted:
+            return json(views.member(member))
+    raise NotFound(f"{wanted} is not a member of image {ask.path('image_id')}")
+
+
+async def create(ask: Ask) -> Response:
+    record = _shareable(await ask.owned())
+    project_id = (await ask.body(NewMember)).member
+    now = ask.door.clock.now()
+    member = Member(image_id=record.id, project_id=project_id, status="pending", created_at=now, updated_at=now)
+    await ask.store.add_member(member)
+    return json(views.member(member))
+
+
+async def update(ask: Ask) -> Response:
+    """Accept or reject: that is for the one with whom it is shared."""
+    record = _shareable(await ask.seen())
+    project_id = ask.path("project_id")
+    if not (ask.is_admin or project_id == ask.caller.project_id):
+        raise Refused("Only the member itself accepts or rejects an image.")
+    status = (await ask.body(ChangedMember)).status
+    return json(views.member(await ask.store.change_member(record.id, project_id, status, ask.door.clock.now())))
+
+
+async def delete(ask: Ask) -> Response:
+    record = _shareable(await ask.owned())
+    await ask.store.remove_member(record.id, ask.path("project_id"))
+    return nothing()
+
+
+async def _seen_members(ask: Ask) -> list[Member]:
+    """Give all members to the owner, and to a member himself only."""
+    record = await ask.seen()
+    found = await ask.store.members(record.id)
+    if ask.is_admin or record.owner == ask.caller.project_id:
+        return found
+    return [member for member in found if member.project_id == ask.caller.project_id]
+
+
+def _shareable(record: ImageRecord) -> ImageRecord:
+    if record.visibility != "shared":
+        raise Refused("Only shared images have members.")
+    return record

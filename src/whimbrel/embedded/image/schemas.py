@@ -1,0 +1,85 @@
+"""The JSON schemas by which some clients build their models."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from whimbrel.embedded.image.door import Ask, json
+from whimbrel.embedded.image.drafts import CONTAINER_FORMATS, DISK_FORMATS
+
+TEXT = {"type": ["null", "string"]}
+READ_ONLY_TEXT = {**TEXT, "readOnly": True}
+NUMBER = {"type": "integer"}
+READ_ONLY_NUMBER = {"type": ["null", "integer"], "readOnly": True}
+FLAG = {"type": "boolean"}
+
+IMAGE: dict[str, Any] = {
+    "name": "image",
+    "properties": {
+        "id": {"type": "string"},
+        "name": {**TEXT, "maxLength": 255},
+        "owner": TEXT,
+        "status": {"type": "string", "enum": ["queued", "active"], "readOnly": True},
+        "visibility": {"type": "string", "enum": ["community", "public", "private", "shared"]},
+        "protected": FLAG,
+        "os_hidden": FLAG,
+        "disk_format": {**TEXT, "enum": [None, *DISK_FORMATS]},
+        "container_format": {**TEXT, "enum": [None, *CONTAINER_FORMATS]},
+        "min_disk": NUMBER,
+        "min_ram": NUMBER,
+        "size": READ_ONLY_NUMBER,
+        "virtual_size": READ_ONLY_NUMBER,
+        **dict.fromkeys(("checksum", "os_hash_algo", "os_hash_value"), READ_ONLY_TEXT),
+        **dict.fromkeys(("created_at", "updated_at", "self", "file", "schema"), READ_ONLY_TEXT),
+        "tags": {"type": "array", "items": {"type": "string", "maxLength": 255}},
+    },
+    "additionalProperties": {"type": "string"},
+    "links": [
+        {"rel": "self", "href": "{self}"},
+        {"rel": "enclosure", "href": "{file}"},
+        {"rel": "describedby", "href": "{schema}"},
+    ],
+}
+
+MEMBER: dict[str, Any] = {
+    "name": "member",
+    "properties": {
+        "member_id": {"type": "string"},
+        "image_id": {"type": "string"},
+        "status": {"type": "string", "enum": ["pending", "accepted", "rejected"]},
+        "created_at": {"type": "string"},
+        "updated_at": {"type": "string"},
+        "schema": {"type": "string", "readOnly": True},
+    },
+}
+
+
+async def image(ask: Ask) -> Response:
+    return json(IMAGE)
+
+
+async def images(ask: Ask) -> Response:
+    return json(_pages("images", IMAGE))
+
+
+async def member(ask: Ask) -> Response:
+    return json(MEMBER)
+
+
+async def members(ask: Ask) -> Response:
+    return json(_pages("members", MEMBER))
+
+
+def _pages(name: str, item: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "properties": {
+            name: {"type": "array", "items": item},
+            **{link: {"type": "string"} for link in ("first", "next", "schema")},
+        },
+        "links": [
+            {"rel": "first", "href": "{first}"},
+            {"rel": "next", "href": "{next}"},
+            {"rel": "describedby", "href": "{schema}"},
+        ],
+    }

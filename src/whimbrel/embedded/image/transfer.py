@@ -1,0 +1,62 @@
+"""An image's file, up and down.
+
+Law: a client that says how long its file is gets it stored at that length or not at all.
+"""
+
+from collections.abc import AsyncIterator
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+
+from whimbrel.domain.errors import Conflict
+from whimbrel.embedded.image import files
+from whimbrel.embedded.image.door import Ask, nothing
+
+OCTETS = "application/octet-stream"
+
+
+async def upload(ask: Ask) -> Response:
+    if ask.request.headers.get("content-type", "").split(";")[0] != OCTETS:
+        raise HTTPException(415, f"An image's file has the media type {OCTETS}.")
+    record = await ask.owned()
+    if record.stored:
+        raise Conflict(f"Image {record.id} has a file already; it cannot be replaced.")
+    if not (record.disk_format and record.container_format):
+        raise HTTPException(400, "disk_format and container_format must be set before the file is sent.")
+    door = ask.door
+    chunks = _whole(ask.request.stream(), _announced_bytes(ask))
+    await files.upload(door.store, door.shelf, door.clock, record.id, chunks)
+    return nothing()
+
+
+async def download(ask: Ask) -> Response:
+    record = await ask.seen()
+    if record.stored is None:
+        return nothing()
+    shelf = ask.door.shelf
+    headers = {"Content-MD5": record.stored.md5, "Content-Length": str(record.stored.size_bytes)}
+    return StreamingResponse(shelf.chunks(shelf.open(record.stored.name)), headers=headers, media_type=OCTETS)
+
+
+def _announced_bytes(ask: Ask) -> int | None:
+    """Read how long the file says that it is. Raises: TooLarge: more than is taken, before any of it is sent."""
+    announced = None
+    for name in ("content-length", "x-openstack-image-size"):
+        value = ask.request.headers.get(name, "")
+        if value.isdecimal():
+            announced = int(value)
+            ask.door.shelf.check_size(announced)
+    return announced
+
+
+async def _whole(chunks: AsyncIterator[bytes], announced: int | None) -> AsyncIterator[bytes]:
+    """Pass the file on. Raises: HTTPException: at its end it is not as long as it said.
+
+    openstacksdk repeats an upload that was answered 503 with what is left of the file, which is nothing.
+    """
+    received = 0
+    async for chunk in chunks:
+        received += len(chunk)
+        yield chunk
+    if announced is not None and received != announced:
+        raise HTTPException(400, f"The file was said to have {announced} bytes; {received} came.")

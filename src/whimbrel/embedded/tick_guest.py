@@ -1,0 +1,174 @@
+"""The tick guest: a whole operating system in one sector, to prove what became of a server.
+
+Law: its console tells memory from disk. `nonce` is new at every boot and lives in memory, `boots` is counted on
+the disk, `marker` was written there when the image was made. After a cold move the marker is the same, boots is one
+more and the nonce is another; a live move would keep the nonce. It obeys the ACPI power button (machine type `pc`).
+
+The disk: sector 0 is the program below, sector 1 its data: u32 boots, four bytes unused, the marker, a zero byte.
+"""
+
+import re
+import struct
+
+import msgspec
+
+SECTOR_BYTES = 512
+MARKER_AT = 8
+MARKER_MAX = 64
+
+# Real mode, as the BIOS leaves it. `abs:` is the 16-bit address of a name, `rel8:` and `rel16:` the distance to it.
+PROGRAM = """
+        fa                              ; cli
+        31 c0                           ; xor ax, ax
+        8e d8  8e c0  8e d0             ; mov ds, ax; mov es, ax; mov ss, ax
+        bc abs:start                    ; mov sp, start
+        fb fc                           ; sti; cld
+        88 16 abs:drive                 ; mov [drive], dl           the BIOS says what it booted from
+        0f 31  66 a3 abs:nonce          ; rdtsc; mov [nonce], eax
+        66 31 c0  66 a3 abs:ticks       ; xor eax, eax; mov [ticks], eax
+        b8 01 02  e8 rel16:disk         ; mov ax, 0201h; call disk  read the data sector
+        66 ff 06 abs:boots              ; inc dword [boots]
+        b8 01 03  e8 rel16:disk         ; mov ax, 0301h; call disk  write it back
+        ba 02 06  b8 00 01  ef          ; out 602h, 100h            have the power button reported
+tick:
+        f6 06 abs:ticks 0f              ; test byte [ticks], 15     say something about once a second
+        75 rel8:quiet                   ; jnz quiet
+        be abs:says_nonce  e8 rel16:puts
+        66 a1 abs:nonce    e8 rel16:hex
+        be abs:says_boots  e8 rel16:puts
+        66 a1 abs:boots    e8 rel16:hex
+        be abs:says_ticks  e8 rel16:puts
+        66 a1 abs:ticks    e8 rel16:hex
+        be abs:says_marker e8 rel16:puts
+        be abs:marker      e8 rel16:puts
+        be abs:newline     e8 rel16:puts
+quiet:
+        66 ff 06 abs:ticks              ; inc dword [ticks]
+        ba 00 06  ed                    ; in ax, 600h
+        f6 c4 01  75 rel8:off           ; test ah, 1; jnz off       bit 8: the power button was pressed
+        f4  eb rel8:tick                ; hlt; jmp tick             the timer wakes us 18.2 times a second
+off:
+        ba 04 06  b8 00 20  ef          ; out 604h, 2000h           sleep state 5
+        f4  eb rel8:off                 ; hlt; jmp off
+disk:                                   ; ax says read or write, one sector
+        b9 02 00  30 f6                 ; mov cx, 2; xor dh, dh     cylinder 0, head 0, second sector
+        8a 16 abs:drive                 ; mov dl, [drive]
+        bb abs:boots  cd 13             ; mov bx, boots; int 13h
+        72 rel8:broken  c3              ; jc broken; ret
+broken:
+        be abs:says_broken e8 rel16:puts
+        f4  eb rel8:off                 ; hlt; jmp off
+hex:                                    ; eax, as eight digits
+        b9 08 00                        ; mov cx, 8
+digit:
+        66 c1 c0 04  66 50              ; rol eax, 4; push eax
+        24 0f  3c 0a  72 02             ; and al, 15; cmp al, 10; jb +2
+        04 27  04 30                    ; add al, 'a' - '0' - 10; add al, '0'
+        e8 rel16:putc  66 58            ; call putc; pop eax
+        e2 rel8:digit  c3               ; loop digit; ret
+puts:                                   ; the text at si, up to a zero byte
+        ac  84 c0  74 rel8:end          ; lodsb; test al, al; jz end
+        e8 rel16:putc  eb rel8:puts
+end:
+        c3
+putc:                                   ; al, to COM1
+        50  ba fd 03                    ; push ax; mov dx, 3fdh
+busy:
+        ec  a8 20  74 rel8:busy         ; in al, dx; test al, 20h; jz busy
+        58  ba f8 03  ee  c3            ; pop ax; mov dx, 3f8h; out dx, al; ret
+"""
+
+TEXTS = {
+    "says_nonce": "tick nonce=",
+    "says_boots": " boots=",
+    "says_ticks": " ticks=",
+    "says_marker": " marker=",
+    "says_broken": "tick: the disk does not answer\n",
+    "newline": "\n",
+}
+
+ORIGIN = 0x7C00
+PLACES = {
+    "start": ORIGIN,
+    "nonce": 0x7E00,
+    "ticks": 0x7E04,
+    "drive": 0x7E08,
+    "boots": 0x8000,  # the data sector in memory begins here
+    "marker": 0x8000 + MARKER_AT,
+}
+WIDTHS = {"abs": 2, "rel8": 1, "rel16": 2}
+
+TICK = re.compile(r"^tick nonce=([0-9a-f]{8}) boots=([0-9a-f]{8}) ticks=([0-9a-f]{8}) marker=(.*)\n", re.MULTILINE)
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """One line of the console."""
+
+    nonce: str
+    boots: int
+    ticks: int
+    marker: str
+
+
+def image(marker: str = "whimbrel", size_bytes: int = 1 << 20) -> bytes:
+    """Give a raw disk image that boots the tick guest; `marker` is what its console will show."""
+    text = marker.encode("ascii")
+    if len(text) > MARKER_MAX or not marker.isprintable():
+        raise ValueError(f"a marker is at most {MARKER_MAX} printable ASCII characters: {marker!r}")
+    if size_bytes < 2 * SECTOR_BYTES or size_bytes % SECTOR_BYTES:
+        raise ValueError(f"an image is a whole number of sectors and at least two: {size_bytes} bytes")
+    data = bytes(MARKER_AT) + text
+    return (_boot_sector() + data).ljust(size_bytes, b"\0")
+
+
+def ticks(console: str) -> list[Tick]:
+    """Read the whole lines of a console log, in order."""
+    return [
+        Tick(nonce, int(boots, 16), int(count, 16), marker) for nonce, boots, count, marker in TICK.findall(console)
+    ]
+
+
+def _boot_sector() -> bytes:
+    lines = [line.partition(";")[0].split() for line in PROGRAM.splitlines()]
+    tokens = [token for line in lines for token in line]
+    texts = {name: text.encode() + b"\0" for name, text in TEXTS.items()}
+    places = _places(tokens, texts)
+    code = b"".join(_bytes(token, at, places) for token, at in _addressed(tokens))
+    sector = code + b"".join(texts.values())
+    assert len(sector) <= SECTOR_BYTES - 2, "the program does not fit into its sector"
+    return sector.ljust(SECTOR_BYTES - 2, b"\0") + b"\x55\xaa"
+
+
+def _addressed(tokens: list[str]) -> list[tuple[str, int]]:
+    """Give every token with the address of the byte after it."""
+    at, placed = ORIGIN, []
+    for token in tokens:
+        at += _width(token)
+        placed.append((token, at))
+    return placed
+
+
+def _width(token: str) -> int:
+    if token.endswith(":"):
+        return 0
+    return WIDTHS[token.partition(":")[0]] if ":" in token else 1
+
+
+def _places(tokens: list[str], texts: dict[str, bytes]) -> dict[str, int]:
+    labels = {token[:-1]: at for token, at in _addressed(tokens) if token.endswith(":")}
+    at = ORIGIN + sum(map(_width, tokens))
+    for name, text in texts.items():
+        labels[name] = at
+        at += len(text)
+    return PLACES | labels
+
+
+def _bytes(token: str, after: int, places: dict[str, int]) -> bytes:
+    kind, colon, name = token.partition(":")
+    if not colon:
+        return bytes.fromhex(token)
+    if not name:
+        return b""
+    if kind == "abs":
+        return struct.pack("<H", places[name])
+    return struct.pack("<b" if kind == "rel8" else "<h", places[name] - after)
