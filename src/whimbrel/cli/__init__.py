@@ -1,0 +1,62 @@
+"""The command line: which commands there are, and how their errors are said.
+
+Law: an error is one sentence on standard error. Exit code 2: the command or the settings file is wrong; 1: the world
+said no; 0: it is done. Commands are imported when they are called, for `whimbrel up` has to be ready at once.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, Parameter
+from rich.console import Console
+
+from whimbrel.domain.errors import Invalid, WorldError
+
+SAYS_NO = 1
+IS_WRONG = 2
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"whimbrel {version('whimbrel')}"
+
+
+app = App(
+    name="whimbrel",
+    help="A compute cloud that speaks the OpenStack API and moves servers without losing one.",
+    version=_version,
+    default_parameter=Parameter(negative=()),
+    result_action="return_value",
+)
+app.command("whimbrel.cli.up:up", help="Start the cloud: one process, one port.")
+app.command("whimbrel.cli.up:conductor", help="Start a further conductor on the same data directory.")
+app.command("whimbrel.cli.demo:demo", help="Tell the story of a move that survives kill -9.")
+app.command("whimbrel.cli.move:app", name="move", help="Moves: list, show, watch, retry, turn back.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and end the process with its exit code."""
+    try:
+        code = app(arguments)
+    except Invalid as error:
+        code = _complain(error.reason, IS_WRONG)
+    except WorldError as error:
+        code = _complain(error.reason, SAYS_NO)
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:  # who reads us has seen enough
+        sys.stderr.close()
+        code = 0
+    sys.exit(code or 0)
+
+
+def _complain(reason: str, code: int) -> int:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"[red]whimbrel:[/] {_escaped(reason)}")
+    return code
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

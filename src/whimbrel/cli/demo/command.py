@@ -1,0 +1,108 @@
+"""The command: makes a cloud in a directory of its own, has the story told in it, and leaves nothing behind."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from whimbrel.cli import terminal
+from whimbrel.cli.demo.processes import Processes
+from whimbrel.cli.demo.stage import JsonLines, Stage, Terminal
+from whimbrel.cli.demo.story import CRASH, tell
+
+if TYPE_CHECKING:
+    from whimbrel.adapters.libvirt.daemon import PrivateDaemon
+
+RULES = """\
+[rules]
+lease_s = 2.0
+shutdown_timeout_s = 5.0
+
+# A copy takes its time here, so that there is a middle in which to be killed.
+[simulated]
+build_disk_s = 0.5
+copy_disk_s = 2.0
+start_s = 0.2
+stop_s = 0.2
+
+[[cell]]
+name = "cell1"
+"""
+
+SIMULATED = (("n1", "north"), ("n2", "north"), ("n3", "north"), ("s1", "south"), ("s2", "south"), ("s3", "south"))
+LIBVIRT = (("n1", "north"), ("n2", "north"), ("s1", "south"))
+
+HOST = """
+[[cell.host]]
+name = "{name}"
+zone = "{zone}"
+vcpus = 8
+memory_mib = 4096
+disk_gib = 40
+driver = "{driver}"
+"""
+
+
+def demo(
+    *, driver: Literal["simulated", "libvirt"] = "simulated", json: bool = False, picture: Path | None = None
+) -> int:
+    """Tell the story of a move that survives kill -9, in a cloud of three processes that is made for it.
+
+    Servers are booted; one is resized and confirmed, one reverted, one migrated while its conductor is killed. At the
+    end every record, guest and claim is accounted for; the exit code is 1 if the books do not agree.
+
+    Parameters
+    ----------
+    driver
+        simulated: hosts that are played by the program. libvirt: real guests under QEMU.
+    json
+        One line of JSON for each event.
+    picture
+        Write the crash and the books as an SVG file.
+    """
+    console = terminal.console(picture=picture is not None)
+    stage: Stage = JsonLines() if json else Terminal(console, CRASH if picture else None)
+    with _directory() as directory, ExitStack() as hosts:
+        cloud_file = directory / "cloud.toml"
+        cloud_file.write_text(_simulated() if driver == "simulated" else _libvirt(directory, hosts))
+        with Processes(directory, cloud_file) as cloud:
+            agree = tell(stage, cloud)
+    if picture:
+        picture.write_text(console.export_svg(title="whimbrel demo"))
+    return 0 if agree else 1
+
+
+def _simulated() -> str:
+    return RULES + "".join(HOST.format(name=name, zone=zone, driver="simulated") for name, zone in SIMULATED)
+
+
+def _libvirt(directory: Path, hosts: ExitStack) -> str:
+    """Start a libvirtd for each host, all of them on this machine and without privileges."""
+    from whimbrel.adapters.libvirt.daemon import PrivateDaemon
+
+    text = RULES
+    for name, zone in LIBVIRT:
+        daemon = PrivateDaemon(directory / name, directory / "probes")
+        hosts.callback(_power_off, daemon)
+        asyncio.run(daemon.start())
+        text += HOST.format(name=name, zone=zone, driver="libvirt")
+        text += f'uri = "{daemon.uri}"\nguests_dir = "{daemon.guests_dir}"\n'
+    return text
+
+
+def _power_off(daemon: "PrivateDaemon") -> None:
+    asyncio.run(daemon.power_off())
+
+
+@contextmanager
+def _directory() -> Iterator[Path]:
+    """Make a directory for the demo's cloud: short, for sockets lie in it, and open to a rootless libvirtd."""
+    directory = Path(tempfile.mkdtemp(prefix="whimbrel-"))
+    directory.chmod(0o755)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

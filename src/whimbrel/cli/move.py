@@ -1,0 +1,150 @@
+"""`whimbrel move`: what the moves of a cloud do, and the two things that an operator can say to one."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from cyclopts import App, Parameter
+
+from whimbrel.cli import shown, terminal
+from whimbrel.cli.client import Api, find_login
+from whimbrel.cli.shown import Move
+from whimbrel.datadir import ADMIN_CLOUD, default_path
+
+POLL_S = 0.25
+
+app = App(name="move", help="Moves: list, show, watch, retry, turn back.", default_parameter=Parameter(negative=()))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Where:
+    data_dir: Path | None = None
+    "Directory of the cloud; its clouds.yaml says how to log in. Default: that of OS_CLIENT_CONFIG_FILE."
+    os_cloud: str = ADMIN_CLOUD
+    "Which entry of clouds.yaml to log in with."
+
+    def api(self) -> Api:
+        return Api(find_login(self.data_dir or default_path(), self.os_cloud, self.data_dir is not None))
+
+
+@app.command(name="list")
+def list_moves(*, open: bool = False, server: str | None = None, json: bool = False, where: Where = Where()) -> None:
+    """List moves, the newest first.
+
+    Parameters
+    ----------
+    open
+        Only those that are still in hand.
+    server
+        Only those of this server (id).
+    json
+        One JSON document instead of a table.
+    """
+    query = urlencode(({"open": "true"} if open else {}) | ({"server": server} if server else {}))
+    with where.api() as api:
+        answer = api.get("compute", f"/whimbrel/moves?{query}")
+    if json:
+        _write_json(answer)
+    else:
+        terminal.console().print(shown.listing(msgspec.convert(answer["moves"], list[Move])))
+
+
+@app.command
+def show(move: str, /, *, watch: bool = False, json: bool = False, where: Where = Where()) -> None:
+    """Show one move: its steps with what each took, its debts, and why its host was chosen.
+
+    Parameters
+    ----------
+    move
+        Id of the move: a migration's uuid.
+    watch
+        Go on until the move is over; with --json one line for each change.
+    json
+        JSON instead of text.
+    """
+    with where.api() as api:
+        seen = _changes(api, move) if watch else iter([_get(api, move)])
+        if json:
+            for document in seen:
+                _write_json(document, lines=watch)
+        elif watch:
+            _watch(seen)
+        else:
+            terminal.console().print(shown.whole(_read(next(seen))))
+
+
+@app.command
+def retry(move: str, /, *, where: Where = Where()) -> None:
+    """Have a move that waits, or stands still at a bug, tried again now."""
+    with where.api() as api:
+        _say(api, move, "retry")
+    terminal.console().print(f"move {move} is tried again; watch it: whimbrel move show {move} --watch")
+
+
+@app.command
+def turn_back(move: str, /, *, where: Where = Where()) -> None:
+    """Have a move undone: the server stays where it was, as it was."""
+    with where.api() as api:
+        _say(api, move, "turn_back")
+    terminal.console().print(f"move {move} goes back; watch it: whimbrel move show {move} --watch")
+
+
+def _get(api: Api, move: str) -> Any:
+    return api.get("compute", f"/whimbrel/moves/{move}")
+
+
+def _say(api: Api, move: str, what: str) -> None:
+    api.post("compute", f"/whimbrel/moves/{move}/action", {what: None})
+
+
+def _changes(api: Api, move: str) -> Iterator[Any]:
+    """Give the move each time it has changed, until it is over."""
+    before = None
+    while True:
+        document = _get(api, move)
+        if document != before:
+            yield document
+        before = document
+        if _read(document).is_over:
+            return
+        time.sleep(POLL_S)
+
+
+def _read(document: Any) -> Move:
+    return msgspec.convert(document["move"], Move)
+
+
+def _watch(documents: Iterator[Any]) -> None:
+    console = terminal.console()
+    if not console.is_terminal:
+        return _watch_lines(documents)
+    from rich.live import Live
+
+    with Live(console=console, refresh_per_second=8) as live:
+        for document in documents:
+            move = _read(document)
+            live.update(shown.Ticking(move))
+    return None
+
+
+def _watch_lines(documents: Iterator[Any]) -> None:
+    """Write each step once, when it has been taken."""
+    console, written, move = terminal.console(), 0, None
+    for document in documents:
+        move = _read(document)
+        if not written:
+            console.print(shown.head(move))
+        for step in move.steps[written:]:
+            console.print(shown.line(step))
+        written = len(move.steps)
+    if move:
+        console.print(shown.standing(move))
+
+
+def _write_json(document: Any, lines: bool = True) -> None:
+    print(msgspec.json.encode(document).decode(), flush=True)

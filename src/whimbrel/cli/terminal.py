@@ -1,0 +1,38 @@
+"""How things are written for people: colours on a terminal, plain lines in a pipe."""
+
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+
+PICTURE_WIDTH = 112
+PIPE_WIDTH = 200  # a pipe has no width; nothing is to be cut off in it
+
+
+def console(picture: bool = False) -> Console:
+    """Make a console. picture: one that remembers what it shows, so that it can be exported."""
+    made = Console(highlight=False, soft_wrap=False, record=picture, width=PICTURE_WIDTH if picture else None)
+    if not made.is_terminal and not picture:
+        made.width = PIPE_WIDTH
+    return made
+
+
+def plain_table(*columns: str) -> Table:
+    """Make a table without lines: it reads well in a pipe too."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold", justify="right" if column == "took" else "left")
+    return table
+
+
+def seconds(took_s: float) -> str:
+    """Write a duration with the digits that matter."""
+    return f"{took_s * 1000:.0f} ms" if took_s < 1 else f"{took_s:.1f} s"
+
+
+def moment(when: float | None) -> str:
+    """Write a time in UTC, the day only if it is another one."""
+    if when is None:
+        return "-"
+    at = datetime.fromtimestamp(when, UTC)
+    return at.strftime("%H:%M:%S" if at.date() == datetime.now(UTC).date() else "%Y-%m-%d %H:%M:%S")

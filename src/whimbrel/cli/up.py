@@ -1,0 +1,242 @@
+"""`whimbrel up` and `whimbrel conductor`: start a process of a cloud, say when it is ready, end it in order.
+
+Law: the directory and the port are taken before anything is changed, and given back by the kernel however we end.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from whimbrel import serve, settings
+from whimbrel.cli import logs, terminal
+from whimbrel.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir, Running, default_path
+from whimbrel.domain.errors import WorldError
+from whimbrel.settings import CloudConfig
+
+if TYPE_CHECKING:
+    import socket
+
+    from whimbrel.wiring import Process
+
+IMAGE_NAME = "tick"
+MAIN = "main"  # the conductor of the process that has the doors
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a process is started with."""
+
+    config: CloudConfig
+    home: DataDir
+    running: Running
+    name: str
+    policy: Path | None = None
+    conducts: bool = True
+
+
+def up(
+    *,
+    data_dir: Path | None = None,
+    port: int | None = None,
+    host: str | None = None,
+    cloud: Path | None = None,
+    database: str | None = None,
+    policy: Path | None = None,
+    public_url: str | None = None,
+    no_conductor: bool = False,
+    verbose: bool = False,
+) -> None:
+    """Start the cloud: API, services, agents and a conductor in one process, behind one port.
+
+    It goes on where it stood, whatever ended it before. SIGTERM or Ctrl-C ends it in order.
+
+    Parameters
+    ----------
+    data_dir
+        All that the cloud remembers. Default: a directory of yours, as the platform has it.
+    port
+        Port to listen at, 0: a free one. Default: 8774.
+    host
+        Address to listen at. Default: 127.0.0.1, this machine only.
+    cloud
+        Settings: cells, hosts, rules. Default: six simulated hosts in two zones.
+    database
+        postgresql://USER:PASSWORD@HOST/NAME, or sqlite:///DIRECTORY. Default: SQLite in the data directory.
+    policy
+        A policy file in oslo.policy's format that overrides the defaults.
+    public_url
+        URL at which clients reach this cloud, where it is not the address that it listens at.
+    no_conductor
+        Drive no moves: leave that to `whimbrel conductor` processes.
+    verbose
+        Log more than warnings.
+    """
+    logs.configure(verbose)
+    config = settings.load(cloud)
+    home = DataDir(data_dir or default_path())
+    home.make()
+    place = config.listen
+    door = serve.listen(host or place.host, place.port if port is None else port)
+    running = Running(
+        url=public_url or serve.url_of(door),
+        pid=os.getpid(),
+        database_url=database or (config.database.url if config.database else home.database_url),
+        cloud_file=str(cloud.absolute()) if cloud else None,
+    )
+    start = Start(config, home, running, MAIN, policy, conducts=not no_conductor)
+    with door, home.used_as("up"), home.used_as(f"conductor-{MAIN}"):
+        _run(lambda stop: _serve(start, door, stop), _loop_for(config))
+
+
+def conductor(*, name: str, data_dir: Path | None = None, verbose: bool = False) -> None:
+    """Start a further conductor for a cloud that is up on this machine; its moves are taken over when one dies.
+
+    Parameters
+    ----------
+    name
+        What it is called: a conductor that is started again under its name takes up its own moves at once.
+    data_dir
+        Directory of the cloud.
+    verbose
+        Log more than warnings.
+    """
+    logs.configure(verbose)
+    home = DataDir(data_dir or default_path())
+    running = home.running()
+    config = settings.load(Path(running.cloud_file) if running.cloud_file else None)
+    with home.used_as(f"conductor-{name}"):
+        _run(lambda stop: _conduct(Start(config, home, running, name), stop), uvloop.new_event_loop)
+
+
+def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
+    """Choose the event loop of a process with hosts.
+
+    uvloop leaves a copy of a pipe open in the child, so a tool that goes into the background, as qemu-nbd does,
+    would never be seen to have ended.
+    """
+    real = any(isinstance(host, settings.LibvirtHost) for _, host in config.hosts())
+    return asyncio.new_event_loop if real else uvloop.new_event_loop
+
+
+def _run(
+    work: Callable[[asyncio.Event], Awaitable[None]], loop_factory: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def until_stopped() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await work(stop)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(until_stopped())
+
+
+async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> None:
+    from whimbrel import wiring
+
+    wiring.prepare_stores(start.config, start.running.database_url)
+    process = await wiring.open_process(
+        start.config, start.home, start.running.database_url, start.name, hosts=True, conductor=start.conducts
+    )
+    try:
+        await _furnish(process, start.home)
+        app = serve.front(wiring.doors(process, start.home, start.policy, start.running.url))
+        await _beside(process, serve.serve(app, door, stop, lambda: _ready(start)))
+    finally:
+        await process.close()
+
+
+async def _conduct(start: Start, stop: asyncio.Event) -> None:
+    from whimbrel import wiring
+
+    process = await wiring.open_process(
+        start.config, start.home, start.running.database_url, start.name, hosts=False, conductor=True
+    )
+    try:
+        _say(f"conductor {start.name} is ready (process {os.getpid()})")
+        await _beside(process, stop.wait())
+    finally:
+        await process.close()
+
+
+async def _beside(process: "Process", work: Awaitable[object]) -> None:
+    """Have the process do its work until this other work is done; a bug in either ends both.
+
+    Raises: what the world said to either.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            background = group.create_task(process.run())
+            await work
+            background.cancel()
+    except ExceptionGroup as several:
+        troubles, bugs = several.split(WorldError)
+        if troubles is None or bugs is not None:
+            raise
+        raise _first(troubles) from several
+
+
+def _first(troubles: ExceptionGroup[WorldError]) -> WorldError:
+    """Give one of them: they are of one cause, and people need one sentence."""
+    first = troubles.exceptions[0]
+    return _first(first) if isinstance(first, ExceptionGroup) else first
+
+
+async def _furnish(process: "Process", home: DataDir) -> None:
+    """Have users and an image in a new cloud, so that its first server can be booted at once."""
+    if not await process.identity.is_empty():
+        return
+    from whimbrel.embedded import tick_guest
+    from whimbrel.embedded.identity.bootstrap import bootstrap
+    from whimbrel.embedded.image.files import seed_id, seed_image
+    from whimbrel.ports.images import Image
+
+    image = Image(
+        id=seed_id(IMAGE_NAME),
+        name=IMAGE_NAME,
+        status="queued",
+        disk_format="raw",
+        size_bytes=0,
+        checksum=None,
+        visibility="public",
+    )
+    await seed_image(process.cloud.images, image, tick_guest.image())
+    # Last, for it is what tells whether the cloud is new.
+    await bootstrap(process.identity, process.cloud.ids, write_down=home.write_passwords)
+
+
+def _ready(start: Start) -> None:
+    """Write the files that clients need, and say what to type next."""
+    home, hosts = start.home, [host for _, host in start.config.hosts()]
+    home.announce(start.running)
+    zones = len({host.zone for host in hosts})
+    up = (
+        f"[bold green]Whimbrel is up[/] at {start.running.url}: {len(hosts)} hosts in {zones} zones",
+        f"Data: {home.path}   To end it: Ctrl-C or kill {os.getpid()}",
+    )
+    if not home.clouds.exists():
+        own = f"The passwords of this database were not generated in {home.path}: use your own clouds.yaml"
+        _say(*up, f"[yellow]{own}[/]")
+        return
+    commands = (
+        f"export OS_CLIENT_CONFIG_FILE={home.clouds} OS_CLOUD={DEMO_CLOUD}",
+        f"openstack server create --flavor m1.small --image {IMAGE_NAME} --network none --wait one",
+        "openstack server resize --flavor m1.medium --wait one",
+        "openstack server resize confirm one",
+        f"openstack --os-cloud {ADMIN_CLOUD} server migrate --wait one",
+        "whimbrel move list",
+    )
+    _say(*up, "\nIn another terminal:\n", *(f"  [bold]{command}[/]" for command in commands))
+
+
+def _say(*lines: str) -> None:
+    """Say something to whoever reads it; if nobody can, the cloud is up all the same."""
+    with suppress(OSError, SystemExit):  # rich would end the program whose output nobody reads
+        terminal.console().print("\n".join(lines), soft_wrap=True)

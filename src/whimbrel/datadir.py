@@ -1,0 +1,194 @@
+"""The data directory: all that a cloud on this machine remembers, and the lock that says who uses it.
+
+Law: one `whimbrel up` at a time uses a directory; the kernel gives the lock back, however the process dies. What holds
+passwords is readable by its owner only, and a file is there whole or not at all.
+"""
+
+import errno
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import platformdirs
+
+from whimbrel.domain.errors import NotFound, Refused
+
+DEMO_CLOUD = "whimbrel"
+ADMIN_CLOUD = "whimbrel-admin"
+INTERNAL = "internal"  # the path of what is not for users
+
+Content = TypeVar("Content")
+
+CLOUDS = """\
+# For openstack and every other client of OpenStack: export OS_CLIENT_CONFIG_FILE={file}
+clouds:
+  {demo}:
+    region_name: RegionOne
+    auth:
+      auth_url: {url}/identity/v3
+      username: demo
+      password: {demo_password}
+      project_name: demo
+      user_domain_id: default
+      project_domain_id: default
+  {admin}:
+    region_name: RegionOne
+    auth:
+      auth_url: {url}/identity/v3
+      username: admin
+      password: {admin_password}
+      project_name: demo  # so that names of its servers can be used; an administrator here is one everywhere
+      user_domain_id: default
+      project_domain_id: default
+"""
+
+
+class Running(msgspec.Struct, frozen=True):
+    """Where the process that serves this directory is found, and what the others need to join it."""
+
+    url: str
+    pid: int
+    database_url: str
+    cloud_file: str | None  # None: the default cloud
+
+    @property
+    def agents_url(self) -> str:
+        """Give the door of the agents, for other processes of this cloud."""
+        return f"{self.url}/{INTERNAL}"
+
+
+class DataDir:
+    """Names of what lies in the directory, and the writing of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().absolute()
+        self.clouds = self.path / "clouds.yaml"
+        self._passwords = self.path / "passwords.json"
+        self._running = self.path / "running.json"
+        self._agents_secret = self.path / "agents.secret"
+
+    @property
+    def database_url(self) -> str:
+        """Give the databases' place where no other was named."""
+        return f"sqlite:///{self.path / 'db'}"
+
+    # Use
+
+    def make(self) -> None:
+        """Have the directory there. Raises: Refused."""
+        with _said("make or write", self.path):
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not os.access(self.path, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    @contextmanager
+    def used_as(self, role: str) -> Iterator[None]:
+        """Keep other processes from using the directory in the same role. Raises: Refused: one does."""
+        file = self.path / f"{role}.lock"
+        with _said("write", file):
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._lock(descriptor, role)
+            with _said("write", file):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int, role: str) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 20, 0).decode().strip() or "unknown"
+            raise Refused(
+                f"{self.path} is in use by another whimbrel {role} (process {holder}): stop that one, or give this one"
+                " another --data-dir"
+            ) from None
+
+    # What the processes of one cloud tell each other
+
+    def announce(self, running: Running) -> None:
+        """Tell the other processes and the clients where the doors are."""
+        self._write(self._running, msgspec.json.encode(running))
+        passwords = self.passwords()
+        if "demo" in passwords and "admin" in passwords:
+            text = CLOUDS.format(
+                file=self.clouds,
+                url=running.url,
+                demo=DEMO_CLOUD,
+                admin=ADMIN_CLOUD,
+                demo_password=passwords["demo"],
+                admin_password=passwords["admin"],
+            )
+            self._write(self.clouds, text.encode())
+
+    def running(self) -> Running:
+        """Read where the doors are. Raises: NotFound: no `whimbrel up` was ever ready here; Refused: it is damaged."""
+        running = _read(self._running, Running)
+        if running is None:
+            raise NotFound(
+                f"no cloud has been started in {self.path}: start one with: whimbrel up --data-dir {self.path}"
+            )
+        return running
+
+    def write_passwords(self, passwords: Mapping[str, str]) -> None:
+        """Write the generated passwords down: user name -> password."""
+        self._write(self._passwords, msgspec.json.format(msgspec.json.encode(dict(passwords))))
+
+    def passwords(self) -> dict[str, str]:
+        """Read them; none before the first start. Raises: Refused: the file is damaged."""
+        return _read(self._passwords, dict[str, str]) or {}
+
+    def agents_secret(self) -> str:
+        """Give the secret that the agents' door asks for, made at first use."""
+        if not self._agents_secret.exists():
+            self._write(self._agents_secret, secrets.token_urlsafe(32).encode())
+        return self._agents_secret.read_text()
+
+    def _write(self, file: Path, content: bytes) -> None:
+        """Write a file whole, readable by its owner only. Raises: Refused."""
+        draft = file.with_name(f".{file.name}.{os.getpid()}")
+        with _said("write", file):
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            try:
+                with os.fdopen(descriptor, "wb", buffering=0) as out:
+                    out.write(content)
+                    os.fsync(out.fileno())
+                draft.replace(file)
+            finally:
+                draft.unlink(missing_ok=True)
+
+
+def default_path() -> Path:
+    """Give the directory that is used when none is named."""
+    return Path(platformdirs.user_data_dir("whimbrel", appauthor=False))
+
+
+def _read(file: Path, kind: type[Content]) -> Content | None:
+    """Read a file that we wrote; None: it is not there. Raises: Refused."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refused(f"cannot read {file}: {error.strerror}; have it readable") from None
+    except msgspec.DecodeError as error:
+        raise Refused(f"{file} is damaged ({error}): put back what it was") from None
+
+
+@contextmanager
+def _said(doing: str, what: Path) -> Iterator[None]:
+    """Turn the system's errors into sentences for people."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "have it writable"
+        raise Refused(
+            f"cannot {doing} {what}: {error.strerror}; {remedy}, or name another directory with --data-dir"
+        ) from None

@@ -1,0 +1,103 @@
+"""The one HTTP door of a process: a socket, and behind it one path for each service.
+
+Law: the port is taken before anything is opened, so that a start that cannot succeed touches nothing.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp
+
+from whimbrel.domain.errors import Refused
+
+BACKLOG = 2048
+GRACE_S = 5
+KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, so that they are the ones to close it
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take a port, 0: any free one. Raises: Refused."""
+    try:
+        [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        door = socket.socket(family, kind)
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(address)
+        door.listen(BACKLOG)
+    except socket.gaierror as error:
+        raise Refused(f"cannot listen at {host}: {error.strerror}; name an address of this machine") from None
+    except OSError as error:
+        raise Refused(f"cannot listen at {host} port {port}: {_sentence(error)}") from None
+    door.setblocking(False)
+    return door
+
+
+def url_of(door: socket.socket) -> str:
+    """Give the URL at which a client of this machine reaches the socket."""
+    host, port = door.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def front(services: Mapping[str, ASGIApp]) -> Starlette:
+    """Make one application of several: `{"compute": app}` answers below /compute; "" answers what is left."""
+    about = {"name": "whimbrel", "services": [f"/{name}" for name in services if name]}
+
+    async def show(_request: Request) -> Response:
+        return JSONResponse(about)
+
+    return Starlette(routes=[Route("/", show), *(Mount(f"/{name}", app=app) for name, app in services.items())])
+
+
+async def serve(app: ASGIApp, door: socket.socket, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    """Answer requests until `stop`, then end those that are under way."""
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=GRACE_S,
+        ),
+        ready,
+    )
+    serving = asyncio.create_task(server.serve(sockets=[door]))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    server.should_exit = True
+    await serving
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone: they are the program's business, for the rest of it must end in order too."""
+        yield
+
+
+def _sentence(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "the port is in use; stop who uses it, or choose another with --port (0 takes a free one)"
+    if error.errno == errno.EACCES:
+        return "not allowed; choose a port above 1023 with --port"
+    return f"{os.strerror(error.errno or 0).lower()}; choose another with --host or --port"

@@ -1,0 +1,136 @@
+"""Faults at touches. A touch is one call of one port; every one is counted, and a plan says what happens at which.
+
+Law: the plan is the only source of faults, and what fired is kept, so that a story can assert that it did.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from enum import Enum
+from inspect import iscoroutinefunction
+from typing import Any
+
+from whimbrel.domain.errors import Refused, Unavailable
+from whimbrel.domain.ids import HostName
+from whimbrel.ports.cloud import Cell, Cloud
+
+
+class Crash(BaseException):
+    """The process died here. Nothing catches it but the story."""
+
+
+class Fault(Enum):
+    CRASH_BEFORE = "the process dies before the call has any effect"
+    CRASH_AFTER = "the process dies after the effect, before it hears of it"
+    UNANSWERED = "nothing happens and nobody answers"
+    LOST_ANSWER = "it happens, and nobody answers"
+    LATE = "nobody answers, and the call arrives much later"
+    REFUSED = "the answer is no"
+    SLEEP = "the caller sleeps before the call, and wakes when others have gone on"
+
+
+Plan = Mapping[int, Fault]
+"""Number of a touch, from 0 -> what happens there."""
+
+After = Callable[[str], Awaitable[None]]
+
+READS = frozenset(
+    {"all", "actions", "allocations", "by_name", "entries", "entry", "expired", "find", "get", "guests", "limits"}
+    | {"look", "open_run", "providers", "show", "unplaced", "usage", "wanted_deletes"}
+)
+"""Calls that change nothing: a crash before one is the crash before the change that follows."""
+
+PORTS = ("journal", "directory", "placement", "images", "flavors", "quotas", "aggregates")
+
+
+def changes(touch: str) -> bool:
+    """Tell whether a touch of this name can change anything."""
+    return touch.rsplit(".", 1)[1] not in READS
+
+
+class Chaos:
+    """Wraps a cloud's ports so that this plan's faults happen; one for each life of a process."""
+
+    def __init__(self, plan: Plan, after_each: After | None = None) -> None:
+        """after_each: awaited with its name after every touch that was heard of: a place for invariants."""
+        self.touches: list[str] = []
+        self.fired: list[str] = []
+        self.asleep = asyncio.Event()
+        self.wake = asyncio.Event()
+        self.late: list[Callable[[], Awaitable[Any]]] = []
+        self._plan = plan
+        self._after_each = after_each
+
+    def wrap(self, cloud: Cloud) -> Cloud:
+        cells = {
+            name: Cell(
+                name=cell.name,
+                servers=self._touched(cell.servers, f"{name}.servers"),
+                hosts=self._touched(cell.hosts, f"{name}.hosts"),
+                agents=_Agents(self, cell.agents),
+            )
+            for name, cell in cloud.cells.items()
+        }
+        ports: dict[str, Any] = {name: self._touched(getattr(cloud, name), name) for name in PORTS}
+        return replace(cloud, cells=cells, **ports)
+
+    def _touched(self, port: Any, name: str) -> Any:
+        return _Touched(self, port, name)
+
+    async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Make one call, with the fault that is planned for its number."""
+        fault = self._plan.get(len(self.touches))
+        self.touches.append(name)
+        if fault:
+            self.fired.append(f"{fault.name} at touch {len(self.touches) - 1}, {name}")
+        if fault is Fault.LATE:
+            self.late.append(call)
+        await self._before(fault, name)
+        answer = await call()
+        if self._after_each:
+            await self._after_each(name)
+        if fault is Fault.CRASH_AFTER:
+            raise Crash(name)
+        if fault is Fault.LOST_ANSWER:
+            raise Unavailable(f"no answer from {name}")
+        return answer
+
+    async def _before(self, fault: Fault | None, name: str) -> None:
+        if fault is Fault.CRASH_BEFORE:
+            raise Crash(name)
+        if fault in (Fault.UNANSWERED, Fault.LATE):
+            raise Unavailable(f"no answer from {name}")
+        if fault is Fault.REFUSED:
+            raise Refused(f"{name} says no")
+        if fault is Fault.SLEEP:
+            self.asleep.set()
+            await self.wake.wait()
+
+
+class _Touched:
+    """A port whose every call is a touch."""
+
+    def __init__(self, chaos: Chaos, port: Any, name: str) -> None:
+        self._chaos = chaos
+        self._port = port
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        method = getattr(self._port, attribute)
+        if not iscoroutinefunction(method):
+            return method
+        name = f"{self._name}.{attribute}"
+
+        async def call(*arguments: Any, **named: Any) -> Any:
+            return await self._chaos.touch(name, lambda: method(*arguments, **named))
+
+        return call
+
+
+class _Agents:
+    def __init__(self, chaos: Chaos, agents: Any) -> None:
+        self._chaos = chaos
+        self._agents = agents
+
+    def at(self, host: HostName) -> Any:
+        return _Touched(self._chaos, self._agents.at(host), f"agent {host}")

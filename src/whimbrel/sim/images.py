@@ -1,0 +1,54 @@
+"""An image service in memory."""
+
+from collections.abc import AsyncIterator, Mapping
+from hashlib import md5
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.ports.images import Image
+
+
+class MemoryImages:
+    """Fulfils ports.images.Images."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = dict(files)
+        self._images = {
+            image_id: Image(
+                id=image_id,
+                name=image_id,
+                status="active",
+                disk_format="raw",
+                size_bytes=len(file),
+                checksum=_checksum(file),
+            )
+            for image_id, file in files.items()
+        }
+
+    async def show(self, image_id: str) -> Image:
+        if image_id not in self._images:
+            raise NotFound(f"no image {image_id}")
+        return self._images[image_id]
+
+    async def read(self, image_id: str) -> AsyncIterator[bytes]:
+        if image_id not in self._files:
+            raise NotFound(f"image {image_id} has no file")
+        yield self._files[image_id]
+
+    async def create(self, image: Image) -> None:
+        self._images.setdefault(image.id, image)
+
+    async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
+        file = b"".join([chunk async for chunk in chunks])
+        image = await self.show(image_id)
+        self._files[image_id] = file
+        self._images[image_id] = replace(image, status="active", size_bytes=len(file), checksum=_checksum(file))
+
+    async def delete(self, image_id: str) -> None:
+        self._images.pop(image_id, None)
+        self._files.pop(image_id, None)
+
+
+def _checksum(file: bytes) -> str:
+    return md5(file, usedforsecurity=False).hexdigest()

@@ -1,0 +1,233 @@
+"""A whole cloud in one process: real stores in memory, real agents, simulated hosts, a clock that jumps.
+
+What survives a crash of the control plane is here: databases, keeps, hosts. What dies is made by `engine`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from whimbrel.adapters.bus.local import LocalAgents
+from whimbrel.adapters.keep import MemoryKeep
+from whimbrel.adapters.sql.aggregates import SqlAggregates
+from whimbrel.adapters.sql.database import SqliteDatabase
+from whimbrel.adapters.sql.directory import SqlDirectory
+from whimbrel.adapters.sql.flavors import SqlFlavors
+from whimbrel.adapters.sql.hosts import SqlHosts
+from whimbrel.adapters.sql.journal import SqlJournal
+from whimbrel.adapters.sql.keypairs import SqlKeypairs
+from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.adapters.sql.quotas import SqlQuotas
+from whimbrel.adapters.sql.schema import create_all
+from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.agent.host import HostAgent
+from whimbrel.conductor.book import BOOK
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.guest import Capacity
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, ServerId, UserId
+from whimbrel.domain.server import RequestSpec, Server
+from whimbrel.moves.steps import record
+from whimbrel.placement.inventory import of_host
+from whimbrel.ports.cloud import Asker, Cell, Cloud, Rules
+from whimbrel.ports.journal import RunFilter
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Book
+from whimbrel.sim.clock import JumpingClock
+from whimbrel.sim.hosts import SimulatedWorld
+from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.ids import SeededIds
+from whimbrel.sim.images import MemoryImages
+
+PROJECT = ProjectId("11111111111141118111111111111111")
+USER = UserId("22222222222242228222222222222222")
+CELL = CellName("c1")
+IMAGE = "33333333-3333-4333-8333-333333333333"
+
+SMALL = Flavor(flavor_id="1", name="small", vcpus=1, memory_mib=512, root_gib=1)
+LARGE = Flavor(flavor_id="2", name="large", vcpus=2, memory_mib=1024, root_gib=2)
+FLAVORS = (SMALL, LARGE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a world is like."""
+
+    hosts: Sequence[str] = ("h1", "h2", "h3")
+    vcpus: int = 4
+    memory_mib: int = 4096
+    disk_gib: int = 40
+    rules: Rules = field(default_factory=lambda: Rules(cpu_allocation_ratio=1.0, patience_s=20.0))
+    times: Times = field(default_factory=Times)
+    seed: int = 0
+
+
+@dataclass
+class Remains:
+    """What survives every crash of the control plane: its databases, what hosts keep, time."""
+
+    databases: dict[str, SqliteDatabase]
+    keep: MemoryKeep
+    clock: JumpingClock
+    ids: SeededIds
+
+    @classmethod
+    async def new(cls, seed: int) -> "Remains":
+        databases = {name: SqliteDatabase(None) for name in ("global", "cell_c1", "placement")}
+        for name, database in databases.items():
+            await create_all(database, name.split("_")[0])
+        return cls(databases, MemoryKeep(), JumpingClock(), SeededIds(seed))
+
+    def copy(self) -> "Remains":
+        databases = {name: database.copy() for name, database in self.databases.items()}
+        return Remains(databases, self.keep.copy(), JumpingClock(self.clock.now()), self.ids.copy())
+
+
+class World:
+    """A simulated cloud of one cell with the flavors SMALL and LARGE. Make it with `await World.build(...)`."""
+
+    def __init__(self, plan: Plan, remains: Remains) -> None:
+        self.plan = plan
+        self.remains = remains
+        self.book: Book = BOOK  # what its engines drive
+        self.simulated = SimulatedWorld()
+        self._images = MemoryImages({IMAGE: b"tick"})
+        self.hypervisors = {name: self._hypervisor(name) for name in map(HostName, plan.hosts)}
+        self.cloud = self._cloud()
+
+    @classmethod
+    async def build(cls, hosts: Sequence[str] = ("h1", "h2", "h3"), **plan: Any) -> "World":
+        """Make a new one; what else may be said of it is in Plan."""
+        planned = Plan(hosts=tuple(hosts), **{name: value for name, value in plan.items() if value is not None})
+        world = cls(planned, await Remains.new(planned.seed))
+        await world._fill()
+        return world
+
+    async def copy(self) -> "World":
+        """Make another one that is as this one is now; what was in the memory of processes is not in it."""
+        world = World(self.plan, self.remains.copy())
+        for hypervisor in world.hypervisors.values():
+            await hypervisor.guests()  # they look at what they keep when they are first asked
+        return world
+
+    def _hypervisor(self, name: HostName) -> SimulatedHypervisor:
+        plan, remains = self.plan, self.remains
+        return SimulatedHypervisor(
+            name,
+            self.simulated,
+            remains.keep,
+            plan.times,
+            remains.clock,
+            cell=CELL,
+            capacity=Capacity(
+                vcpus=plan.vcpus,
+                memory_mib=plan.memory_mib,
+                disk_gib=plan.disk_gib,
+                hypervisor_type="simulated",
+                hypervisor_version=1,
+            ),
+            images=self._images,
+        )
+
+    def _cloud(self) -> Cloud:
+        remains, global_, cell = self.remains, self.remains.databases["global"], self.remains.databases["cell_c1"]
+        agents = {
+            name: HostAgent(name, hypervisor, remains.keep, self._images, remains.clock)
+            for name, hypervisor in self.hypervisors.items()
+        }
+        home = Cell(name=CELL, servers=SqlServers(cell), hosts=SqlHosts(cell, CELL), agents=LocalAgents(agents))
+        return Cloud(
+            clock=remains.clock,
+            ids=remains.ids,
+            journal=SqlJournal(global_, BOOK.facts_type),
+            directory=SqlDirectory(global_),
+            cells={CELL: home},
+            placement=SqlPlacement(remains.databases["placement"]),
+            images=self._images,
+            flavors=SqlFlavors(global_),
+            keypairs=SqlKeypairs(global_),
+            quotas=SqlQuotas(global_),
+            aggregates=SqlAggregates(global_),
+            rules=self.plan.rules,
+        )
+
+    async def _fill(self) -> None:
+        plan, cloud = self.plan, self.cloud
+        for flavor in FLAVORS:
+            await cloud.flavors.create(flavor, cloud.clock.now())
+        for name in self.hypervisors:
+            host = Host(
+                name=name,
+                cell=CELL,
+                id=ProviderId(cloud.ids.uuid()),
+                service_id=cloud.ids.uuid(),
+                driver="simulated",
+                vcpus=plan.vcpus,
+                memory_mib=plan.memory_mib,
+                disk_gib=plan.disk_gib,
+                seen_at=1e12,  # the simulated clock jumps; these hosts never miss a heartbeat by that
+            )
+            await cloud.cell(CELL).hosts.register(host)
+            await cloud.placement.register_host(host.id, name, of_host(host, cloud.rules))
+
+    # The control plane: what dies in a crash
+
+    def engine(self, name: str, cloud: Cloud | None = None) -> Engine:
+        """Make an engine on this world; on `cloud` where its ports are wrapped."""
+        cloud = cloud or self.cloud
+        return Engine(
+            cloud.journal,
+            self.book,
+            cloud,
+            cloud.clock,
+            Random(name),
+            lambda run, task_state: record.show(run, task_state, cloud),
+            name=name,
+            lease_s=cloud.rules.lease_s,
+            patience_s=cloud.rules.patience_s,
+        )
+
+    async def settle(self, engine: Engine, rounds: int = 60) -> None:
+        """Drive everything that is due, again and again as time goes on, until nothing is open but what is parked."""
+        clock = self.cloud.clock
+        for _ in range(rounds):
+            await clock.sleep(engine.lease_s + 1)
+            runs = await self.cloud.journal.take(engine.name, clock.now(), engine.lease_s, 1000)
+            if not runs and not await self._anything_open():
+                return
+            for run in runs:
+                await engine.drive(run)
+        raise AssertionError(f"still open after {rounds} rounds: {await self._open()}")
+
+    async def _anything_open(self) -> bool:
+        return bool(await self._open())
+
+    async def _open(self) -> list[tuple[str, str, str, str | None]]:
+
+        runs = await self.cloud.journal.find(RunFilter(only_open=True))
+        return [(run.saga, run.at, run.way, run.problem or run.message) for run in runs if run.state == "open"]
+
+    # Users
+
+    def asker(self) -> Asker:
+        return Asker(user_id=USER, project_id=PROJECT, request_id=f"req-{self.cloud.ids.uuid()}")
+
+    def new_server(self, name: str, flavor: Flavor = SMALL) -> Server:
+        now = self.cloud.clock.now()
+        return Server(
+            id=ServerId(self.cloud.ids.uuid()),
+            project_id=PROJECT,
+            user_id=USER,
+            name=name,
+            hostname=name,
+            flavor=flavor,
+            image_id=IMAGE,
+            spec=RequestSpec(),
+            created_at=now,
+            updated_at=now,
+        )
+
+    async def close(self) -> None:
+        for database in self.remains.databases.values():
+            await database.close()
