@@ -1,0 +1,134 @@
+"""A whole cloud behind its compute API, for tests: real stores in memory, simulated hosts, the application itself."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from functools import wraps
+from typing import Any
+
+import httpx
+
+from whimbrel.api.context import Context
+from whimbrel.api.door import compute_app
+from whimbrel.api.policy import Policy
+from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.ports.cloud import Rules
+from whimbrel.ports.identity import Caller, with_implied
+from whimbrel.saga.engine import Engine
+from whimbrel.sim.world import IMAGE, PROJECT, USER, World
+
+OTHER_PROJECT = ProjectId("44444444444444444444444444444444")
+
+
+class Tokens:
+    """An identity service whose tokens say who holds them: role, or role@project."""
+
+    async def caller(self, token: str) -> Caller | None:
+        role, _, project = token.partition("@")
+        if role not in ("reader", "member", "manager", "admin", "nobody"):
+            return None
+        return Caller(
+            user_id=USER if role != "admin" else UserId("admin"),
+            user_name=role,
+            project_id=ProjectId(project or PROJECT),
+            roles=with_implied([role]) if role != "nobody" else frozenset(),
+        )
+
+
+class Front:
+    """A cloud and somebody who asks it. `latest` unless a request says otherwise."""
+
+    def __init__(self, world: World, engine: Engine, client: httpx.AsyncClient) -> None:
+        self.world = world
+        self.engine = engine
+        self._client = client
+
+    async def ask(
+        self, method: str, path: str, json: Any = None, *, who: str = "member", minor: int | None = 104, **more: Any
+    ) -> httpx.Response:
+        """Send a request below /compute/v2.1; minor None: without a version."""
+        headers = {"X-Auth-Token": who} | ({"OpenStack-API-Version": f"compute 2.{minor}"} if minor else {})
+        headers |= more.pop("headers", {})
+        return await self._client.request(method, f"/compute/v2.1{path}", json=json, headers=headers, **more)
+
+    async def get(self, path: str, **more: Any) -> Any:
+        """Get a body. Fails where the answer is not 200."""
+        answer = await self.ask("GET", path, **more)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def raw(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """Send a request as it is."""
+        return await self._client.request(method, path, **more)
+
+    async def boot(self, name: str = "one", *, settle: bool = True, minor: int = 104, **wish: Any) -> str:
+        """Create a server and give its id."""
+        who = wish.pop("who", "member")
+        server = {"name": name, "flavorRef": "1", "imageRef": IMAGE, "networks": "none", **wish}
+        answer = await self.ask("POST", "/servers", {"server": server}, who=who, minor=minor)
+        assert answer.status_code == 202, answer.text
+        if settle:
+            await self.settle()
+        server_id: str = answer.json()["server"]["id"]
+        return server_id
+
+    async def act(self, server_id: str, action: Mapping[str, Any], **more: Any) -> httpx.Response:
+        return await self.ask("POST", f"/servers/{server_id}/action", dict(action), **more)
+
+    async def show(self, server_id: str, **more: Any) -> Any:
+        return (await self.get(f"/servers/{server_id}", **more))["server"]
+
+    async def settle(self) -> None:
+        await self.world.settle(self.engine)
+
+
+def fault(answer: httpx.Response, name: str, code: int) -> str:
+    """Check that an answer is an error of Nova's shape; give its sentence."""
+    assert answer.status_code == code, answer.text
+    body = answer.json()
+    assert list(body) == [name]
+    assert body[name]["code"] == code
+    message: str = body[name]["message"]
+    assert message
+    return message
+
+
+def with_front(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Make a test of a coroutine whose first argument is a Front of a new cloud."""
+    return with_cloud()(test)
+
+
+def with_cloud(
+    rules: Rules | None = None, policy: Policy | None = None
+) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """The same under these rules and this policy."""
+
+    def decorate(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        async def tell(params: dict[str, Any]) -> None:
+            world = await (World.build(rules=rules) if rules else World.build())
+            engine = world.engine("api")
+            context = Context(cloud=world.cloud, engine=engine, identity=Tokens(), policy=policy or POLICY)
+            transport = httpx.ASGITransport(mounted(compute_app(context)))
+            async with httpx.AsyncClient(transport=transport, base_url="http://cloud:8774") as client:
+                await test(Front(world, engine, client), **params)
+            await world.close()
+
+        @wraps(test)
+        def run(**params: Any) -> None:
+            asyncio.run(tell(params))
+
+        signature = inspect.signature(test)
+        run.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+        del run.__wrapped__  # pytest would look through it and ask for a fixture
+        return run
+
+    return decorate
+
+
+def mounted(app: Any) -> Any:
+    from whimbrel.serve import front
+
+    return front({"compute": app})
+
+
+POLICY = Policy.load()

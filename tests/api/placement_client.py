@@ -1,0 +1,135 @@
+"""The Placement API over a store in memory, and somebody who asks it: for tests."""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import httpx
+from starlette.types import ASGIApp
+
+from whimbrel.adapters.sql.database import Database, open_database
+from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.adapters.sql.schema import create_all
+from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.placement_api.app import placement_app
+from whimbrel.placement_api.microversions import LAST
+from whimbrel.ports.identity import Caller
+from whimbrel.serve import front
+
+NOON = 1_800_000_000.0
+
+
+class Tokens:
+    """An identity service whose tokens are the roles of their holder, all in project `own`."""
+
+    async def caller(self, token: str) -> Caller | None:
+        if token == "expired":
+            return None
+        return Caller(
+            user_id=UserId(token), user_name=token, project_id=ProjectId("own"), roles=frozenset(token.split("+"))
+        )
+
+
+class Counting:
+    """Ids one after the other, and a clock that stands still."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def uuid(self) -> str:
+        self._last += 1
+        return str(UUID(int=self._last, version=4))
+
+    def now(self) -> float:
+        return NOON
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing waits here")
+
+
+class Client:
+    """Asks as an administrator, at the newest version, unless told otherwise."""
+
+    def __init__(self, http: httpx.AsyncClient, database: Database) -> None:
+        self._http = http
+        self.database = database
+        self.store = SqlPlacement(database)
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        at: int | str | None = LAST,
+        token: str | None = "admin",
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        params: Any = None,
+    ) -> httpx.Response:
+        """Send one request. at: the minor version, a whole header, or None for no header."""
+        sent = dict(headers or {})
+        if at is not None:
+            sent["openstack-api-version"] = f"placement 1.{at}" if isinstance(at, int) else at
+        if token is not None:
+            sent["x-auth-token"] = token
+        url = f"/placement{path}"
+        if body is None:
+            return await self._http.request(method, url, headers=sent, content=content, params=params)
+        return await self._http.request(method, url, headers=sent, json=body, params=params)
+
+    async def get(self, path: str, **more: Any) -> Any:
+        """Give the body of an answer that must be 200."""
+        answer = await self.ask("GET", path, **more)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def refused(self, status: int, method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
+        """Give the error of an answer that must be of this status."""
+        answer = await self.ask(method, path, body, **more)
+        assert answer.status_code == status, answer.text
+        error: dict[str, Any] = answer.json()["errors"][0]
+        assert error["status"] == status
+        assert error["request_id"] == answer.headers["x-openstack-request-id"]
+        return error
+
+    async def done(self, method: str, path: str, body: Any = None, **more: Any) -> httpx.Response:
+        """Give an answer that must be a success."""
+        answer = await self.ask(method, path, body, **more)
+        assert answer.is_success, answer.text
+        return answer
+
+
+def application(database: Database) -> ASGIApp:
+    """Make the application, below /placement, over a store that is there."""
+    counting = Counting()
+    return front({"placement": placement_app(SqlPlacement(database), Tokens(), counting, counting)})
+
+
+@asynccontextmanager
+async def placement() -> AsyncIterator[Client]:
+    database = open_database("sqlite://", "placement")
+    await create_all(database, "placement")
+    transport = httpx.ASGITransport(application(database))
+    async with httpx.AsyncClient(transport=transport, base_url="http://cloud") as http:
+        yield Client(http, database)
+    await database.close()
+
+
+def with_placement(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Make a test of a coroutine function whose first argument is a Client of a new store."""
+
+    def run(**parameters: Any) -> None:
+        async def main() -> None:
+            async with placement() as client:
+                await test(client, **parameters)
+
+        asyncio.run(main())
+
+    _first, *others = inspect.signature(test).parameters.values()
+    run.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]  # what pytest is to give
+    run.__doc__ = test.__doc__
+    return run

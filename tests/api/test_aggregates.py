@@ -1,0 +1,182 @@
+"""Aggregates, as Nova's clients see them; and no server changes its zone because of one."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.front import Front, fault, with_front
+from whimbrel.domain.ids import CellName, HostName
+
+
+async def create(front: Front, name: str = "east", zone: str | None = "east", minor: int = 104) -> Any:
+    wish = {"aggregate": {"name": name, "availability_zone": zone}}
+    answer = await front.ask("POST", "/os-aggregates", wish, who="admin", minor=minor)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["aggregate"]
+
+
+async def act(front: Front, number: int | str, **action: Any) -> httpx.Response:
+    return await front.ask("POST", f"/os-aggregates/{number}/action", action, who="admin")
+
+
+async def add(front: Front, number: int, host: str) -> httpx.Response:
+    return await act(front, number, add_host={"host": host})
+
+
+async def remove(front: Front, number: int, host: str) -> httpx.Response:
+    return await act(front, number, remove_host={"host": host})
+
+
+@with_front
+async def test_what_was_created_is_shown(front: Front) -> None:
+    made = await create(front)
+    assert "hosts" not in made
+    assert "metadata" not in made
+    shown = (await front.get(f"/os-aggregates/{made['id']}", who="admin"))["aggregate"]
+    assert shown == made | {"hosts": [], "metadata": {"availability_zone": "east"}}
+    assert (shown["name"], shown["availability_zone"], shown["deleted"], len(shown["uuid"])) == (
+        *("east", "east", False),
+        36,
+    )
+    assert await front.get("/os-aggregates", who="admin") == {"aggregates": [shown]}
+    assert "uuid" not in (await front.get("/os-aggregates", who="admin", minor=40))["aggregates"][0]
+    assert (await create(front, "plain", None))["availability_zone"] is None
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {},
+        {"name": ""},
+        {"name": "x" * 256},
+        {"name": "a", "availability_zone": ""},
+        {"name": "a", "availability_zone": "a:b"},
+        {"name": "a", "availability_zone": "x" * 256},
+        {"name": "a", "colour": "blue"},
+    ],
+)
+@with_front
+async def test_bad_aggregates_are_refused(front: Front, wish: dict[str, Any]) -> None:
+    fault(await front.ask("POST", "/os-aggregates", {"aggregate": wish}, who="admin"), "badRequest", 400)
+
+
+@with_front
+async def test_names_are_taken_once(front: Front) -> None:
+    await create(front)
+    wish = {"aggregate": {"name": "east"}}
+    fault(await front.ask("POST", "/os-aggregates", wish, who="admin"), "conflictingRequest", 409)
+    two = await create(front, "two", None)
+    fault(await front.ask("PUT", f"/os-aggregates/{two['id']}", wish, who="admin"), "conflictingRequest", 409)
+
+
+@with_front
+async def test_only_administrators_see_them(front: Front) -> None:
+    fault(await front.ask("GET", "/os-aggregates", who="manager"), "forbidden", 403)
+    fault(await front.ask("POST", "/os-aggregates", {"aggregate": {"name": "a"}}), "forbidden", 403)
+
+
+@with_front
+async def test_what_is_not_there(front: Front) -> None:
+    for number, code, name in (("99", 404, "itemNotFound"), ("east", 400, "badRequest"), ("-1", 400, "badRequest")):
+        fault(await front.ask("GET", f"/os-aggregates/{number}", who="admin"), name, code)
+        fault(await front.ask("DELETE", f"/os-aggregates/{number}", who="admin"), name, code)
+        change = {"aggregate": {"name": "x"}}
+        fault(await front.ask("PUT", f"/os-aggregates/{number}", change, who="admin"), name, code)
+        fault(await act(front, number, set_metadata={"metadata": {}}), name, code)
+        fault(await act(front, number, add_host={"host": "h1"}), name, code)
+    one = await create(front)
+    fault(await add(front, one["id"], "h9"), "itemNotFound", 404)
+    fault(await remove(front, one["id"], "h1"), "itemNotFound", 404)
+    fault(await act(front, one["id"], paint={}), "badRequest", 400)
+
+
+@with_front
+async def test_hosts_come_and_go_and_placement_knows(front: Front) -> None:
+    east, fast = await create(front), await create(front, "fast", None)
+    answer = await add(front, east["id"], "h1")
+    assert (answer.status_code, answer.json()["aggregate"]["hosts"]) == (200, ["h1"])
+    await add(front, fast["id"], "h1")
+    assert await in_placement(front, "h1") == {east["uuid"], fast["uuid"]}
+    fault(await add(front, fast["id"], "h1"), "conflictingRequest", 409)
+    assert (await remove(front, east["id"], "h1")).json()["aggregate"]["hosts"] == []
+    assert await in_placement(front, "h1") == {fast["uuid"]}
+    fault(await front.ask("DELETE", f"/os-aggregates/{fast['id']}", who="admin"), "badRequest", 400)
+    await remove(front, fast["id"], "h1")
+    assert (await front.ask("DELETE", f"/os-aggregates/{fast['id']}", who="admin")).status_code == 200
+    fault(await front.ask("GET", f"/os-aggregates/{fast['id']}", who="admin"), "itemNotFound", 404)
+
+
+async def in_placement(front: Front, name: str) -> frozenset[str]:
+    cloud = front.world.cloud
+    host = await cloud.cell(CellName("c1")).hosts.get(HostName(name))
+    return next(state.aggregates for state in await cloud.placement.providers() if state.id == host.id)
+
+
+@with_front
+async def test_metadata_is_merged(front: Front) -> None:
+    one = await create(front, "one", None)
+    await act(front, one["id"], set_metadata={"metadata": {"ssd": "true", "rack": "7"}})
+    answer = await act(front, one["id"], set_metadata={"metadata": {"ssd": None}})
+    assert answer.json()["aggregate"]["metadata"] == {"rack": "7"}
+    fault(await act(front, one["id"], set_metadata={"metadata": {"a": 1}}), "badRequest", 400)
+    fault(await act(front, one["id"], set_metadata={"metadata": {"a": "x" * 256}}), "badRequest", 400)
+
+
+@with_front
+async def test_name_and_zone_are_changed_together(front: Front) -> None:
+    one = await create(front, "one", None)
+    wish = {"aggregate": {"name": "two", "availability_zone": "west"}}
+    changed = (await front.ask("PUT", f"/os-aggregates/{one['id']}", wish, who="admin")).json()["aggregate"]
+    assert (changed["name"], changed["availability_zone"]) == ("two", "west")
+    assert changed["updated_at"] is not None
+    nothing: dict[str, Any] = {"aggregate": {}}
+    fault(await front.ask("PUT", f"/os-aggregates/{one['id']}", nothing, who="admin"), "badRequest", 400)
+    unzoned = {"aggregate": {"availability_zone": None}}
+    fault(await front.ask("PUT", f"/os-aggregates/{one['id']}", unzoned, who="admin"), "badRequest", 400)
+
+
+@with_front
+async def test_a_host_is_in_one_zone(front: Front) -> None:
+    east, west, plain = await create(front), await create(front, "west", "west"), await create(front, "plain", None)
+    await add(front, east["id"], "h1")
+    await add(front, plain["id"], "h1")
+    fault(await add(front, west["id"], "h1"), "conflictingRequest", 409)
+    metadata = {"metadata": {"availability_zone": "west"}}
+    fault(await act(front, plain["id"], set_metadata=metadata), "badRequest", 400)
+
+
+@with_front
+async def test_a_host_with_servers_stays_in_its_zone(front: Front) -> None:
+    server = await front.show(await front.boot(), who="admin")
+    host = server["OS-EXT-SRV-ATTR:host"]
+    east, plain, default = await create(front), await create(front, "plain", None), await create(front, "nova", "nova")
+    fault(await add(front, east["id"], host), "conflictingRequest", 409)
+    assert (await add(front, plain["id"], host)).status_code == 200
+    assert (await add(front, default["id"], host)).status_code == 200
+    assert (await remove(front, default["id"], host)).status_code == 200
+    metadata = {"metadata": {"availability_zone": "east"}}
+    fault(await act(front, plain["id"], set_metadata=metadata), "badRequest", 400)
+    change = {"aggregate": {"availability_zone": "east"}}
+    fault(await front.ask("PUT", f"/os-aggregates/{plain['id']}", change, who="admin"), "badRequest", 400)
+
+    await front.ask("DELETE", f"/servers/{server['id']}")
+    await front.settle()
+    assert (await add(front, east["id"], host)).status_code == 200
+    await front.boot(availability_zone="east")
+    fault(await remove(front, east["id"], host), "conflictingRequest", 409)
+    assert (await front.get("/os-aggregates", who="admin"))["aggregates"][0]["hosts"] == [host]
+
+
+@with_front
+async def test_a_host_that_a_server_may_come_back_to_stays_in_its_zone(front: Front) -> None:
+    server_id = await front.boot()
+    source = (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"]
+    assert (await front.act(server_id, {"migrate": None}, who="admin")).status_code == 202
+    await front.settle()
+    assert (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"] != source
+    east = await create(front)
+    fault(await add(front, east["id"], source), "conflictingRequest", 409)
+    await front.act(server_id, {"confirmResize": None})
+    await front.settle()
+    assert (await add(front, east["id"], source)).status_code == 200

@@ -1,0 +1,129 @@
+"""The history of a server: actions and their events."""
+
+from typing import Any
+
+from tests.api.front import OTHER_PROJECT, Front, fault, with_front
+from whimbrel.domain.flavor import Flavor
+
+ACTION = {"action", "instance_uuid", "request_id", "user_id", "project_id", "start_time", "message"}
+
+
+async def actions(front: Front, server_id: str, query: str = "", **more: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await front.get(f"/servers/{server_id}/os-instance-actions{query}", **more))[
+        "instanceActions"
+    ]
+    return found
+
+
+async def action(front: Front, server_id: str, name: str, **more: Any) -> dict[str, Any]:
+    [request_id] = [a["request_id"] for a in await actions(front, server_id) if a["action"] == name]
+    path = f"/servers/{server_id}/os-instance-actions/{request_id}"
+    found: dict[str, Any] = (await front.get(path, **more))["instanceAction"]
+    return found
+
+
+async def moved(front: Front) -> str:
+    """A server that was booted, resized and confirmed."""
+    server_id = await front.boot(who="admin", host="h1")
+    for wish in ({"resize": {"flavorRef": "2"}}, {"confirmResize": None}):
+        await front.world.cloud.clock.sleep(1)
+        await front.act(server_id, wish)
+        await front.settle()
+    return server_id
+
+
+@with_front
+async def test_every_request_is_an_action_under_its_id(front: Front) -> None:
+    server_id = await front.boot()
+    answer = await front.act(server_id, {"lock": None})
+    await front.act(server_id, {"unlock": None})
+    await front.act(server_id, {"os-stop": None})
+    await front.settle()
+    found = await actions(front, server_id)
+    assert sorted(a["action"] for a in found) == ["create", "lock", "stop", "unlock"]
+    [lock] = [a for a in found if a["action"] == "lock"]
+    assert lock["request_id"] == answer.headers["X-OpenStack-Request-ID"]
+    assert set(lock) == ACTION | {"updated_at"}
+    assert set((await actions(front, server_id, minor=57))[0]) == ACTION
+
+
+@with_front
+async def test_events_follow_the_steps_of_a_resize(front: Front) -> None:
+    server_id = await moved(front)
+    resize = await action(front, server_id, "resize", who="admin")
+    assert [event["event"] for event in resize["events"]] == [
+        *("conductor_migrate_server", "cold_migrate", "compute_prep_resize", "compute_resize_instance"),
+        "compute_finish_resize",
+    ]
+    assert {event["result"] for event in resize["events"]} == {"Success"}
+    assert resize["events"][2]["host"] in ("h2", "h3")
+    assert resize["events"][3]["host"] == "h1"
+    confirm = await action(front, server_id, "confirmResize", who="admin")
+    assert [event["event"] for event in confirm["events"]] == ["compute_confirm_resize"]
+
+
+@with_front
+async def test_who_sees_what_of_an_event(front: Front) -> None:
+    server_id = await moved(front)
+    basic = {"event", "start_time", "finish_time", "result"}
+    for who, minor, wanted in (
+        ("member", 51, basic),
+        ("member", 62, basic | {"hostId"}),
+        ("member", 84, basic | {"hostId", "details"}),
+        ("admin", 1, basic | {"traceback"}),
+        ("admin", 62, basic | {"traceback", "host", "hostId"}),
+        ("admin", 104, basic | {"traceback", "host", "hostId", "details"}),
+    ):
+        resize = await action(front, server_id, "resize", who=who, minor=minor)
+        assert set(resize["events"][0]) == wanted, (who, minor)
+    assert "events" not in await action(front, server_id, "resize", who="member", minor=50)
+
+
+@with_front
+async def test_an_event_under_way_has_no_end(front: Front) -> None:
+    server_id = await front.boot()
+    await front.act(server_id, {"os-stop": None})
+    [event] = (await action(front, server_id, "stop"))["events"]
+    assert (event["event"], event["finish_time"], event["result"]) == ("compute_stop_instance", None, None)
+
+
+@with_front
+async def test_a_refused_resize_says_so_and_why(front: Front) -> None:
+    huge = Flavor(flavor_id="9", name="huge", vcpus=20, memory_mib=512, root_gib=1)
+    await front.world.cloud.flavors.create(huge, 0.0)
+    server_id = await front.boot()
+    await front.act(server_id, {"resize": {"flavorRef": "9"}})
+    await front.settle()
+    resize = await action(front, server_id, "resize")
+    assert resize["message"] == "Error"
+    assert resize["events"][-1]["result"] == "Error"
+    assert "No valid host" in resize["events"][-1]["details"]
+
+
+@with_front
+async def test_actions_go_on_page_by_page(front: Front) -> None:
+    server_id = await moved(front)
+    path = f"/servers/{server_id}/os-instance-actions"
+    page = await front.get(f"{path}?limit=2")
+    assert [a["action"] for a in page["instanceActions"]] == ["confirmResize", "resize"]
+    rest = page["links"][0]["href"].removeprefix("http://cloud:8774/compute/v2.1")
+    assert [a["action"] for a in (await front.get(rest))["instanceActions"]] == ["create"]
+    assert await actions(front, server_id, "?changes-since=2100-01-01T00:00:00") == []
+    assert len(await actions(front, server_id, "?changes-before=2100-01-01T00:00:00")) == 3
+    for query in ("?marker=nothing", "?limit=x", "?unknown=1", "?changes-since=soon"):
+        fault(await front.ask("GET", path + query), "badRequest", 400)
+    assert len(await actions(front, server_id, "?limit=1", minor=57)) == 3
+
+
+@with_front
+async def test_the_history_of_a_deleted_server_is_kept(front: Front) -> None:
+    server_id = await moved(front)
+    await front.ask("DELETE", f"/servers/{server_id}")
+    await front.settle()
+    assert {a["action"] for a in await actions(front, server_id, minor=21)} == {
+        *("create", "resize", "confirmResize", "delete"),
+    }
+    path = f"/servers/{server_id}/os-instance-actions"
+    fault(await front.ask("GET", path, minor=20), "itemNotFound", 404)
+    fault(await front.ask("GET", path, who=f"member@{OTHER_PROJECT}"), "itemNotFound", 404)
+    fault(await front.ask("GET", f"{path}/req-nothing"), "itemNotFound", 404)

@@ -1,0 +1,179 @@
+"""Services, as Nova's clients see them: listing, disabling, forcing down, deleting."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.front import Front, fault, with_front
+from whimbrel.domain.ids import CellName, HostName
+
+
+async def services(front: Front, query: str = "", minor: int = 104) -> list[Any]:
+    found: list[Any] = (await front.get(f"/os-services{query}", who="admin", minor=minor))["services"]
+    return found
+
+
+async def put(front: Front, path: str, minor: int, **body: Any) -> httpx.Response:
+    return await front.ask("PUT", f"/os-services/{path}", body, who="admin", minor=minor)
+
+
+async def id_of(front: Front, host: str, minor: int = 104) -> str:
+    return str((await services(front, f"?host={host}", minor))[0]["id"])
+
+
+async def is_disabled_in_placement(front: Front, name: str) -> bool:
+    cloud = front.world.cloud
+    host = await cloud.cell(CellName("c1")).hosts.get(HostName(name))
+    state = next(state for state in await cloud.placement.providers() if state.id == host.id)
+    return "COMPUTE_STATUS_DISABLED" in state.traits
+
+
+@with_front
+async def test_listing(front: Front) -> None:
+    first = (await services(front))[0]
+    assert len(first.pop("id")) == 36
+    assert first.pop("updated_at")
+    assert first == {
+        "binary": "nova-compute",
+        "host": "h1",
+        "zone": "nova",
+        "status": "enabled",
+        "state": "up",
+        "disabled_reason": None,
+        "forced_down": False,
+    }
+    assert [one["host"] for one in await services(front)] == ["h1", "h2", "h3"]
+    assert [one["host"] for one in await services(front, "?host=h2&binary=nova-compute")] == ["h2"]
+    assert await services(front, "?binary=nova-scheduler") == []
+    old = (await services(front, minor=10))[0]
+    assert (old["id"], "forced_down" in old) == (1, False)
+    assert "forced_down" in (await services(front, minor=11))[0]
+    fault(await front.ask("GET", "/os-services", who="manager"), "forbidden", 403)
+    assert len(await services(front, "?colour=blue", 74)) == 3
+    fault(await front.ask("GET", "/os-services?colour=blue", who="admin", minor=75), "badRequest", 400)
+
+
+@with_front
+async def test_a_host_is_disabled_with_a_reason_and_enabled(front: Front) -> None:
+    id = await id_of(front, "h1")
+    answer = await put(front, id, 53, status="disabled", disabled_reason="new fan")
+    shown = answer.json()["service"]
+    assert (answer.status_code, shown["status"], shown["disabled_reason"]) == (200, "disabled", "new fan")
+    assert await is_disabled_in_placement(front, "h1")
+    assert (await services(front, "?host=h1"))[0] == shown | {"updated_at": shown["updated_at"]}
+    shown = (await put(front, id, 53, status="enabled")).json()["service"]
+    assert (shown["status"], shown["disabled_reason"]) == ("enabled", None)
+    assert not await is_disabled_in_placement(front, "h1")
+
+
+@with_front
+async def test_no_server_goes_to_a_disabled_host(front: Front) -> None:
+    for host in ("h1", "h3"):
+        await put(front, await id_of(front, host), 53, status="disabled")
+    for name in ("a", "b"):
+        assert (await front.show(await front.boot(name), who="admin"))["OS-EXT-SRV-ATTR:host"] == "h2"
+
+
+@with_front
+async def test_a_host_is_forced_down_and_up(front: Front) -> None:
+    id = await id_of(front, "h1")
+    shown = (await put(front, id, 53, forced_down=True)).json()["service"]
+    assert (shown["state"], shown["forced_down"], shown["status"]) == ("down", True, "enabled")
+    shown = (await put(front, id, 53, forced_down=False, status="disabled")).json()["service"]
+    assert (shown["state"], shown["forced_down"], shown["status"]) == ("up", False, "disabled")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"status": "tired"},
+        {"forced_down": "maybe"},
+        {"status": "disabled", "disabled_reason": ""},
+        {"status": "disabled", "disabled_reason": "x" * 256},
+        {"status": "enabled", "disabled_reason": "none"},
+        {"disabled_reason": "alone"},
+        {"host": "h1", "binary": "nova-compute"},
+        {"status": "disabled", "colour": "blue"},
+    ],
+)
+@with_front
+async def test_bad_changes_are_refused(front: Front, body: dict[str, Any]) -> None:
+    id = await id_of(front, "h1")
+    fault(await put(front, id, 104, **body), "badRequest", 400)
+    assert (await services(front, "?host=h1"))[0]["status"] == "enabled"
+
+
+@with_front
+async def test_ids_are_uuids_from_2_53(front: Front) -> None:
+    fault(await put(front, "1", 53, status="disabled"), "badRequest", 400)
+    fault(await put(front, "11111111-1111-4111-8111-111111111111", 53, status="disabled"), "itemNotFound", 404)
+    fault(await front.ask("DELETE", "/os-services/1", who="admin"), "badRequest", 400)
+    fault(await front.ask("DELETE", "/os-services/x", who="admin", minor=52), "badRequest", 400)
+    for number in ("77", "7" * 5000):
+        fault(await front.ask("DELETE", f"/os-services/{number}", who="admin", minor=52), "itemNotFound", 404)
+
+
+@with_front
+async def test_the_old_forms(front: Front) -> None:
+    who = {"host": "h1", "binary": "nova-compute"}
+    assert (await put(front, "disable", 52, **who)).json() == {"service": who | {"status": "disabled"}}
+    answer = await put(front, "disable-log-reason", 52, **who, disabled_reason="new fan")
+    assert answer.json() == {"service": who | {"status": "disabled", "disabled_reason": "new fan"}}
+    assert (await services(front, "?host=h1"))[0]["disabled_reason"] == "new fan"
+    assert (await put(front, "enable", 52, **who)).json() == {"service": who | {"status": "enabled"}}
+    assert (await put(front, "force-down", 52, **who, forced_down=True)).json() == {
+        "service": who | {"forced_down": True}
+    }
+    assert (await services(front, "?host=h1"))[0]["state"] == "down"
+
+
+@with_front
+async def test_the_old_forms_of_bad_requests(front: Front) -> None:
+    who = {"host": "h1", "binary": "nova-compute"}
+    fault(await put(front, "disable-log-reason", 52, **who), "badRequest", 400)
+    fault(await put(front, "force-down", 52, **who), "badRequest", 400)
+    fault(await put(front, "force-down", 10, **who), "itemNotFound", 404)
+    fault(await put(front, "disable", 10, **who, forced_down=True), "badRequest", 400)
+    fault(await put(front, "disable", 52, host="h1"), "badRequest", 400)
+    fault(await put(front, "disable", 52, host="h9", binary="nova-compute"), "itemNotFound", 404)
+    fault(await put(front, "disable", 52, host="h1", binary="nova-scheduler"), "itemNotFound", 404)
+    fault(await put(front, "paint", 52, **who), "itemNotFound", 404)
+    fault(await put(front, "disable", 53, **who), "badRequest", 400)
+
+
+# Deleting
+
+
+@with_front
+async def test_an_empty_host_is_forgotten(front: Front) -> None:
+    wish = {"aggregate": {"name": "a"}}
+    number = (await front.ask("POST", "/os-aggregates", wish, who="admin")).json()["aggregate"]["id"]
+    await front.ask("POST", f"/os-aggregates/{number}/action", {"add_host": {"host": "h1"}}, who="admin")
+    id = await id_of(front, "h1")
+    fault(await front.ask("DELETE", f"/os-services/{id}"), "forbidden", 403)
+    assert (await front.ask("DELETE", f"/os-services/{id}", who="admin")).status_code == 204
+    assert [one["host"] for one in await services(front)] == ["h2", "h3"]
+    assert len(await front.world.cloud.placement.providers()) == 2
+    assert (await front.get(f"/os-aggregates/{number}", who="admin"))["aggregate"]["hosts"] == []
+    fault(await front.ask("DELETE", f"/os-services/{id}", who="admin"), "itemNotFound", 404)
+    assert (await front.ask("DELETE", "/os-services/2", who="admin", minor=52)).status_code == 204
+
+
+@with_front
+async def test_a_host_with_servers_or_moves_is_not_forgotten(front: Front) -> None:
+    server_id = await front.boot()
+    source = (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"]
+    id = await id_of(front, source)
+    assert "hosting instances" in fault(
+        await front.ask("DELETE", f"/os-services/{id}", who="admin"), "conflictingRequest", 409
+    )
+    await front.act(server_id, {"migrate": None}, who="admin")
+    await front.settle()
+    assert "in-progress migrations" in fault(
+        await front.ask("DELETE", f"/os-services/{id}", who="admin"), "conflictingRequest", 409
+    )
+    await front.act(server_id, {"confirmResize": None})
+    await front.settle()
+    assert (await front.ask("DELETE", f"/os-services/{id}", who="admin")).status_code == 204

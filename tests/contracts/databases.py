@@ -1,0 +1,91 @@
+"""Fixtures that give a test fresh databases: SQLite in a file, SQLite in memory, and PostgreSQL.
+
+Law: a test sees no other test's data, and nothing is left afterwards; without a PostgreSQL server its tests are
+skipped. conftest.py here gives them to all contract suites; a conftest.py elsewhere can do the same.
+"""
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cache
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.prerequisites import POSTGRES, missing
+from whimbrel.adapters.sql.database import Database, open_database
+from whimbrel.adapters.sql.schema import create_all
+
+Opener = Callable[[str], AbstractAsyncContextManager[Database]]
+"""`async with open_store("placement") as database:` opens a fresh database with the tables of a kind of store."""
+
+
+@cache
+def _postgres_problem() -> str:
+    try:
+        psycopg.connect(POSTGRES, connect_timeout=2).close()
+    except psycopg.OperationalError as error:
+        return f"no PostgreSQL at {POSTGRES} (WHIMBREL_TEST_POSTGRES says where): {error}"
+    return ""
+
+
+class Postgres:
+    """The PostgreSQL server of the tests, and the schemas of one test in it."""
+
+    url = POSTGRES
+
+    def __init__(self) -> None:
+        self._cloud = f"test{uuid.uuid4().hex[:12]}"  # other tests, of other processes too, have schemas there
+        self._schemas: set[str] = set()
+
+    def schema(self, store: str) -> str:
+        """Name this test's schema for a store; it is dropped after the test, whoever makes it."""
+        name = f"{self._cloud}__{store}"
+        self._schemas.add(name)
+        return name
+
+    def make_schema(self, store: str) -> str:
+        """Make this test's schema for a store, empty."""
+        name = self.schema(store)
+        self.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')
+        return name
+
+    def drop_schemas(self) -> None:
+        for name in self._schemas:
+            self.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+
+    def execute(self, statement: str) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    """Give the PostgreSQL server; without one the test is skipped."""
+    if problem := _postgres_problem():
+        missing(problem, "apt install postgresql")
+    server = Postgres()
+    yield server
+    server.drop_schemas()
+
+
+@pytest.fixture(params=["sqlite file", "sqlite memory", "postgresql"])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    """Run the test on each kind of database. Opened again in the same test it has the same data, unless in memory."""
+    where = request.param
+    server: Postgres | None = request.getfixturevalue("postgres") if where == "postgresql" else None
+
+    @asynccontextmanager
+    async def opened(kind: str) -> AsyncIterator[Database]:
+        if server:
+            database = open_database(server.url, server.make_schema(kind))
+        else:
+            database = open_database(f"sqlite:///{tmp_path}" if where == "sqlite file" else "sqlite://", kind)
+        try:
+            await create_all(database, kind)
+            yield database
+        finally:
+            await database.close()
+
+    return opened

@@ -1,0 +1,237 @@
+"""Pairs of hosts for the hypervisor's contract: simulated ones, and real ones by libvirt.
+
+Law: what the contract cannot ask for by the port (an image to boot, what a guest has seen, a process that died) is
+asked for here, in one way for both. A test module imports hypervisor_pair, libvirt_pair and libvirt_hosts from here.
+"""
+
+import asyncio
+import re
+import shutil
+import subprocess
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.libvirt_hosts import LibvirtHosts, libvirt_hosts  # noqa: F401
+from whimbrel.adapters.keep import MemoryKeep
+from whimbrel.adapters.libvirt import LibvirtHypervisor, processes
+from whimbrel.domain.guest import Capacity, GuestKey, GuestSpec
+from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, Slot
+from whimbrel.embedded.tick_guest import image as tick_image
+from whimbrel.embedded.tick_guest import ticks
+from whimbrel.ports.hypervisor import Hypervisor
+from whimbrel.ports.images import Image
+from whimbrel.sim.clock import JumpingClock
+from whimbrel.sim.disks import GIB, Contents, Disk, to_file
+from whimbrel.sim.hosts import SimulatedWorld
+from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.images import MemoryImages
+
+CAPACITY = {"vcpus": 8, "memory_mib": 4096, "disk_gib": 100}
+BOOTS_WITHIN_S = 30.0
+POLL_S = 0.02
+NO_WAIT_S = 0.0
+
+SMALL_IMAGE = "6a0d1e2c-0000-4000-8000-000000000001"
+LARGE_IMAGE = "6a0d1e2c-0000-4000-8000-000000000002"
+"""Larger than 1 GiB."""
+
+
+class HypervisorPair(ABC):
+    """Hosts a and b of one cell, with an image service that has SMALL_IMAGE and LARGE_IMAGE."""
+
+    a: Hypervisor
+    b: Hypervisor
+
+    def __init__(self) -> None:
+        self.images = MemoryImages({SMALL_IMAGE: self.small_image()})
+        asyncio.run(self.add_image(LARGE_IMAGE, self.large_image()))
+        self.restart()
+
+    @abstractmethod
+    def restart(self) -> None:
+        """Forget the objects and make new ones over the same state, as after a kill -9 of their process."""
+
+    @abstractmethod
+    def small_image(self) -> bytes: ...
+
+    @abstractmethod
+    def large_image(self) -> bytes:
+        """Give an image file in the format of snapshots."""
+
+    @abstractmethod
+    async def leave_half_made(self, host: Hypervisor, spec: GuestSpec) -> None:
+        """Have a disk half made, as by a process that was killed over it."""
+
+    @abstractmethod
+    def boots(self, console: str) -> list[tuple[int, str]]:
+        """Read a console: for each boot how many the disk had seen with it, and what marks the disk."""
+
+    async def add_image(self, image_id: str, file: bytes, disk_format: str = "qcow2") -> None:
+        image = Image(id=image_id, name="", status="queued", disk_format=disk_format, size_bytes=0, checksum=None)
+        await self.images.create(image)
+        await self.images.write(image_id, _once(file))
+
+    async def made(self, host: Hypervisor, spec: GuestSpec) -> None:
+        """Have a guest that was never started."""
+        await host.reserve(spec)
+        await host.create_disk(spec, quiet)
+        await host.define(spec)
+
+    async def seen(self, host: Hypervisor, key: GuestKey, boots: int) -> str:
+        """Wait until the guest's last boot is the disk's boot number `boots`; give what marks the disk."""
+        deadline = time.monotonic() + BOOTS_WITHIN_S
+        while not (found := self.boots(await host.console_log(key, None))) or found[-1][0] < boots:
+            assert time.monotonic() < deadline, f"no boot {boots} on the console: {found}"
+            await asyncio.sleep(POLL_S)
+        assert found[-1][0] == boots
+        return found[-1][1]
+
+
+def quiet(_percent: int) -> None:
+    """Tell nobody."""
+
+
+async def _once(file: bytes) -> AsyncIterator[bytes]:
+    yield file
+
+
+class SimulatedPair(HypervisorPair):
+    """Two hosts of one simulated world."""
+
+    def __init__(self) -> None:
+        self._world = SimulatedWorld()
+        self._keep = MemoryKeep()
+        super().__init__()
+
+    def restart(self) -> None:
+        self.a, self.b = (self._host(name, Times()) for name in ("a", "b"))
+
+    def _host(self, name: str, times: Times) -> SimulatedHypervisor:
+        return SimulatedHypervisor(
+            HostName(name),
+            self._world,
+            self._keep,
+            times,
+            JumpingClock(),
+            capacity=Capacity(hypervisor_type="simulated", hypervisor_version=1, **CAPACITY),
+            cell=CellName("c1"),
+            images=self.images,
+        )
+
+    def small_image(self) -> bytes:
+        return b"tick"
+
+    def large_image(self) -> bytes:
+        return to_file(Disk(Contents("large"), 2 * GIB))
+
+    async def leave_half_made(self, host: Hypervisor, spec: GuestSpec) -> None:
+        name = "a" if host is self.a else "b"
+        slow = self._host(name, Times(build_disk_s=10.0))
+        with pytest.raises(asyncio.CancelledError):
+            await slow.create_disk(spec, _die)
+        self.restart()
+
+    def boots(self, console: str) -> list[tuple[int, str]]:
+        found = re.findall(r"boot (\d+),.* first booted as (.*)", console)
+        return [(int(boots), marker) for boots, marker in found]
+
+
+def _die(_percent: int) -> None:
+    raise asyncio.CancelledError
+
+
+class LibvirtPair(HypervisorPair):
+    """Two rootless libvirtds; each pair has directories of its own."""
+
+    def __init__(self, hosts: LibvirtHosts) -> None:
+        self.hosts = hosts
+        self._name = uuid.uuid4().hex[:8]
+        self._orphans: list[subprocess.Popen[bytes]] = []
+        super().__init__()
+
+    def restart(self) -> None:
+        self.a, self.b = (self.host(name) for name in ("a", "b"))
+
+    def directory(self, name: str) -> Path:
+        """Give the directory of a host's guests."""
+        path = self.hosts.daemons[name].guests_dir / self._name
+        if not path.exists():
+            path.mkdir()
+            shutil.chown(path, self.hosts.daemons[name].guests_dir.owner())
+        return path
+
+    def host(self, name: str) -> LibvirtHypervisor:
+        uri = self.hosts.daemons[name].uri
+        return LibvirtHypervisor(uri, self.directory(name), self.images, **CAPACITY)
+
+    def small_image(self) -> bytes:
+        return tick_image(f"pair {self._name}")
+
+    def large_image(self) -> bytes:
+        path = self.hosts.root / f"large-{self._name}.qcow2"
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, "2G"], check=True)
+        return path.read_bytes()
+
+    async def leave_half_made(self, host: Hypervisor, spec: GuestSpec) -> None:
+        """Leave a part, and a tool of the killed process that still writes it."""
+        name = "a" if host is self.a else "b"
+        part = self.directory(name) / "guests" / spec.key.server / spec.key.slot / "disk.part"
+        data = self.hosts.root / f"data-{self._name}"
+        data.write_bytes(b"\1" * (8 << 20))
+        slowly = ["qemu-img", "convert", "-r", "1000000", "-m", "1", "-O", "qcow2", str(data), str(part)]
+        self._orphans.append(await asyncio.to_thread(lambda: subprocess.Popen(slowly, stderr=subprocess.DEVNULL)))
+        deadline = time.monotonic() + BOOTS_WITHIN_S
+        while not part.exists():
+            assert time.monotonic() < deadline
+            await asyncio.sleep(POLL_S)
+        self.restart()
+
+    def boots(self, console: str) -> list[tuple[int, str]]:
+        return [(tick.boots, tick.marker) for tick in ticks(console) if tick.ticks == 0]
+
+    def close(self) -> None:
+        for name in self.hosts.daemons:
+            self.hosts.start(name)  # a test may have killed it
+        asyncio.run(self._remove_guests())
+        assert all(tool.wait(NO_WAIT_S) < 0 for tool in self._orphans), "a dead process's tool wrote on"
+
+    async def _remove_guests(self) -> None:
+        for host in (self.a, self.b):
+            for guest in await host.guests():
+                await host.destroy(guest.key)
+        left = [await processes.at_work("qemu-", self.directory(name)) for name in ("a", "b")]
+        assert left == [[], []], "something outlived its guest"
+
+
+@pytest.fixture(params=["simulated", "libvirt"])
+def hypervisor_pair(request: pytest.FixtureRequest) -> HypervisorPair:
+    """Give two hosts without guests."""
+    if request.param == "simulated":
+        return SimulatedPair()
+    return request.getfixturevalue("libvirt_pair")
+
+
+@pytest.fixture
+def libvirt_pair(libvirt_hosts: LibvirtHosts) -> Iterator[LibvirtPair]:  # noqa: F811
+    """Give two real hosts without guests; they are left so."""
+    pair = LibvirtPair(libvirt_hosts)
+    yield pair
+    pair.close()
+
+
+def new_spec(server: str | None = None, root_gib: int = 1, image_id: str | None = SMALL_IMAGE) -> GuestSpec:
+    """Describe a small guest: a new slot of `server`, None: of a new one."""
+    return GuestSpec(
+        key=GuestKey(ServerId(server or str(uuid.uuid4())), Slot(str(uuid.uuid4()))),
+        name="a guest",
+        vcpus=1,
+        memory_mib=32,
+        root_gib=root_gib,
+        image_id=image_id,
+        project_id=ProjectId("p1"),
+    )

@@ -1,0 +1,118 @@
+"""Runs, servers and a store to keep them in, for the suites of journal and directory."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from tests.contracts.databases import Opener
+from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.directory import SqlDirectory
+from whimbrel.adapters.sql.journal import SqlJournal
+from whimbrel.adapters.sql.tables import global_ as tables
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
+from whimbrel.domain.run import Action, Run
+from whimbrel.domain.server import RequestSpec, Server
+from whimbrel.ports.directory import Usage
+from whimbrel.ports.journal import Booking, Limits
+
+PROJECT, USER = ProjectId("project"), UserId("user")
+FLAVOR = Flavor(flavor_id="1", name="small", vcpus=2, memory_mib=512, root_gib=1)
+BOOKING = Booking(vcpus=2, memory_mib=512)
+NOW = 1000.0
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What a run of these tests knows."""
+
+    host: str = ""
+    tried: tuple[str, ...] = ()
+
+
+class Store:
+    """A journal, with the directory beside it in which bookings show."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.journal = SqlJournal(database, lambda name, version: Facts)
+        self.directory = SqlDirectory(database)
+
+    async def accept(self, name: str, **fields: Any) -> Run:
+        """Accept a run without a server."""
+        run = a_run(name, **fields)
+        return await self.journal.accept(run, an_action(run))
+
+    async def create(self, name: str, limits: Limits | None = None, **fields: Any) -> Run:
+        """Accept the run that creates a server."""
+        run = a_run(name, **fields)
+        return await self.journal.accept(run, an_action(run, "create"), BOOKING, limits, a_server(run))
+
+    async def usage(self, project: str = PROJECT) -> Usage:
+        return await self.directory.usage(ProjectId(project))
+
+    async def rows(self) -> tuple[int, int, int]:
+        """Count what is written down: runs, actions, entries."""
+        async with self.database.read() as tx:
+            counts = [
+                await tx.value(sa.select(sa.func.count()).select_from(table))
+                for table in (tables.runs, tables.actions, tables.directory)
+            ]
+        return counts[0], counts[1], counts[2]
+
+
+def a_run(name: str, **fields: Any) -> Run:
+    """Give an open run `run-<name>` on `server-<name>` that nobody owns and that is due."""
+    run = Run(
+        id=RunId(f"run-{name}"),
+        saga="resize",
+        version=1,
+        subject=ServerId(f"server-{name}"),
+        project_id=PROJECT,
+        user_id=USER,
+        asker_project_id=PROJECT,
+        action=f"req-{name}",
+        at="lock",
+        facts=Facts(),
+        created_at=NOW,
+        updated_at=NOW,
+    )
+    return replace(run, **fields)
+
+
+def an_action(run: Run, name: str = "resize", **fields: Any) -> Action:
+    action = Action(
+        server_id=run.subject,
+        request_id=run.action,
+        name=name,
+        project_id=PROJECT,
+        user_id=USER,
+        run_id=run.id,
+        started_at=NOW,
+    )
+    return replace(action, **fields)
+
+
+def a_server(run: Run) -> Server:
+    return Server(
+        id=run.subject,
+        project_id=run.project_id,
+        user_id=run.user_id,
+        name="s",
+        flavor=FLAVOR,
+        image_id=None,
+        spec=RequestSpec(zone_pin="north"),
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+
+def tell(open_store: Opener, story: Callable[[Store], Awaitable[None]]) -> None:
+    async def told() -> None:
+        async with open_store("global") as database:
+            await story(Store(database))
+
+    asyncio.run(told())

@@ -1,0 +1,153 @@
+"""What a conductor may count on from every way to an agent: in the same process and over HTTP."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import httpx
+import pytest
+
+from tests.host_room import H1, H2, IMAGE, Room, boot, order, spec, story
+from whimbrel.adapters.bus.door import agents_app
+from whimbrel.adapters.bus.http import HttpAgents
+from whimbrel.adapters.bus.local import LocalAgents
+from whimbrel.domain.errors import NotFound, Refused, Superseded, Unavailable
+from whimbrel.domain.guest import Guest
+from whimbrel.domain.ids import HostName
+from whimbrel.ports.agent import Agents
+from whimbrel.ports.images import Image
+from whimbrel.sim.hypervisor import Times
+
+OLD, NEW = spec(slot="old"), spec(slot="new", root_gib=2)
+Way = Callable[[Room], AbstractAsyncContextManager[Agents]]
+
+
+@asynccontextmanager
+async def in_process(room: Room) -> AsyncIterator[Agents]:
+    yield LocalAgents(room.agents)
+
+
+@asynccontextmanager
+async def over_http(room: Room) -> AsyncIterator[Agents]:
+    door = agents_app(LocalAgents(room.agents), "secret")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(door)) as client:
+        yield HttpAgents("http://hosts.test", "secret", client)
+
+
+both_ways = pytest.mark.parametrize("way", [in_process, over_http])
+
+
+@both_ways
+@story
+async def test_a_guest_from_its_first_to_its_last_day(way: Way) -> None:
+    async with way(Room()) as agents:
+        agent = agents.at(H1)
+        assert await agent.look(OLD.key) is None
+        await boot(agent, OLD, order())
+        guest = Guest(key=OLD.key, power="running", vcpus=1, memory_mib=512, root_gib=1, has_disk=True)
+        assert await agent.look(OLD.key) == guest
+        assert await agent.guests() == [guest]
+        await agent.reboot(order(), OLD.key, False)
+        await agent.reboot(order(), OLD.key, hard=True)
+        assert len((await agent.console_log(OLD.key, None)).splitlines()) == 3
+        assert "boot 3" in await agent.console_log(OLD.key, 1)
+        await agent.stop(order(), OLD.key, 60.0)
+        await agent.destroy(order(), OLD.key)
+        assert await agent.guests() == []
+
+
+@both_ways
+@story
+async def test_a_disk_goes_from_host_to_host(way: Way) -> None:
+    room = Room()
+    async with way(room) as agents:
+        source, target = agents.at(H1), agents.at(H2)
+        await boot(source, OLD, order("build"))
+        by = order("move")
+        await target.prepare(by, NEW)
+        await source.stop(by, OLD.key, 60.0)
+        export = await source.export_disk(by, OLD.key)
+        assert (await target.import_disk(by, NEW, export)).finished
+        await source.unexport_disk(by, OLD.key)
+        await target.define(by, NEW)
+        await target.start(by, NEW.key)
+        assert "boot 2, now on h2" in await target.console_log(NEW.key, 1)
+        await source.destroy(by, OLD.key)
+        assert [host for host, _ in room.world.guests()] == [H2]
+        assert room.world.double_runs == []
+
+
+@both_ways
+@story
+async def test_every_changing_call_may_be_repeated(way: Way) -> None:
+    async with way(Room()) as agents:
+        agent, by = agents.at(H1), order()
+        for _ in range(2):
+            await agent.prepare(by, OLD)
+        for _ in range(2):
+            assert (await agent.build_disk(by, OLD)).finished
+        for _ in range(2):
+            await agent.define(by, OLD)
+        for _ in range(2):
+            await agent.start(by, OLD.key)
+        for _ in range(2):
+            await agent.stop(by, OLD.key, 60.0)
+        for _ in range(2):
+            assert (await agent.export_disk(by, OLD.key)).scheme == "simulated"
+        for _ in range(2):
+            await agent.unexport_disk(by, OLD.key)
+        for _ in range(2):
+            await agent.discard_disk(by, OLD.key)
+        for _ in range(2):
+            await agent.destroy(by, OLD.key)
+
+
+@both_ways
+@story
+async def test_undoing_what_never_was_is_fine(way: Way) -> None:
+    async with way(Room()) as agents:
+        agent, by = agents.at(H1), order()
+        await agent.stop(by, OLD.key, 60.0)
+        await agent.unexport_disk(by, OLD.key)
+        await agent.discard_disk(by, OLD.key)
+        await agent.destroy(by, OLD.key)
+
+
+@both_ways
+@story
+async def test_a_long_order_is_asked_for_until_it_is_finished(way: Way) -> None:
+    async with way(Room(times=Times(build_disk_s=60.0))) as agents:
+        agent, by = agents.at(H1), order()
+        await agent.prepare(by, OLD)
+        first = await agent.build_disk(by, OLD)
+        assert not first.finished
+        assert first.percent < 100
+        while not (await agent.build_disk(by, OLD)).finished:
+            pass
+
+
+@both_ways
+@story
+async def test_a_snapshot_becomes_an_image(way: Way) -> None:
+    room = Room()
+    image = Image(id="shot", name="shot", status="queued", disk_format="qcow2", size_bytes=0, checksum=None)
+    await room.images.create(image)
+    async with way(room) as agents:
+        await boot(agents.at(H1), OLD, order())
+        assert (await agents.at(H1).upload_snapshot(order("shot"), OLD.key, "shot")).finished
+    assert (await room.images.show("shot")).status == "active"
+    assert (await room.images.show("shot")).checksum != (await room.images.show(IMAGE)).checksum
+
+
+@both_ways
+@story
+async def test_errors_arrive_by_their_names(way: Way) -> None:
+    async with way(Room()) as agents:
+        agent = agents.at(H1)
+        with pytest.raises(Refused, match="h1 has 4096 MiB of memory left, 5000 are wanted"):
+            await agent.prepare(order(epoch=2), spec(memory_mib=5000))
+        with pytest.raises(Superseded, match="run-1"):
+            await agent.prepare(order(epoch=1), OLD)
+        with pytest.raises(NotFound):
+            await agent.console_log(OLD.key, None)
+        with pytest.raises(Unavailable, match="nowhere"):
+            await agents.at(HostName("nowhere")).look(OLD.key)

@@ -1,0 +1,98 @@
+"""What every store of hosts does: the host's word and the operator's word do not touch each other."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from tests.contracts.databases import Opener
+from whimbrel.adapters.sql.hosts import SqlHosts
+from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import CellName, HostName, ProviderId
+
+CELL = CellName("cell1")
+
+
+def host(name: str, **fields: object) -> Host:
+    made = Host(
+        name=HostName(name),
+        cell=CELL,
+        id=ProviderId(f"provider-{name}"),
+        service_id=f"service-{name}",
+        driver="simulated",
+        vcpus=8,
+        memory_mib=16384,
+        disk_gib=100,
+        created_at=10.0,
+    )
+    return msgspec.structs.replace(made, **fields)
+
+
+def test_registers_and_lists_in_the_order_of_arrival(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("cell") as db:
+            hosts = SqlHosts(db, CELL)
+            second, first = await hosts.register(host("b")), await hosts.register(host("a"))
+            assert [h.name for h in await hosts.all()] == ["b", "a"]
+            assert 0 < second.number < first.number
+            assert await hosts.get(HostName("a")) == first
+            assert msgspec.structs.replace(first, number=0) == host("a")
+
+    asyncio.run(story())
+
+
+def test_registering_again_renews_sizes_and_keeps_the_operators_word(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("cell") as db:
+            hosts = SqlHosts(db, CELL)
+            first = await hosts.register(host("a", seen_at=50.0))
+            await hosts.set_service(first.name, enabled=False, disabled_reason="broken fan", forced_down=True)
+            again = await hosts.register(
+                host("a", vcpus=16, seen_at=20.0, id=ProviderId("another"), service_id="another", created_at=99.0)
+            )
+            wanted = {"enabled": False, "disabled_reason": "broken fan", "forced_down": True, "vcpus": 16}
+            assert again == msgspec.structs.replace(first, **wanted)
+
+    asyncio.run(story())
+
+
+def test_a_sign_of_life_never_goes_back_in_time(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("cell") as db:
+            hosts = SqlHosts(db, CELL)
+            for name in "abc":
+                await hosts.register(host(name, seen_at=10.0))
+            await hosts.seen([HostName("a"), HostName("c"), HostName("nobody")], 30.0)
+            await hosts.seen([HostName("a")], 20.0)
+            await hosts.seen([], 99.0)
+            assert [h.seen_at for h in await hosts.all()] == [30.0, 10.0, 30.0]
+
+    asyncio.run(story())
+
+
+def test_what_is_not_there_is_not_found(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("cell") as db:
+            hosts = SqlHosts(db, CELL)
+            await hosts.register(host("a"))
+            await hosts.delete(HostName("a"))
+            with pytest.raises(NotFound):
+                await hosts.delete(HostName("a"))
+            with pytest.raises(NotFound):
+                await hosts.get(HostName("a"))
+            with pytest.raises(NotFound):
+                await hosts.set_service(HostName("a"), enabled=True, disabled_reason=None, forced_down=False)
+
+    asyncio.run(story())
+
+
+def test_two_hosts_never_share_a_provider(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("cell") as db:
+            hosts = SqlHosts(db, CELL)
+            await hosts.register(host("a"))
+            with pytest.raises(Conflict):
+                await hosts.register(host("b", id=ProviderId("provider-a")))
+
+    asyncio.run(story())

@@ -1,0 +1,410 @@
+"""What every hypervisor does: small phases that may be repeated, undone though they never were, and taken up again."""
+
+import asyncio
+import uuid
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.contracts.hypervisors import (  # noqa: F401
+    LARGE_IMAGE,
+    HypervisorPair,
+    hypervisor_pair,
+    libvirt_hosts,
+    libvirt_pair,
+    new_spec,
+    quiet,
+)
+from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec
+from whimbrel.ports.hypervisor import Hypervisor
+
+NO_TIME_S = 0.0
+ENOUGH_TIME_S = 30.0
+
+
+@pytest.fixture
+def pair(hypervisor_pair: HypervisorPair) -> HypervisorPair:  # noqa: F811
+    return hypervisor_pair
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+async def running(pair: HypervisorPair, host: Hypervisor, spec: GuestSpec) -> None:
+    await pair.made(host, spec)
+    await host.start(spec.key)
+
+
+async def carried(source: Hypervisor, key: GuestKey, target: Hypervisor, spec: GuestSpec) -> None:
+    """Have a stopped guest's disk on `target` too, and a guest defined with it."""
+    export = await source.export_disk(key)
+    await target.reserve(spec)
+    await target.import_disk(spec, export, quiet)
+    await source.unexport_disk(key)
+    await target.define(spec)
+
+
+async def power(host: Hypervisor, key: GuestKey) -> str | None:
+    guest = await host.look(key)
+    return guest.power if guest else None
+
+
+async def snapshot(host: Hypervisor, key: GuestKey, percents: list[int]) -> bytes:
+    return b"".join([chunk async for chunk in host.read_snapshot(key, percents.append)])
+
+
+def test_a_guest_is_made_phase_by_phase_and_each_may_be_repeated(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        host, spec = pair.a, new_spec()
+        expected = Guest(key=spec.key, power="reserved", vcpus=1, memory_mib=32, root_gib=1, has_disk=False)
+        assert await host.look(spec.key) is None
+        assert await host.guests() == []
+        for _ in "ab":
+            await host.reserve(spec)
+            assert await host.guests() == [expected]
+        for _ in "ab":
+            await host.create_disk(spec, quiet)
+            assert await host.look(spec.key) == msgspec.structs.replace(expected, has_disk=True)
+        for _ in "ab":
+            await host.define(spec)
+            assert await host.look(spec.key) == msgspec.structs.replace(expected, has_disk=True, power="stopped")
+        for _ in "ab":
+            await host.start(spec.key)
+            assert await host.guests() == [msgspec.structs.replace(expected, has_disk=True, power="running")]
+        await pair.seen(host, spec.key, boots=1)
+        for _ in "ab":
+            await host.stop(spec.key, ENOUGH_TIME_S)
+            assert await host.guests() == [msgspec.structs.replace(expected, has_disk=True, power="stopped")]
+        for _ in "ab":
+            await host.destroy(spec.key)
+            assert await host.guests() == []
+        assert await host.look(spec.key) is None
+
+    run(story())
+
+
+def test_a_guest_larger_than_the_host_is_refused(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        room = await pair.a.capacity()
+        for too_much in ({"memory_mib": room.memory_mib + 1}, {"root_gib": room.disk_gib + 1}):
+            spec = msgspec.structs.replace(new_spec(), **too_much)
+            with pytest.raises(Refused):
+                await pair.a.reserve(spec)
+            assert await pair.a.look(spec.key) is None
+
+    run(story())
+
+
+def test_phases_that_build_on_one_that_is_missing_find_nothing(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        host, spec = pair.a, new_spec()
+        with pytest.raises(NotFound):
+            await host.create_disk(spec, quiet)
+        for verb in (host.export_disk(spec.key), host.start(spec.key), host.reboot(spec.key, hard=True)):
+            with pytest.raises(NotFound):
+                await verb
+        with pytest.raises(NotFound):
+            await host.console_log(spec.key, None)
+        await host.reserve(spec)
+        with pytest.raises(NotFound):
+            await host.define(spec)
+        with pytest.raises(NotFound):
+            await host.export_disk(spec.key)
+        with pytest.raises(NotFound):
+            await snapshot(host, spec.key, [])
+        await host.create_disk(spec, quiet)
+        with pytest.raises(NotFound):
+            await host.start(spec.key)
+        with pytest.raises(NotFound):
+            await host.reboot(spec.key, hard=False)
+        assert await power(host, spec.key) == "reserved"
+
+    run(story())
+
+
+def test_undoing_what_never_was_is_fine(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        key = new_spec().key
+        for _ in "ab":
+            await pair.a.unexport_disk(key)
+            await pair.a.discard_disk(key)
+            await pair.a.stop(key, NO_TIME_S)
+            await pair.a.destroy(key)
+        assert await pair.a.guests() == []
+
+    run(story())
+
+
+def test_a_guest_boots_from_its_own_disk_each_time(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        host, spec = pair.a, new_spec()
+        await running(pair, host, spec)
+        mark = await pair.seen(host, spec.key, boots=1)
+        await host.start(spec.key)
+        await host.reboot(spec.key, hard=False)
+        assert await pair.seen(host, spec.key, boots=2) == mark
+        await host.reboot(spec.key, hard=True)
+        assert await pair.seen(host, spec.key, boots=3) == mark
+        await host.stop(spec.key, NO_TIME_S)
+        with pytest.raises(Refused):
+            await host.reboot(spec.key, hard=False)
+        assert await power(host, spec.key) == "stopped"
+        await host.reboot(spec.key, hard=True)
+        assert await power(host, spec.key) == "running"
+        assert await pair.seen(host, spec.key, boots=4) == mark
+
+    run(story())
+
+
+def test_the_console_gives_its_last_lines(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        host, spec = pair.a, new_spec()
+        await pair.made(host, spec)
+        assert await host.console_log(spec.key, None) == ""
+        await host.start(spec.key)
+        await pair.seen(host, spec.key, boots=1)
+        await host.reboot(spec.key, hard=True)
+        await pair.seen(host, spec.key, boots=2)
+        await host.stop(spec.key, NO_TIME_S)
+        lines = (await host.console_log(spec.key, None)).splitlines(keepends=True)
+        assert len(lines) >= 2
+        assert await host.console_log(spec.key, 1) == lines[-1]
+        assert await host.console_log(spec.key, 0) == ""
+        assert await host.console_log(spec.key, 10_000) == "".join(lines)
+
+    run(story())
+
+
+def test_a_running_guest_keeps_its_disk_to_itself(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        host, spec = pair.a, new_spec()
+        await running(pair, host, spec)
+        with pytest.raises(Refused):
+            await host.export_disk(spec.key)
+        with pytest.raises(Refused):
+            await host.discard_disk(spec.key)
+        assert await power(host, spec.key) == "running"
+        await pair.seen(host, spec.key, boots=1)
+
+    run(story())
+
+
+def test_a_disk_is_carried_whole_and_grows(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        old = new_spec()
+        new = new_spec(old.key.server, root_gib=2)
+        await running(pair, pair.a, old)
+        mark = await pair.seen(pair.a, old.key, boots=1)
+        await pair.a.stop(old.key, NO_TIME_S)
+        await carried(pair.a, old.key, pair.b, new)
+        await carried(pair.a, old.key, pair.b, new)
+        assert (await pair.b.export_disk(new.key)).size_bytes == 2 << 30
+        await pair.b.start(new.key)
+        assert await pair.seen(pair.b, new.key, boots=2) == mark
+        await pair.b.stop(new.key, NO_TIME_S)
+        await pair.a.start(old.key)
+        assert await pair.seen(pair.a, old.key, boots=2) == mark, "the source's disk is as it was"
+
+    run(story())
+
+
+def test_an_export_can_be_read_until_it_is_taken_back(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        old, new = new_spec(), new_spec()
+        await pair.made(pair.a, old)
+        await pair.b.reserve(new)
+        export = await pair.a.export_disk(old.key)
+        pair.restart()
+        assert await pair.a.export_disk(old.key) == export, "found again, not made anew"
+        for _ in "ab":
+            await pair.a.unexport_disk(old.key)
+        with pytest.raises(Unavailable):
+            await pair.b.import_disk(new, export, quiet)
+        looked = await pair.b.look(new.key)
+        assert looked
+        assert not looked.has_disk
+        await pair.b.import_disk(new, await pair.a.export_disk(old.key), quiet)
+
+    run(story())
+
+
+@pytest.mark.parametrize("ending", ["start", "destroy"])
+def test_a_disk_that_changes_or_goes_is_offered_no_more(pair: HypervisorPair, ending: str) -> None:
+    async def story() -> None:
+        old, new = new_spec(), new_spec()
+        await pair.made(pair.a, old)
+        await pair.b.reserve(new)
+        export = await pair.a.export_disk(old.key)
+        await getattr(pair.a, ending)(old.key)
+        with pytest.raises(Unavailable):
+            await pair.b.import_disk(new, export, quiet)
+
+    run(story())
+
+
+def test_disks_that_cannot_be_are_refused_and_leave_nothing(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        source, larger = new_spec(root_gib=2), new_spec(image_id=LARGE_IMAGE)
+        unknown, smaller = new_spec(image_id=str(uuid.uuid4())), new_spec()
+        for spec in (source, larger, unknown, smaller):
+            await pair.a.reserve(spec)
+        await pair.a.create_disk(source, quiet)
+        for spec in (larger, unknown):
+            with pytest.raises(Refused):
+                await pair.a.create_disk(spec, quiet)
+        with pytest.raises(Refused):
+            await pair.a.import_disk(smaller, await pair.a.export_disk(source.key), quiet)
+        foreign = DiskExport(scheme="pigeon", location="loft 7", size_bytes=1)
+        with pytest.raises(Refused):
+            await pair.a.import_disk(smaller, foreign, quiet)
+        assert {guest.key for guest in await pair.a.guests() if guest.has_disk} == {source.key}
+
+    run(story())
+
+
+def test_a_disk_without_a_size_is_as_large_as_its_image(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        spec = new_spec(root_gib=0, image_id=LARGE_IMAGE)
+        await pair.made(pair.a, spec)
+        assert (await pair.a.export_disk(spec.key)).size_bytes == 2 << 30
+
+    run(story())
+
+
+def test_of_two_slots_on_one_host_one_runs(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        host, old = pair.a, new_spec()
+        new = new_spec(old.key.server, root_gib=2)
+        await running(pair, host, old)
+        mark = await pair.seen(host, old.key, boots=1)
+        await host.stop(old.key, NO_TIME_S)
+        await carried(host, old.key, host, new)
+        await host.start(old.key)
+        with pytest.raises(Refused):
+            await host.start(new.key)
+        with pytest.raises(Refused):
+            await host.reboot(new.key, hard=True)
+        await host.stop(new.key, NO_TIME_S)
+        assert [await power(host, key) for key in (old.key, new.key)] == ["running", "stopped"]
+        await host.define(new)
+        await host.stop(old.key, NO_TIME_S)
+        await host.start(new.key)
+        assert await pair.seen(host, new.key, boots=2) == mark
+        pair.restart()
+        assert {guest.key: guest.power for guest in await pair.a.guests()} == {old.key: "stopped", new.key: "running"}
+        await pair.a.destroy(old.key)
+        assert [(guest.key, guest.power) for guest in await pair.a.guests()] == [(new.key, "running")]
+
+    run(story())
+
+
+def test_going_back_to_the_old_slot_finds_it_as_it_was(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        host, old = pair.a, new_spec()
+        new = new_spec(old.key.server)
+        await pair.made(host, old)
+        await carried(host, old.key, host, new)
+        await host.start(new.key)
+        await pair.seen(host, new.key, boots=1)
+        await host.destroy(new.key)
+        await host.start(old.key)
+        await pair.seen(host, old.key, boots=1)
+        assert [guest.key for guest in await host.guests()] == [old.key]
+
+    run(story())
+
+
+def test_a_half_made_disk_is_no_disk_and_is_made_again(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        spec = new_spec()
+        await pair.a.reserve(spec)
+        await pair.leave_half_made(pair.a, spec)
+        guest = await pair.a.look(spec.key)
+        assert guest
+        assert not guest.has_disk
+        with pytest.raises(NotFound):
+            await pair.a.define(spec)
+        with pytest.raises(NotFound):
+            await pair.a.export_disk(spec.key)
+        await pair.a.create_disk(spec, quiet)
+        await pair.a.define(spec)
+        await pair.a.start(spec.key)
+        await pair.seen(pair.a, spec.key, boots=1)
+
+    run(story())
+
+
+@pytest.mark.parametrize("undo", ["discard_disk", "destroy"])
+def test_a_half_made_disk_can_be_thrown_away(pair: HypervisorPair, undo: str) -> None:
+    async def story() -> None:
+        spec = new_spec()
+        await pair.a.reserve(spec)
+        await pair.leave_half_made(pair.a, spec)
+        for _ in "ab":
+            await getattr(pair.a, undo)(spec.key)
+        guest = await pair.a.look(spec.key)
+        assert guest is None if undo == "destroy" else guest and not guest.has_disk
+
+    run(story())
+
+
+def test_a_disk_that_was_discarded_can_be_made_again(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        spec = new_spec()
+        await pair.made(pair.a, spec)
+        for _ in "ab":
+            await pair.a.discard_disk(spec.key)
+            guest = await pair.a.look(spec.key)
+            assert guest
+            assert not guest.has_disk
+        with pytest.raises(NotFound):
+            await pair.a.start(spec.key)
+        await pair.a.create_disk(spec, quiet)
+        await pair.a.start(spec.key)
+        await pair.seen(pair.a, spec.key, boots=1)
+
+    run(story())
+
+
+def test_guests_are_found_again_by_a_new_process(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        reserved, still, moving = new_spec(), new_spec(), new_spec()
+        await pair.a.reserve(reserved)
+        await pair.made(pair.a, still)
+        await running(pair, pair.a, moving)
+        await pair.seen(pair.a, moving.key, boots=1)
+        before = {guest.key: guest for guest in await pair.a.guests()}
+        pair.restart()
+        assert {guest.key: guest for guest in await pair.a.guests()} == before
+        assert await pair.b.guests() == []
+        await pair.a.start(moving.key)
+        await pair.seen(pair.a, moving.key, boots=1)
+        await pair.a.stop(moving.key, NO_TIME_S)
+        assert await power(pair.a, moving.key) == "stopped"
+
+    run(story())
+
+
+@pytest.mark.parametrize("state", ["stopped", "running"])
+def test_a_snapshot_is_an_image_that_boots(pair: HypervisorPair, state: str) -> None:
+    async def story() -> None:
+        old, percents = new_spec(), list[int]()
+        await running(pair, pair.a, old)
+        mark = await pair.seen(pair.a, old.key, boots=1)
+        if state == "stopped":
+            await pair.a.stop(old.key, NO_TIME_S)
+        file = await snapshot(pair.a, old.key, percents)
+        assert await snapshot(pair.a, old.key, percents)
+        assert percents == [percent for percent in percents if 0 <= percent <= 100]
+        assert await power(pair.a, old.key) == state
+        new = new_spec(image_id=str(uuid.uuid4()))
+        assert new.image_id
+        await pair.add_image(new.image_id, file)
+        await running(pair, pair.b, new)
+        assert await pair.seen(pair.b, new.key, boots=2) == mark
+
+    run(story())

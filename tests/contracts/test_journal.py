@@ -1,0 +1,741 @@
+"""What every journal does: a run is accepted whole or not at all, one to a server, and changed under its epoch only."""
+
+import asyncio
+from collections.abc import Awaitable
+from random import Random
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from tests.contracts.databases import Opener
+from tests.contracts.runs import BOOKING, NOW, Facts, Store, a_run, a_server, an_action, tell
+from whimbrel.adapters.sql.tables import global_ as tables
+from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
+from whimbrel.domain.ids import ProjectId, RunId, ServerId
+from whimbrel.domain.run import LogEntry, Run
+from whimbrel.ports.directory import Usage
+from whimbrel.ports.journal import Booking, Limits, RunFilter
+
+LEASE_S = 3.0
+
+
+async def outcomes(calls: list[Awaitable[Any]]) -> list[Any]:
+    """Make these calls at once; give what each returned or raised."""
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
+# Accept
+
+
+def test_what_is_accepted_is_there_as_a_whole(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.create("a", facts=Facts("h1", ("h2",)), owner="me", due_at=5.0, status="preparing")
+        assert run.number > 0
+        assert await store.journal.get(run.id) == run
+        assert await store.journal.open_run(run.subject) == run
+        assert await store.journal.actions(run.subject) == [an_action(run, "create")]
+        entry = await store.directory.entry(run.subject)
+        assert (entry.cell, entry.unplaced, entry.vcpus, entry.memory_mib) == (None, a_server(run), 2, 512)
+        assert await store.usage() == Usage(instances=1, cores=2, ram_mib=512)
+        assert (await store.create("b")).number > run.number
+
+    tell(open_store, story)
+
+
+WHY_NOT = (
+    "open run",
+    "parked run",
+    "no quota",
+    "entry is there",
+    "action is there",
+    "same id",
+    "other booking",
+    "gone",
+)
+
+
+@pytest.mark.parametrize("why", WHY_NOT)
+def test_what_is_not_accepted_leaves_nothing(open_store: Opener, why: str) -> None:
+    async def story(store: Store) -> None:
+        first = await store.create("a")
+        ends: dict[str, dict[str, Any]] = {"open run": {}, "parked run": {"state": "parked", "parked_at": NOW}}
+        await store.journal.save(replace(first, **ends.get(why, {"state": "done", "finished_at": NOW})))
+        if why == "gone":
+            await store.directory.erase(first.order, first.subject, NOW)
+        before = await store.rows(), await store.usage()
+        run = {
+            "no quota": a_run("b"),
+            "action is there": a_run("a", id=RunId("run-b")),
+            "same id": a_run("b", id=first.id),
+        }.get(why, a_run("a", id=RunId("run-b"), action="req-b"))
+        server = a_server(run) if why in ("no quota", "entry is there", "same id") else None
+        limits = Limits(cores=3) if why == "no quota" else None
+        booking = Booking(vcpus=4, memory_mib=9)
+        seen = Booking(vcpus=1, memory_mib=512) if why == "other booking" else None
+        with pytest.raises(OverQuota if why == "no quota" else Conflict):
+            await store.journal.accept(run, an_action(run, "create"), booking, limits, server, seen)
+        assert (await store.rows(), await store.usage()) == before
+
+    tell(open_store, story)
+
+
+def test_after_the_last_run_is_over_another_may_begin(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        for number in range(3):
+            run = await store.accept("a", id=RunId(f"run-{number}"), action=f"req-{number}")
+            over = replace(run, state="undone" if number else "done", finished_at=NOW)
+            await store.journal.save(over)
+            assert await store.journal.open_run(run.subject) is None
+
+    tell(open_store, story)
+
+
+def test_of_many_at_once_one_gets_the_server(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        ids = [RunId(f"run-{number}") for number in range(8)]
+        answers = await outcomes([store.accept("a", id=id, action=id) for id in ids])
+        [winner] = [answer for answer in answers if isinstance(answer, Run)]
+        assert [type(answer) for answer in answers].count(Conflict) == 7
+        assert await store.journal.open_run(ServerId("server-a")) == winner
+        assert await store.rows() == (1, 1, 0)
+
+    tell(open_store, story)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(instances=3), Limits(cores=7), Limits(ram_mib=3 * 512), Limits(instances=9, cores=-1, ram_mib=2047)],
+    ids=str,
+)
+def test_creates_at_once_never_exceed_a_quota(open_store: Opener, limits: Limits) -> None:
+    async def story(store: Store) -> None:
+        await store.create("other", project_id=ProjectId("other"))
+        answers = await outcomes([store.create(f"{number}", limits) for number in range(8)])
+        assert [type(answer) for answer in answers].count(OverQuota) == 5
+        assert await store.usage() == Usage(instances=3, cores=6, ram_mib=3 * 512)
+        assert await store.rows() == (4, 4, 4)
+
+    tell(open_store, story)
+
+
+def test_growing_and_creating_at_once_never_exceed_a_quota(open_store: Opener) -> None:
+    """A server that grows is counted before others look: a booking is read and written under the project's lock."""
+
+    async def grow(store: Store, name: str, limits: Limits) -> Run:
+        run = a_run(name, id=RunId(f"grow-{name}"), action=f"grow-{name}")
+        return await store.journal.accept(run, an_action(run), Booking(vcpus=4, memory_mib=1024), limits)
+
+    async def story(store: Store) -> None:
+        for name in "abc":
+            run = await store.create(name)
+            await store.journal.save(replace(run, state="done", finished_at=NOW))
+        limits = Limits(cores=8)
+        calls = [grow(store, name, limits) for name in "abc"] + [store.create(name, limits) for name in "de"]
+        answers = await outcomes(list(calls))
+        assert [type(answer) for answer in answers].count(OverQuota) == 4
+        assert (await store.usage()).cores == 8
+
+    tell(open_store, story)
+
+
+def test_a_quota_counts_what_is_there_and_nothing_else(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        gone = await store.create("gone")
+        await store.directory.erase(gone.order, gone.subject, NOW)
+        await store.create("foreign", project_id=ProjectId("other"))
+        first = await store.create("a", Limits(instances=1, cores=2, ram_mib=512))
+        await store.journal.save(replace(first, state="done", finished_at=NOW))
+        # Booked again, as large as allowed: it counts once.
+        again = a_run("a", id=RunId("again"), action="again")
+        await store.journal.accept(again, an_action(again), Booking(vcpus=3, memory_mib=512), Limits(cores=3))
+        assert await store.usage() == Usage(instances=1, cores=3, ram_mib=512)
+        with pytest.raises(OverQuota, match=r"cores: 5 of 4"):
+            await store.create("b", Limits(cores=4))
+        await store.create("b", Limits(instances=-1, cores=-1, ram_mib=-1))
+        with pytest.raises(OverQuota):
+            await store.create("c", Limits(instances=0))
+
+    tell(open_store, story)
+
+
+# Forget
+
+
+def test_what_is_forgotten_was_never_there(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        first = await store.create("a")
+        await store.journal.save(replace(first, state="done", finished_at=NOW))
+        before = await store.rows(), await store.usage(), await store.journal.actions(first.subject)
+        run = a_run("a", id=RunId("again"), action="again")
+        run = await store.journal.accept(run, an_action(run), Booking(vcpus=8, memory_mib=8), before=BOOKING)
+        await store.journal.forget(run, BOOKING)
+        assert (await store.rows(), await store.usage(), await store.journal.actions(run.subject)) == before
+        assert await store.journal.open_run(run.subject) is None
+
+    tell(open_store, story)
+
+
+def test_what_others_have_taken_is_not_forgotten(open_store: Opener) -> None:
+    """A door that slept beyond its lease: another drives the run, and its booking and its action are needed."""
+
+    async def story(store: Store) -> None:
+        first = await store.create("a")
+        await store.journal.save(replace(first, state="done", finished_at=NOW))
+        run = a_run("a", id=RunId("again"), action="again")
+        run = await store.journal.accept(run, an_action(run), Booking(vcpus=8, memory_mib=1024))
+        [taken] = await store.journal.take("another", NOW, LEASE_S, 9)
+        before = await store.rows(), await store.usage()
+        with pytest.raises(Superseded):
+            await store.journal.forget(run, BOOKING)
+        assert (await store.rows(), await store.usage()) == before
+        assert await store.journal.open_run(run.subject) == taken
+
+    tell(open_store, story)
+
+
+# Save
+
+
+def test_saves_all_that_a_driver_may_change(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.accept("a")
+        entry = LogEntry(
+            step="lock", way="do", began=1.5, took_s=0.25, outcome="done", detail="why", event="e", action="r"
+        )
+        changed = replace(
+            run, at="claim", facts=Facts("h3", ("h1", "h2")), way="back", state="parked", turned="asked", due_at=7.0,
+            tries=3, since=8.5, status="reverting", log=(entry, replace(entry, way="undo", outcome="debt")),
+            debts=("x", "y"), message="no room", problem="Traceback", updated_at=9.0, parked_at=10.0,
+        )  # fmt: skip
+        await store.journal.save(changed)
+        assert await store.journal.get(run.id) == changed
+        await store.journal.save(replace(changed, state="open", owner="me", epoch=2), raised=True)
+        assert await store.journal.get(run.id) == replace(changed, state="open", owner="me", epoch=2)
+
+    tell(open_store, story)
+
+
+@pytest.mark.parametrize(("epoch", "raised"), [(1, False), (2, True), (3, False), (4, True), (9, False), (1, True)])
+def test_an_epoch_that_was_not_read_saves_nothing(open_store: Opener, epoch: int, raised: bool) -> None:
+    async def story(store: Store) -> None:
+        run = await store.accept("a")
+        await store.journal.save(replace(run, epoch=2), raised=True)
+        stored = await store.journal.get(run.id)
+        assert stored.epoch == 2
+        attempt = replace(run, epoch=epoch, at="elsewhere")
+        with pytest.raises(Superseded):
+            await store.journal.save(attempt, raised)
+        assert await store.journal.get(run.id) == stored
+
+    tell(open_store, story)
+
+
+def test_of_two_savers_at_once_one_wins(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.accept("a")
+        saves = [store.journal.save(replace(run, epoch=2, at=f"step {n}"), raised=True) for n in range(6)]
+        answers = await outcomes(list(saves))
+        assert sorted(str(type(answer).__name__) for answer in answers) == ["NoneType", *["Superseded"] * 5]
+        assert (await store.journal.get(run.id)).at == f"step {answers.index(None)}"
+
+    tell(open_store, story)
+
+
+def test_what_is_over_stays_over(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        over = replace(await store.accept("a"), state="done", finished_at=NOW)
+        await store.journal.save(over)
+        for attempt in (replace(over, state="open", finished_at=None), replace(over, message="again")):
+            with pytest.raises(Superseded):
+                await store.journal.save(attempt)
+        for again in (store.journal.retry(over.id, NOW), store.journal.turn_back(over, NOW)):
+            with pytest.raises(Conflict):
+                await again
+        assert await store.journal.take("me", NOW, LEASE_S, 9) == []
+        assert await store.journal.get(over.id) == over
+
+    tell(open_store, story)
+
+
+def test_a_verdict_is_not_overwritten_by_its_driver(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = replace(await store.accept("a"), state="parked", parked_at=NOW)
+        await store.journal.save(run)
+        judged = await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "confirm"), NOW)
+        await store.journal.save(replace(judged, verdict=None, action="older", at="later"))
+        stored = await store.journal.get(run.id)
+        assert (stored.verdict, stored.action, stored.at) == ("confirm", judged.action, "later")
+
+    tell(open_store, story)
+
+
+def test_a_run_that_is_not_there_is_not_found(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = a_run("nobody")
+        with pytest.raises(NotFound):
+            await store.journal.get(run.id)
+        assert await store.journal.open_run(run.subject) is None
+        assert await store.journal.actions(run.subject) == []
+        with pytest.raises(Superseded):
+            await store.journal.save(run)
+        with pytest.raises(Conflict):
+            await store.journal.give_verdict(run.id, "confirm", "", an_action(run), NOW)
+        for nudged in (store.journal.retry(run.id, NOW), store.journal.turn_back(run, NOW)):
+            with pytest.raises(Conflict):
+                await nudged
+
+    tell(open_store, story)
+
+
+# Take
+
+
+def test_takes_what_is_due_under_a_new_epoch(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.accept("a", due_at=NOW, owner="dead")
+        assert await store.journal.take("me", NOW - 0.1, LEASE_S, 9) == []
+        [taken] = await store.journal.take("me", NOW, LEASE_S, 9)
+        assert taken == replace(run, epoch=2, owner="me", due_at=NOW + LEASE_S) == await store.journal.get(run.id)
+        assert await store.journal.take("you", NOW + LEASE_S - 0.1, LEASE_S, 9) == []
+        [again] = await store.journal.take("you", NOW + LEASE_S, LEASE_S, 9)
+        assert (again.epoch, again.owner) == (3, "you")
+
+    tell(open_store, story)
+
+
+def test_takes_the_longest_due_first_and_no_more_than_wanted(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        for number in (3, 1, 4, 0, 2):
+            await store.accept(str(number), due_at=float(number))
+        first = await store.journal.take("me", NOW, LEASE_S, 2)
+        assert sorted(run.id for run in first) == ["run-0", "run-1"]
+        assert len(await store.journal.take("me", NOW, LEASE_S, 2)) == 2
+        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 2)] == ["run-4"]
+
+    tell(open_store, story)
+
+
+def test_never_takes_what_is_parked_or_over(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        ends: dict[str, dict[str, Any]] = {
+            "parked": {"parked_at": NOW},
+            "done": {"finished_at": NOW},
+            "undone": {"finished_at": NOW},
+        }
+        for state, fields in ends.items():
+            await store.journal.save(replace(await store.accept(state), state=state, **fields))
+        assert await store.journal.take("me", NOW, LEASE_S, 9) == []
+
+    tell(open_store, story)
+
+
+def test_takers_at_once_never_get_the_same(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        for number in range(24):
+            await store.accept(str(number))
+        calls = [store.journal.take(f"taker {number}", NOW, LEASE_S, 5) for number in range(6)]
+        takes: list[list[Run]] = await asyncio.gather(*calls)
+        assert max(map(len, takes)) <= 5
+        takes.append(await store.journal.take("last", NOW, LEASE_S, 99))
+        taken = [run.id for runs in takes for run in runs]
+        assert len(taken) == len(set(taken)) == 24
+        for runs in takes:
+            for run in runs:
+                assert await store.journal.get(run.id) == run
+                assert run.epoch == 2
+
+    tell(open_store, story)
+
+
+def test_takes_back_what_an_earlier_life_had(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        for name, owner in (("a", "me"), ("b", "me"), ("c", "you"), ("d", None)):
+            await store.accept(name, owner=owner, due_at=NOW + 50)
+        for name in ("over", "parked"):
+            run = await store.accept(name)
+            end: dict[str, Any] = {"state": "done", "finished_at": NOW}
+            await store.journal.save(replace(run, **(end if name == "over" else {"state": "parked", "parked_at": NOW})))
+        assert await store.journal.take_back("me", NOW) == 2
+        assert await store.journal.take_back("me", NOW) == 0
+        mine = await store.journal.get(RunId("run-a"))
+        assert (mine.owner, mine.due_at) == (None, NOW)
+        taken = await store.journal.take("me", NOW, LEASE_S, 9)
+        assert sorted(run.id for run in taken) == ["run-a", "run-b"]
+
+    tell(open_store, story)
+
+
+def test_renews_what_is_still_held(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        for name in "abc":
+            await store.accept(name, owner="me", due_at=NOW)
+        lost = await store.accept("lost", owner="you", due_at=NOW)
+        parked = replace(await store.accept("parked"), state="parked", parked_at=NOW)
+        await store.journal.save(parked)
+        ids = [RunId(f"run-{name}") for name in ("a", "b", "lost", "parked", "nobody")]
+        await store.journal.renew("me", ids, NOW + 1, LEASE_S)
+        for name, due_at in (("a", NOW + 4), ("b", NOW + 4), ("c", NOW)):
+            run = await store.journal.get(RunId(f"run-{name}"))
+            assert (run.due_at, run.owner, run.epoch) == (due_at, "me", 1)
+        assert [await store.journal.get(run.id) for run in (lost, parked)] == [lost, parked]
+        await store.journal.renew("me", [], NOW + 9, LEASE_S)
+
+    tell(open_store, story)
+
+
+# Verdicts and operators' words
+
+
+def test_a_verdict_wakes_what_is_parked(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = replace(await store.accept("a"), state="parked", parked_at=NOW, due_at=1e15, epoch=2)
+        await store.journal.save(run, raised=True)
+        action = an_action(run, "revertResize", request_id="req-2", started_at=NOW + 1)
+        woken = await store.journal.give_verdict(run.id, "revert", "reverting", action, NOW + 1)
+        assert woken == await store.journal.get(run.id)
+        assert woken == replace(
+            run, state="open", verdict="revert", status="reverting", action="req-2", owner=None, due_at=NOW + 1,
+            since=NOW + 1, updated_at=NOW + 1, parked_at=None,
+        )  # fmt: skip
+        assert [one.name for one in await store.journal.actions(run.subject)] == ["revertResize", "resize"]
+        assert len(await store.journal.take("me", NOW + 1, LEASE_S, 9)) == 1
+
+    tell(open_store, story)
+
+
+def test_the_same_verdict_again_is_fine_and_the_other_is_not(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = replace(await store.accept("a"), state="parked", parked_at=NOW)
+        await store.journal.save(run)
+        first = await store.journal.give_verdict(
+            run.id, "confirm", "confirming", an_action(run, "c", request_id="1"), NOW
+        )
+        for now in (NOW + 1, NOW + 2):  # again before and after somebody has taken it
+            again = an_action(run, "c", request_id="2")
+            assert (await store.journal.give_verdict(run.id, "confirm", "again", again, now)).action == "1"
+            with pytest.raises(Conflict):
+                await store.journal.give_verdict(
+                    run.id, "revert", "reverting", an_action(run, "r", request_id="3"), now
+                )
+            await store.journal.take("me", now, LEASE_S, 9)
+        stored = await store.journal.get(run.id)
+        assert (stored.verdict, stored.status, stored.epoch) == ("confirm", first.status, 2)
+        assert [one.name for one in await store.journal.actions(run.subject)] == ["c", "resize"]
+
+    tell(open_store, story)
+
+
+def test_of_two_verdicts_at_once_one_holds(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = replace(await store.accept("a"), state="parked", parked_at=NOW)
+        await store.journal.save(run)
+        answers = await outcomes(
+            [
+                store.journal.give_verdict(run.id, verdict, verdict, an_action(run, verdict), NOW)
+                for verdict in ("confirm", "revert") * 3
+            ]
+        )
+        held = (await store.journal.get(run.id)).verdict
+        for verdict, answer in zip(("confirm", "revert") * 3, answers, strict=True):
+            assert isinstance(answer, Run if verdict == held else Conflict)
+        assert [one.name for one in await store.journal.actions(run.subject)] == [held, "resize"]
+
+    tell(open_store, story)
+
+
+def test_a_verdict_needs_somebody_who_waits_for_it(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.accept("a")
+        with pytest.raises(Conflict):
+            await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "c"), NOW)
+        assert await store.journal.get(run.id) == run
+        assert len(await store.journal.actions(run.subject)) == 1
+
+    tell(open_store, story)
+
+
+def test_a_verdict_is_heard_by_one_that_is_about_to_park(open_store: Opener) -> None:
+    """Its driver goes on with it: nobody else takes it, and what it saves or parks does not lose the verdict."""
+
+    async def story(store: Store) -> None:
+        run = await store.accept("a", at="switch", owner="me", due_at=NOW + 3, since=NOW - 5)
+        action = an_action(run, "c", request_id="req-2")
+        heard = await store.journal.give_verdict(run.id, "confirm", "confirming", action, NOW + 1, ["switch", "wait"])
+        assert heard == await store.journal.get(run.id)
+        assert heard == replace(run, verdict="confirm", status="confirming", action="req-2", updated_at=NOW + 1)
+        run = replace(run, at="wait")
+        await store.journal.save(run)
+        parked = await store.journal.park(replace(run, state="parked", owner=None, parked_at=NOW))
+        assert parked == await store.journal.get(run.id)
+        assert (parked.state, parked.verdict, parked.owner, parked.action) == ("open", "confirm", "me", "req-2")
+        again = an_action(run, "again", request_id="req-3")
+        await store.journal.give_verdict(run.id, "confirm", "confirming", again, NOW, ["switch"])
+        with pytest.raises(Conflict):
+            await store.journal.give_verdict(run.id, "revert", "reverting", again, NOW, ["switch", "wait"])
+        assert await store.journal.get(run.id) == parked
+
+    tell(open_store, story)
+
+
+@pytest.mark.parametrize("fields", [{"at": "claim"}, {"at": "switch", "way": "back"}], ids=str)
+def test_a_verdict_is_heard_at_named_steps_on_the_way_forward_only(open_store: Opener, fields: dict[str, Any]) -> None:
+    async def story(store: Store) -> None:
+        run = await store.accept("a", **fields)
+        with pytest.raises(Conflict):
+            await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "c"), NOW, ["switch"])
+        assert await store.journal.get(run.id) == run
+
+    tell(open_store, story)
+
+
+def test_parks_in_nobodys_hands(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.accept("a", owner="me", due_at=NOW + 3)
+        waiting = replace(run, state="parked", status="finished", owner=None, parked_at=NOW + 1, updated_at=NOW + 1)
+        assert await store.journal.park(waiting) == waiting == await store.journal.get(run.id)
+        assert await store.journal.take("me", NOW + 9, LEASE_S, 9) == []
+        await store.journal.turn_back(waiting, NOW)
+        for epoch in (1, 3):
+            with pytest.raises(Superseded):
+                await store.journal.park(replace(waiting, epoch=epoch))
+        with pytest.raises(Superseded):
+            await store.journal.park(replace(a_run("nobody"), state="parked", parked_at=NOW))
+        assert (await store.journal.get(run.id)).state == "open"
+
+    tell(open_store, story)
+
+
+def test_between_parking_and_a_verdict_nothing_is_lost(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        for number in range(10):
+            run = await store.accept(str(number), at="wait", owner="me")
+            parked, judged = await asyncio.gather(
+                store.journal.park(replace(run, state="parked", owner=None, parked_at=NOW)),
+                store.journal.give_verdict(run.id, "revert", "reverting", an_action(run, "r"), NOW, ["wait"]),
+            )
+            stored = await store.journal.get(run.id)
+            assert judged == stored
+            assert (stored.state, stored.verdict) == ("open", "revert")
+            # Either its driver goes on with the verdict, or it parked first and anybody may take it.
+            assert (parked.state, stored.owner) in (("open", "me"), ("parked", None))
+
+    tell(open_store, story)
+
+
+@pytest.mark.parametrize("state", ["open", "parked"])
+def test_turns_back_under_a_new_epoch(open_store: Opener, state: str) -> None:
+    async def story(store: Store) -> None:
+        run = replace(
+            await store.accept("a"), state=state, tries=4, owner="me" if state == "open" else None, due_at=9e9
+        )
+        await store.journal.save(run)
+        turned = await store.journal.turn_back(run, NOW + 1)
+        assert turned == await store.journal.get(run.id)
+        assert (turned.state, turned.way, turned.turned, turned.epoch) == ("open", "back", "asked", 2)
+        assert (turned.owner, turned.due_at, turned.tries, turned.parked_at) == (None, NOW + 1, 0, None)
+        with pytest.raises(Superseded):  # who drove it comes too late
+            await store.journal.save(replace(run, at="later"))
+
+    tell(open_store, story)
+
+
+def test_turns_back_also_under_the_hands_of_a_driver(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.accept("a")
+        [taken] = await store.journal.take("me", NOW, LEASE_S, 1)
+        turned = await store.journal.turn_back(run, NOW + 1)
+        assert (turned.owner, turned.epoch, turned.way) == (None, taken.epoch + 1, "back")
+        with pytest.raises(Superseded):
+            await store.journal.save(taken)
+
+    tell(open_store, story)
+
+
+@pytest.mark.parametrize("change", ["a step further", "a verdict", "turned"])
+def test_what_has_changed_since_it_was_read_is_not_turned_back(open_store: Opener, change: str) -> None:
+    """The caller saw that it could still be undone; between his look and his word it may have passed the pivot."""
+
+    async def story(store: Store) -> None:
+        run = await store.accept("a")
+        if change == "a step further":
+            await store.journal.save(replace(run, at="destroy"))
+        elif change == "turned":
+            await store.journal.turn_back(run, NOW)
+        else:
+            run = replace(run, state="parked", parked_at=NOW)
+            await store.journal.save(run)
+            await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "c"), NOW)
+        stored = await store.journal.get(run.id)
+        with pytest.raises(Conflict):
+            await store.journal.turn_back(run, NOW + 1)
+        assert await store.journal.get(run.id) == stored
+
+    tell(open_store, story)
+
+
+def test_retry_makes_it_due_now_and_forgets_its_problem(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = replace(await store.accept("a"), problem="Traceback", message="bug", tries=7, due_at=1e15, way="back")
+        await store.journal.save(replace(run, turned="refused"))
+        nudged = await store.journal.retry(run.id, NOW + 1)
+        assert nudged == await store.journal.get(run.id)
+        assert (nudged.problem, nudged.message, nudged.tries, nudged.due_at) == (None, None, 0, NOW + 1)
+        assert (nudged.epoch, nudged.owner, nudged.way, nudged.turned) == (2, None, "back", "refused")
+        assert len(await store.journal.take("me", NOW + 1, LEASE_S, 9)) == 1
+
+    tell(open_store, story)
+
+
+# Find
+
+
+def population(chance: Random) -> list[Run]:
+    """Give runs of all kinds; every value occurs more than once."""
+    runs = []
+    for number in range(30):
+        state = chance.choice(["open", "parked", "done", "undone"])
+        run = a_run(
+            str(number),
+            saga=chance.choice(["resize", "migrate", "create"]),
+            asker_project_id=chance.choice(["p1", "p2"]),
+            project_id=chance.choice(["p1", "p2"]),
+            user_id=chance.choice(["u1", "u2"]),
+            status=chance.choice(["finished", "error", "confirmed"]),
+            updated_at=NOW + chance.randrange(5),
+        )
+        over = state in ("done", "undone")
+        if over:  # several runs of one server, one after the other
+            run = replace(run, subject=ServerId(f"over-{chance.randrange(3)}"), finished_at=NOW)
+        runs.append(replace(run, state=state, parked_at=NOW + chance.randrange(5) if state == "parked" else None))
+    return runs
+
+
+FILTERS = (
+    {},
+    {"sagas": ("resize",)},
+    {"sagas": ("resize", "migrate")},
+    {"sagas": ()},
+    {"subject": "over-1"},
+    {"project_id": "p1"},
+    {"user_id": "u2"},
+    {"project_id": "p2", "user_id": "u1"},
+    {"statuses": ("error", "finished")},
+    {"statuses": ()},
+    {"only_open": True},
+    {"changed_since": NOW + 2},
+    {"changed_before": NOW + 2},
+    {"changed_since": NOW + 1, "changed_before": NOW + 3, "sagas": ("resize", "create"), "project_id": "p1"},
+)
+
+
+def matches(run: Run, which: RunFilter) -> bool:
+    """Say in Python what a filter means."""
+    return (
+        (which.sagas is None or run.saga in which.sagas)
+        and which.subject in (None, run.subject)
+        and which.project_id in (None, run.asker_project_id)
+        and which.user_id in (None, run.user_id)
+        and (which.statuses is None or run.status in which.statuses)
+        and not (which.only_open and run.is_over)
+        and (which.changed_since is None or run.updated_at >= which.changed_since)
+        and (which.changed_before is None or run.updated_at <= which.changed_before)
+    )
+
+
+def test_finds_what_is_asked_for_newest_first_and_page_by_page(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        runs = [await store.journal.accept(run, an_action(run)) for run in population(Random(7))]
+        for fields in FILTERS:
+            which = RunFilter(**fields)  # type: ignore[arg-type]
+            wanted = [run for run in reversed(runs) if matches(run, which)]
+            assert await store.journal.find(which) == wanted, fields
+            paged: list[Run] = []
+            while page := await store.journal.find(replace(which, after=paged[-1].id if paged else None, limit=4)):
+                assert len(page) <= 4
+                paged += page
+            assert paged == wanted, fields
+        assert await store.journal.find(RunFilter(limit=0)) == []
+        # The marker need not match the filter itself.
+        marker = next(run for run in reversed(runs) if run.saga == "create")
+        older = [run for run in reversed(runs) if run.saga == "resize" and run.number < marker.number]
+        assert await store.journal.find(RunFilter(sagas=["resize"], after=marker.id)) == older
+
+    tell(open_store, story)
+
+
+def test_expired_are_those_parked_long_ago(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        runs = [await store.journal.accept(run, an_action(run)) for run in population(Random(8))]
+        assert any(run.parked_at == NOW + 3 for run in runs)
+        for before in range(6):
+            wanted = {run.id for run in runs if run.parked_at is not None and run.parked_at <= NOW + before}
+            found = await store.journal.expired(NOW + before)
+            assert {run.id for run in found} == wanted
+            assert all(run.state == "parked" for run in found)
+
+    tell(open_store, story)
+
+
+# Actions and old logs
+
+
+def test_actions_are_told_newest_first_also_of_the_deleted(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.create("a")
+        lock = an_action(run, "lock", request_id="req-2", run_id=None, updated_at=NOW, message="why")
+        await store.journal.add_action(lock)
+        await store.accept("b")
+        await store.directory.erase(run.order, run.subject, NOW)
+        assert await store.journal.actions(run.subject) == [lock, an_action(run, "create")]
+        with pytest.raises(Conflict):  # one request does one thing once
+            await store.journal.add_action(lock)
+        await store.journal.add_action(replace(lock, name="unlock"))
+
+    tell(open_store, story)
+
+
+def test_lists_what_ended_in_a_span_of_time(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        for number, subject in enumerate("abc"):
+            run = await store.accept(subject)
+            await store.journal.save(replace(run, state="done", owner=None, finished_at=NOW + number))
+        await store.accept("still open")
+        assert await store.journal.ended(NOW, NOW + 1) == [RunId("run-b")]
+        assert len(await store.journal.ended(0, NOW + 9)) == 3
+
+    tell(open_store, story)
+
+
+# What the tables do not allow, whoever writes
+
+FORBIDDEN: tuple[dict[str, Any], ...] = (
+    {"way": "sideways"},
+    {"state": "gone"},
+    {"state": "done"},
+    {"state": "undone"},
+    {"finished_at": NOW},
+    {"state": "parked", "finished_at": NOW},
+    {"state": "parked", "owner": "me"},
+    {"turned": "round"},
+    {"verdict": "maybe"},
+    {"epoch": 0},
+    {"number": None},
+    {"facts": None},
+    {"id": "run-other"},
+    {"subject": "server-other"},
+)
+
+
+@pytest.mark.parametrize("values", FORBIDDEN, ids=str)
+def test_a_forbidden_run_cannot_be_written_even_by_hand(open_store: Opener, values: dict[str, Any]) -> None:
+    async def story(store: Store) -> None:
+        await store.accept("other")
+        run = await store.accept("a")
+        with pytest.raises(Conflict):
+            async with store.database.write() as tx:
+                await tx.run(sa.update(tables.runs).where(tables.runs.c.id == run.id).values(values))
+        assert await store.journal.get(run.id) == run
+
+    tell(open_store, story)

@@ -1,0 +1,154 @@
+"""The schema machinery: what the migrations make is what the tables say, newer data is left alone, starts may race."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from tests.contracts.databases import Postgres
+from whimbrel.adapters.sql.database import postgres_url, search_path, sqlite_file
+from whimbrel.adapters.sql.schema import prepare, revisions
+from whimbrel.adapters.sql.tables import MODULES, kind_of, metadata_of
+from whimbrel.domain.errors import Refused, Unavailable
+
+KINDS = [kind for kind in MODULES if revisions(kind)]
+
+
+class Place:
+    """Where a test prepares schemas: `place.url` and `place.schema("global")` are for `prepare`."""
+
+    def __init__(self, url: str, schema: Callable[[str], str]) -> None:
+        self.url = url
+        self.schema = schema
+
+    def engine(self, schema: str) -> sa.Engine:
+        if self.url.startswith("sqlite"):
+            return sa.create_engine(f"sqlite:///{sqlite_file(self.url, schema)}", poolclass=sa.pool.NullPool)
+        return sa.create_engine(
+            postgres_url(self.url),
+            poolclass=sa.pool.NullPool,
+            connect_args={"options": search_path(schema)},
+        )
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param == "sqlite":
+        yield Place(f"sqlite:///{tmp_path}/data", lambda store: store)
+    else:
+        server: Postgres = request.getfixturevalue("postgres")
+        yield Place(server.url, server.schema)
+
+
+def constraints(connection: sa.Connection) -> dict[str, Any]:
+    """Read what `compare_metadata` does not compare: checks, conditions of indexes, keys."""
+    inspector = sa.inspect(connection)
+    found: dict[str, Any] = {}
+    for table in inspector.get_table_names():
+        if table == "alembic_version":
+            continue
+        found[f"{table} checks"] = sorted(
+            (check["name"] or "", check["sqltext"]) for check in inspector.get_check_constraints(table)
+        )
+        found[f"{table} indexes"] = sorted(
+            (index["name"] or "", index["column_names"], index["unique"], _text(index.get("dialect_options", {})))
+            for index in inspector.get_indexes(table)
+        )
+        found[f"{table} key"] = inspector.get_pk_constraint(table)["constrained_columns"]
+        found[f"{table} unique"] = sorted(
+            (unique["name"] or "", unique["column_names"]) for unique in inspector.get_unique_constraints(table)
+        )
+        found[f"{table} references"] = sorted(str(sorted(key.items())) for key in inspector.get_foreign_keys(table))
+    return found
+
+
+def _text(options: dict[str, Any]) -> list[tuple[str, str]]:
+    return sorted((name, str(value)) for name, value in options.items())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_migrations_make_what_the_tables_say(place: Place, kind: str) -> None:
+    migrated, direct = place.schema(kind), place.schema("cell_direct")
+    prepare(place.url, migrated)
+    engine = place.engine(direct)
+    with engine.begin() as connection:
+        if place.url.startswith("postgresql"):
+            connection.execute(sa.schema.CreateSchema(direct))
+        metadata_of(kind).create_all(connection)
+        expected = constraints(connection)
+    with place.engine(migrated).connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata_of(kind)) == []
+        found = constraints(connection)
+    assert found == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_preparing_again_changes_nothing_and_needs_no_alembic(place: Place, kind: str) -> None:
+    schema = place.schema(kind)
+    prepare(place.url, schema)
+    program = (
+        "import sys; from whimbrel.adapters.sql.schema import prepare; prepare(*sys.argv[1:]);"
+        "sys.exit('alembic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, place.url, schema], check=False).returncode == 0
+
+
+def test_a_newer_version_is_refused_and_not_touched(place: Place) -> None:
+    schema = place.schema("placement")
+    prepare(place.url, schema)
+    with place.engine(schema).begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9876'"))
+    with pytest.raises(Refused, match=r"newer Whimbrel.*9876.*Start the newer program"):
+        prepare(place.url, schema)
+    with place.engine(schema).connect() as connection:
+        assert connection.scalar(sa.text("SELECT version_num FROM alembic_version")) == "9876"
+
+
+def test_processes_may_prepare_at_once(place: Place) -> None:
+    schemas = [place.schema(name) for name in ("placement", "keep")]
+    program = (
+        "import sys; from whimbrel.adapters.sql.schema import prepare\nfor s in sys.argv[2:]: prepare(sys.argv[1], s)"
+    )
+    command = [sys.executable, "-c", program, place.url, *schemas]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    problems = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], problems
+    prepare(place.url, schemas[0])
+
+
+def test_a_half_made_schema_is_not_kept(tmp_path: Path) -> None:
+    """A table in the way makes the migration fail; what it had made before that is gone again."""
+    url = f"sqlite:///{tmp_path}"
+    file = sqlite_file(url, "placement")
+    engine = sa.create_engine(f"sqlite:///{file}", poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE traits (something INTEGER)"))
+    with pytest.raises((Refused, Unavailable)):
+        prepare(url, "placement")
+    with engine.connect() as connection:
+        assert sa.inspect(connection).get_table_names() == ["traits"]
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "keep.sqlite").write_bytes(b"not a database, but long enough to be looked at " * 20)
+    with pytest.raises(Refused, match="keep"):
+        prepare(f"sqlite:///{tmp_path}", "keep")
+
+
+def test_a_server_that_does_not_answer_is_unavailable() -> None:
+    with pytest.raises(Unavailable):
+        prepare("postgresql://nobody@127.0.0.1:1/none", "keep")
+
+
+def test_kinds() -> None:
+    assert kind_of("cell_a__b") == "cell"
+    assert kind_of("blue__cell_a") == "cell"
+    assert kind_of("blue__global") == "global"
+    with pytest.raises(ValueError, match="nonsense"):
+        kind_of("nonsense")

@@ -1,0 +1,426 @@
+"""What every store of servers does: a record has one lock and one newest epoch, and is found by all that it shows."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, example, given, settings
+from msgspec.structs import replace
+
+from tests.contracts.databases import Opener
+from tests.contracts.listings import (
+    FLAVOR,
+    NOW,
+    ONE_FILTER,
+    SERVER,
+    SORTABLE,
+    a_server,
+    answer,
+    population,
+    queries,
+    value_of,
+)
+from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.adapters.sql.tables import cell as tables
+from whimbrel.domain import machine
+from whimbrel.domain.errors import Conflict, NotFound, Superseded, WrongState
+from whimbrel.domain.guest import Order
+from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
+from whimbrel.domain.server import Server
+from whimbrel.ports.servers import ServerQuery, Servers
+
+NOBODY = ServerId("nobody")
+SLOT = Slot("slot")
+MOVE, OTHER = RunId("move"), RunId("other")
+FIRST, SECOND = Order(MOVE, 1), Order(MOVE, 2)
+
+
+def tell(open_store: Opener, story: Callable[[SqlServers, Database], Awaitable[None]]) -> None:
+    async def told() -> None:
+        async with open_store("cell") as database:
+            await story(SqlServers(database), database)
+
+    asyncio.run(told())
+
+
+async def settled(store: SqlServers, server: Server | None = None) -> Server:
+    """Have a record that no run holds."""
+    server = server or a_server()
+    creation = Order(RunId("creation"), 1)
+    await store.insert(creation, server)
+    await store.unlock(creation, server.id, {})
+    return await store.get(server.id)
+
+
+# Records that come and go
+
+
+def test_a_record_comes_back_as_it_was_written(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        server = a_server(tags=["x", "y"], locked_by="owner", locked_reason="why", task_state="spawning", generation=5)
+        await store.insert(FIRST, server)
+        assert await store.get(SERVER) == server
+        with pytest.raises(NotFound):
+            await store.get(NOBODY)
+
+    tell(open_store, story)
+
+
+def test_a_record_that_arrives_again_replaces_the_older_copy_and_is_its_runs(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        await settled(store)
+        server = a_server(name="newer", generation=1, task_state="spawning")
+        for order in (FIRST, FIRST, SECOND):
+            await store.insert(order, server)
+            assert await store.get(SERVER) == server
+        with pytest.raises(WrongState):
+            await store.lock(Order(OTHER, 1), SERVER, "deleting", "active", SLOT, NOW)
+
+    tell(open_store, story)
+
+
+def test_an_erased_record_is_gone_and_may_be_erased_again(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        await store.insert(FIRST, a_server())
+        for _again in range(2):
+            await store.erase(FIRST, SERVER)
+            with pytest.raises(NotFound):
+                await store.get(SERVER)
+        assert await store.find(ServerQuery(deleted=None)) == []
+
+    tell(open_store, story)
+
+
+def test_counts_who_lives_on_a_host(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        for name, host in (("a", "h1"), ("b", "h1"), ("c", "h2")):
+            await settled(store, a_server(name, host=HostName(host)))
+        await settled(store, a_server("d", vm_state="deleted", deleted_at=NOW))
+        await settled(store, a_server("e", vm_state="error", host=None))
+        assert [await store.count(HostName(host)) for host in ("h1", "h2", "h3")] == [2, 1, 0]
+
+    tell(open_store, story)
+
+
+# The lock
+
+
+def test_a_lock_is_one_runs_until_it_gives_it_up(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        before = await settled(store)
+        for now in (NOW + 1, NOW + 2):  # again is fine, and changes nothing
+            await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, now)
+            locked = await store.get(SERVER)
+            assert locked == replace(before, task_state="resize_prep", updated_at=NOW + 1, generation=2)
+        with pytest.raises(WrongState, match="task_state resize_prep"):
+            await store.lock(Order(OTHER, 1), SERVER, "deleting", "active", SLOT, NOW)
+        await store.unlock(Order(OTHER, 1), SERVER, {"name": "by somebody else"})
+        await store.change_by_run(Order(OTHER, 1), SERVER, {"name": "by somebody else"})
+        await store.show_task(Order(OTHER, 1), SERVER, "deleting", NOW)
+        assert await store.get(SERVER) == locked
+        await store.unlock(FIRST, SERVER, {"vm_state": "stopped"})
+        free = await store.get(SERVER)
+        assert free == replace(locked, vm_state="stopped", task_state=None, generation=3)
+        await store.unlock(FIRST, SERVER, {"vm_state": "error"})
+        assert await store.get(SERVER) == free
+        await store.lock(Order(OTHER, 1), SERVER, "deleting", "stopped", SLOT, NOW)
+
+    tell(open_store, story)
+
+
+def test_a_lock_needs_a_server_that_is_as_it_was_read(open_store: Opener) -> None:
+    """What a run was told to do was right for the server that its user saw: that state, and that guest."""
+
+    async def story(store: SqlServers, _: Database) -> None:
+        before = await settled(store, a_server(vm_state="stopped"))
+        with pytest.raises(WrongState, match="vm_state stopped"):
+            await store.lock(FIRST, SERVER, "rebooting", "active", SLOT, NOW)
+        for other in (Slot("another"), None):
+            with pytest.raises(WrongState, match="moved"):
+                await store.lock(FIRST, SERVER, "rebooting", "stopped", other, NOW)
+        assert await store.get(SERVER) == before
+        with pytest.raises(NotFound):
+            await store.lock(FIRST, NOBODY, "rebooting", "active", SLOT, NOW)
+
+    tell(open_store, story)
+
+
+def test_who_shows_no_task_still_holds_the_lock(open_store: Opener) -> None:
+    """A resized server that waits for its owner's verdict is idle to the eye, and its move's."""
+
+    async def story(store: SqlServers, _: Database) -> None:
+        await settled(store)
+        await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
+        await store.show_task(FIRST, SERVER, "resize_migrating", NOW + 1)
+        assert (await store.get(SERVER)).task_state == "resize_migrating"
+        await store.show_task(FIRST, SERVER, None, NOW + 2)
+        resized = await store.get(SERVER)
+        assert (resized.task_state, resized.updated_at) == (None, NOW + 2)
+        with pytest.raises(WrongState):
+            await store.lock(Order(OTHER, 1), SERVER, "rebooting", "active", SLOT, NOW)
+        changed = await store.change(resized, {"name": "by its owner"})
+        await store.change_by_run(FIRST, SERVER, {"vm_state": "resized"})
+        assert await store.get(SERVER) == replace(changed, vm_state="resized", generation=changed.generation + 1)
+
+    tell(open_store, story)
+
+
+def test_of_many_runs_at_once_one_gets_the_lock(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        await settled(store)
+        orders = [Order(RunId(f"run {number}"), 1) for number in range(8)]
+        answers = await asyncio.gather(
+            *(store.lock(order, SERVER, order.run, "active", SLOT, NOW) for order in orders), return_exceptions=True
+        )
+        winner = orders[answers.index(None)]
+        assert [type(answer) for answer in answers].count(WrongState) == 7
+        assert (await store.get(SERVER)).task_state == winner.run
+        await store.lock(winner, SERVER, "again", "active", SLOT, NOW)
+
+    tell(open_store, story)
+
+
+# Changes by a run
+
+
+def test_a_runs_change_may_be_repeated_and_is_one_change(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        await store.insert(FIRST, a_server())
+        large = replace(FLAVOR, flavor_id="2", vcpus=8)
+        fields = {"flavor": large, "host": HostName("h2"), "slot": Slot("new"), "vm_state": "resized"}
+        for _again in range(3):
+            await store.change_by_run(FIRST, SERVER, fields)
+            assert await store.get(SERVER) == replace(a_server(), generation=1, **fields)
+        assert await store.find(ServerQuery(flavor_id="2", host=HostName("h2"))) == [await store.get(SERVER)]
+        with pytest.raises(NotFound):
+            await store.change_by_run(FIRST, NOBODY, fields)
+        await store.unlock(FIRST, NOBODY, fields)
+
+    tell(open_store, story)
+
+
+ServersChange = Callable[[Servers, Order], Awaitable[None]]
+
+CHANGES: dict[str, ServersChange] = {
+    "insert": lambda store, order: store.insert(order, a_server(name="inserted")),
+    "lock": lambda store, order: store.lock(order, SERVER, "locked", "active", SLOT, NOW),
+    "show": lambda store, order: store.show_task(order, SERVER, "shown", NOW),
+    "change": lambda store, order: store.change_by_run(order, SERVER, {"name": "changed"}),
+    "unlock": lambda store, order: store.unlock(order, SERVER, {"name": "unlocked"}),
+    "erase": lambda store, order: store.erase(order, SERVER),
+}
+
+
+@pytest.mark.parametrize("later", list(CHANGES))
+@pytest.mark.parametrize("older", list(CHANGES))
+def test_after_any_order_none_of_an_older_epoch_is_obeyed(open_store: Opener, later: str, older: str) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        await store.insert(FIRST, a_server())
+        await CHANGES[later](store, SECOND) if later != "erase" else await store.erase(SECOND, NOBODY)
+        before = await store.find(ServerQuery())
+        with pytest.raises(Superseded):
+            await CHANGES[older](store, FIRST)
+        assert await store.find(ServerQuery()) == before
+        await CHANGES[older](store, Order(MOVE, 3))
+        with pytest.raises(Superseded):
+            await CHANGES[older](store, SECOND)
+
+    tell(open_store, story)
+
+
+def test_a_refused_order_raises_no_fence_and_an_obeyed_one_does_in_the_same_write(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        await settled(store)
+        with pytest.raises(WrongState):
+            await store.lock(Order(MOVE, 5), SERVER, "rebooting", "stopped", SLOT, NOW)
+        await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
+        assert (await store.get(SERVER)).task_state == "resize_prep"
+
+    tell(open_store, story)
+
+
+def test_the_fence_of_one_run_is_nothing_to_another(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        await settled(store)
+        await store.erase(Order(OTHER, 9), NOBODY)
+        await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
+
+    tell(open_store, story)
+
+
+def test_two_epochs_at_once_end_as_the_newer_one_wants(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        for number in range(10):
+            run = RunId(f"run {number}")
+            await store.insert(Order(run, 1), a_server(f"{number}"))
+            epochs = [2, 3, 4, 5, 6]
+            answers = await asyncio.gather(
+                *(
+                    store.change_by_run(Order(run, epoch), ServerId(f"{number}"), {"name": f"epoch {epoch}"})
+                    for epoch in epochs
+                ),
+                return_exceptions=True,
+            )
+            assert answers[-1] is None
+            assert {type(answer) for answer in answers} <= {type(None), Superseded}
+            assert (await store.get(ServerId(f"{number}"))).name == "epoch 6"
+
+    tell(open_store, story)
+
+
+# Changes by the owner
+
+
+def test_an_owners_change_names_what_he_read(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        first = await settled(store)
+        second = await store.change(first, {"name": "n", "tags": ["t"], "locked_by": "owner"})
+        assert second == replace(first, name="n", tags=["t"], locked_by="owner", generation=first.generation + 1)
+        assert await store.get(SERVER) == second
+        assert await store.find(ServerQuery(tags=["t"], locked=True)) == [second]
+        with pytest.raises(Conflict):
+            await store.change(first, {"name": "older"})
+        with pytest.raises(NotFound):
+            await store.change(replace(first, id=NOBODY), {"name": "n"})
+        assert await store.get(SERVER) == second
+
+    tell(open_store, story)
+
+
+def test_of_many_owners_at_once_one_is_heard(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        read = await settled(store)
+        answers = await asyncio.gather(
+            *(store.change(read, {"name": f"name {number}"}) for number in range(8)), return_exceptions=True
+        )
+        [winner] = [answer for answer in answers if isinstance(answer, Server)]
+        assert [type(answer) for answer in answers].count(Conflict) == 7
+        assert await store.get(SERVER) == winner
+
+    tell(open_store, story)
+
+
+def test_neither_an_owners_change_nor_a_runs_is_lost(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        for number in range(10):
+            order, id = Order(RunId(f"run {number}"), 1), ServerId(f"{number}")
+            await store.insert(order, a_server(id))
+            read = await store.get(id)
+            by_owner, by_run = await asyncio.gather(
+                store.change(read, {"name": "by its owner"}),
+                store.change_by_run(order, id, {"host": HostName("by its run")}),
+                return_exceptions=True,
+            )
+            now = await store.get(id)
+            assert by_run is None
+            assert now.host == "by its run"
+            assert (now.name == "by its owner") == isinstance(by_owner, Server)
+
+    tell(open_store, story)
+
+
+# What the tables do not allow, whoever writes
+
+FORBIDDEN: tuple[dict[str, Any], ...] = (
+    {"vm_state": "lost"},
+    {"vm_state": "deleted"},
+    {"deleted_at": NOW},
+    {"host": None},
+    {"host": None, "vm_state": "stopped"},
+    {"host": None, "vm_state": "resized"},
+    {"task_state": "rebooting"},
+    {"record": None},
+    {"id": "server-b"},
+)
+
+
+@pytest.mark.parametrize("values", FORBIDDEN, ids=str)
+def test_a_forbidden_record_cannot_be_written_even_by_hand(open_store: Opener, values: dict[str, Any]) -> None:
+    async def story(store: SqlServers, database: Database) -> None:
+        await settled(store, a_server("server-b"))
+        before, table = await settled(store), tables.servers
+        with pytest.raises(Conflict):
+            async with database.write() as tx:
+                await tx.run(sa.update(table).where(table.c.id == SERVER).values(values))
+        assert await store.get(SERVER) == before
+
+    tell(open_store, story)
+
+
+def test_a_forbidden_change_is_refused_as_a_whole(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        before = await settled(store)
+        for fields in ({"host": None}, {"vm_state": "deleted"}, {"task_state": "rebooting"}):
+            with pytest.raises(Conflict):
+                await store.change(before, {"name": "n", **fields})
+            assert await store.get(SERVER) == before
+
+    tell(open_store, story)
+
+
+# Queries: each is answered as plain Python would answer it
+
+SERVERS = population(Random(1))
+
+
+def test_the_population_is_worth_asking() -> None:
+    assert {server.vm_state for server in SERVERS} == set(machine.VM_STATES)
+    assert set(ONE_FILTER) | {"sort", "after", "limit"} == set(ServerQuery.__struct_fields__), "a filter is not asked"
+    for name in SORTABLE:
+        assert len({value_of(server, name) for server in SERVERS}) > 1
+
+
+def test_every_query_is_answered_as_by_plain_python(open_store: Opener) -> None:
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        store = SqlServers(runner.run(stack.enter_async_context(open_store("cell"))))
+        for server in SERVERS:
+            runner.run(store.insert(FIRST, server))
+
+        @settings(deadline=None, max_examples=250, database=None, suppress_health_check=[HealthCheck.too_slow])
+        @given(queries(SERVERS))
+        @example(ServerQuery())
+        @example(ServerQuery(tags=["a"], deleted=None))
+        @example(ServerQuery(tags=["x"], deleted=None))
+        @example(ServerQuery(sort=[("name", "asc"), ("id", "asc")], deleted=None))
+        def ask(query: ServerQuery) -> None:
+            found = runner.run(store.find(query))
+            assert [server.id for server in found] == [server.id for server in answer(SERVERS, query)]
+
+        try:
+            ask()
+        finally:
+            runner.run(stack.aclose())
+
+
+@pytest.mark.parametrize("limit", [1, 7])
+def test_page_by_page_is_the_whole(open_store: Opener, limit: int) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        for server in SERVERS:
+            await store.insert(FIRST, server)
+        whole = ServerQuery(sort=[("task_state", "desc"), ("name", "asc"), ("id", "desc")], deleted=None)
+        paged: list[Server] = []
+        while page := await store.find(replace(whole, after=paged[-1] if paged else None, limit=limit)):
+            paged += page
+        assert paged == await store.find(whole) == answer(SERVERS, whole)
+
+    tell(open_store, story)
+
+
+def test_every_field_of_a_record_survives(open_store: Opener) -> None:
+    """Also those that a later version adds: the record is written whole, the columns only repeat parts of it."""
+    shown = {column.name for column in tables.servers.columns} - {"flavor_id", "locked", "locked_by_run", "record"}
+    assert shown <= set(Server.__struct_fields__)
+
+    async def story(store: SqlServers, _: Database) -> None:
+        for server in SERVERS:
+            await store.insert(FIRST, server)
+            assert msgspec.json.encode(await store.get(server.id)) == msgspec.json.encode(server)
+
+    tell(open_store, story)

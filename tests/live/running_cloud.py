@@ -1,0 +1,88 @@
+"""A `whimbrel up` of one's own, and real clients that use it, each a separate process."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from whimbrel.cli.demo.processes import Program
+from whimbrel.datadir import DataDir
+
+DEADLINE_S = 90
+
+CLOUD = """
+[[cell]]
+name = "one"
+"""
+HOST = """
+[[cell.host]]
+name = "{name}"
+zone = "{zone}"
+vcpus = 8
+memory_mib = 16384
+disk_gib = 200
+driver = "simulated"
+"""
+HOSTS = (("n1", "north"), ("n2", "north"), ("s1", "south"), ("s2", "south"))
+
+
+class RunningCloud:
+    def __init__(self, home: DataDir, program: Program) -> None:
+        self.home = home
+        self.program = program
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Give what a client needs to find the cloud; of ours nothing that could lead it elsewhere."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+        return kept | {"OS_CLIENT_CONFIG_FILE": str(self.home.clouds)}
+
+    def openstack(self, *words: str, cloud: str = "whimbrel") -> Any:
+        """Run an `openstack` command that gives JSON."""
+        return json.loads(self.say(*words, "-f", "json", cloud=cloud) or "null")
+
+    def say(self, *words: str, cloud: str = "whimbrel") -> str:
+        """Run an `openstack` command; give what it wrote."""
+        done = self.run("openstack", "--os-cloud", cloud, *words)
+        assert done.returncode == 0, f"openstack {' '.join(words)}:\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def refusal(self, *words: str, cloud: str = "whimbrel") -> str:
+        """Run an `openstack` command that is refused; give what it says."""
+        done = self.run("openstack", "--os-cloud", cloud, *words)
+        assert done.returncode != 0, f"openstack {' '.join(words)} was not refused:\n{done.stdout}"
+        return done.stderr
+
+    def python(self, program: str) -> str:
+        """Run a Python program in a process of its own; give what it wrote."""
+        done = self._run([sys.executable, "-c", program])
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def run(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+        return self._run([str(Path(sys.executable).with_name(command)), *words])
+
+    def _run(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            arguments, env=self.environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        )
+
+
+@contextmanager
+def running_cloud(directory: Path, *more: str, settings: str = "") -> Iterator[RunningCloud]:
+    """Start a cloud of simulated hosts, on a free port. They take no time, unless further settings say so."""
+    cloud_file = directory / "cloud.toml"
+    cloud_file.write_text(CLOUD + "".join(HOST.format(name=name, zone=zone) for name, zone in HOSTS) + settings)
+    home = DataDir(directory / "data")
+    arguments = ["up", "--data-dir", str(home.path), "--port", "0", "--cloud", str(cloud_file), *more]
+    program = Program("up", arguments, directory / "up.log")
+    program.start()
+    try:
+        program.wait_until_it_says("Whimbrel is up")
+        yield RunningCloud(home, program)
+    finally:
+        program.end()

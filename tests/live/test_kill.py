@@ -1,0 +1,177 @@
+"""Twenty rounds of kill -9 of the API or of a conductor while servers are resized; afterwards the books agree.
+
+On SQLite and on PostgreSQL. The moments are random from a seed; what happens at them is the processes' own.
+"""
+
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.prerequisites import POSTGRES, missing
+from whimbrel.cli import books
+from whimbrel.cli.client import Api, Login
+from whimbrel.cli.demo.processes import Program
+from whimbrel.datadir import DataDir
+from whimbrel.domain.errors import WorldError
+
+ROUNDS = 20
+SERVERS = 8
+ENDS_WITHIN_S = 60.0
+UNDISTURBED_EPOCH = 4  # accepted, taken, taken again after the verdict, turned round
+
+CLOUD = """
+[[cell]]
+name = "one"
+
+[rules]
+lease_s = 1.0
+
+[simulated]
+build_disk_s = 0.05
+copy_disk_s = 0.2
+start_s = 0.05
+stop_s = 0.05
+"""
+HOST = """
+[[cell.host]]
+name = "n{number}"
+zone = "north"
+vcpus = 64
+memory_mib = 65536
+disk_gib = 1000
+driver = "simulated"
+"""
+
+
+class Cloud:
+    """Three processes that can be killed, and a user who goes on whatever they answer."""
+
+    def __init__(self, directory: Path, database: str | None, chance: Random) -> None:
+        head, rest = CLOUD.split("[rules]")
+        hosts = "".join(HOST.format(number=number) for number in range(5))
+        (directory / "cloud.toml").write_text(f"{head}{hosts}\n[rules]{rest}")
+        self.home = DataDir(directory / "data")
+        where = ["--data-dir", str(self.home.path)]
+        door = ["up", *where, "--port", str(_free_port()), "--cloud", str(directory / "cloud.toml"), "--no-conductor"]
+        door += ["--database", database] if database else []
+        self.programs = {"api": Program("api", door, directory / "api.log")} | {
+            name: Program(name, ["conductor", *where, "--name", name], directory / f"{name}.log")
+            for name in ("c1", "c2")
+        }
+        self._chance = chance
+        self.refused = 0
+
+    def start(self, name: str) -> None:
+        self.programs[name].start()
+        self.programs[name].wait_until_it_says("Whimbrel is up" if name == "api" else "is ready")
+
+    def kill_one(self) -> None:
+        victim = self._chance.choice(sorted(self.programs))
+        self.programs[victim].kill()
+        self.start(victim)
+
+    def log_in(self) -> Api:
+        api = Api(Login(self.home.clouds, "whimbrel-admin"))
+        api.log_in()
+        return api
+
+    def servers(self, api: Api) -> list[Any]:
+        return list(api.get("compute", "/servers/detail")["servers"])
+
+    def act(self, api: Api) -> None:
+        """Have every server that is idle resized, and of those that wait some confirmed and some reverted."""
+        for server in self.servers(api):
+            if server["status"] == "ACTIVE" and not server["OS-EXT-STS:task_state"]:
+                other = "large" if server["flavor"]["original_name"] == "small" else "small"
+                self._ask(api, server, {"resize": {"flavorRef": other}})
+            elif server["status"] == "VERIFY_RESIZE":
+                self._ask(api, server, {self._chance.choice(("confirmResize", "revertResize")): None})
+
+    def _ask(self, api: Api, server: Any, body: dict[str, Any]) -> None:
+        try:
+            api.post("compute", f"/servers/{server['id']}/action", body)
+        except WorldError:
+            self.refused += 1  # the door was dying, or the server is busy: he asks again in the next round
+
+    def end(self, api: Api) -> None:
+        """Wait until nothing is under way, with what waits confirmed."""
+        deadline = time.monotonic() + ENDS_WITHIN_S
+        while time.monotonic() < deadline:
+            servers = self.servers(api)
+            for server in servers:
+                if server["status"] == "VERIFY_RESIZE":
+                    self._ask(api, server, {"confirmResize": None})
+            moves = api.get("compute", "/whimbrel/moves?open=true&kind=any")["moves"]
+            if not moves and all(server["status"] == "ACTIVE" for server in servers):
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"not over after {ENDS_WITHIN_S} s: {moves} {[s['status'] for s in servers]}")
+
+
+def _free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        return int(door.getsockname()[1])
+
+
+@contextmanager
+def running(directory: Path, database: str | None, chance: Random) -> Iterator[Cloud]:
+    cloud = Cloud(directory, database, chance)
+    with ExitStack() as started:
+        for name in cloud.programs:
+            started.callback(cloud.programs[name].end)
+            cloud.start(name)
+        yield cloud
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    """Give the database of the cloud: None, or a PostgreSQL one of its own that is dropped afterwards."""
+    if request.param == "sqlite":
+        yield None
+        return
+    name = f"whimbrel_kill_{uuid.uuid4().hex[:12]}"
+    try:
+        server = psycopg.connect(POSTGRES, autocommit=True)
+    except psycopg.OperationalError as error:
+        missing(f"no PostgreSQL at {POSTGRES}: {error}", "apt-get install postgresql")
+    with server:
+        server.execute(f'CREATE DATABASE "{name}"'.encode())
+        try:
+            yield f"{POSTGRES.rsplit('/', 1)[0]}/{name}"
+        finally:
+            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+
+def test_twenty_kills(tmp_path: Path, database: str | None) -> None:
+    chance = Random(20)
+    with running(tmp_path, database, chance) as cloud:
+        api = cloud.log_in()
+        for name, ram in (("small", 64), ("large", 128)):
+            body = {"id": name, "name": name, "vcpus": 1, "ram": ram, "disk": 1}
+            api.post("compute", "/flavors", {"flavor": body})
+        image = api.get("image", "/v2/images")["images"][0]["id"]
+        for number in range(SERVERS):
+            server = {"name": f"s{number}", "flavorRef": "small", "imageRef": image, "networks": "none"}
+            api.post("compute", "/servers", {"server": server})
+        cloud.end(api)
+        for _ in range(ROUNDS):
+            with suppress(WorldError):
+                cloud.act(api)
+            time.sleep(chance.random() * 0.5)
+            cloud.kill_one()
+        cloud.end(api)
+        moves = api.get("compute", "/whimbrel/moves?limit=1000")["moves"]
+        taken_over = [move for move in moves if move["epoch"] > UNDISTURBED_EPOCH]
+        assert len(moves) >= ROUNDS, "the servers hardly moved"
+        assert taken_over, "nobody died in the middle of a move"
+        assert not [move for move in moves if move["problem"]]
+        assert books.read(api, cloud.home).faults() == []

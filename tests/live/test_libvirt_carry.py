@@ -1,0 +1,153 @@
+"""A real guest tells by its console that its disk came along: the same marker, one boot more, a new memory."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.contracts.hypervisors import LibvirtPair, libvirt_hosts, libvirt_pair, new_spec, quiet  # noqa: F401
+from whimbrel.adapters.libvirt import files, processes
+from whimbrel.adapters.libvirt.tools import Tools
+from whimbrel.domain.errors import Refused, Unavailable
+from whimbrel.domain.guest import GuestKey
+from whimbrel.embedded.tick_guest import ticks
+
+ENOUGH_TIME_S = 30.0
+
+
+@pytest.fixture
+def pair(libvirt_pair: LibvirtPair) -> LibvirtPair:  # noqa: F811
+    return libvirt_pair
+
+
+def test_a_carried_guest_proves_its_disk(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        a, b = pair.host("a"), pair.host("b")
+        old = new_spec()
+        new = new_spec(old.key.server, root_gib=2)
+        await pair.made(a, old)
+        await a.start(old.key)
+        await pair.seen(a, old.key, boots=1)
+        await a.stop(old.key, ENOUGH_TIME_S)
+        export = await a.export_disk(old.key)
+        await b.reserve(new)
+        await b.import_disk(new, export, quiet)
+        await a.unexport_disk(old.key)
+        await b.define(new)
+        await b.start(new.key)
+        await pair.seen(b, new.key, boots=2)
+        there = ticks(await a.console_log(old.key, None))[-1]
+        here = ticks(await b.console_log(new.key, None))[-1]
+        assert (here.marker, here.boots) == (there.marker, there.boots + 1)
+        assert here.nonce != there.nonce
+        await a.destroy(old.key)
+        assert [guest.power for guest in await b.guests()] == ["running"]
+
+    asyncio.run(story())
+
+
+def test_a_guest_that_does_not_listen_is_switched_off(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        host, spec = pair.host("a"), new_spec(image_id=None)
+        await pair.made(host, spec)
+        await host.start(spec.key)  # an empty disk: the BIOS finds nothing to boot and nobody hears the button
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        await host.stop(spec.key, 0.5)
+        assert loop.time() - begun >= 0.5
+        assert [guest.power for guest in await host.guests()] == ["stopped"]
+
+    asyncio.run(story())
+
+
+def test_only_who_has_the_key_can_read_an_export(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        host, spec, thief = pair.host("a"), new_spec(), new_spec()
+        await host.reserve(spec)
+        await host.create_disk(spec, quiet)
+        await pair.b.reserve(thief)
+        export = await host.export_disk(spec.key)
+        _, _, address = export.location.partition("@")
+        guessed = msgspec.structs.replace(export, location=f"nbds://whimbrel:{'0' * 64}@{address}")
+        with pytest.raises(Unavailable):
+            await pair.b.import_disk(thief, guessed, quiet)
+        with pytest.raises(Unavailable):
+            await Tools(None).run("qemu-img", "info", f"nbd://{address}")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("lie", ["backing file", "not a qcow2", "a vmdk", "cut short"])
+def test_images_that_lie_are_not_run(pair: LibvirtPair, lie: str) -> None:
+    async def story() -> None:
+        host, spec = pair.host("a"), new_spec(image_id="lie")
+        file = await _lying(lie, pair.hosts.root)
+        disk_format = "vmdk" if lie == "a vmdk" else "qcow2"
+        await pair.add_image("lie", file, disk_format)
+        await host.reserve(spec)
+        with pytest.raises(Refused):
+            await host.create_disk(spec, quiet)
+        guest = await host.look(spec.key)
+        assert guest
+        assert not guest.has_disk
+
+    async def _lying(lie: str, directory: Path) -> bytes:
+        path = directory / "lie.qcow2"
+        backing = ["-b", "/etc/hostname", "-F", "raw"] if lie == "backing file" else []
+        await Tools(None).run("qemu-img", "create", "-q", "-f", "qcow2", *backing, str(path), "1M")
+        whole = path.read_bytes()
+        return {"not a qcow2": b"MZ" * 4096, "cut short": whole[:100]}.get(lie, whole)
+
+    asyncio.run(story())
+
+
+def test_nothing_is_left_of_a_guest_that_was_destroyed(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        host, spec = pair.host("a"), new_spec()
+        await pair.made(host, spec)
+        await host.export_disk(spec.key)
+        await host.destroy(spec.key)
+        left = [path for path in pair.directory("a").rglob("*") if spec.key.server in str(path)]
+        assert left == []
+        assert await processes.at_work("qemu-", pair.directory("a")) == []
+
+    asyncio.run(story())
+
+
+def test_a_guest_whose_directory_was_lost_is_still_seen(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        host, spec = pair.host("a"), new_spec()
+        await pair.made(host, spec)
+        await host.start(spec.key)
+        slot = pair.directory("a") / "guests" / spec.key.server / spec.key.slot
+        slot.rename(pair.hosts.root / f"lost-{spec.key.slot}")
+        (guest,) = await host.guests()
+        assert guest == await host.look(spec.key)
+        assert (guest.key, guest.power, guest.memory_mib, guest.has_disk) == (spec.key, "running", 32, False)
+        await host.destroy(spec.key)
+        assert await host.guests() == []
+
+    asyncio.run(story())
+
+
+def test_names_that_lead_out_of_the_directory_are_refused(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        spec = new_spec()
+        for server, slot in (("../../x", "y"), (spec.key.server, ".."), (spec.key.server, "a/b"), ("", "x")):
+            with pytest.raises(Refused):
+                await pair.a.look(GuestKey(server, slot))  # type: ignore[arg-type]
+
+    asyncio.run(story())
+
+
+def test_new_files_belong_to_whom_the_directory_belongs(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        host, spec = pair.host("a"), new_spec()
+        await pair.made(host, spec)
+        owner = files.Owner.of(pair.directory("a"))
+        disk = pair.directory("a") / "guests" / spec.key.server / spec.key.slot / "disk.qcow2"
+        for path in (disk, disk.parent, disk.with_name("spec.json")):
+            assert owner is None or path.stat().st_uid == owner.uid
+
+    asyncio.run(story())

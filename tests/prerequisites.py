@@ -1,0 +1,17 @@
+"""What live tests need of the machine: where it is missing they say how to install it; in CI they fail then."""
+
+import os
+from typing import NoReturn
+
+import pytest
+
+POSTGRES = os.environ.get("WHIMBREL_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
+"""Where the tests find a PostgreSQL server: a database in which they may make and drop schemas."""
+
+
+def missing(what: str, install: str) -> NoReturn:
+    """Give this test up: skipped for people, failed where CI promised that all is there."""
+    message = f"{what}; install it with: {install}"
+    if os.environ.get("CI_LIVE"):
+        pytest.fail(message)
+    pytest.skip(message)

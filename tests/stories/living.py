@@ -1,0 +1,329 @@
+"""Tales of a server's life but for its moves: what is there before, what its owner asks for, and how it may end."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace as with_
+
+from tests.stories.telling import Lives, Told, watched
+from whimbrel.conductor.book import BOOK
+from whimbrel.domain.errors import NotFound, WorldError
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.ports.cloud import Asker, Cloud, Rules
+from whimbrel.ports.directory import Usage
+from whimbrel.ports.journal import RunFilter
+from whimbrel.reconcilers.rounds import reconcile
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import create, delete, edit, lookup, power
+from whimbrel.sim.chaos import Plan
+from whimbrel.sim.invariants import Invariants, books
+from whimbrel.sim.world import LARGE, PROJECT, SMALL, World
+
+HOSTS = ("h1", "h2", "h3")
+HUGE = Flavor(flavor_id="9", name="huge", vcpus=8, memory_mib=512, root_gib=1)
+RULES = Rules(cpu_allocation_ratio=1.0, patience_s=20.0)
+
+Ask = Callable[[Cloud, Engine, Asker, Server], Awaitable[Any]]
+"""What an owner asks for."""
+
+Set = Callable[[World, Server], Awaitable[None]]
+"""What is done before a tale begins."""
+
+Books = dict[str, Any]
+Meant = Callable[[Told], Awaitable[Books]]
+"""The books of a tale that ended as it was meant to: worked out from what was before, not observed."""
+
+
+@dataclass(frozen=True)
+class Tale:
+    name: str
+    ask: Ask
+    meant: Meant
+    scene: tuple[Set, ...] = ()
+    refusing: tuple[tuple[str, str], ...] = ()  # hosts that refuse, each with the phase
+    refused: Meant | None = None  # how it ends where the answer is no; else as before
+    insists: bool = False  # it is asked for again, and ends as it is meant to
+    new: bool = False  # the server is not there yet
+    flavor: Flavor = SMALL
+    rules: Rules = RULES
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Living(Lives):
+    """Tells one tale."""
+
+    def __init__(self, tale: Tale, *plans: Plan) -> None:
+        super().__init__(*plans)
+        self._tale = tale
+        self.asked: list[str] = []  # the touches of what its owner asked for first
+        self.acts: list[str] = []  # the same, with what came of it
+
+    async def set_the_scene(self) -> None:
+        if self._tale.name not in _SCENES:
+            _SCENES[self._tale.name] = await _scene(self._tale)
+        scene, self.server = _SCENES[self._tale.name]
+        self.world = await scene.copy()
+        for host, phase in self._tale.refusing:
+            self.world.hypervisors[HostName(host)].refusing.add(phase)
+        self.world.book = watched(BOOK, self.world)
+        self._invariants = Invariants(self.world)
+
+    async def move(self, cloud: Cloud, engine: Engine) -> None:
+        server = self.server if self._tale.new else await lookup.find(cloud, self.server.id)
+        await self._tale.ask(cloud, engine, self.world.asker(), server)
+        await self._drive(cloud, engine)
+        self.asked = self.asked or self.lives[0].touches[:]
+
+    async def _finish(self) -> None:
+        """Do what is due, what conductors look after once a second, and what comes of that."""
+        _, cloud, engine = self._present
+        await self.world.settle(engine)
+        with suppress(WorldError):  # it is logged, and done in the next second
+            await reconcile(cloud, engine)
+        await self.world.settle(engine)
+
+    async def end(self) -> None:
+        self.acts = self.acts or self.lives[0].touches[:]
+        if self._tale.insists:
+            await self._live(self.move)
+            await self.settle()
+        await self._invariants.check()
+
+
+_SCENES: dict[str, tuple[World, Server]] = {}
+
+
+async def _scene(tale: Tale) -> tuple[World, Server]:
+    world = await World.build(HOSTS, rules=tale.rules)
+    server = world.new_server("s", tale.flavor)
+    if not tale.new:
+        await born(world, server)
+    for act in tale.scene:
+        await act(world, server)
+    return world, server if tale.new else await lookup.find(world.cloud, server.id)
+
+
+# Before a tale
+
+
+async def born(world: World, server: Server) -> None:
+    """Have a server that runs on h1."""
+    engine = world.engine("setup")
+    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await world.settle(engine)
+
+
+async def asked_for(world: World, server: Server) -> None:
+    """Have one whose building was accepted, no more."""
+    await create.accept(world.cloud, world.engine("setup"), world.asker(), [server])
+
+
+async def stopped(world: World, server: Server) -> None:
+    engine = world.engine("setup")
+    await power.stop(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+    await world.settle(engine)
+
+
+async def resized(world: World, server: Server) -> None:
+    """Have it wait for its owner's verdict."""
+    engine = world.engine("setup")
+    await requests.resize(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id), LARGE)
+    await world.settle(engine)
+    assert (await lookup.find(world.cloud, server.id)).vm_state == "resized"
+
+
+async def said_to_be_broken(world: World, server: Server) -> None:
+    await edit.reset_state(world.cloud, world.asker(), await lookup.find(world.cloud, server.id), "error")
+
+
+async def found_no_host(world: World, server: Server) -> None:
+    """Have a server that no host could take, instead of the one that runs."""
+    engine = world.engine("setup")
+    await delete.accept(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+    await world.settle(engine)
+    server.id = ServerId(world.cloud.ids.uuid())
+    await create.accept(world.cloud, engine, world.asker(), [with_(server, flavor=HUGE)])
+    await world.settle(engine)
+    assert (await lookup.find(world.cloud, server.id)).vm_state == "error"
+
+
+# How it may end
+
+
+class NotSo(Exception):
+    """It cannot have ended like that."""
+
+
+async def the_run(told: Told, saga: str) -> Run:
+    """Give the newest run of a saga. Raises: NotSo: there is none."""
+    runs = await told.world.cloud.journal.find(RunFilter(subject=told.server.id, sagas=[saga], limit=1))
+    if not runs:
+        raise NotSo(f"nobody began to {saga}")
+    return runs[0]
+
+
+async def running_on_its_target(told: Told) -> Books:
+    """A created server: where its run says, and nothing anywhere else."""
+    run = await the_run(told, "create")
+    if run.facts.target is None:
+        raise NotSo("it has no target")
+    target = run.facts.target
+    server = with_(
+        told.server,
+        updated_at=0.0,
+        vm_state="active",
+        cell=target.cell,
+        host=target.host,
+        zone=target.zone,
+        slot=run.id,
+        launched_at=(await lookup.find(told.world.cloud, told.server.id)).launched_at,
+    )
+    flavor = server.flavor
+    return {
+        **told.before,
+        "servers": {server.id: server},
+        "claims": [(server.id, target.provider, tuple(sorted(flavor.resources().items())))],
+        "guests": [(target.host, server.id, run.id, "running", flavor.vcpus, flavor.memory_mib, True)],
+        "quota": {server.id: (flavor.vcpus, flavor.memory_mib)},
+    }
+
+
+async def in_error(told: Told) -> Books:
+    """A server that could not be built: it lives nowhere, says why, counts in the quota, and holds nothing."""
+    run = await the_run(told, "create")
+    record = await lookup.find(told.world.cloud, told.server.id)
+    assert record.fault, "no reason is given"
+    assert record.fault["message"] == run.message
+    return {
+        **told.before,
+        "servers": {told.server.id: with_(told.server, updated_at=0.0, vm_state="error", fault=record.fault)},
+        "quota": {told.server.id: (told.server.flavor.vcpus, told.server.flavor.memory_mib)},
+    }
+
+
+async def gone(told: Told) -> Books:
+    return {key: type(held)() for key, held in told.before.items()}
+
+
+def in_state(vm_state: str, power_now: str) -> Meant:
+    """Where it was, in this state."""
+
+    async def meant(told: Told) -> Books:
+        [(host, server, slot, _, *sizes)] = told.before["guests"]
+        return {
+            **told.before,
+            "servers": {server: with_(told.before["servers"][server], vm_state=vm_state)},
+            "guests": [(host, server, slot, power_now, *sizes)],
+        }
+
+    return meant
+
+
+async def as_before(told: Told) -> Books:
+    return told.before
+
+
+async def waiting_for_a_verdict(told: Told) -> Books:
+    """A resized server: its move owns what it has on the source, its old guest is off and kept."""
+    run = await the_run(told, "resize")
+    source, target, flavor = run.facts.source, run.facts.target, run.facts.new_flavor
+    [(host, server, slot, _, *sizes)] = told.before["guests"]
+    record = with_(
+        told.before["servers"][server],
+        vm_state="resized",
+        host=target.host,
+        zone=target.zone,
+        slot=run.id,
+        flavor=flavor,
+        launched_at=(await lookup.find(told.world.cloud, server)).launched_at,
+    )
+    claims = ((server, target, flavor), (run.id, source, run.facts.old_flavor))
+    return {
+        **told.before,
+        "servers": {server: record},
+        "claims": sorted((who, at.provider, tuple(sorted(what.resources().items()))) for who, at, what in claims),
+        "guests": sorted(
+            [
+                (host, server, slot, "stopped", *sizes),
+                (target.host, server, run.id, "running", flavor.vcpus, flavor.memory_mib, True),
+            ]
+        ),
+        "quota": {server: (flavor.vcpus, flavor.memory_mib)},
+    }
+
+
+async def confirmed(told: Told) -> Books:
+    """A resized server whose old guest and claim are gone."""
+    run = await the_run(told, "resize")
+    new = run.facts.target
+    record = told.before["servers"][told.server.id]
+    return {
+        **told.before,
+        "servers": {told.server.id: with_(record, vm_state="active")},
+        "claims": [claim for claim in told.before["claims"] if claim[1] == new.provider],
+        "guests": [guest for guest in told.before["guests"] if guest[0] == new.host],
+    }
+
+
+async def check(told: Told, tale: Tale, *, may_be_nothing: bool = True, refused: bool = False) -> None:
+    """See that it ended as it was meant to, or as if it had never begun; then delete it, and see that nothing is left.
+
+    may_be_nothing: whether it may be as before; what its owner asks for again and again may not.
+    """
+    after = await books(told.world)
+    if not (may_be_nothing and not tale.insists and after == told.before):
+        wanted = await _meant(told, tale, refused)
+        assert after == wanted, "\n".join(
+            f"{key} should be {wanted[key]}\nand is {after[key]}" for key in wanted if after[key] != wanted[key]
+        )
+    await images_are_whole(told)
+    await delete_and_see_nothing(told.world, told.server.id)
+    await told.world.close()
+
+
+async def images_are_whole(told: Told) -> None:
+    """A snapshot that was taken has its image, one that was undone has none."""
+    cloud = told.world.cloud
+    for run in await cloud.journal.find(RunFilter(subject=told.server.id, sagas=["snapshot"])):
+        status = None
+        with suppress(NotFound):
+            status = (await cloud.images.show(run.facts.image_id)).status
+        assert status == ("active" if run.state == "done" else None)
+
+
+async def _meant(told: Told, tale: Tale, refused: bool) -> Books:
+    if (refused or tale.refusing) and tale.refused:
+        [run] = await told.world.cloud.journal.find(RunFilter(subject=told.server.id, limit=1))
+        if run.state == "undone":
+            assert run.turned == "refused"
+            return await tale.refused(told)
+    return await tale.meant(told)
+
+
+async def delete_and_see_nothing(world: World, server_id: ServerId) -> None:
+    cloud, engine = world.cloud, world.engine("afterwards")
+    for hypervisor in world.hypervisors.values():
+        hypervisor.refusing.clear()
+    try:
+        await delete.accept(cloud, engine, world.asker(), await lookup.find(cloud, server_id))
+    except NotFound:
+        pass
+    else:
+        for _ in range(3):
+            await world.settle(engine)
+            await reconcile(cloud, engine)
+    left = await books(world)
+    assert not any(left.values()), left
+    assert await cloud.directory.usage(PROJECT) == Usage()
+    entry = (await cloud.directory.entries([server_id])).get(server_id)
+    if entry and entry.cell:
+        assert (await cloud.cell(entry.cell).servers.get(server_id)).vm_state == "deleted"
+    await Invariants(world).check()

@@ -1,0 +1,169 @@
+"""Every crash at every touch of every port: afterwards the world is exactly as meant, or exactly as before."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from tests.stories.telling import STORIES, Story, Telling, Told, expected_after, sleeping
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.guest import GuestKey
+from whimbrel.moves import requests
+from whimbrel.servers import lookup
+from whimbrel.sim.chaos import Fault, Plan, changes
+from whimbrel.sim.invariants import Violation, books
+
+
+async def touches_of(story: Story) -> list[str]:
+    """Tell a story without faults; give its touches."""
+    told = await Telling(story).tell()
+    await check(told, story, may_be_nothing=False)
+    return told.lives[0].touches
+
+
+async def check(told: Told, story: Story, *, may_be_nothing: bool = True) -> None:
+    after = await books(told.world)
+    if story.end != "confirm" or (may_be_nothing and after == told.before):
+        assert after == told.before
+    else:
+        assert after == await expected_after(told, story)
+    await told.world.close()
+
+
+async def tell(story: Story, *plans: Plan) -> None:
+    try:
+        told = await Telling(story, *plans).tell()
+        fired = told.fired
+        assert len(fired) == len(plans), f"the fault did not happen: {plans}"
+        await check(told, story)
+    except (AssertionError, Violation) as error:
+        raise AssertionError(f"{story} with {plans}: {error}") from error
+
+
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_without_faults(story: Story) -> None:
+    assert len(asyncio.run(touches_of(story))) > 20
+
+
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_every_crash(story: Story) -> None:
+    """A crash after a touch is the crash before the next one; so all are here, with the one after the last."""
+
+    async def every() -> None:
+        touches = await touches_of(story)
+        for touch in range(len(touches)):
+            await tell(story, {touch: Fault.CRASH_BEFORE})
+        await tell(story, {len(touches) - 1: Fault.CRASH_AFTER})
+
+    asyncio.run(every())
+
+
+PAIRED = tuple(story for story in STORIES if not story.stopped and story.flavor)
+"""A stopped server and a cold migration take the same lines as these, or fewer."""
+
+
+@pytest.mark.parametrize("story", PAIRED, ids=str)
+def test_every_pair_of_crashes(story: Story) -> None:
+    """The second process dies too, anywhere on the rest of the way; a third one finishes."""
+
+    async def every() -> None:
+        for first, touch in enumerate(await touches_of(story)):
+            if changes(touch):
+                await second_crashes(story, {first: Fault.CRASH_BEFORE})
+
+    asyncio.run(every())
+
+
+async def second_crashes(story: Story, first: Plan) -> None:
+    told = await Telling(story, first).tell()
+    await told.world.close()
+    for second, touch in enumerate(told.lives[1].touches):
+        if changes(touch):
+            await tell(story, first, {second: Fault.CRASH_BEFORE})
+
+
+@pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda f: f.name)
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_every_call_without_an_answer(story: Story, fault: Fault) -> None:
+    async def every() -> None:
+        for touch in range(len(await touches_of(story))):
+            await tell(story, {touch: fault})
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_every_sleeper(story: Story) -> None:
+    """One conductor sleeps at a touch and wakes when another has finished: it can do no harm."""
+
+    async def every() -> None:
+        for touch in range(len(await touches_of(story))):
+            told = await sleeping(Telling(story, {touch: Fault.SLEEP}))
+            assert told.fired, touch
+            await check(told, story)
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_every_refusal(story: Story) -> None:
+    """A host or placement says no: another host is found, or it was never begun; past the pivot it is asked again."""
+
+    async def every() -> None:
+        for touch, name in enumerate(await touches_of(story)):
+            if name.startswith(("agent", "placement")):
+                await tell(story, {touch: Fault.REFUSED})
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_every_order_that_arrives_late(story: Story) -> None:
+    """The order is asked again and carried out; the first one arrives when all is over, and must change nothing."""
+
+    async def every() -> None:
+        for touch, name in enumerate(await touches_of(story)):
+            if may_come_late(name):
+                await tell_late(story, touch)
+
+    asyncio.run(every())
+
+
+def may_come_late(touch: str) -> bool:
+    """Leave out the journal: its order is what the others are measured by."""
+    return changes(touch) and not touch.startswith("journal")
+
+
+async def tell_late(story: Story, touch: int) -> None:
+    told = await Telling(story, {touch: Fault.LATE}).tell()
+    after = await books(told.world)
+    [late] = told.lives[0].late
+    with suppress(WorldError):
+        await late()
+    assert await books(told.world) == after, f"{story}: touch {touch} came late and did harm"
+    await check(told, story)
+
+
+@pytest.mark.parametrize("story", [story for story in STORIES if story.end == "revert"], ids=str)
+def test_nothing_is_destroyed_before_what_replaces_it_is_seen(story: Story) -> None:
+    asyncio.run(revert_without_a_source(story))
+
+
+async def revert_without_a_source(story: Story) -> None:
+    """What was kept on the source is gone when its owner reverts: the only guest and its disk stay where they are."""
+    telling = Telling(story)
+    await telling.set_the_scene()
+    _, cloud, engine = telling.next_life()
+    await telling.move(cloud, engine)
+    world, server = telling.world, telling.server
+    assert server.host
+    assert server.slot
+    await world.hypervisors[server.host].destroy(GuestKey(server.id, server.slot))
+    left = world.simulated.guests()
+    await requests.revert(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+    [run] = await world.cloud.journal.take(engine.name, world.cloud.clock.now(), 3.0, 1)
+    for _ in range(30):  # it does not end: it owes an undo
+        run = await engine._step(run)
+    assert "start_on_target" in run.debts
+    assert world.simulated.guests() == left
+    await world.close()

@@ -1,0 +1,168 @@
+"""The rest of a server's life under every fault: created, deleted, switched. It is done, or was never begun."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from msgspec.structs import replace
+
+from tests.stories.living import (
+    HUGE,
+    RULES,
+    Living,
+    Tale,
+    as_before,
+    check,
+    confirmed,
+    found_no_host,
+    gone,
+    in_error,
+    in_state,
+    resized,
+    running_on_its_target,
+    said_to_be_broken,
+    stopped,
+)
+from tests.stories.telling import sleeping
+from whimbrel.domain.errors import NotFound, WorldError
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.reconcilers.rounds import reconcile
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import create, delete, power, snapshot
+from whimbrel.sim.chaos import Fault, Plan, changes
+from whimbrel.sim.invariants import Violation, books
+
+
+async def create_it(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await create.accept(cloud, engine, asker, [server])
+
+
+async def reboot_softly(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await power.reboot(cloud, engine, asker, server, hard=False)
+
+
+async def reboot_hard(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await power.reboot(cloud, engine, asker, server, hard=True)
+
+
+async def take_a_snapshot(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await snapshot.accept(cloud, engine, asker, server, "snapshot", {"for": "tests"})
+
+
+def create_with(name: str, *refusals: tuple[str, str]) -> Tale:
+    """Create where hosts refuse; a fault beside that may use up the alternates."""
+    return Tale(name, create_it, running_on_its_target, refusing=refusals, refused=in_error, new=True)
+
+
+EVERYWHERE = (("h3", "start"), ("h1", "reserve"), ("h2", "reserve"))
+WINDOW_S = 600.0
+HASTY = replace(RULES, resize_confirm_window_s=WINDOW_S)
+
+
+async def let_the_window_pass(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await cloud.clock.sleep(WINDOW_S)
+    await reconcile(cloud, engine)
+
+
+RUNNING, OFF = in_state("active", "running"), in_state("stopped", "stopped")
+
+TALES = (
+    Tale("create", create_it, running_on_its_target, refused=in_error, new=True),
+    create_with("create, a host has no room", ("h3", "reserve")),
+    create_with("create, a host has no disk and another no start", ("h3", "create_disk"), ("h1", "start")),
+    Tale("create, all hosts refuse", create_it, in_error, refusing=EVERYWHERE, refused=in_error, new=True),
+    Tale("create, no host is large enough", create_it, in_error, refused=in_error, new=True, flavor=HUGE),
+    Tale("delete of a running one", delete.accept, gone, insists=True),
+    Tale("delete of a stopped one", delete.accept, gone, (stopped,), insists=True),
+    Tale("delete of a broken one", delete.accept, gone, (said_to_be_broken,), insists=True),
+    Tale("delete of one without a host", delete.accept, gone, (found_no_host,), insists=True),
+    Tale("delete of one that waits for its verdict", delete.accept, gone, (resized,), insists=True),
+    Tale("confirm when the window is over", let_the_window_pass, confirmed, (resized,), insists=True, rules=HASTY),
+    Tale("start", power.start, RUNNING, (stopped,)),
+    Tale("stop", power.stop, OFF),
+    Tale("stop of a broken one", power.stop, OFF, (said_to_be_broken,)),
+    Tale("snapshot", take_a_snapshot, as_before),
+    Tale("snapshot of a stopped one", take_a_snapshot, as_before, (stopped,)),
+    Tale("reboot", reboot_softly, RUNNING),
+    Tale("hard reboot of a stopped one", reboot_hard, RUNNING, (stopped,)),
+    Tale("hard reboot of a broken one", reboot_hard, RUNNING, (said_to_be_broken,)),
+)
+
+
+async def told(tale: Tale) -> Living:
+    """Tell a tale without faults."""
+    living = Living(tale)
+    await check(await living.tell(), tale, may_be_nothing=False)
+    return living
+
+
+async def tell(tale: Tale, plan: Plan) -> None:
+    try:
+        ended = await Living(tale, plan).tell()
+        assert len(ended.fired) == 1, "the fault did not happen"
+        await check(ended, tale, refused=Fault.REFUSED in plan.values())
+    except (AssertionError, Violation, NotFound) as error:
+        raise AssertionError(f"{tale} with {plan}: {error}") from error
+
+
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_crash(tale: Tale) -> None:
+    async def every() -> None:
+        touches = (await told(tale)).acts
+        for touch in range(len(touches)):
+            await tell(tale, {touch: Fault.CRASH_BEFORE})
+        await tell(tale, {len(touches) - 1: Fault.CRASH_AFTER})
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_call_without_an_answer(tale: Tale, fault: Fault) -> None:
+    async def every() -> None:
+        for touch in range(len((await told(tale)).acts)):
+            await tell(tale, {touch: fault})
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_sleeper(tale: Tale) -> None:
+    async def every() -> None:
+        for touch in range(len((await told(tale)).asked)):
+            ended = await sleeping(Living(tale, {touch: Fault.SLEEP}))
+            assert ended.fired, touch
+            await check(ended, tale)
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_refusal(tale: Tale) -> None:
+    async def every() -> None:
+        for touch, name in enumerate((await told(tale)).acts):
+            if name.startswith(("agent", "placement", "images")):
+                await tell(tale, {touch: Fault.REFUSED})
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_order_that_arrives_late(tale: Tale) -> None:
+    async def every() -> None:
+        for touch, name in enumerate((await told(tale)).acts):
+            if changes(name) and not name.startswith("journal"):
+                await tell_late(tale, touch)
+
+    asyncio.run(every())
+
+
+async def tell_late(tale: Tale, touch: int) -> None:
+    ended = await Living(tale, {touch: Fault.LATE}).tell()
+    after = await books(ended.world)
+    [late] = ended.lives[0].late
+    with suppress(WorldError):
+        await late()
+    assert await books(ended.world) == after, f"{tale}: touch {touch} came late and did harm"
+    await check(ended, tale)

@@ -1,0 +1,279 @@
+"""Two users at once: whatever one has asked for, and however far it is, another one asks for something else."""
+
+import asyncio
+from dataclasses import dataclass
+from dataclasses import replace as with_
+
+import pytest
+from msgspec.structs import replace
+
+from tests.stories.living import (
+    Ask,
+    Books,
+    Living,
+    Meant,
+    NotSo,
+    Tale,
+    as_before,
+    asked_for,
+    confirmed,
+    delete_and_see_nothing,
+    gone,
+    images_are_whole,
+    in_state,
+    resized,
+    running_on_its_target,
+    stopped,
+    the_run,
+    waiting_for_a_verdict,
+)
+from tests.stories.telling import Told
+from whimbrel.domain.errors import NotFound, WorldError
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.journal import RunFilter
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import create, delete, lookup, power, snapshot
+from whimbrel.sim.chaos import changes
+from whimbrel.sim.invariants import Violation, books
+from whimbrel.sim.world import LARGE, SMALL
+
+# What is asked for
+
+
+async def create_it(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await create.accept(cloud, engine, asker, [server])
+
+
+async def resize(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await requests.resize(cloud, engine, asker, server, LARGE if server.flavor == SMALL else SMALL)
+
+
+async def migrate(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await requests.migrate(cloud, engine, asker, server, None)
+
+
+async def reboot(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await power.reboot(cloud, engine, asker, server, hard=True)
+
+
+async def take_a_snapshot(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await snapshot.accept(cloud, engine, asker, server, "snapshot", {})
+
+
+def over_at_once(*asks: Ask) -> Ask:
+    """Ask for this, and have it over before the first one goes on: what he saw is not so any more."""
+
+    async def ask(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+        for each in asks:
+            request = replace(asker, request_id=f"req-{cloud.ids.uuid()}")
+            await each(cloud, engine, request, await lookup.find(cloud, server.id))
+            await whatever_is_due(cloud, engine, asker, server)
+
+    return ask
+
+
+async def whatever_is_due(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    """A conductor comes along and finishes what others began."""
+    for run in await cloud.journal.take(engine.name, cloud.clock.now(), engine.lease_s, 1):
+        await engine.drive(run)
+
+
+async def delete_it(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    """A delete is never refused, whatever is under way: it is done at once or when that has ended."""
+    server = await lookup.find(cloud, server.id)
+    try:
+        await delete.accept(cloud, engine, asker, server)
+    except WorldError as refusal:
+        raise AssertionError(f"a delete was refused: {refusal}") from refusal
+
+
+# How it may end
+
+
+async def reverted(told: Told) -> Books:
+    """A resized server that is again as it was before it was resized."""
+    run = await the_run(told, "resize")
+    source, flavor = run.facts.source, run.facts.old_flavor
+    old = replace(
+        told.before["servers"][told.server.id],
+        vm_state="active",
+        host=source.host,
+        zone=source.zone,
+        slot=source.slot,
+        flavor=flavor,
+        launched_at=run.facts.launched_at,
+    )
+    return {
+        **told.before,
+        "servers": {told.server.id: old},
+        "claims": [(told.server.id, source.provider, tuple(sorted(flavor.resources().items())))],
+        "guests": [
+            (source.host, told.server.id, source.slot, "running", flavor.vcpus, flavor.memory_mib, True),
+        ],
+        "quota": {told.server.id: (flavor.vcpus, flavor.memory_mib)},
+    }
+
+
+async def created_and_resized(told: Told) -> Books:
+    return await waiting_for_a_verdict(with_(told, before=await running_on_its_target(told)))
+
+
+async def consistent(told: Told) -> Books:
+    """What its record says is so: the guest, the claim, the quota. A move may wait for its verdict."""
+    now = await books(told.world)
+    if told.server.id not in now["servers"]:
+        return await gone(told)
+    server = now["servers"][told.server.id]
+    assert server.task_state is None
+    run = await told.world.cloud.journal.open_run(server.id)
+    facts = run.facts if run else None
+    was = facts.was if facts else server.vm_state
+    here = (await told.world.cloud.cell(server.cell).hosts.get(server.host)).id
+    claims = [(server.id, here, server.flavor)]
+    guests = [(server.host, server.slot, {"active": "running", "stopped": "stopped"}[was], server.flavor)]
+    if facts:
+        assert server.vm_state == "resized"
+        claims.append((run.id, facts.source.provider, facts.old_flavor))
+        guests.append((facts.source.host, facts.source.slot, "stopped", facts.old_flavor))
+    return {
+        **now,
+        "claims": sorted((who, at, tuple(sorted(what.resources().items()))) for who, at, what in claims),
+        "guests": sorted((at, server.id, slot, p, what.vcpus, what.memory_mib, True) for at, slot, p, what in guests),
+        "quota": {server.id: (server.flavor.vcpus, server.flavor.memory_mib)},
+    }
+
+
+RUNNING, OFF = in_state("active", "running"), in_state("stopped", "stopped")
+
+
+@dataclass(frozen=True)
+class Together:
+    """A tale, what somebody else asks for meanwhile, and how both may end."""
+
+    tale: Tale
+    name: str
+    other: Ask
+    ends: tuple[Meant, ...]
+    only_one: tuple[str, ...] = ()  # of the runs of these sagas there is one
+
+    def __str__(self) -> str:
+        return f"{self.tale.name}, {self.name}"
+
+
+CREATE = Tale("create", create_it, running_on_its_target, new=True)
+RESIZE = Tale("resize", resize, waiting_for_a_verdict)
+CONFIRM = Tale("confirm", requests.confirm, confirmed, (resized,))
+REVERT = Tale("revert", requests.revert, reverted, (resized,))
+STOP = Tale("stop", power.stop, OFF)
+START = Tale("start", power.start, RUNNING, (stopped,))
+REBOOT = Tale("reboot", reboot, RUNNING)
+MIGRATE = Tale("migrate", migrate, consistent)
+SNAPSHOT = Tale("snapshot", take_a_snapshot, as_before)
+DELETE = Tale("delete", delete_it, gone)
+DELETE_BUILDING = Tale("delete of one that is built", delete_it, gone, (asked_for,), new=True)
+DELETE_RESIZED = Tale("delete of a resized one", delete_it, gone, (resized,))
+
+WHOLE: dict[str, tuple[Ask, ...]] = {
+    "a whole resize": (resize, requests.confirm),
+    "a whole stop": (power.stop,),
+    "a whole start": (power.start,),
+    "a whole delete": (delete_it,),
+}
+
+TOGETHER = (
+    *(Together(tale, "delete", delete_it, (gone,)) for tale in (RESIZE, CONFIRM, REVERT)),
+    *(Together(tale, "delete", delete_it, (gone,)) for tale in (STOP, START, REBOOT, SNAPSHOT)),
+    Together(CREATE, "delete", delete_it, (gone, running_on_its_target)),
+    Together(CREATE, "resize", resize, (running_on_its_target, created_and_resized)),
+    *(Together(DELETE, ask.__name__, ask, (gone,)) for ask in (resize, reboot, take_a_snapshot, delete_it)),
+    *(Together(DELETE_RESIZED, ask.__name__, ask, (gone,)) for ask in (requests.confirm, requests.revert)),
+    Together(DELETE_RESIZED, "a whole revert", over_at_once(requests.revert), (gone,)),
+    Together(DELETE_BUILDING, "the end of its building", whatever_is_due, (gone,)),
+    Together(DELETE, "a whole resize", over_at_once(resize, requests.confirm), (gone,)),
+    Together(DELETE, "a whole resize without verdict", over_at_once(resize), (gone,)),
+    Together(DELETE, "a whole stop", over_at_once(power.stop), (gone,)),
+    *(
+        Together(tale, name, over_at_once(*asks), (consistent,))
+        for tale in (RESIZE, MIGRATE, STOP, START, REBOOT, SNAPSHOT)
+        for name, asks in WHOLE.items()
+    ),
+    Together(RESIZE, "resize", resize, (waiting_for_a_verdict,), only_one=("resize",)),
+    Together(CONFIRM, "revert", requests.revert, (confirmed, reverted)),
+    Together(REVERT, "confirm", requests.confirm, (confirmed, reverted)),
+    Together(STOP, "reboot", reboot, (OFF, RUNNING)),
+    Together(SNAPSHOT, "stop", power.stop, (OFF, as_before)),
+)
+
+
+class Interrupted(Living):
+    """A tale in which somebody else asks for something right after a touch."""
+
+    def __init__(self, together: Together, at: int) -> None:
+        super().__init__(together.tale)
+        self._other = together.other
+        self._at = at
+        self.answers: list[WorldError | None] = []  # what the other one was told
+
+    async def after_each(self, touch: str) -> None:
+        await super().after_each(touch)
+        if len(self.lives) == 1 and len(self.lives[0].touches) == self._at + 1 and not self.answers:
+            self.answers.append(await self._ask())
+            await self._invariants.check(f"{touch}, when somebody else had asked")
+
+    async def _ask(self) -> WorldError | None:
+        world = self.world
+        try:
+            server = await lookup.find(world.cloud, self.server.id)
+            await self._other(world.cloud, world.engine("other"), world.asker(), server)
+        except WorldError as answer:
+            return answer
+        return None
+
+
+def worth_a_break(touches: list[str]) -> list[int]:
+    """List the touches after which the world is another one, and looks after which it is not what was seen."""
+    door = next(at for at, touch in enumerate(touches) if changes(touch))
+    looks = ("journal.open_run", "journal.get")
+    return [at for at, touch in enumerate(touches) if changes(touch) or at < door or touch in looks]
+
+
+@pytest.mark.parametrize("together", TOGETHER, ids=str)
+def test_whenever_the_other_one_asks(together: Together) -> None:
+    async def every() -> None:
+        undisturbed = Living(together.tale)
+        await (await undisturbed.tell()).world.close()
+        asked = 0
+        for at in worth_a_break(undisturbed.acts):
+            try:
+                asked += await disturbed(together, at)
+            except (AssertionError, Violation) as error:
+                raise AssertionError(f"{together}, after {at} {undisturbed.acts[at]}: {error}") from error
+        assert asked >= 4
+
+    asyncio.run(every())
+
+
+async def disturbed(together: Together, at: int) -> bool:
+    """Tell it with a break after one touch; tell whether somebody could ask there."""
+    living = Interrupted(together, at)
+    told = await living.tell()
+    if not living.answers:
+        return False  # the touch was refused: the world is no other one
+    after = await books(told.world)
+    assert any([await fits(told, end, after) for end in together.ends]), f"{living.answers}: {after}"
+    runs = await told.world.cloud.journal.find(RunFilter(subject=told.server.id))
+    for saga in together.only_one:
+        assert [run.saga for run in runs].count(saga) == 1
+    await images_are_whole(told)
+    await delete_and_see_nothing(told.world, told.server.id)
+    await told.world.close()
+    return True
+
+
+async def fits(told: Told, end: Meant, after: Books) -> bool:
+    try:
+        return after == await end(told)
+    except (NotSo, NotFound):
+        return False

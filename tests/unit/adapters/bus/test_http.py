@@ -1,0 +1,129 @@
+"""Over HTTP anything but the agent's own answer is Unavailable, and strangers are told nothing."""
+
+import inspect
+from typing import Any, cast
+
+import httpx
+import pytest
+
+from tests.host_room import H1, Room, order, spec, story
+from whimbrel.adapters.bus.door import agents_app
+from whimbrel.adapters.bus.http import HttpAgents
+from whimbrel.adapters.bus.local import LocalAgents
+from whimbrel.adapters.bus.verbs import ERRORS, VERBS
+from whimbrel.domain import errors
+from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.ids import HostName
+from whimbrel.ports.agent import Agent, Agents
+
+KEY = spec().key
+
+
+def test_the_table_has_every_verb_of_the_port() -> None:
+    methods = {name for name, _ in inspect.getmembers(Agent, inspect.isfunction) if not name.startswith("_")}
+    assert set(VERBS) == methods
+
+
+def test_every_error_of_the_world_can_travel() -> None:
+    assert {errors.Refused, errors.Superseded, errors.Unavailable, errors.NotFound} <= set(ERRORS.values())
+
+
+def answering(status: int, body: bytes) -> HttpAgents:
+    client = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(status, content=body)))
+    return HttpAgents("http://hosts.test", "secret", client)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (500, b"Internal Server Error"),
+        (503, b""),
+        (404, b"Not Found"),
+        (200, b"<html>"),
+        (200, b'{"key": 1}'),
+        (409, b"{}"),
+        (409, b'{"error": "Unheard", "reason": "of"}'),
+    ],
+)
+@story
+async def test_what_is_no_answer_is_unavailable(status: int, body: bytes) -> None:
+    with pytest.raises(Unavailable):
+        await answering(status, body).at(H1).look(KEY)
+
+
+@story
+async def test_a_door_that_is_shut_is_unavailable() -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("connection refused", request=request)
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(refuse))
+    with pytest.raises(Unavailable, match="no answer from host h1 to look"):
+        await HttpAgents("http://hosts.test", "secret", client).at(H1).look(KEY)
+
+
+@story
+async def test_the_answer_may_take_as_long_as_the_order_grants() -> None:
+    waits: list[float] = []
+
+    def note(request: httpx.Request) -> httpx.Response:
+        waits.append(request.extensions["timeout"]["read"])
+        return httpx.Response(200, content=b"null")
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(note))
+    agent = HttpAgents("http://hosts.test", "secret", client, patience_s=10.0).at(H1)
+    await agent.stop(order(), KEY, 60.0)
+    await agent.start(order(), KEY)
+    assert waits == [70.0, 10.0]
+
+
+def door(agents: Agents) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(agents_app(agents, "secret"), raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://hosts.test")
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer other"}, {"authorization": "Bearer sécret"}])
+@story
+async def test_strangers_are_told_nothing(headers: dict[str, str]) -> None:
+    raw = {name: value.encode() for name, value in headers.items()}
+    async with door(LocalAgents(Room().agents)) as client:
+        for path in ("/agents/h1/guests", "/agents/h1/nonsense"):
+            assert (await client.post(path, content=b"{}", headers=cast(Any, raw))).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/agents/h1/guests", b"{}", 200),
+        ("/agents/h1/open", b"{}", 404),
+        ("/agents/h1/__init__", b"{}", 404),
+        ("/agents/h1/look", b"{}", 400),
+        ("/agents/h1/look", b"nonsense", 400),
+        ("/agents/h1/look", b'{"key": {"server": 1, "slot": "a"}}', 400),
+        ("/agents/h9/guests", b"{}", 409),
+    ],
+)
+@story
+async def test_what_the_door_answers(path: str, body: bytes, status: int) -> None:
+    async with door(LocalAgents(Room().agents)) as client:
+        answer = await client.post(path, content=body, headers={"authorization": "Bearer secret"})
+        assert answer.status_code == status
+
+
+class BrokenAgent:
+    async def guests(self) -> None:
+        raise ZeroDivisionError
+
+
+@story
+async def test_a_bug_behind_the_door_is_unavailable_before_it() -> None:
+    broken = LocalAgents({H1: cast(Agent, BrokenAgent())})
+    async with door(broken) as client:
+        with pytest.raises(Unavailable, match="500"):
+            await HttpAgents("http://hosts.test", "secret", client).at(H1).guests()
+
+
+@story
+async def test_names_are_quoted() -> None:
+    odd = HostName("rack 1?")
+    async with door(LocalAgents({odd: Room().agents[H1]})) as client:
+        assert await HttpAgents("http://hosts.test", "secret", client).at(odd).guests() == []

@@ -1,0 +1,82 @@
+"""An order older than the newest seen of its run is refused, also after a restart."""
+
+import asyncio
+
+import pytest
+
+from tests.host_room import H1, H2, SlowKeep, order, story
+from whimbrel.adapters.keep import MemoryKeep
+from whimbrel.agent.fence import Fence
+from whimbrel.domain.errors import Superseded, Unavailable
+from whimbrel.sim.clock import JumpingClock
+
+
+@story
+async def test_an_older_epoch_is_refused() -> None:
+    fence = Fence(H1, MemoryKeep(), JumpingClock())
+    await fence.admit(order(epoch=2))
+    await fence.admit(order(epoch=2))
+    with pytest.raises(Superseded):
+        await fence.admit(order(epoch=1))
+    await fence.admit(order("run-2", epoch=1))
+
+
+@story
+async def test_only_a_newer_epoch_is_written() -> None:
+    keep = SlowKeep()
+    fence = Fence(H1, keep, JumpingClock())
+    for epoch in (1, 1, 2, 2, 2):
+        await fence.admit(order(epoch=epoch))
+    assert keep.puts == 2
+
+
+@story
+async def test_the_same_epoch_at_once_is_written_once() -> None:
+    keep = SlowKeep()
+    fence = Fence(H1, keep, JumpingClock())
+    await asyncio.gather(*(fence.admit(order(epoch=3)) for _ in range(3)))
+    assert keep.puts == 1
+
+
+@story
+async def test_epochs_that_rise_at_once_leave_the_highest() -> None:
+    keep = SlowKeep()
+    fence = Fence(H1, keep, JumpingClock())
+    await asyncio.gather(*(fence.admit(order(epoch=epoch)) for epoch in (3, 5, 4)), return_exceptions=True)
+    with pytest.raises(Superseded):
+        await Fence(H1, keep, JumpingClock()).admit(order(epoch=4))
+
+
+@story
+async def test_it_survives_the_process() -> None:
+    keep = MemoryKeep()
+    await Fence(H1, keep, JumpingClock()).admit(order(epoch=2))
+    with pytest.raises(Superseded):
+        await Fence(H1, keep, JumpingClock()).admit(order(epoch=1))
+    await Fence(H2, keep, JumpingClock()).admit(order(epoch=1))
+
+
+@story
+async def test_an_epoch_that_could_not_be_written_is_not_let_in() -> None:
+    keep = SlowKeep()
+    fence = Fence(H1, keep, JumpingClock())
+    keep.fails = True
+    with pytest.raises(Unavailable):
+        await fence.admit(order(epoch=2))
+    keep.fails = False
+    await fence.admit(order(epoch=2))
+    assert keep.puts == 1
+
+
+@story
+async def test_pruning_forgets_what_is_old() -> None:
+    keep, clock = MemoryKeep(), JumpingClock()
+    fence = Fence(H1, keep, clock)
+    await fence.admit(order("old", epoch=2))
+    clock.advance(100.0)
+    await fence.admit(order("young", epoch=2))
+    await fence.prune(before=clock.now() - 50.0)
+    for known in (fence, Fence(H1, keep, clock)):
+        await known.admit(order("old", epoch=1))
+        with pytest.raises(Superseded):
+            await known.admit(order("young", epoch=1))

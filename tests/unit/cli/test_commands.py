@@ -1,0 +1,108 @@
+"""The commands' errors: one sentence, the right exit code, nothing half-written."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from whimbrel.cli import main
+from whimbrel.datadir import DataDir
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    written = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, written.out, written.err
+
+
+def refusal(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
+    """Run a command that ends with this code and one sentence."""
+    ended, out, err = run(capsys, *words)
+    assert (ended, out) == (code, "")
+    assert err.startswith("whimbrel: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--version")
+    assert (code, out.split()[0]) == (0, "whimbrel")
+    for words in ([], ["up"], ["conductor"], ["demo"], ["move"], ["move", "show"], ["move", "turn-back"]):
+        code, out, _ = run(capsys, *words, "--help")
+        assert code == 0
+        assert "Usage: whimbrel" in out
+
+
+@pytest.mark.parametrize("words", [["fly"], ["up", "--speed", "9"], ["up", "--port", "x"], ["move", "show"]])
+def test_a_wrong_command_ends_with_2(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert run(capsys, *words)[0] == 2
+
+
+def test_a_wrong_cloud_file_ends_with_2_and_makes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "cloud.toml"
+    file.write_text("[[cell]\n")
+    said = refusal(capsys, 2, "up", "--cloud", str(file), "--data-dir", str(tmp_path / "data"))
+    assert "not valid TOML" in said
+    assert "line 1" in said
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_port_in_use_ends_with_1_and_makes_no_databases(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refusal(capsys, 1, "up", "--data-dir", str(tmp_path / "data"), "--port", str(port))
+    assert "the port is in use" in said
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_a_data_directory_in_use_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    home = DataDir(tmp_path / "data")
+    home.make()
+    with home.used_as("up"):
+        said = refusal(capsys, 1, "up", "--data-dir", str(home.path), "--port", "0")
+    assert "in use by another whimbrel up" in said
+    assert [file.name for file in home.path.iterdir()] == ["up.lock"]
+
+
+def test_a_data_directory_that_cannot_be_made(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    said = refusal(capsys, 1, "up", "--data-dir", str(tmp_path / "file" / "data"), "--port", "0")
+    assert "--data-dir" in said
+
+
+def test_a_conductor_needs_a_cloud(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "whimbrel up --data-dir" in refusal(capsys, 1, "conductor", "--name", "c1", "--data-dir", str(tmp_path))
+
+
+def test_a_move_needs_a_cloud(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    said = refusal(capsys, 1, "move", "list", "--data-dir", str(tmp_path))
+    assert "start a cloud with `whimbrel up`" in said
+
+
+CLOUDS = """
+clouds:
+  whimbrel-admin:
+    auth: {auth_url: "http://127.0.0.1:1/v3", username: a, password: p, project_name: x,
+           user_domain_id: default, project_domain_id: default}
+  half:
+    auth: {auth_url: "http://127.0.0.1:1/v3"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cloud", "code", "said"),
+    [
+        (CLOUDS, "whimbrel-admin", 1, "does not answer"),
+        (CLOUDS, "nobody", 1, "has no cloud 'nobody'"),
+        (CLOUDS, "half", 2, "has no 'user"),
+        ("clouds: [", "half", 2, "is not a YAML file"),
+        ("- a", "half", 2, "has no clouds in it"),
+    ],
+)
+def test_a_login_that_fails(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, cloud: str, code: int, said: str
+) -> None:
+    (tmp_path / "clouds.yaml").write_text(text)
+    assert said in refusal(capsys, code, "move", "show", "x", "--data-dir", str(tmp_path), "--os-cloud", cloud)

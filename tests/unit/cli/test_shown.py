@@ -1,0 +1,109 @@
+"""How moves look: what happened, what is ahead, what is owed, and what to do."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import RenderableType
+
+from whimbrel.cli import shown, terminal
+from whimbrel.cli.shown import Move
+
+DOCUMENT: dict[str, Any] = {
+    "id": "5e3c",
+    "saga": "resize",
+    "server_id": "a1b2",
+    "server_name": "anna",
+    "source": "n1",
+    "target": "n2",
+    "old_flavor": "small",
+    "new_flavor": "large",
+    "state": "open",
+    "status": "migrating",
+    "way": "forward",
+    "at": "carry_disk",
+    "owner": "c1",
+    "epoch": 3,
+    "tries": 2,
+    "ahead": ["carry_disk", "await_verdict"],
+    "steps": [
+        {"step": "lock", "way": "do", "took_s": 0.0042, "outcome": "done", "detail": None},
+        {"step": "choose_target", "way": "do", "took_s": 1.25, "outcome": "done", "detail": None},
+    ],
+    "debts": [],
+    "considered": [
+        {"host": "n2", "weight": 0.5},
+        {"host": "s1", "reason": "it is in another zone"},
+    ],
+    "message": None,
+    "problem": None,
+    "created_at": 1769853600.0,
+    "since": 1769853601.0,
+    "finished_at": None,
+    "unknown to this client": True,
+}
+
+
+def read(**changes: Any) -> Move:
+    return msgspec.convert(DOCUMENT | changes, Move)
+
+
+def text(what: RenderableType) -> str:
+    console = terminal.console()
+    with console.capture() as captured:
+        console.print(what)
+    return captured.get()
+
+
+def test_an_open_move_shows_what_was_what_is_and_what_comes() -> None:
+    seen = text(shown.whole(read()))
+    lines = [line.rstrip() for line in seen.splitlines()]
+    assert lines[0] == "resize of anna  n1 -> n2  small -> large  (move 5e3c)"
+    assert any(line.split() == ["v", "lock", "4", "ms", "done"] for line in lines)
+    assert any(line.split() == ["v", "choose_target", "1.2", "s", "done"] for line in lines)
+    at_it = next(line for line in lines if "at it" in line)
+    assert "carry_disk" in at_it
+    assert "asked 2 times" in at_it
+    assert lines.index(at_it) < next(n for n, line in enumerate(lines) if "await_verdict" in line)
+    assert "weight 0.500 (chosen)" in seen
+    assert "out: it is in another zone" in seen
+    assert "goes forward, with conductor c1, epoch 3" in seen
+    assert "\x1b" not in seen
+
+
+def test_debts_and_bugs_are_said_with_what_to_do() -> None:
+    seen = text(
+        shown.whole(read(debts=["carry_disk"], problem="Traceback ...", message="no answer from n2", owner=None))
+    )
+    assert "still owed: carry_disk" in seen
+    assert "whimbrel move retry 5e3c" in seen
+    assert "no answer from n2" in seen
+    assert "with nobody yet" in seen
+
+
+def test_a_parked_move_says_whose_turn_it_is() -> None:
+    assert "waits for openstack server resize confirm|revert a1b2" in text(shown.whole(read(state="parked")))
+
+
+def test_an_ended_move_says_how_long_it_took() -> None:
+    seen = text(shown.whole(read(state="done", status="confirmed", finished_at=1769853609.5)))
+    assert "done (confirmed) after 9.5 s" in seen
+    assert "at it" not in seen
+
+
+def test_a_listing_is_one_line_for_each_move() -> None:
+    seen = text(shown.listing([read(), read(state="undone", status="error", server_name=None)]))
+    assert len(seen.splitlines()) == 3
+    assert "carry_disk" in seen
+    assert "a1b2" in seen
+    assert text(shown.listing([])).strip() == "no moves"
+
+
+@pytest.mark.parametrize(("took_s", "said"), [(0.0, "0 ms"), (0.0126, "13 ms"), (1.0, "1.0 s"), (75.04, "75.0 s")])
+def test_durations(took_s: float, said: str) -> None:
+    assert terminal.seconds(took_s) == said
+
+
+def test_times_of_another_day_have_the_day() -> None:
+    assert terminal.moment(1577934245.0) == "2020-01-02 03:04:05"
+    assert terminal.moment(None) == "-"

@@ -1,0 +1,96 @@
+"""The first start of the identity service."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.unit.embedded.conftest import Teller
+from tests.unit.embedded.opened import Opened
+from whimbrel.adapters.sql.database import open_database
+from whimbrel.adapters.sql.identity import SqlIdentity
+from whimbrel.adapters.sql.schema import create_all
+from whimbrel.domain.errors import NotFound
+from whimbrel.embedded.identity import bootstrap, reset_password
+from whimbrel.embedded.identity.passwords import matches
+from whimbrel.sim.clock import JumpingClock
+from whimbrel.sim.ids import SeededIds
+
+
+def on_a_new_store(story: Callable[[SqlIdentity], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        db = open_database("sqlite://", "identity")
+        await create_all(db, "identity")
+        await story(SqlIdentity(db, JumpingClock()))
+        await db.close()
+
+    asyncio.run(whole())
+
+
+def test_the_first_start_makes_the_first_people() -> None:
+    async def story(store: SqlIdentity) -> None:
+        written: list[object] = []
+        passwords = await bootstrap(store, SeededIds(1), write_down=written.append)
+        assert passwords is not None
+        assert written == [passwords]
+        assert set(passwords) == {"demo", "admin", "whimbrel"}
+        assert [domain.id for domain in await store.domains()] == ["default"]
+        names = {role.id: role.name for role in await store.roles()}
+        assert set(names.values()) == {"admin", "manager", "member", "reader", "service"}
+        users = {user.id: user.name for user in await store.users()}
+        projects = {project.id: project.name for project in await store.projects()}
+        has = {
+            (users[each.user_id], projects[each.project_id], names[each.role_id]) for each in await store.assignments()
+        }
+        assert has == {
+            ("demo", "demo", "member"),
+            ("admin", "admin", "admin"),
+            ("admin", "demo", "admin"),
+            ("whimbrel", "service", "service"),
+        }
+        (demo,) = await store.users(name="demo")
+        assert await matches(passwords["demo"], demo.password_hash)
+        assert not await matches(passwords["admin"], demo.password_hash)
+
+    on_a_new_store(story)
+
+
+def test_a_later_start_makes_nothing() -> None:
+    async def story(store: SqlIdentity) -> None:
+        await bootstrap(store, SeededIds(1))
+        before = await store.users()
+        assert await bootstrap(store, SeededIds(2), write_down=lambda _: pytest.fail("written again")) is None
+        assert await store.users() == before
+
+    on_a_new_store(story)
+
+
+def test_a_crash_after_writing_down_is_a_first_start_again() -> None:
+    def crash(_: object) -> None:
+        raise KeyboardInterrupt
+
+    async def story(store: SqlIdentity) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            await bootstrap(store, SeededIds(1), write_down=crash)
+        assert await store.is_empty()
+        assert await bootstrap(store, SeededIds(2)) is not None
+
+    on_a_new_store(story)
+
+
+def test_a_lost_password_can_be_replaced(tell: Teller) -> None:
+    async def story(services: Opened) -> None:
+        password = await reset_password(services.store, "ann")
+        assert await matches(password, (await services.store.user("ann")).password_hash)
+        assert await services.store.caller("token of ann") is None
+        with pytest.raises(NotFound):
+            await reset_password(services.store, "nobody")
+
+    tell(story)
+
+
+def test_nobody_has_no_password() -> None:
+    async def story(store: SqlIdentity) -> None:
+        assert not await matches("", None)
+
+    on_a_new_store(story)

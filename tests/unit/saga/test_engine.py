@@ -1,0 +1,398 @@
+"""The engine with a saga that has never heard of servers: three switches, the journal real, the world a dictionary."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from whimbrel.adapters.sql.database import open_database
+from whimbrel.adapters.sql.journal import SqlJournal
+from whimbrel.adapters.sql.schema import create_all
+from whimbrel.domain.errors import Refused, Superseded, Unavailable
+from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
+from whimbrel.domain.run import Action, Run
+from whimbrel.saga.engine import DEBTS, NEVER, Engine
+from whimbrel.saga.step import Book, Saga, Step
+from whimbrel.sim.clock import JumpingClock
+
+
+class Facts(msgspec.Struct, frozen=True):
+    chosen: str | None = None
+    others: tuple[str, ...] = ("b", "c")
+    second: bool = True
+
+
+class Switches:
+    """The world: which switches are on, and the trouble that each call meets."""
+
+    def __init__(self) -> None:
+        self.on: list[str] = []
+        self.trouble: dict[str, list[Exception]] = {}
+        self.calls: list[str] = []
+
+    def call(self, name: str) -> None:
+        self.calls.append(name)
+        if self.trouble.get(name):
+            raise self.trouble[name].pop(0)
+
+
+async def choose(run: Run, world: Switches) -> Facts:
+    world.call("choose")
+    return replace(run.facts, chosen="a")
+
+
+def other(facts: Facts) -> Facts | None:
+    if not facts.others:
+        return None
+    return replace(facts, chosen=facts.others[0], others=facts.others[1:])
+
+
+def switch(name: str) -> tuple[Callable[[Run, Switches], Awaitable[None]], Callable[[Run, Switches], Awaitable[None]]]:
+    async def on(run: Run, world: Switches) -> None:
+        world.call(name)
+        if name not in world.on:
+            world.on.append(name)
+
+    async def off(run: Run, world: Switches) -> None:
+        world.call(f"not {name}")
+        if name in world.on:
+            world.on.remove(name)
+
+    on.__name__ = name
+    return on, off
+
+
+first, not_first = switch("first")
+second, not_second = switch("second")
+third, not_third = switch("third")
+last, _ = switch("last")
+
+
+async def verdict(run: Run, world: Switches) -> None: ...
+
+
+SAGA = Saga(
+    "switch",
+    1,
+    Facts,
+    undoable=(
+        Step(choose, again=other, door=True),
+        Step(first, undo=not_first, after=(second,)),
+        Step(second, undo=not_second, only_if=lambda facts: facts.second),
+        Step(third, undo=not_third, status="half"),
+        Step(verdict, parks=True, status="waiting"),
+    ),
+    forward_only=(Step(last, status="ending"),),
+    done_status="fine",
+)
+
+
+class Room:
+    """A journal, a clock and a world with one run in it."""
+
+    def __init__(self) -> None:
+        self.database = open_database("sqlite://", "global")
+        self.clock = JumpingClock()
+        self.world = Switches()
+        self.book = Book(SAGA)
+        self.journal = SqlJournal(self.database, self.book.facts_type)
+        self.shown: list[str] = []
+
+    def engine(self, name: str = "e", patience_s: float = 10.0) -> Engine:
+        async def show(run: Run, what: str) -> None:
+            self.shown.append(what)
+
+        return Engine(
+            self.journal, self.book, self.world, self.clock, Random(1), show,
+            name=name, lease_s=3.0, patience_s=patience_s,
+        )  # fmt: skip
+
+    async def accept(self, engine: Engine, facts: Facts | None = None) -> Run:
+        await create_all(self.database, "global")
+        run = engine.leased(
+            Run(
+                id=RunId("r"), saga="switch", version=1, subject=ServerId("s"), project_id=ProjectId("p"),
+                user_id=UserId("u"), asker_project_id=ProjectId("p"), action="req-1", at="", facts=facts or Facts(),
+            )
+        )  # fmt: skip
+        action = Action(
+            server_id=run.subject, request_id="req-1", name="switch", project_id=run.project_id,
+            user_id=run.user_id, started_at=self.clock.now(),
+        )  # fmt: skip
+        return await self.journal.accept(run, action)
+
+    async def stored(self) -> Run:
+        return await self.journal.get(RunId("r"))
+
+    async def judge(self, what: Any) -> None:
+        action = Action(
+            server_id=ServerId("s"), request_id=f"req-{what}", name=what, project_id=ProjectId("p"),
+            user_id=UserId("u"), started_at=self.clock.now(),
+        )  # fmt: skip
+        await self.journal.give_verdict(RunId("r"), what, "judged", action, self.clock.now(), ("verdict",))
+
+    async def take(self, engine: Engine) -> None:
+        for run in await self.journal.take(engine.name, self.clock.now(), 3.0, 10):
+            await engine.drive(run)
+
+
+def tell(story: Callable[[Room], Awaitable[None]]) -> Room:
+    async def told() -> Room:
+        room = Room()
+        await story(room)
+        await room.database.close()
+        return room
+
+    return asyncio.run(told())
+
+
+def test_forward_parks_and_is_done_on_confirm() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        await engine.drive(await room.accept(engine))
+        waiting = await room.stored()
+        assert (waiting.state, waiting.at, waiting.status, waiting.owner) == ("parked", "verdict", "waiting", None)
+        await room.judge("confirm")
+        await room.take(engine)
+        done = await room.stored()
+        assert (done.state, done.status) == ("done", "fine")
+        assert [entry.step for entry in done.log] == ["choose", "first", "second", "third", "verdict", "last"]
+        assert done.log[-1].action == "req-confirm"
+
+    assert tell(story).world.on == ["first", "second", "third", "last"]
+
+
+def test_revert_walks_back_up() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        await engine.drive(await room.accept(engine))
+        await room.judge("revert")
+        await room.take(engine)
+        over = await room.stored()
+        assert (over.state, over.status, over.turned) == ("undone", "reverted", "reverted")
+
+    room = tell(story)
+    assert room.world.on == []
+    assert room.world.calls[-3:] == ["not third", "not second", "not first"]
+
+
+def test_refusal_takes_the_alternates_in_turn_and_then_gives_up() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        room.world.trouble["third"] = [Refused("no room") for _ in range(3)]
+        await engine.drive(await room.accept(engine))
+        over = await room.stored()
+        assert (over.state, over.status, over.facts.chosen) == ("undone", "error", "c")
+        assert over.message == "no room"
+
+    room = tell(story)
+    assert room.world.calls.count("third") == 3
+    assert room.world.calls.count("not third") == 3, "the step that failed is undone too"
+    assert room.world.on == []
+
+
+def test_lines_that_do_not_apply_are_not_there() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        await engine.drive(await room.accept(engine, Facts(second=False)))
+        await room.judge("revert")
+        await room.take(engine)
+
+    assert not {"second", "not second"} & set(tell(story).world.calls)
+
+
+def test_silence_is_asked_again_until_patience_ends() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        room.world.trouble["second"] = [Unavailable("hello?") for _ in range(3)]
+        await engine.drive(await room.accept(engine))
+        assert (await room.stored()).state == "parked"
+
+    assert tell(story).world.calls.count("second") == 4
+
+
+def test_silence_beyond_patience_turns_back() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine(patience_s=1.0)
+        room.world.trouble["second"] = [Unavailable("hello?") for _ in range(100)]
+        await engine.drive(await room.accept(engine, Facts(others=())))
+        over = await room.stored()
+        assert over.state == "undone"
+        assert over.message == "no answer: hello?"
+
+    assert tell(story).world.on == []
+
+
+def test_a_debt_holds_up_only_what_waits_for_it() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        await engine.drive(await room.accept(engine))
+        room.world.trouble["not second"] = [Unavailable("later")]
+        await room.judge("revert")
+        run = (await room.journal.take(engine.name, room.clock.now(), 3.0, 1))[0]
+        while run.at != DEBTS:
+            run = await engine._step(run)
+        assert run.debts == ("second", "first"), "first waits for second; third does not"
+        assert room.world.on == ["first", "second"]
+        await engine.drive(run)
+        assert (await room.stored()).state == "undone"
+
+    assert tell(story).world.on == []
+
+
+def test_past_the_pivot_a_refusal_waits() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine(patience_s=0.1)
+        await engine.drive(await room.accept(engine))
+        room.world.trouble["last"] = [Refused("not yet") for _ in range(4)]
+        await room.judge("confirm")
+        await room.take(engine)
+        assert (await room.stored()).state == "done"
+
+    assert tell(story).world.calls.count("last") == 5
+
+
+def test_an_older_epoch_is_refused() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        run = await room.accept(engine)
+        room.clock.advance(10)
+        [taken] = await room.journal.take("other", room.clock.now(), 3.0, 10)
+        assert taken.epoch == 2
+        with pytest.raises(Superseded):
+            await room.journal.save(run)
+        await engine.drive(run)  # it notices at its first save and lets go
+        assert (await room.stored()).owner == "other"
+
+    tell(story)
+
+
+def test_a_bug_stands_still_until_retried() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        room.world.trouble["second"] = [ZeroDivisionError("ours")]
+        await engine.drive(await room.accept(engine))
+        stopped = await room.stored()
+        assert "ZeroDivisionError: ours" in (stopped.problem or "")
+        assert (stopped.state, stopped.at, stopped.due_at) == ("open", "second", NEVER)
+        await room.journal.retry(RunId("r"), room.clock.now())
+        await room.take(engine)
+        assert (await room.stored()).state == "parked"
+
+    tell(story)
+
+
+def test_a_silent_first_step_is_undone() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        room.world.trouble["choose"] = [Unavailable("hello?")]
+        with pytest.raises(Unavailable):
+            await engine.begin(await room.accept(engine))
+        await room.take(engine)
+        assert (await room.stored()).state == "undone"
+
+    tell(story)
+
+
+def test_a_silent_first_step_that_cannot_be_undone_is_asked_again() -> None:
+    """The lock may have been taken: who forgot it, or called it undone, would leave the server locked for ever."""
+
+    async def story(room: Room) -> None:
+        only_forward = Saga("switch", 1, Facts, undoable=(), forward_only=(Step(first, door=True), Step(last)))
+        room.book = Book(only_forward)
+        engine = room.engine()
+        room.world.trouble["first"] = [Unavailable("hello?")]
+        await engine.begin(await room.accept(engine))
+        waiting = await room.stored()
+        assert (waiting.state, waiting.at, waiting.way, waiting.message) == ("open", "first", "forward", "hello?")
+        await room.take(engine)
+        assert ((await room.stored()).state, (await room.stored()).epoch) == ("done", 2)
+
+    assert tell(story).world.on == ["first", "last"]
+
+
+def test_a_refused_first_step_is_forgotten() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        room.world.trouble["choose"] = [Refused("locked")]
+        run = await room.accept(engine)
+        with pytest.raises(Refused):
+            await engine.begin(run)
+        assert await room.journal.open_run(ServerId("s")) is None
+        assert await room.journal.actions(ServerId("s")) == []
+
+    tell(story)
+
+
+def test_a_saved_step_extends_the_lease() -> None:
+    """A step that takes longer than a lease, which is renewed meanwhile, leaves no run that anybody could take."""
+
+    class Slow(Switches):
+        def call(self, name: str) -> None:
+            super().call(name)
+            if name == "second":
+                room.clock.advance(5.0)
+
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        room.world.trouble["third"] = [asyncio.CancelledError()]  # type: ignore[list-item]
+        with pytest.raises(asyncio.CancelledError):
+            await engine.drive(await room.accept(engine))
+        stored = await room.stored()
+        assert (stored.at, stored.owner) == ("third", "e")
+        assert await room.journal.take("other", room.clock.now(), 3.0, 10) == []
+
+    async def told() -> None:
+        await story(room)
+        await room.database.close()
+
+    room = Room()
+    room.world = Slow()
+    asyncio.run(told())
+
+
+def test_a_verdict_that_comes_before_it_parks_is_heard() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        run = await room.accept(engine)
+        while run.at != "verdict":
+            run = await engine._step(run)
+        await room.judge("confirm")
+        await engine.drive(run)
+        done = await room.stored()
+        assert (done.state, done.log[-1].action) == ("done", "req-confirm")
+
+    assert tell(story).world.on[-1] == "last"
+
+
+TWO_DOORS = Saga(
+    "switch",
+    1,
+    Facts,
+    undoable=(Step(first, undo=not_first, door=True), Step(second, undo=not_second, door=True), Step(third)),
+)
+
+
+def test_what_a_door_took_is_undone_though_nobody_wrote_it_down_since() -> None:
+    """The conductor that adopted the run died at once, and an operator turns it back."""
+
+    async def tell() -> None:
+        room = Room()
+        room.book = Book(TWO_DOORS)
+        engine = room.engine()
+        engine.adopt = lambda run: True
+        room.world.on.append("first")  # written down when the run was accepted, in the same write
+        run = await room.accept(engine)
+        await engine.begin(run)
+        assert room.world.on == ["first", "second"]
+        await room.journal.turn_back(await room.stored(), room.clock.now())
+        await room.take(engine)
+        assert (await room.stored()).state == "undone"
+        assert room.world.on == []
+        await room.database.close()
+
+    asyncio.run(tell())

@@ -1,0 +1,51 @@
+"""The HTTP door: taking a port, one path a service, ending in order."""
+
+import asyncio
+import socket
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from whimbrel import serve
+from whimbrel.domain.errors import Refused
+
+
+def test_a_port_in_use_is_said_with_what_to_do() -> None:
+    with serve.listen("127.0.0.1", 0) as door:
+        port = door.getsockname()[1]
+        with pytest.raises(Refused, match=rf"port {port}: the port is in use; .*--port"):
+            serve.listen("127.0.0.1", port)
+
+
+def test_an_address_of_another_machine_is_said() -> None:
+    with pytest.raises(Refused, match=r"cannot listen at 192\.0\.2\.1 port 0: .*--host"):
+        serve.listen("192.0.2.1", 0)
+
+
+def test_the_url_is_one_that_a_client_can_use() -> None:
+    with serve.listen("0.0.0.0", 0) as door:
+        assert serve.url_of(door) == f"http://127.0.0.1:{door.getsockname()[1]}"
+
+
+def test_services_answer_below_their_paths_until_stopped() -> None:
+    async def say(request: Request) -> Response:
+        return PlainTextResponse(request.url.path)
+
+    async def story() -> None:
+        app = serve.front({"compute": Starlette(routes=[Route("/{rest:path}", say)])})
+        stop, ready = asyncio.Event(), asyncio.Event()
+        door: socket.socket = serve.listen("127.0.0.1", 0)
+        serving = asyncio.create_task(serve.serve(app, door, stop, ready.set))
+        await ready.wait()
+        async with httpx.AsyncClient(base_url=serve.url_of(door)) as client:
+            assert (await client.get("/compute/v2.1/servers")).text == "/compute/v2.1/servers"
+            assert (await client.get("/")).json()["services"] == ["/compute"]
+            assert (await client.get("/nothing")).status_code == 404
+        stop.set()
+        await serving
+
+    asyncio.run(story())

@@ -1,0 +1,122 @@
+"""cloud.toml: the default is good, and every mistake is one sentence with file, place and remedy."""
+
+from pathlib import Path
+
+import pytest
+
+from whimbrel import settings
+from whimbrel.domain.errors import Invalid
+from whimbrel.settings import LibvirtHost
+
+GOOD = """
+[[cell]]
+name = "a"
+
+[[cell.host]]
+name = "n1"
+zone = "z"
+vcpus = 4
+memory_mib = 4096
+disk_gib = 40
+driver = "simulated"
+"""
+
+HOST = "[[cell.host]] number 1 ('n1') of [[cell]] number 1 ('a')"
+
+
+def load(tmp_path: Path, text: str) -> settings.CloudConfig:
+    file = tmp_path / "cloud.toml"
+    file.write_text(text)
+    return settings.load(file)
+
+
+def complaint(tmp_path: Path, text: str) -> str:
+    with pytest.raises(Invalid) as caught:
+        load(tmp_path, text)
+    assert "\n" not in caught.value.reason
+    assert caught.value.reason.startswith(str(tmp_path / "cloud.toml"))
+    return caught.value.reason.removeprefix(str(tmp_path / "cloud.toml")).removeprefix(": ")
+
+
+def test_the_default_cloud_has_two_zones_and_six_simulated_hosts() -> None:
+    hosts = [host for _, host in settings.load(None).hosts()]
+    assert len(hosts) == 6
+    assert len({host.zone for host in hosts}) == 2
+    assert all(isinstance(host, settings.SimulatedHost) for host in hosts)
+
+
+def test_every_table_is_taken(tmp_path: Path) -> None:
+    config = load(
+        tmp_path,
+        GOOD.replace('"simulated"', '"libvirt"\nuri = "qemu:///system"')
+        + "[rules]\nlease_s = 1.5\nallow_resize_to_same_host = true\n"
+        + "[simulated]\ncopy_disk_s = 2\n[listen]\nport = 0\n"
+        + '[database]\nurl = "postgresql://u@h/d"\n',
+    )
+    [(cell, host)] = config.hosts()
+    assert cell.name == "a"
+    assert isinstance(host, LibvirtHost)
+    assert host.uri == "qemu:///system"
+    assert config.rules.lease_s == 1.5
+    assert config.rules.allow_resize_to_same_host
+    assert config.rules.max_attempts == 3
+    assert config.simulated.copy_disk_s == 2
+    assert config.listen.port == 0
+    assert config.database
+    assert config.database.url == "postgresql://u@h/d"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "place", "remedy"),
+    [
+        ('name = "n1"', 'name = "a b"', "number 1 ('a b') of", "letters, digits"),
+        ('name = "a"', 'name = "A-1"', "[[cell]] number 1 ('A-1'): 'name'", "small letters"),
+        ('zone = "z"', 'zone = ""', f"{HOST}: 'zone' is ''", "letters, digits"),
+        ('zone = "z"', 'zone = "internal"', f"{HOST}: 'zone' is 'internal'", "not 'internal'"),
+        ('zone = "z"\n', "", f"{HOST} has no 'zone'", "give it"),
+        ("vcpus = 4", "vcpus = 0", f"{HOST}: 'vcpus' is 0", "a whole number, 1 or more"),
+        ("memory_mib = 4096", "memory_mib = -1", f"{HOST}: 'memory_mib' is -1", "of MiB"),
+        ("disk_gib = 40", 'disk_gib = "40"', f"{HOST}: 'disk_gib' is '40'", "of GiB"),
+        ('"simulated"', '"kvm"', f"{HOST}: 'driver' is 'kvm'", "'simulated' or 'libvirt'"),
+        ('driver = "simulated"', "", f"{HOST} has no 'driver'", "'simulated' or 'libvirt'"),
+        ('"simulated"', '"libvirt"', f"{HOST} has no 'uri'", "qemu:///system"),
+        ("vcpus = 4", "vcpus = 4\ncpus = 5", f"{HOST} has an unknown key 'cpus'", "use one of: name, zone, vcpus"),
+        ("vcpus = 4", "vcpus =", "is not valid TOML", "line 8"),
+        ('"simulated"', '"libvirt"\nuri="x://"\nvirt_type="xen"', "'virt_type' is 'xen'", "'auto', 'kvm' or 'qemu'"),
+        (GOOD, "", "the file has no 'cell'", "[[cell]]"),
+        (GOOD, 'cell = "a"', "the file: 'cell' is 'a'", "[[cell]]"),
+        (GOOD, '[[cell]]\nname = "a"', "[[cell]] number 1 ('a') has no 'host'", "[[cell.host]]"),
+        (GOOD, '[[cell]]\nname = "a"\nhost = []', "'host' is []", "at least one"),
+        (GOOD, '[[cell]]\nname = "a"\nhost = [5]', "[[cell.host]] number 1 of", "must be a table"),
+        (GOOD, GOOD + GOOD, "two cells are called 'a'", "another name"),
+        (GOOD, GOOD + GOOD.replace('"a"', '"b"'), "host 'n1' is there twice, in cell 'b' and in cell 'a'", "another"),
+        (GOOD, GOOD + GOOD[GOOD.index("[[cell.host") :], "host 'n1' is there twice, in cell 'a'", "another name"),
+        (GOOD, GOOD + "[rules]\nlease = 1", "[rules] has an unknown key 'lease'", "lease_s"),
+        (GOOD, GOOD + "[rules]\nlease_s = 0", "[rules]: 'lease_s' is 0", "from 0.5"),
+        (GOOD, GOOD + "[rules]\nlease_s = nan", "[rules]: 'lease_s' is nan", "from 0.5"),
+        (GOOD, GOOD + "[rules]\nmax_attempts = 1.5", "[rules]: 'max_attempts' is 1.5", "a whole number from 1"),
+        (GOOD, GOOD + "[rules]\nallow_resize_to_same_host = 1", "'allow_resize_to_same_host' is 1", "true or false"),
+        (GOOD, GOOD + "[simulated]\nstart_s = -1", "[simulated]: 'start_s' is -1", "seconds from 0"),
+        (GOOD, GOOD + "[listen]\nport = 70000", "[listen]: 'port' is 70000", "0 to 65535"),
+        (GOOD, GOOD + '[database]\nurl = "mysql://x"', "[database]: 'url' is 'mysql://x'", "postgresql://"),
+        (GOOD, "rules = 5" + GOOD, "the file: 'rules' is 5", "must be a table"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path: Path, was: str, now: str, place: str, remedy: str) -> None:
+    said = complaint(tmp_path, GOOD.replace(was, now, 1))
+    assert place in said
+    assert remedy in said
+
+
+def test_a_long_value_is_not_repeated_whole(tmp_path: Path) -> None:
+    assert len(complaint(tmp_path, GOOD.replace('zone = "z"', f'zone = "{"z" * 10_000}"'))) < 300
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match=r"none.toml cannot be read \(No such file or directory\)"):
+        settings.load(tmp_path / "none.toml")
+    with pytest.raises(Invalid, match="Is a directory"):
+        settings.load(tmp_path)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(Invalid, match="not a text file"):
+        settings.load(tmp_path / "binary")

@@ -1,0 +1,87 @@
+"""A process made of its settings: what does not fit what is stored is refused, and nothing is changed by it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from whimbrel import settings, wiring
+from whimbrel.datadir import DataDir
+from whimbrel.domain.errors import Invalid
+from whimbrel.servers import create, lookup
+from whimbrel.sim.world import SMALL, World
+
+CELL = '[[cell]]\nname = "{}"\n'
+HOST = '[[cell.host]]\nname = "{}"\nzone = "z"\nvcpus = 4\nmemory_mib = 4096\ndisk_gib = 40\ndriver = "simulated"\n'
+ONE = CELL.format("one") + HOST.format("n1") + HOST.format("n2")
+
+
+class Home:
+    """A data directory, and settings that change between two starts."""
+
+    def __init__(self, path: Path) -> None:
+        self.data = DataDir(path / "data")
+        self.data.make()
+        self._file = path / "cloud.toml"
+
+    async def start(self, text: str) -> wiring.Process:
+        self._file.write_text(text)
+        config = settings.load(self._file)
+        wiring.prepare_stores(config, self.data.database_url)
+        return await wiring.open_process(config, self.data, self.data.database_url, "main", hosts=True, conductor=False)
+
+    async def hosts(self, text: str) -> dict[str, str]:
+        """Start with these settings; give the hosts that are known, with their cells."""
+        process = await self.start(text)
+        hosts = {host.name: cell.name for cell in process.cloud.cells.values() for host in await cell.hosts.all()}
+        await process.close()
+        return dict(hosts)
+
+    async def refusal(self, text: str) -> str:
+        with pytest.raises(Invalid) as refused:
+            await self.start(text)
+        return refused.value.reason
+
+
+def test_hosts_may_come_and_go(tmp_path: Path) -> None:
+    async def story() -> None:
+        home = Home(tmp_path)
+        assert await home.hosts(ONE) == {"n1": "one", "n2": "one"}
+        assert await home.hosts(ONE + HOST.format("n3")) == {"n1": "one", "n2": "one", "n3": "one"}
+        # A host that the settings do not have any more is down, until an operator deletes its service.
+        assert await home.hosts(CELL.format("one") + HOST.format("n2")) == {"n1": "one", "n2": "one", "n3": "one"}
+
+    asyncio.run(story())
+
+
+def test_a_host_is_in_one_cell(tmp_path: Path) -> None:
+    async def story() -> None:
+        home = Home(tmp_path)
+        await home.hosts(ONE)
+        moved = CELL.format("one") + HOST.format("n2") + CELL.format("two") + HOST.format("n3") + HOST.format("n1")
+        assert "host 'n1' of cell 'two' is known" in await home.refusal(moved)
+        assert "host 'n1' of cell 'two' is known" in await home.refusal(CELL.format("two") + HOST.format("n1"))
+        both = ONE + CELL.format("two") + HOST.format("n3")
+        assert await home.hosts(both) == {"n1": "one", "n2": "one", "n3": "two"}
+
+    asyncio.run(story())
+
+
+def test_a_cell_in_which_servers_live_stays(tmp_path: Path) -> None:
+    async def story() -> None:
+        home = Home(tmp_path)
+        process = await home.start(ONE)
+        outside = await World.build()
+        asker, server = outside.asker(), outside.new_server("s", SMALL)
+        server.image_id = None
+        await create.accept(process.cloud, process.engine, asker, [server])
+        while (await lookup.find(process.cloud, server.id)).vm_state == "building":
+            for run in await process.cloud.journal.take("main", 1e12, 60, 10):
+                await process.engine.drive(run)
+        await process.close()
+        await outside.close()
+        said = await home.refusal(CELL.format("two") + HOST.format("m1"))
+        assert "no cell 'one', and 1 servers" in said
+        assert set(await home.hosts(ONE + CELL.format("two") + HOST.format("m1"))) == {"n1", "n2", "m1"}
+
+    asyncio.run(story())
