@@ -1,0 +1,188 @@
+"""A cloud in a process of its own, to be measured from outside: its processor time, its memory, what it answers."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+HOSTS = 20
+HOST = """
+[[cell.host]]
+name = "h{number}"
+zone = "z{zone}"
+vcpus = 512
+memory_mib = 2097152
+disk_gib = 200000
+driver = "simulated"
+"""
+CLOUD = '[[cell]]\nname = "cell1"\n' + "".join(HOST.format(number=n, zone=n % 2) for n in range(HOSTS))
+UNLIMITED = dict.fromkeys(("instances", "cores", "ram"), -1)
+MICROVERSION = "2.96"
+
+
+class Cloud:
+    """`whimbrel up` on simulated hosts that take no time. Use as a context manager."""
+
+    def __init__(self, copy_disk_s: float = 0.0) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="whimbrel-bench-")
+        self._path = Path(self._directory.name)
+        self.set_copy_time(copy_disk_s)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+
+    def __enter__(self) -> "Cloud":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._directory.cleanup()
+
+    def set_copy_time(self, seconds: float) -> None:
+        """Say how long a disk takes from host to host, from the next start on."""
+        (self._path / "cloud.toml").write_text(f"{CLOUD}\n[simulated]\ncopy_disk_s = {seconds}\n")
+
+    # The process
+
+    def start(self) -> float:
+        """Start it; give the seconds until it answered."""
+        began = time.monotonic()
+        running = self._path / "data" / "running.json"
+        running.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "whimbrel", "up", "--data-dir", str(self._path / "data")]
+        with (self._path / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, "--port", "0", "--cloud", str(self._path / "cloud.toml")], stdout=log, stderr=log
+            )
+        while not self._is_ready(running):
+            if self._process.poll() is not None:
+                raise RuntimeError((self._path / "log").read_text())
+            time.sleep(0.01)
+        return time.monotonic() - began
+
+    def _is_ready(self, running: Path) -> bool:
+        try:
+            self.url = json.loads(running.read_text())["url"]
+            return httpx.get(f"{self.url}/").status_code == 200
+        except (OSError, ValueError, httpx.HTTPError):
+            return False
+
+    def kill(self) -> None:
+        """Kill it with -9."""
+        assert self._process
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait(30)
+
+    def processor_s(self) -> float:
+        """Give the processor time that it has used so far, its threads' included."""
+        fields = self._proc("stat").rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_mib(self) -> float:
+        """Give its resident memory."""
+        line = next(line for line in self._proc("status").splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) / 1024
+
+    def _proc(self, name: str) -> str:
+        assert self._process
+        return Path(f"/proc/{self._process.pid}/{name}").read_text()
+
+    # Its users
+
+    async def user(self, name: str = "admin", project: str = "admin") -> "User":
+        password = json.loads((self._path / "data" / "passwords.json").read_text())[name]
+        client = httpx.AsyncClient(base_url=self.url, timeout=120, limits=httpx.Limits(max_connections=64))
+        domain = {"id": "default"}
+        scope = {"project": {"name": project, "domain": domain}}
+        credentials = {"user": {"name": name, "domain": domain, "password": password}}
+        identity = {"methods": ["password"], "password": credentials}
+        answer = await client.post("/identity/v3/auth/tokens", json={"auth": {"identity": identity, "scope": scope}})
+        answer.raise_for_status()
+        user = User(client, answer.headers["x-subject-token"], answer.json()["token"]["project"]["id"])
+        await user.call("PUT", f"/os-quota-sets/{user.project}", {"quota_set": UNLIMITED})
+        images = (await client.get("/image/v2/images", headers=user.headers)).json()["images"]
+        user.image = images[0]["id"] if images else await user.make_image()
+        return user
+
+
+class User:
+    """A client that asks for little and looks up nothing twice, so that the cloud is what is measured."""
+
+    def __init__(self, client: httpx.AsyncClient, token: str, project: str) -> None:
+        self.client = client
+        self.project = project
+        self.image = ""
+        self.headers = {"x-auth-token": token, "openstack-api-version": f"compute {MICROVERSION}"}
+
+    async def make_image(self) -> str:
+        body = {"name": "bench", "disk_format": "raw", "container_format": "bare", "visibility": "public"}
+        image = (await self.client.post("/image/v2/images", json=body, headers=self.headers)).json()
+        headers = {**self.headers, "content-type": "application/octet-stream"}
+        await self.client.put(f"/image/v2/images/{image['id']}/file", content=b"tick" * 1024, headers=headers)
+        return str(image["id"])
+
+    async def call(self, method: str, path: str, body: Any = None) -> Any:
+        answer = await self.client.request(method, f"/compute/v2.1{path}", json=body, headers=self.headers)
+        if answer.status_code >= 400:
+            raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text}")
+        return answer.json() if answer.content else None
+
+    async def boot(self, name: str, flavor: str = "1") -> str:
+        server = {"name": name, "flavorRef": flavor, "imageRef": self.image, "networks": "none"}
+        return str((await self.call("POST", "/servers", {"server": server}))["server"]["id"])
+
+    async def act(self, server: str, action: str, arguments: Any = None) -> None:
+        await self.call("POST", f"/servers/{server}/action", {action: arguments})
+
+    async def status(self, server: str) -> str:
+        return str((await self.call("GET", f"/servers/{server}"))["server"]["status"])
+
+    async def until(self, server: str, status: str, every_s: float = 0.05) -> None:
+        while (now := await self.status(server)) != status:
+            if now == "ERROR":
+                raise RuntimeError(f"server {server} is in error")
+            await asyncio.sleep(every_s)
+
+    async def boot_many(self, count: int, at_once: int = 32) -> list[str]:
+        """Boot servers and wait until all are active."""
+        servers = await in_turns([self.boot(f"s{number}") for number in range(count)], at_once)
+        await self.until_all("ACTIVE", count)
+        return servers
+
+    async def until_all(self, status: str, count: int) -> None:
+        """Wait until so many servers show a status; one request for all of them."""
+        while True:
+            page = await self.call("GET", f"/servers?status={status}&limit=1000")
+            if len(page["servers"]) >= count:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def in_turns(calls: list[Any], at_once: int) -> list[Any]:
+    """Await all, so many at once."""
+    room = asyncio.Semaphore(at_once)
+
+    async def one(call: Any) -> Any:
+        async with room:
+            return await call
+
+    return list(await asyncio.gather(*(one(call) for call in calls)))
+
+
+def report(name: str, **figures: float | int | str) -> None:
+    """Print one benchmark's line."""
+    rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in figures.items()}
+    print(json.dumps({"bench": name, **rounded}), flush=True)
