@@ -258,6 +258,8 @@ async def test_an_image_is_made_of_a_server(front: Front) -> None:
     answer = await front.act(server_id, {"createImage": {"name": "snap", "metadata": {"a": "b"}}})
     assert answer.status_code == 202
     image_id = answer.json()["image_id"]
+    # The SDK looks for it as soon as it has the id, and takes a 404 for a failure.
+    assert (await front.world.cloud.images.show(image_id)).status == "queued"
     await front.settle()
     assert (await front.world.cloud.images.show(image_id)).name == "snap"
     answer = await front.act(server_id, {"createImage": {"name": "snap"}}, minor=44)

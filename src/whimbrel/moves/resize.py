@@ -13,8 +13,8 @@ _FINISH_REVERT = "compute_finish_revert_resize"
 
 _UNDOABLE = (
     # Reserve. The server still runs on the source; nobody has noticed anything.
-    Step(quota.book_larger, undo=quota.book_old, door=True, only_if=changes_size,  # counts once, as the larger
-         status="pre-migrating"),  # first, since it is written when the move is accepted
+    Step(quota.book_larger, undo=quota.book_old, accepted=True, only_if=changes_size,  # counts once, as the larger
+         status="pre-migrating"),
     Step(record.lock, undo=record.unlock, event="conductor_migrate_server", undo_event=_FINISH_REVERT,
          door=True, status="pre-migrating",
          after=(guest.stop_on_source, record.switch_home)),  # idle again only when it is home and as it was

@@ -85,31 +85,43 @@ class Engine:
         )
 
     async def begin(self, run: Run, before: Booking | None = None) -> None:
-        """Take the line that is the door's own (the lock), then hand the run to a conductor.
+        """Take the lines that are the door's own (the lock first), then hand the run to a conductor.
 
         before: what the subject was booked for until now.
-        Raises: what a step raises; then the run is forgotten, or turned back where the answer is unknown. What cannot
-        turn back any more goes on, and nothing is raised.
+        Raises: what a step raises; then the run is forgotten, or turned back where there is something to undo. Where
+        the answer of a line is unknown, only the first turns the run back; below it, and where there is no way back,
+        a conductor asks again and nothing is raised.
         """
-        saga, began = self.book.of(run), self._clock.now()
-        step = saga.step(run.at)
+        saga = self.book.of(run)
+        entrance = step = saga.step(run.at)
         assert step.door, f"{saga.name} has no line for a door"
-        try:
-            await step.do(run, self._world)
-        except (Refused, NotFound, WrongState):
-            await self._journal.forget(run, before)
-            raise
-        except (Unavailable, Conflict) as trouble:
-            if not saga.may_turn_back(step.name):
-                await self._journal.save(replace(run, owner=None, due_at=0.0, tries=1, message=trouble.reason))
+        while True:
+            began = self._clock.now()
+            try:
+                await step.do(run, self._world)
+            except (Refused, NotFound, WrongState) as refusal:
+                if step is entrance:
+                    await self._journal.forget(run, before)
+                else:
+                    await self._leave_turned(run, step, "refused", began, refusal)
+                raise
+            except (Unavailable, Conflict) as silence:
+                if step is entrance and saga.may_turn_back(step.name):
+                    await self._leave_turned(run, step, "asked", began, silence)
+                    raise
+                await self._journal.save(replace(run, owner=None, due_at=0.0, tries=1, message=silence.reason))
                 return
-            turned = self._turned(run, step, "asked", began, trouble.reason)
-            await self._journal.save(replace(turned, owner=None, due_at=0.0), raised=True)
-            raise
-        run = self._advanced(run, saga, step, began, None)
-        if self.adopt and self.adopt(run):
-            return
-        await self._journal.save(replace(run, owner=None, due_at=0.0))
+            run = self._advanced(run, saga, step, began, None)
+            step = saga.step(run.at)
+            if not step.door:
+                break
+            await self._journal.save(run)  # before the next acts: who turns the run back undoes what is written down
+        if not (self.adopt and self.adopt(run)):
+            await self._journal.save(replace(run, owner=None, due_at=0.0))
+
+    async def _leave_turned(self, run: Run, step: Step, why: Why, began: float, trouble: WorldError) -> None:
+        turned = self._turned(run, step, why, began, trouble.reason)
+        await self._journal.save(replace(turned, owner=None, due_at=0.0), raised=True)
 
     # Drive: what a conductor does
 

@@ -23,7 +23,8 @@ class Step:
     only_if: Callable[[Any], bool] | None = None  # of the facts; where it is false the line is not there
     after: tuple[Do, ...] = ()  # this undo waits until the undos of these steps are done
     again: Callable[[Any], Any] | None = None  # a choice: facts with the next alternate, or None when none is left
-    door: bool = False  # such lines stand at the top: the door takes the last before it answers, see Saga.entrance
+    accepted: bool = False  # written down in one write with the run itself, which begins below it
+    door: bool = False  # taken by the door before it answers; below the accepted lines, above all others
     parks: bool = False  # waits for a verdict here, holding nothing but its row
     status: str | None = None  # what a migration record shows from here on
     shows: str | None = None  # what the subject shows from here on
@@ -74,11 +75,8 @@ class Saga:
         return next((s for s in reversed(self.steps[: self._index[name]]) if applies(s, facts)), None)
 
     def entrance(self, facts: Any) -> Step:
-        """Give the line with which a run begins: the door's last, so that a run which is turned back undoes them all.
-
-        What a door's line above it does is part of accepting the run.
-        """
-        return [s for s in self.steps if s.door and applies(s, facts)][-1]
+        """Give the line with which a run begins: the first that was not written down when the run was accepted."""
+        return next(s for s in self.steps if not s.accepted and applies(s, facts))
 
 
 def applies(step: Step, facts: Any) -> bool:

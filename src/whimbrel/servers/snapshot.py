@@ -1,4 +1,7 @@
-"""createImage: the disk's contents, put into the image service under an id that was written down first."""
+"""createImage: the disk's contents, put into the image service under an id that was written down first.
+
+The door registers the image before it answers, since a client asks for it at once.
+"""
 
 from collections.abc import Mapping
 
@@ -53,7 +56,7 @@ SNAPSHOT = Saga(
     ErrandFacts,
     undoable=(
         Step(errand.lock, undo=errand.unlock, door=True),
-        Step(register_image, undo=delete_image),
+        Step(register_image, undo=delete_image, door=True),  # clients look for it as soon as they have its id
         Step(upload_snapshot, event="compute_snapshot_instance"),
         Step(settle_as_before),
     ),

@@ -369,11 +369,16 @@ def test_a_verdict_that_comes_before_it_parks_is_heard() -> None:
     assert tell(story).world.on[-1] == "last"
 
 
-TWO_DOORS = Saga(
+THREE_DOORS = Saga(
     "switch",
     1,
     Facts,
-    undoable=(Step(first, undo=not_first, door=True), Step(second, undo=not_second, door=True), Step(third)),
+    undoable=(
+        Step(first, undo=not_first, accepted=True),
+        Step(second, undo=not_second, door=True),
+        Step(third, undo=not_third, door=True),
+        Step(last),
+    ),
 )
 
 
@@ -381,18 +386,36 @@ def test_what_a_door_took_is_undone_though_nobody_wrote_it_down_since() -> None:
     """The conductor that adopted the run died at once, and an operator turns it back."""
 
     async def tell() -> None:
-        room = Room()
-        room.book = Book(TWO_DOORS)
-        engine = room.engine()
-        engine.adopt = lambda run: True
-        room.world.on.append("first")  # written down when the run was accepted, in the same write
-        run = await room.accept(engine)
+        room, engine, run = await accepted()
         await engine.begin(run)
-        assert room.world.on == ["first", "second"]
+        assert room.world.on == ["first", "second", "third"]
         await room.journal.turn_back(await room.stored(), room.clock.now())
         await room.take(engine)
-        assert (await room.stored()).state == "undone"
-        assert room.world.on == []
+        assert ((await room.stored()).state, room.world.on) == ("undone", [])
         await room.database.close()
 
     asyncio.run(tell())
+
+
+def test_a_door_that_is_refused_below_its_first_line_turns_the_run_back() -> None:
+    async def tell() -> None:
+        room, engine, run = await accepted()
+        room.world.trouble["third"] = [Refused("no room for images")]
+        with pytest.raises(Refused, match="no room for images"):
+            await engine.begin(run)
+        assert ((await room.stored()).way, room.world.on) == ("back", ["first", "second"])
+        await room.take(engine)
+        assert ((await room.stored()).state, room.world.on) == ("undone", [])
+        await room.database.close()
+
+    asyncio.run(tell())
+
+
+async def accepted() -> tuple[Room, Engine, Run]:
+    """Give a run whose first line was written down with it, and an engine whose conductor never does anything."""
+    room = Room()
+    room.book = Book(THREE_DOORS)
+    engine = room.engine()
+    engine.adopt = lambda run: True
+    room.world.on.append("first")
+    return room, engine, await room.accept(engine)
