@@ -9,8 +9,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 import structlog
-from starlette.applications import Starlette
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from whimbrel.api import documents, microversions, problems
 from whimbrel.api.call import Call, Reply
@@ -37,11 +36,9 @@ MAX_DEPTH = 100
 JSON_TYPES = frozenset({"", "application/json", "application/vnd.openstack.compute+json"})
 
 
-def compute_app(context: Context) -> Starlette:
+def compute_app(context: Context) -> ASGIApp:
     """Make the compute API, to be mounted at /compute (or at the root of a server of its own)."""
-    app = Starlette()
-    app.router.default = Door(context)  # all paths are ours: the table of routes is walked there
-    return app
+    return Door(context)  # all paths are ours: the table of routes is walked there
 
 
 class Door:

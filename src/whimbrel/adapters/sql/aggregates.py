@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import aggregate_hosts, aggregates
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.host import Aggregate
@@ -21,10 +22,10 @@ _MEMBER = (
     aggregate_hosts.c.aggregate_id == sa.bindparam("number"),
     aggregate_hosts.c.host == sa.bindparam("member"),
 )
-_ALL = sa.select(aggregates).order_by(aggregates.c.id)
+_ALL = fixed(sa.select(aggregates).order_by(aggregates.c.id))
 _LOCK_ALL = _ALL.with_for_update()
 _GET = sa.select(aggregates).where(_ID)
-_HOSTS = sa.select(aggregate_hosts).order_by(aggregate_hosts.c.host)
+_HOSTS = fixed(sa.select(aggregate_hosts).order_by(aggregate_hosts.c.host))
 _HOSTS_OF_ONE = _HOSTS.where(_MEMBER[0])
 _INSERT = sa.insert(aggregates).returning(aggregates.c.id)
 _CHANGE = (

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
+from whimbrel.adapters.sql.fixed import FixedResult, Values, is_fixed, run_fixed
 from whimbrel.domain.errors import Conflict, Unavailable, WorldError
 
 BUSY_TIMEOUT_S = 10.0
@@ -24,9 +25,7 @@ BUSY_TIMEOUT_S = 10.0
 class Tx:
     """An open transaction."""
 
-    async def run(
-        self, statement: sa.Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
-    ) -> sa.CursorResult[Any]:
+    async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
         """Execute one statement; a sequence of values executes it for each."""
         raise NotImplementedError
 
@@ -87,20 +86,21 @@ class _SqliteTx(Tx):
         self._connection = connection
         self._driver = _driver(connection)
 
-    async def run(
-        self, statement: sa.Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
-    ) -> sa.CursorResult[Any]:
+    async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
         if not self._driver.in_transaction:
             raise Unavailable("the database has taken this transaction back")
+        if is_fixed(statement):
+            return run_fixed(self._driver, self._connection.dialect, statement, values)
         return self._connection.execute(statement, values)
 
 
 class SqliteDatabase(Database):
     """A SQLite file in WAL mode, or one in memory (path None), used on the thread that opened it.
 
-    Writes to a file that come together are committed together: each has a savepoint of its own in one transaction, and
-    none returns before that is on the disk. One sync of the disk then serves all who wait, however slow it is. Where
-    the disk is full or fails, SQLite takes the whole transaction back: then all who are in it get Unavailable.
+    Writes to a file that come together are committed together: each has a savepoint of its own in one transaction (the
+    first is alone so far and needs none), and none returns before that is on the disk. One sync of the disk then serves
+    all who wait, however slow it is. Where the disk is full or fails, SQLite takes the whole transaction back: then all
+    who are in it get Unavailable.
     """
 
     dialect = "sqlite"
@@ -110,6 +110,7 @@ class SqliteDatabase(Database):
             f"sqlite:///{path}" if path else "sqlite://",
             poolclass=sa.pool.NullPool if path else sa.pool.StaticPool,
             connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "check_same_thread": False},
+            paramstyle="named",
         )
         sa.event.listen(self._engine, "connect", _set_pragmas)
         self._writer = self._engine.connect()
@@ -122,6 +123,7 @@ class SqliteDatabase(Database):
         self._together = path is not None
         self._batch: asyncio.Future[None] | None = None
         self._inside = False
+        self._first = False  # the write that is inside is the first of its batch: it needs no savepoint
 
     def write(self) -> "_SqliteWrite":
         return _SqliteWrite(self)
@@ -139,13 +141,15 @@ class SqliteDatabase(Database):
 
     def begin(self) -> Tx:
         assert not self._inside, "a transaction on SQLite does not suspend"
+        self._first = self._batch is None
         if self._batch is None:
             self._write_sql("BEGIN IMMEDIATE")
             loop = asyncio.get_running_loop()
             self._batch = loop.create_future()
             if self._together:
                 loop.call_soon(self._commit, self._batch)
-        self._write_sql("SAVEPOINT one")
+        else:
+            self._write_sql("SAVEPOINT one")
         self._inside = True
         return self._writing
 
@@ -156,10 +160,14 @@ class SqliteDatabase(Database):
         assert batch is not None
         if not self._write_driver.in_transaction:
             self._lose(batch, trouble)
+        elif trouble is not None and self._first:
+            self._batch = None
+            self._write_sql("ROLLBACK")
+            batch.set_result(None)
         elif trouble is not None:
             self._write_sql("ROLLBACK TO one")
             self._write_sql("RELEASE one")
-        else:
+        elif not self._first:
             self._write_sql("RELEASE one")
         if not self._together:
             self._commit(batch)
@@ -184,7 +192,7 @@ class SqliteDatabase(Database):
     def _lose(self, batch: "asyncio.Future[None]", trouble: BaseException | None) -> None:
         """Tell all who are in a batch that SQLite has taken back, and begin another with the next."""
         self._batch = None
-        origin = trouble.orig if isinstance(trouble, DBAPIError) else None
+        origin = trouble.orig if isinstance(trouble, DBAPIError) else trouble
         lost = sqlite3.OperationalError("it has taken the transaction back")
         batch.set_exception(origin if isinstance(origin, sqlite3.Error) else lost)
 
@@ -225,7 +233,7 @@ class _SqliteWrite:
             await self._database.end(error)
         except sqlite3.Error as trouble:
             raise _named(trouble) from trouble
-        if isinstance(error, DBAPIError):
+        if isinstance(error, DBAPIError | sqlite3.Error):
             raise _named(error) from error
 
 
@@ -241,7 +249,7 @@ class _SqliteRead:
 
     async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self._database.end_read()
-        if isinstance(error, DBAPIError):
+        if isinstance(error, DBAPIError | sqlite3.Error):
             raise _named(error) from error
 
 
@@ -259,7 +267,7 @@ def _look(batch: "asyncio.Future[None]") -> None:
 
 
 def _set_pragmas(connection: Any, _record: Any) -> None:
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "wal_autocheckpoint = 8000"):
         connection.execute(f"PRAGMA {pragma}")
 
 
@@ -267,9 +275,7 @@ class _PostgresTx(Tx):
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 
-    async def run(
-        self, statement: sa.Executable, values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
-    ) -> sa.CursorResult[Any]:
+    async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any]:
         return await self._connection.execute(statement, values)
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import directory, runs
 from whimbrel.domain.errors import Conflict, NotFound, Superseded
 from whimbrel.domain.guest import Order
@@ -19,15 +20,15 @@ from whimbrel.ports.directory import Entry, Usage
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Server).decode
 
-_by_id = sa.select(directory).where(directory.c.server_id == bindparam("b_server"))
-_by_id_held = _by_id.with_for_update()
+_by_id = fixed(sa.select(directory).where(directory.c.server_id == bindparam("b_server")))
+_by_id_held = fixed(_by_id.with_for_update())
 """For those who write what they read: nobody else changes it in between."""
 _mine = sa.update(directory).where(directory.c.server_id == bindparam("b_server"), directory.c.deleted_at.is_(None))
-_epoch = sa.select(runs.c.epoch).where(runs.c.id == bindparam("b_run")).with_for_update(read=True)
-_place = _mine.values(cell=bindparam("b_cell"), unplaced=None)
-_set_unplaced = _mine.values(cell=None, unplaced=bindparam("b_record"))
-_book = _mine.values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_memory"))
-_erase = _mine.values(deleted_at=bindparam("b_now"))
+_epoch = fixed(sa.select(runs.c.epoch).where(runs.c.id == bindparam("b_run")).with_for_update(read=True))
+_place = fixed(_mine.values(cell=bindparam("b_cell"), unplaced=None))
+_set_unplaced = fixed(_mine.values(cell=None, unplaced=bindparam("b_record")))
+_book = fixed(_mine.values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_memory")))
+_erase = fixed(_mine.values(deleted_at=bindparam("b_now")))
 
 
 class SqlDirectory:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import flavor_projects, flavors
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.flavor import Flavor
@@ -16,7 +17,7 @@ _SHOWN = [flavors.c[name] for name in Flavor.__struct_fields__]
 _ID = flavors.c.flavor_id == sa.bindparam("id")
 _GRANT = (flavor_projects.c.flavor_id == sa.bindparam("id"), flavor_projects.c.project_id == sa.bindparam("project"))
 
-_GET = sa.select(*_SHOWN).where(_ID)
+_GET = fixed(sa.select(*_SHOWN).where(_ID))
 _BY_NAME = sa.select(*_SHOWN).where(flavors.c.name == sa.bindparam("called"))
 _ALL = sa.select(*_SHOWN).order_by(flavors.c.number)
 _LOCK_SPECS = sa.select(flavors.c.extra_specs).where(_ID).with_for_update()
@@ -28,7 +29,7 @@ _DELETE = sa.delete(flavors).where(_ID)
 
 _PROJECTS = sa.select(flavor_projects.c.project_id).where(_GRANT[0]).order_by(flavor_projects.c.project_id)
 _GRANTED = sa.select(flavor_projects.c.flavor_id).where(_GRANT[1])
-_HAS = sa.select(sa.literal(1)).where(*_GRANT)
+_HAS = fixed(sa.select(sa.literal(1)).where(*_GRANT))
 _ADD_GRANT = sa.insert(flavor_projects)
 _REMOVE_GRANT = sa.delete(flavor_projects).where(*_GRANT)
 

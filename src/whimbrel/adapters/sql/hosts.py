@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.cell import hosts
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.host import Host
@@ -18,10 +19,10 @@ from whimbrel.domain.ids import CellName, HostName
 Row = sa.Row[tuple[object, ...]]
 
 _NAMED = hosts.c.name == sa.bindparam("named")
-_ALL = sa.select(hosts).order_by(hosts.c.number)
-_GET = sa.select(hosts).where(_NAMED)
+_ALL = fixed(sa.select(hosts).order_by(hosts.c.number))
+_GET = fixed(sa.select(hosts).where(_NAMED))
 _DELETE = sa.delete(hosts).where(_NAMED)
-_SEEN = (
+_SEEN = fixed(
     sa.update(hosts)
     .where(hosts.c.name.in_(sa.bindparam("names", expanding=True)), hosts.c.seen_at < sa.bindparam("now"))
     .values(seen_at=sa.bindparam("now"))

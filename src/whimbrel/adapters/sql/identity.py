@@ -12,6 +12,7 @@ import msgspec
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.identity import assignments, domains, projects, roles, tokens, users
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import ProjectId, UserId
@@ -40,16 +41,18 @@ def _one(table: sa.Table, *columns: str) -> sa.Select[Any]:
 
 
 _LIVE = (tokens.c.digest == sa.bindparam("digest"), tokens.c.expires_at > sa.bindparam("now"))
-_CALLER = sa.select(
-    tokens.c.user_id,
-    tokens.c.user_name,
-    tokens.c.user_domain_id,
-    tokens.c.project_id,
-    tokens.c.project_name,
-    tokens.c.project_domain_id,
-    tokens.c.roles,
-    tokens.c.expires_at,
-).where(*_LIVE)
+_CALLER = fixed(
+    sa.select(
+        tokens.c.user_id,
+        tokens.c.user_name,
+        tokens.c.user_domain_id,
+        tokens.c.project_id,
+        tokens.c.project_name,
+        tokens.c.project_domain_id,
+        tokens.c.roles,
+        tokens.c.expires_at,
+    ).where(*_LIVE)
+)
 _GRANT = _CALLER.add_columns(tokens.c.methods, tokens.c.audit_ids, tokens.c.issued_at)
 _REVOKE = sa.delete(tokens).where(*_LIVE)
 _PRUNE = sa.delete(tokens).where(

@@ -8,14 +8,15 @@ import msgspec
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.images import images, members, properties, tags
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.ports.images import ImageQuery, ImageRecord, Member, StoredFile
 
 _IMAGE = images.c.id == sa.bindparam("image")
-_FIND = sa.select(images).where(_IMAGE)
-_PROPERTIES = sa.select(properties).where(properties.c.image_id.in_(sa.bindparam("images", expanding=True)))
-_TAGS = sa.select(tags).where(tags.c.image_id.in_(sa.bindparam("images", expanding=True))).order_by(tags.c.tag)
+_FIND = fixed(sa.select(images).where(_IMAGE))
+_PROPERTIES = fixed(sa.select(properties).where(properties.c.image_id.in_(sa.bindparam("images", expanding=True))))
+_TAGS = fixed(sa.select(tags).where(tags.c.image_id.in_(sa.bindparam("images", expanding=True))).order_by(tags.c.tag))
 _ATTACH = sa.update(images).where(_IMAGE, images.c.file_name.is_(None))
 _NAMES_FILE = sa.select(images.c.id).where(images.c.file_name == sa.bindparam("file"))
 _MEMBERS = sa.select(members).where(members.c.image_id == sa.bindparam("image")).order_by(members.c.project_id)

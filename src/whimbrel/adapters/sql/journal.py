@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import actions, directory, runs
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
 from whimbrel.domain.ids import RunId, ServerId
@@ -31,16 +32,16 @@ _CHANGING = tuple(
     and name not in ("project_id", "user_id", "asker_project_id")
 )
 
-_save = (
+_save = fixed(
     sa.update(runs)
     .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), runs.c.finished_at.is_(None))
     .values({name: bindparam(name) for name in _CHANGING})
 )
-_insert_run = sa.insert(runs)
-_insert_action = sa.insert(actions)
-_insert_entry = sa.insert(directory)
-_by_id = sa.select(runs).where(runs.c.id == bindparam("b_id"))
-_open_of = sa.select(runs).where(runs.c.subject == bindparam("b_subject"), runs.c.finished_at.is_(None))
+_insert_run = fixed(sa.insert(runs).returning(runs.c.number))
+_insert_action = fixed(sa.insert(actions))
+_insert_entry = fixed(sa.insert(directory))
+_by_id = fixed(sa.select(runs).where(runs.c.id == bindparam("b_id")))
+_open_of = fixed(sa.select(runs).where(runs.c.subject == bindparam("b_subject"), runs.c.finished_at.is_(None)))
 _due = (
     sa.select(runs.c.id)
     .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"))
@@ -48,19 +49,62 @@ _due = (
     .limit(bindparam("b_limit"))
     .with_for_update(skip_locked=True)
 )
-_anything_due = sa.select(sa.literal(1)).where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now")).limit(1)
-_take = (
+_anything_due = fixed(
+    sa.select(sa.literal(1)).where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now")).limit(1)
+)
+_take = fixed(
     sa.update(runs)
     .where(runs.c.id.in_(_due.scalar_subquery()))
     .values(owner=bindparam("b_owner"), due_at=bindparam("b_until"), epoch=runs.c.epoch + 1)
     .returning(runs)
 )
-_usage = sa.select(
-    sa.func.count().label("instances"),
-    sa.func.coalesce(sa.func.sum(directory.c.vcpus), 0).label("cores"),
-    sa.func.coalesce(sa.func.sum(directory.c.memory_mib), 0).label("ram"),
-).where(directory.c.project_id == bindparam("b_project"), directory.c.deleted_at.is_(None))
-_book = sa.update(directory).where(directory.c.server_id == bindparam("b_server"))
+_park = fixed(
+    sa.update(runs)
+    .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), runs.c.verdict.is_(None))
+    .where(runs.c.state == "open")
+    .values(
+        state="parked",
+        status=bindparam("b_status"),
+        owner=None,
+        parked_at=bindparam("b_parked_at"),
+        updated_at=bindparam("b_updated_at"),
+    )
+)
+_parked = runs.c.state == "parked"
+_waits = sa.or_(
+    _parked, sa.and_(runs.c.state == "open", runs.c.at.in_(bindparam("b_heard_at", expanding=True)))
+)  # for a verdict
+_give_verdict = fixed(
+    sa.update(runs)
+    .where(runs.c.id == bindparam("b_id"), _waits)
+    .where(runs.c.way == "forward", runs.c.verdict.is_(None))
+    .values(
+        state="open",
+        verdict=bindparam("b_verdict"),
+        status=bindparam("b_status"),
+        action=bindparam("b_action"),
+        owner=sa.case((_parked, None), else_=runs.c.owner),
+        due_at=sa.case((_parked, bindparam("b_now")), else_=runs.c.due_at),
+        since=sa.case((_parked, bindparam("b_now")), else_=runs.c.since),
+        updated_at=bindparam("b_now"),
+        parked_at=None,
+    )
+)
+_usage = fixed(
+    sa.select(
+        sa.func.count().label("instances"),
+        sa.func.coalesce(sa.func.sum(directory.c.vcpus), 0).label("cores"),
+        sa.func.coalesce(sa.func.sum(directory.c.memory_mib), 0).label("ram"),
+    ).where(directory.c.project_id == bindparam("b_project"), directory.c.deleted_at.is_(None))
+)
+_book = fixed(
+    sa.update(directory)
+    .where(directory.c.server_id == bindparam("b_server"), directory.c.deleted_at.is_(None))
+    .values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_memory"))
+)
+_book_if = fixed(
+    _book.where(directory.c.vcpus == bindparam("b_was_vcpus"), directory.c.memory_mib == bindparam("b_was_memory"))
+)
 
 
 class SqlJournal:
@@ -105,7 +149,7 @@ class SqlJournal:
                 await self._check(tx, run, limits or Limits())
             values = self._values(run)
             del values["number"]
-            number = (await tx.run(_insert_run, values)).inserted_primary_key[0]
+            number = await tx.value(_insert_run, values)
             await tx.run(_insert_action, asdict(action))
         return replace(run, number=number)
 
@@ -127,9 +171,13 @@ class SqlJournal:
 
     async def _book(self, tx: Tx, run: Run, booking: Booking, before: Booking | None) -> None:
         """Book a server that is there, if it is booked as the caller believes."""
-        same = [directory.c[name] == value for name, value in asdict(before).items()] if before else []
-        booked = _book.where(directory.c.deleted_at.is_(None), *same).values(asdict(booking))
-        if not (await tx.run(booked, {"b_server": run.subject})).rowcount:
+        wanted = _booked(run, booking)
+        if before:
+            was = {"b_was_vcpus": before.vcpus, "b_was_memory": before.memory_mib}
+            done = await tx.run(_book_if, {**wanted, **was})
+        else:
+            done = await tx.run(_book, wanted)
+        if not done.rowcount:
             raise Conflict(f"server {run.subject} was changed meanwhile")
 
     async def _check(self, tx: Tx, run: Run, limits: Limits) -> None:
@@ -151,7 +199,7 @@ class SqlJournal:
                 sa.delete(actions).where(actions.c.server_id == run.subject, actions.c.request_id == run.action)
             )
             if before:
-                await tx.run(_book.values(asdict(before)), {"b_server": run.subject})
+                await tx.run(_book, _booked(run, before))
 
     # Drive
 
@@ -190,14 +238,8 @@ class SqlJournal:
 
     async def park(self, run: Run) -> Run:
         async with self._db.write() as tx:
-            done = await tx.run(
-                sa.update(runs)
-                .where(runs.c.id == run.id, runs.c.epoch == run.epoch, runs.c.verdict.is_(None))
-                .where(runs.c.state == "open")
-                .values(
-                    state="parked", status=run.status, owner=None, parked_at=run.parked_at, updated_at=run.updated_at
-                )
-            )
+            what = {"b_id": run.id, "b_epoch": run.epoch, "b_status": run.status}
+            done = await tx.run(_park, {**what, "b_parked_at": run.parked_at, "b_updated_at": run.updated_at})
             row = await tx.row(_by_id, {"b_id": run.id})
         if row is None or row.epoch != run.epoch:
             raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}")
@@ -206,25 +248,9 @@ class SqlJournal:
     async def give_verdict(
         self, run_id: RunId, verdict: Verdict, status: str, action: Action, now: float, heard_at: Sequence[str] = ()
     ) -> Run:
-        parked = runs.c.state == "parked"
-        waits = sa.or_(parked, sa.and_(runs.c.state == "open", runs.c.at.in_(heard_at)))
+        given = {"b_id": run_id, "b_verdict": verdict, "b_status": status, "b_action": action.request_id}
         async with self._db.write() as tx:
-            done = await tx.run(
-                sa.update(runs)
-                .where(runs.c.id == run_id, waits)
-                .where(runs.c.way == "forward", runs.c.verdict.is_(None))
-                .values(
-                    state="open",
-                    verdict=verdict,
-                    status=status,
-                    action=action.request_id,
-                    owner=sa.case((parked, None), else_=runs.c.owner),
-                    due_at=sa.case((parked, now), else_=runs.c.due_at),
-                    since=sa.case((parked, now), else_=runs.c.since),
-                    updated_at=now,
-                    parked_at=None,
-                )
-            )
+            done = await tx.run(_give_verdict, {**given, "b_now": now, "b_heard_at": list(heard_at)})
             if done.rowcount:
                 await tx.run(_insert_action, asdict(action))
             row = await tx.row(_by_id, {"b_id": run_id})
@@ -320,3 +346,7 @@ class SqlJournal:
         query = sa.select(runs.c.id).where(runs.c.finished_at > after, runs.c.finished_at <= until)
         async with self._db.read() as tx:
             return [row.id for row in await tx.rows(query)]
+
+
+def _booked(run: Run, booking: Booking) -> dict[str, Any]:
+    return {"b_server": run.subject, "b_vcpus": booking.vcpus, "b_memory": booking.memory_mib}

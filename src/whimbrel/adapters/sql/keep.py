@@ -4,19 +4,20 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.keep import kept
 
 _HERE = (kept.c.space == sa.bindparam("in_space"), kept.c.key == sa.bindparam("at_key"))
-_GET = sa.select(kept.c.value).where(*_HERE)
-_DELETE = sa.delete(kept).where(*_HERE)
-_SCAN = sa.select(kept.c.key, kept.c.value).where(kept.c.space == sa.bindparam("in_space")).order_by(kept.c.key)
+_GET = fixed(sa.select(kept.c.value).where(*_HERE))
+_DELETE = fixed(sa.delete(kept).where(*_HERE))
+_SCAN = fixed(sa.select(kept.c.key, kept.c.value).where(kept.c.space == sa.bindparam("in_space")).order_by(kept.c.key))
 
 _INSERTS: dict[str, sqlite.Insert | postgresql.Insert] = {
     "sqlite": sqlite.insert(kept),
     "postgresql": postgresql.insert(kept),
 }
 _PUTS = {
-    dialect: insert.on_conflict_do_update(index_elements=["space", "key"], set_={"value": insert.excluded.value})
+    dialect: fixed(insert.on_conflict_do_update(index_elements=["space", "key"], set_={"value": insert.excluded.value}))
     for dialect, insert in _INSERTS.items()
 }
 

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import quota_class_limits, quota_limits
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.ports.catalog import DEFAULT_LIMITS, DEFAULT_QUOTA_CLASS
@@ -15,7 +16,7 @@ WHOLE_PROJECT = ""
 _PROJECT = quota_limits.c.project_id == sa.bindparam("project")
 _CLASS = quota_class_limits.c.class_name == sa.bindparam("class")
 # One statement, because every boot asks. The nearest rule comes last, so that it stays when a mapping is filled.
-_THAT_HOLD = (
+_THAT_HOLD = fixed(
     sa.select(quota_class_limits.c.resource, quota_class_limits.c.hard_limit, sa.literal(0).label("nearness"))
     .where(_CLASS)
     .union_all(

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.cell import fences, servers
 from whimbrel.domain import machine
 from whimbrel.domain.errors import Conflict, NotFound, Superseded, WrongState
@@ -27,18 +28,18 @@ _SAME = (
 )
 _ROW = (*_SAME, "flavor_id", "locked", "tags", "record", "locked_by_run")
 
-_by_id = sa.select(servers.c.record, servers.c.locked_by_run).where(servers.c.id == bindparam("b_id"))
-_by_id_held = _by_id.with_for_update()
-_insert = sa.insert(servers)
-_update = (
+_by_id = fixed(sa.select(servers.c.record, servers.c.locked_by_run).where(servers.c.id == bindparam("b_id")))
+_by_id_held = fixed(_by_id.with_for_update())
+_insert = fixed(sa.insert(servers))
+_update = fixed(
     sa.update(servers)
     .where(servers.c.id == bindparam("b_id"), servers.c.generation == bindparam("b_generation"))
     .values({name: bindparam(name) for name in _ROW if name != "id"})
 )
-_delete = sa.delete(servers).where(servers.c.id == bindparam("b_id"))
-_fence = sa.select(fences.c.epoch).where(fences.c.run == bindparam("b_run")).with_for_update()
-_new_fence = sa.insert(fences)
-_raise_fence = sa.update(fences).where(fences.c.run == bindparam("b_run")).values(epoch=bindparam("b_epoch"))
+_delete = fixed(sa.delete(servers).where(servers.c.id == bindparam("b_id")))
+_fence = fixed(sa.select(fences.c.epoch).where(fences.c.run == bindparam("b_run")).with_for_update())
+_new_fence = fixed(sa.insert(fences))
+_raise_fence = fixed(sa.update(fences).where(fences.c.run == bindparam("b_run")).values(epoch=bindparam("b_epoch")))
 
 
 class SqlServers:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Tx
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.placement import allocations, consumers, inventories, providers, resource_classes
 from whimbrel.domain.ids import ConsumerId, ProviderId
 from whimbrel.placement.errors import NoRoom, Stale, UnknownName, UnknownProvider
@@ -38,23 +39,25 @@ LOCK_PROVIDERS = (
     .order_by(_p.uuid)
     .with_for_update(key_share=True)
 )
-_HELD = (
+_HELD = fixed(
     sa.select(_c.uuid, _c.generation, _c.project, _c.user, _c.type, _a.provider, _a.resource_class, _a.amount)
     .join_from(consumers, allocations, _a.consumer == _c.uuid)
     .where(_c.uuid.in_(bindparam("ids", expanding=True)))
 )
-_STOCK = sa.select(
-    *(_i.provider, _i.resource_class, _i.total, _i.reserved, _i.min_unit, _i.max_unit, _i.step_size),
-    *(_i.allocation_ratio, _i.used),
-).where(_i.provider.in_(bindparam("ids", expanding=True)))
-_USE = (
+_STOCK = fixed(
+    sa.select(
+        *(_i.provider, _i.resource_class, _i.total, _i.reserved, _i.min_unit, _i.max_unit, _i.step_size),
+        *(_i.allocation_ratio, _i.used),
+    ).where(_i.provider.in_(bindparam("ids", expanding=True)))
+)
+_USE = fixed(
     sa.update(inventories)
     .where(_i.provider == bindparam("at"), _i.resource_class == bindparam("of"))
     .values(used=_i.used + bindparam("more"))
 )
-_BUMP = sa.update(providers).where(_p.uuid == bindparam("id")).values(generation=_p.generation + 1)
-_ADD_CONSUMER = sa.insert(consumers)
-_CHANGE_CONSUMER = (
+_BUMP = fixed(sa.update(providers).where(_p.uuid == bindparam("id")).values(generation=_p.generation + 1))
+_ADD_CONSUMER = fixed(sa.insert(consumers))
+_CHANGE_CONSUMER = fixed(
     sa.update(consumers)
     .where(_c.uuid == bindparam("id"))
     .values(
@@ -64,12 +67,12 @@ _CHANGE_CONSUMER = (
         type=sa.func.coalesce(bindparam("new_type"), _c.type),
     )
 )
-_DELETE_CONSUMER = sa.delete(consumers).where(_c.uuid == bindparam("id"))
-_ADD_ALLOCATIONS = sa.insert(allocations)
-_DELETE_ALLOCATIONS = sa.delete(allocations).where(_a.consumer == bindparam("id"))
-_PROVIDERS_THERE = sa.select(_p.uuid).where(_p.uuid.in_(bindparam("ids", expanding=True)))
-_CLASSES_THERE = sa.select(resource_classes.c.name).where(
-    resource_classes.c.name.in_(bindparam("names", expanding=True))
+_DELETE_CONSUMER = fixed(sa.delete(consumers).where(_c.uuid == bindparam("id")))
+_ADD_ALLOCATIONS = fixed(sa.insert(allocations))
+_DELETE_ALLOCATIONS = fixed(sa.delete(allocations).where(_a.consumer == bindparam("id")))
+_PROVIDERS_THERE = fixed(sa.select(_p.uuid).where(_p.uuid.in_(bindparam("ids", expanding=True))))
+_CLASSES_THERE = fixed(
+    sa.select(resource_classes.c.name).where(resource_classes.c.name.in_(bindparam("names", expanding=True)))
 )
 
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.database import Tx
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.placement import fences
 from whimbrel.domain.errors import Superseded
 from whimbrel.domain.guest import Order
@@ -24,7 +25,7 @@ def _raising(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
     ).returning(fences.c.epoch)
 
 
-_RAISE = {"sqlite": _raising(sqlite.insert(fences)), "postgresql": _raising(postgresql.insert(fences))}
+_RAISE = {"sqlite": fixed(_raising(sqlite.insert(fences))), "postgresql": _raising(postgresql.insert(fences))}
 
 
 async def raise_fence(tx: Tx, dialect: str, order: Order) -> None:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Tx
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.placement.claims import Place, read_stocks
 from whimbrel.adapters.sql.placement.names import refer_classes, refer_traits
 from whimbrel.adapters.sql.tables.placement import (
@@ -70,7 +71,7 @@ _DELETE_INVENTORIES = sa.delete(inventories).where(_i.provider == _THIS)
 # Traits and aggregates of providers come in one answer; the first column tells them apart.
 _TRAITS = sa.select(sa.literal(True), provider_traits.c.provider, provider_traits.c.trait)
 _AGGREGATES = sa.select(sa.literal(False), provider_aggregates.c.provider, provider_aggregates.c.aggregate)
-ALL_MARKS = sa.union_all(_TRAITS, _AGGREGATES)
+ALL_MARKS = fixed(sa.union_all(_TRAITS, _AGGREGATES))
 _MARKS = sa.union_all(
     _TRAITS.where(provider_traits.c.provider == _THIS), _AGGREGATES.where(provider_aggregates.c.provider == _THIS)
 )

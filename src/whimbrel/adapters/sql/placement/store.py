@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.placement import providers
 from whimbrel.adapters.sql.placement.claims import read_held, read_stocks, rewrite
 from whimbrel.adapters.sql.placement.fences import forget_fences, raise_fence
@@ -27,9 +28,11 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 
 _a, _c, _i, _p = tables.allocations.c, tables.consumers.c, tables.inventories.c, tables.providers.c
 
-_ROOMS = sa.select(
-    _p.uuid, _i.resource_class, _i.total, _i.reserved, _i.allocation_ratio, _i.used, _i.max_unit
-).join_from(tables.providers, tables.inventories, _i.provider == _p.uuid, isouter=True)
+_ROOMS = fixed(
+    sa.select(_p.uuid, _i.resource_class, _i.total, _i.reserved, _i.allocation_ratio, _i.used, _i.max_unit).join_from(
+        tables.providers, tables.inventories, _i.provider == _p.uuid, isouter=True
+    )
+)
 _ALLOCATIONS = sa.select(_a.consumer, _a.provider, _a.resource_class, _a.amount)
 _ALLOCATIONS_OF = _ALLOCATIONS.where(_a.consumer.in_(bindparam("ids", expanding=True)))
 _CLAIMS_ON = (

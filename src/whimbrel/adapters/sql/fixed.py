@@ -1,0 +1,120 @@
+"""Statements that are written once and run often: on SQLite they go to the driver as text that was compiled once.
+
+SQLAlchemy spends several times as long on a small statement as SQLite does, most of it on finding out again what it
+found out before. A fixed statement is compiled by SQLAlchemy, with its types, when it first runs, and then never again.
+"""
+
+import sqlite3
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+Statement = TypeVar("Statement", bound=sa.Executable)
+
+_texts: dict[sa.Executable, dict[tuple[str | int, ...], "_Text"]] = {}
+"""Of each fixed statement: the names of its values, with the lengths of those that are lists (IN) -> its text."""
+
+_ROOM = 64
+"""How many texts of one statement are kept; a statement has many only where a list is now this long, now that."""
+
+
+def fixed(statement: Statement) -> Statement:
+    """Declare that this very statement lives as long as its module: all that varies are its bound values."""
+    _texts[statement] = {}
+    return statement
+
+
+def is_fixed(statement: sa.Executable) -> bool:
+    return statement in _texts
+
+
+def run_fixed(
+    driver: sqlite3.Connection, dialect: sa.Dialect, statement: sa.Executable, values: Values
+) -> "FixedResult":
+    """Run a fixed statement; a sequence of values runs it for each, and gives no rows. Raises: sqlite3.Error."""
+    if values is None or isinstance(values, Mapping):
+        one = values or {}
+        text = _text(dialect, statement, one)
+        cursor = driver.execute(text.sql, text.bound(one))
+        return FixedResult(text.rows(cursor), cursor.rowcount)
+    text = _text(dialect, statement, values[0])
+    return FixedResult([], driver.executemany(text.sql, [text.bound(each) for each in values]).rowcount)
+
+
+class FixedResult:
+    """What came of a fixed statement, with the part of SQLAlchemy's result that the stores use."""
+
+    def __init__(self, rows: list[Any], rowcount: int) -> None:
+        self._rows = rows
+        self.rowcount = rowcount
+
+    def all(self) -> list[Any]:
+        return self._rows
+
+    def first(self) -> Any | None:
+        return self._rows[0] if self._rows else None
+
+    def scalar(self) -> Any:
+        return self._rows[0][0] if self._rows else None
+
+
+def _text(dialect: sa.Dialect, statement: sa.Executable, values: Mapping[str, Any]) -> "_Text":
+    texts = _texts[statement]
+    key: tuple[str | int, ...] = (
+        *values,
+        *[len(value) for value in values.values() if isinstance(value, list | tuple)],
+    )
+    text = texts.get(key)
+    if text is None:
+        if len(texts) >= _ROOM:
+            texts.clear()
+        text = texts[key] = _Text(dialect, statement, values)
+    return text
+
+
+class _Text:
+    """A statement as text, with what SQLAlchemy's types do to the values that go in and come out."""
+
+    def __init__(self, dialect: sa.Dialect, statement: Any, values: Mapping[str, Any]) -> None:
+        compiled = statement.compile(dialect=dialect, column_keys=list(values))
+        constants = compiled.construct_params(_check=False)
+        expanded = compiled.construct_expanded_state(constants | values)
+        ins = {
+            name: bind.type.dialect_impl(dialect).bind_processor(dialect) for bind, name in compiled.bind_names.items()
+        }
+        self.sql = expanded.statement
+        self._lists = expanded.parameter_expansion
+        self._constants = {name: value for name, value in constants.items() if name not in values}
+        self._ins = [(name, process) for name, process in ins.items() if process]
+        self._outs = [c.type.dialect_impl(dialect).result_processor(dialect, None) for c in statement.exported_columns]
+        self._make: Callable[[Sequence[Any]], Any] | None = None
+
+    def bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        bound = {**self._constants, **values}
+        for name, process in self._ins:
+            bound[name] = process(bound[name])
+        for name, each in self._lists.items():
+            bound.update(zip(each, bound.pop(name), strict=True))
+        return bound
+
+    def rows(self, cursor: sqlite3.Cursor) -> list[Any]:
+        if not self._outs:
+            return []
+        if self._make is None:
+            self._make = self._maker([column[0] for column in cursor.description])
+        return [self._make(row) for row in cursor]
+
+    def _maker(self, names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
+        plain = namedtuple("plain", names, rename=True)  # type: ignore[misc]
+        kind: Any = type("Row", (plain,), {"__slots__": (), "_mapping": property(plain._asdict)})
+        if not any(self._outs):
+            return kind._make  # type: ignore[no-any-return]
+        outs = [process or _as_it_is for process in self._outs]
+        return lambda row: kind(*[process(value) for process, value in zip(outs, row, strict=True)])
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
