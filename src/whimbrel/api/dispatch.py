@@ -26,6 +26,7 @@ class Route(msgspec.Struct, frozen=True):
     handler: Handler
     rule: str | None  # of the policy, checked before the handler runs; None: the handler checks, or everybody may
     ok: int = 200
+    ok_too: int | None = None  # what the handler answers in other cases that are fine
     action: str | None = None  # the only key of the body, where one URL serves many actions
     body: Body | None = None  # None: a body is not looked at
     query: Query = NO_QUERY  # other methods than GET may have one too; where they have none it is not looked at

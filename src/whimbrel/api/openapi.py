@@ -80,7 +80,7 @@ def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": name,
         "parameters": [VERSION_HEADER, *_path(route), *_query(route)],
-        "responses": {str(route.ok): {"description": "Done, or accepted."}}
+        "responses": {str(code): {"description": "Done, or accepted."} for code in (route.ok, route.ok_too) if code}
         | {str(code): {"$ref": f"#/components/responses/{NAME_OF_STATUS[code]}"} for code in ERRORS},
     }
     if doc:
