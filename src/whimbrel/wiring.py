@@ -115,6 +115,7 @@ class Process:
             before = self.cloud.clock.now() - WEEK_S
             try:
                 await self._forget_fences(await self.cloud.journal.ended(done_until, before))
+                await self.placement.forget_changes()
                 for agent in self.agents.values():
                     await agent.prune(before)
             except WorldError as trouble:
@@ -399,11 +400,12 @@ def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: s
     from whimbrel.adapters.bus.door import agents_app
     from whimbrel.api.context import Context
     from whimbrel.api.door import compute_app
-    from whimbrel.api.policy import Policy
+    from whimbrel.api.policy import DEFAULTS
     from whimbrel.embedded.identity.app import identity_app
     from whimbrel.embedded.identity.catalog import Catalog, Service
     from whimbrel.embedded.image.app import image_app
     from whimbrel.placement_api.app import placement_app
+    from whimbrel.policy import Policy
 
     cloud, identity = process.cloud, process.identity
     catalog = Catalog(
@@ -414,7 +416,7 @@ def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: s
             Service(type="image", name="glance", url=f"{base_url}/image"),
         )
     )
-    context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=Policy.load(policy_file))
+    context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=Policy.load(DEFAULTS, policy_file))
     return {
         "identity": identity_app(identity, cloud.clock, cloud.ids, catalog),
         "compute": compute_app(context),

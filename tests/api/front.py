@@ -10,8 +10,9 @@ import httpx
 
 from whimbrel.api.context import Context
 from whimbrel.api.door import compute_app
-from whimbrel.api.policy import Policy
+from whimbrel.api.policy import DEFAULTS
 from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.policy import Policy
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.identity import Caller, with_implied
 from whimbrel.saga.engine import Engine
@@ -131,4 +132,4 @@ def mounted(app: Any) -> Any:
     return front({"compute": app})
 
 
-POLICY = Policy.load()
+POLICY = Policy.load(DEFAULTS)

@@ -16,11 +16,12 @@ import pytest
 from tests.api.front import IMAGE, OTHER_PROJECT, PROJECT, Front, fault, with_cloud, with_front
 from whimbrel import settings, wiring
 from whimbrel.api.dispatch import Route
-from whimbrel.api.policy import Policy
+from whimbrel.api.policy import DEFAULTS
 from whimbrel.api.routes import ROUTES
 from whimbrel.datadir import DataDir
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity.bootstrap import bootstrap
+from whimbrel.policy import Policy
 from whimbrel.ports.identity import NewToken
 from whimbrel.ports.journal import RunFilter
 from whimbrel.serve import front as mounted
@@ -165,7 +166,7 @@ async def test_what_only_administrators_may(front: Front) -> None:
 
 def policy(directory: Path, text: str) -> Policy:
     (directory / "policy.yaml").write_text(text)
-    return Policy.load(directory / "policy.yaml")
+    return Policy.load(DEFAULTS, directory / "policy.yaml")
 
 
 def test_an_operators_policy_is_obeyed(tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from whimbrel.api.policy import RULES, Policy
+from whimbrel.api.policy import DEFAULTS, RULES
 from whimbrel.api.routes import ROUTES
 from whimbrel.domain.errors import Forbidden, Invalid
 from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.policy import Policy
 from whimbrel.ports.identity import Caller, with_implied
 
-POLICY = Policy.load()
+POLICY = Policy.load(DEFAULTS)
 MINE = {"project_id": "mine", "user_id": "me"}
 YOURS = {"project_id": "yours", "user_id": "you"}
 
@@ -69,7 +70,7 @@ def test_a_remembered_answer_is_only_for_the_same_question() -> None:
 def load(directory: Path, text: str) -> Policy:
     file = directory / "policy.yaml"
     file.write_text(text)
-    return Policy.load(file)
+    return Policy.load(DEFAULTS, file)
 
 
 def test_a_file_overrides_one_rule_and_leaves_the_others(tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_what_is_wrong_is_named_at_start(tmp_path: Path, text: str, named: str) 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=r"missing\.yaml.*cannot be read"):
-        Policy.load(tmp_path / "missing.yaml")
+        Policy.load(DEFAULTS, tmp_path / "missing.yaml")
 
 
 def test_every_route_has_a_rule_of_the_table() -> None:

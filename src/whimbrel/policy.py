@@ -1,0 +1,186 @@
+"""Rules in oslo.policy's language: a service's table of defaults, and a file of an operator's own beside it.
+
+Law: a rule that cannot be understood is an error at start, never a silent no (or yes) later.
+
+The code that reads and evaluates a rule is oslo.policy's. Answers are remembered: they depend on nothing but the rule,
+the caller and the target.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import yaml
+
+# The parser and its checks alone: the Enforcer around them reads files while requests wait, and its import takes
+# three times as long.
+from oslo_policy import _checks, _parser
+
+from whimbrel.domain.errors import Forbidden, Invalid
+from whimbrel.ports.identity import Caller
+
+MOST_ANSWERS = 20_000
+
+Rule = _checks.BaseCheck
+
+
+class Policy:
+    """Rules that were understood, and the answers that they gave."""
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self._rules = dict(rules)
+        self._finder: Any = SimpleNamespace(rules=self._rules)  # all that checks ask of an Enforcer
+        self._answers: dict[tuple[Any, ...], bool] = {}
+
+    @classmethod
+    def load(cls, defaults: Mapping[str, str], path: Path | None = None) -> "Policy":
+        """Give the defaults, with what the file says in their place. Raises: Invalid: naming file and rule."""
+        own = {} if path is None else _read(path)
+        rules = {name: _parsed(text, name, "the defaults") for name, text in defaults.items()}
+        unknown = set(own) - set(rules)
+        rules |= {name: _parsed(text, name, str(path)) for name, text in own.items()}
+        for name in own:
+            _examine(name, rules, str(path))
+        referred = {name for rule in rules.values() for name in _references(rule)}
+        if useless := sorted(unknown - referred):
+            raise Invalid(f"{path}: there is no rule {useless[0]!r}, and no other rule refers to it.")
+        return cls(rules)
+
+    def allows(self, rule: str, caller: Caller, target: Mapping[str, str]) -> bool:
+        """Tell whether the caller may do this to the target, which says whose it is: project_id, user_id."""
+        key = (
+            *(rule, caller.user_id, caller.project_id, caller.roles),
+            *(caller.user_domain_id, caller.project_domain_id),
+            *target.items(),
+        )
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._evaluate(rule, caller, target)
+            if len(self._answers) >= MOST_ANSWERS:
+                self._answers.clear()
+            self._answers[key] = answer
+        return answer
+
+    def check(self, rule: str, caller: Caller, target: Mapping[str, str]) -> None:
+        """Raises: Forbidden: he may not."""
+        if not self.allows(rule, caller, target):
+            raise Forbidden(f"Policy doesn't allow {rule} to be performed.")
+
+    def _evaluate(self, rule: str, caller: Caller, target: Mapping[str, str]) -> bool:
+        assert rule in self._rules, f"{rule} is not in the table"
+        return bool(self._rules[rule](dict(target), _credentials(caller), self._finder, rule))
+
+
+def _credentials(caller: Caller) -> dict[str, Any]:
+    """Give what a rule may ask about the caller."""
+    return {
+        "user_id": caller.user_id,
+        "project_id": caller.project_id,
+        "user_domain_id": caller.user_domain_id,
+        "project_domain_id": caller.project_domain_id,
+        "roles": sorted(caller.roles),
+    }
+
+
+ATTRIBUTES: Final = frozenset(_credentials(Caller(user_id="", user_name="", project_id="")))  # type: ignore[arg-type]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read an operator's file: rule name -> text. An empty one is fine."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Invalid(f"{path}: the policy file cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path}: the policy file is not YAML: {' '.join(str(error).split())}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        raise Invalid(f"{path}: the policy file is no mapping of rule names to rules.")
+    return content
+
+
+def _parsed(text: Any, name: str, source: str) -> Rule:
+    """Parse one rule; the parser itself turns what it cannot read into a rule that always says no."""
+    if text is None or not (isinstance(text, str) or _is_list_of_lists(text)):
+        raise Invalid(f"{source}: rule {name!r} is neither text nor a list of lists.")
+    _checks.extension_checks = {}  # checks of other packages: looking for them takes as long as everything else here
+    rule = _parser.parse_rule(text)
+    if _count_refusals(rule) != _count_exclamation_marks(text):
+        raise Invalid(f"{source}: rule {name!r} cannot be understood: {text}")
+    return rule
+
+
+def _is_list_of_lists(value: Any) -> bool:
+    """Tell whether it is a rule in the language's older form: any of these, each all of those."""
+    return isinstance(value, list) and all(
+        isinstance(part, str) or (isinstance(part, list) and all(isinstance(word, str) for word in part))
+        for part in value
+    )
+
+
+def _count_refusals(rule: Rule) -> int:
+    return sum(isinstance(part, _checks.FalseCheck) for part in _parts(rule))
+
+
+def _count_exclamation_marks(text: Any) -> int:
+    if isinstance(text, str):
+        return [word.strip("()") for word in text.split()].count("!")
+    return sum(_count_exclamation_marks(part) for part in text)
+
+
+def _parts(rule: Rule) -> Iterator[Rule]:
+    """Walk over a rule and everything in it, without following its references."""
+    yield rule
+    inner = [rule.rule] if isinstance(rule, _checks.NotCheck) else getattr(rule, "rules", ())
+    for part in inner:
+        yield from _parts(part)
+
+
+def _references(rule: Rule) -> Iterator[str]:
+    return (part.match for part in _parts(rule) if isinstance(part, _checks.RuleCheck))
+
+
+def _examine(name: str, rules: Mapping[str, Rule], source: str, above: tuple[str, ...] = ()) -> None:
+    """Follow a rule's references. Raises: Invalid: one leads nowhere or in a circle, or a check can never be true."""
+    if name in above:
+        raise Invalid(f"{source}: rule {name!r} refers to itself: {' -> '.join((*above, name))}")
+    for part in _parts(rules[name]):
+        if isinstance(part, _checks.Check) and not _can_be_filled_in(part.match):
+            raise Invalid(f"{source}: rule {name!r} cannot be understood: {part.match!r}")
+        if isinstance(part, _checks.RuleCheck):
+            if part.match not in rules:
+                raise Invalid(f"{source}: rule {name!r} refers to {part.match!r}, which is not there.")
+            _examine(part.match, rules, source, (*above, name))
+        elif isinstance(part, _checks.GenericCheck) and not _is_known(part.kind):
+            known = ", ".join(sorted(ATTRIBUTES - {"roles"}))
+            raise Invalid(f"{source}: rule {name!r} asks for {part.kind!r}; it can ask for role, rule, {known}.")
+
+
+class _AnyTarget(dict[str, str]):
+    """A target that has everything."""
+
+    def __missing__(self, key: str) -> str:
+        return key
+
+
+def _can_be_filled_in(match: str) -> bool:
+    """Tell whether the text's %(name)s are well formed."""
+    try:
+        match % _AnyTarget()
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _is_known(text: str) -> bool:
+    """Tell whether the left side of a comparison is an attribute of callers, or a literal such as 'text' or True."""
+    if text in ATTRIBUTES:
+        return True
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return False
+    return True
