@@ -5,11 +5,18 @@ Law: nothing here changes anything, and what is found is a hint: the claim check
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
+from typing import Literal, Protocol
 
 import msgspec
 
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.provider import Node
+
+SHARING = "MISC_SHARES_VIA_AGGREGATE"
+"""The trait of a provider that gives to all trees with which it has an aggregate in common."""
+
+UNNAMED = ""
+"""The suffix of the group that several providers may serve together; each other group is served by one."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,14 +30,52 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     in_tree: ProviderId | None = None
 
 
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What candidates are sought for.
+
+    nested: one tree may give parts from several of its providers. limit None: all candidates.
+    """
+
+    groups: Mapping[str, Wanted]  # by suffix
+    group_policy: Literal["none", "isolate"] = "none"
+    same_subtree: Sequence[frozenset[str]] = ()  # of each set of suffixes one provider is above all the others
+    root_required: Sequence[frozenset[str]] = ()  # of each set the root of the tree has one trait
+    root_forbidden: frozenset[str] = frozenset()
+    nested: bool = True
+    limit: int | None = None
+
+
 class Candidate(msgspec.Struct, frozen=True):
     """One way to place a request: what is taken from which provider."""
 
     parts: Mapping[ProviderId, Mapping[str, int]]
 
 
+class Woods(Protocol):
+    """All that the search asks about providers: answered by a Forest, or by an index of many more of them."""
+
+    @property
+    def nodes(self) -> Mapping[ProviderId, Node]: ...
+
+    def tree(self, root: ProviderId) -> Sequence[Node]:
+        """List the providers of a tree by its root."""
+        ...
+
+    def tree_of(self, uuid: ProviderId) -> Sequence[Node]:
+        """List the whole tree that a provider is in; nothing where there is no such provider."""
+        ...
+
+    def roots(self, request: Request) -> Iterable[ProviderId]:
+        """Yield the roots of trees to look at, in that order: all that hold a candidate, others do no harm."""
+        ...
+
+    def sharing(self) -> Sequence[Node]:
+        """List the providers that share what they have: those with the trait SHARING."""
+        ...
+
+
 class Forest:
-    """All providers, by uuid and by tree."""
+    """All providers, by uuid and by tree: the plain Woods."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes = {node.provider.uuid: node for node in nodes}
@@ -38,10 +83,18 @@ class Forest:
         for node in self.nodes.values():
             self.trees.setdefault(node.provider.root, []).append(node)
 
+    def tree(self, root: ProviderId) -> list[Node]:
+        return self.trees[root]
+
     def tree_of(self, uuid: ProviderId) -> list[Node]:
-        """List the whole tree that a provider is in; nothing where there is no such provider."""
         node = self.nodes.get(uuid)
         return self.trees[node.provider.root] if node else []
+
+    def roots(self, request: Request) -> Iterable[ProviderId]:
+        return self.trees
+
+    def sharing(self) -> list[Node]:
+        return [node for node in self.nodes.values() if SHARING in node.traits]
 
     def is_member(self, node: Node, wanted: Wanted, *, with_root: bool) -> bool:
         """Tell whether a provider is in the aggregates; with_root: those of its root are its own too."""
