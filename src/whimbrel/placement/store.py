@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
+from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Usage
 from whimbrel.ports.placement import Inventory
 
@@ -16,6 +17,10 @@ class Store(Protocol):
 
     async def nodes(self) -> list[Node]:
         """Read all providers with all that they have, as they were at one moment."""
+        ...
+
+    async def forest(self) -> Index:
+        """Give all providers in memory, as they are now; what it gives holds until the next await."""
         ...
 
     async def node(self, uuid: ProviderId) -> Node:

@@ -25,6 +25,8 @@ BUSY_TIMEOUT_S = 10.0
 class Tx:
     """An open transaction."""
 
+    dialect: str
+
     async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
         """Execute one statement; a sequence of values executes it for each."""
         raise NotImplementedError
@@ -82,6 +84,8 @@ async def _named_errors() -> AsyncIterator[None]:
 
 
 class _SqliteTx(Tx):
+    dialect = "sqlite"
+
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
         self._driver = _driver(connection)
@@ -272,6 +276,8 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
 
 
 class _PostgresTx(Tx):
+    dialect = "postgresql"
+
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection
 

@@ -14,6 +14,7 @@ from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Tx
 from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.placement.changes import note
 from whimbrel.adapters.sql.tables.placement import allocations, consumers, inventories, providers, resource_classes
 from whimbrel.domain.ids import ConsumerId, ProviderId
 from whimbrel.placement.errors import NoRoom, Stale, UnknownName, UnknownProvider
@@ -114,6 +115,7 @@ async def rewrite(
     if check_units or any(more > 0 for more in changes.values()):
         await _check_room(tx, claims, changes, taken)
     await _write(tx, claims, before, changes, taken)
+    await note(tx, taken | {provider for provider, _ in changes})
 
 
 def _check_generation(claim: Claim, found: tuple[Consumer, Held] | None) -> None:

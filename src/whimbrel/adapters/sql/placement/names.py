@@ -10,6 +10,7 @@ from sqlalchemy import bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.database import Tx
+from whimbrel.adapters.sql.placement.changes import note
 from whimbrel.adapters.sql.tables.placement import inventories, provider_traits, resource_classes, traits
 from whimbrel.domain.errors import NotFound
 from whimbrel.placement.errors import Duplicate, NameInUse, UnknownName
@@ -32,6 +33,7 @@ class Names:
         self._delete = sa.delete(table).where(name == bindparam("name"))
         self._in_use = sa.select(sa.exists().where(used_by == bindparam("name")))
         self._used = sa.select(used_by).distinct()
+        self._users = sa.select(used_by.table.c.provider).where(used_by == bindparam("name"))
 
     async def all(self, tx: Tx) -> list[str]:
         return [row[0] for row in await tx.rows(self._all)]
@@ -65,6 +67,7 @@ class Names:
             raise Duplicate(f"The {self.word} {now} already exists.")
         if not (await tx.run(self._rename, {"was": was, "now": now})).rowcount:
             raise NotFound(f"No such {self.word} {was}.")
+        await note(tx, [row[0] for row in await tx.rows(self._users, {"name": now})])
 
     async def delete(self, tx: Tx, name: str) -> None:
         """Raises: NotFound; NameInUse."""

@@ -12,6 +12,7 @@ from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Tx
 from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.placement.changes import note
 from whimbrel.adapters.sql.placement.claims import Place, read_stocks
 from whimbrel.adapters.sql.placement.names import refer_classes, refer_traits
 from whimbrel.adapters.sql.tables.placement import (
@@ -88,6 +89,17 @@ _ALL_STOCKS = sa.select(
 )
 
 
+_THESE: sa.BindParameter[list[str]] = bindparam("these", expanding=True)
+_SOME = fixed(_ALL.where(_p.uuid.in_(_THESE)))
+_SOME_STOCKS = fixed(_ALL_STOCKS.where(_i.provider.in_(_THESE)))
+_SOME_MARKS = fixed(
+    sa.union_all(
+        _TRAITS.where(provider_traits.c.provider.in_(_THESE)),
+        _AGGREGATES.where(provider_aggregates.c.provider.in_(_THESE)),
+    )
+)
+
+
 def _provider(row: Any) -> Provider:
     uuid, name, generation, parent, root = row
     return Provider(uuid=uuid, name=name, generation=generation, parent=parent, root=root)
@@ -131,12 +143,15 @@ async def read_node(tx: Tx, uuid: ProviderId) -> Node:
     )
 
 
-async def read_nodes(tx: Tx) -> list[Node]:
+async def read_nodes(tx: Tx, uuids: Collection[ProviderId] | None = None) -> list[Node]:
+    """Read providers with all that they have; None: all of them."""
+    these = None if uuids is None else {"these": list(uuids)}
+    rows, stock_rows, marks = (_ALL, _ALL_STOCKS, ALL_MARKS) if uuids is None else (_SOME, _SOME_STOCKS, _SOME_MARKS)
     stocks: dict[str, dict[str, Stock]] = {}
-    for uuid, name, used, *amounts in await tx.rows(_ALL_STOCKS):
+    for uuid, name, used, *amounts in await tx.rows(stock_rows, these):
         inventory = Inventory(**dict(zip(Inventory.__struct_fields__, amounts, strict=True)))
         stocks.setdefault(uuid, {})[name] = Stock(inventory, used)
-    traits, aggregates = await read_marks(tx)
+    traits, aggregates = await read_marks(tx, marks, these)
     return [
         Node(
             provider=provider,
@@ -144,15 +159,17 @@ async def read_nodes(tx: Tx) -> list[Node]:
             traits=frozenset(traits.get(provider.uuid, ())),
             aggregates=frozenset(aggregates.get(provider.uuid, ())),
         )
-        for provider in map(_provider, await tx.rows(_ALL))
+        for provider in map(_provider, await tx.rows(rows, these))
     ]
 
 
-async def read_marks(tx: Tx) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Read the traits and the aggregates of all providers."""
+async def read_marks(
+    tx: Tx, statement: sa.Executable = ALL_MARKS, these: Mapping[str, object] | None = None
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Read the traits and the aggregates of providers, all of them if nothing else is said."""
     traits: dict[str, list[str]] = {}
     aggregates: dict[str, list[str]] = {}
-    for is_trait, uuid, name in await tx.rows(ALL_MARKS):
+    for is_trait, uuid, name in await tx.rows(statement, these):
         (traits if is_trait else aggregates).setdefault(uuid, []).append(name)
     return traits, aggregates
 
@@ -167,6 +184,7 @@ async def create(tx: Tx, dialect: str, uuid: ProviderId, name: str, parent: Prov
     root = await _root_under(tx, uuid, parent)
     provider = Provider(uuid=uuid, name=name, generation=0, parent=parent, root=root)
     await tx.run(_ADD, {"uuid": uuid, "name": name, "generation": 0, "parent": parent, "root": root})
+    await note(tx, [uuid])
     return provider
 
 
@@ -176,11 +194,12 @@ async def rename(tx: Tx, uuid: ProviderId, name: str) -> Provider:
     if now.name != name:
         await _check_free(tx, uuid, name, but=uuid)
         await tx.run(_CHANGE, {"this": uuid, "new_name": name, "new_parent": now.parent, "new_root": now.root})
+        await note(tx, [uuid])
     return await read(tx, uuid)
 
 
 async def move(tx: Tx, dialect: str, uuid: ProviderId, parent: ProviderId | None, *, freely: bool) -> None:
-    """Raises: ProviderNotFound; BadParent."""
+    """Give it another parent, and all below it another root. Raises: ProviderNotFound; BadParent."""
     await _lock_trees(tx, dialect)
     now = await lock(tx, uuid)
     if parent == now.parent:
@@ -194,6 +213,7 @@ async def move(tx: Tx, dialect: str, uuid: ProviderId, parent: ProviderId | None
     await tx.run(_CHANGE, {"this": uuid, "new_name": now.name, "new_parent": parent, "new_root": root})
     if below := [{"this": each, "new_root": root} for each in subtree if each != uuid]:
         await tx.run(_SET_ROOT, below)
+    await note(tx, subtree)
 
 
 async def delete(tx: Tx, uuid: ProviderId) -> None:
@@ -206,6 +226,7 @@ async def delete(tx: Tx, uuid: ProviderId) -> None:
         raise ProviderInUse(f"Unable to delete resource provider {uuid}: it has allocations.")
     for statement in (_DELETE_INVENTORIES, _DELETE_TRAITS, _DELETE_AGGREGATES, _DELETE):
         await tx.run(statement, this)
+    await note(tx, [uuid])
 
 
 async def _lock_trees(tx: Tx, dialect: str) -> None:
@@ -230,12 +251,12 @@ async def _root_under(tx: Tx, uuid: ProviderId, parent: ProviderId | None) -> Pr
     return _provider(row).root
 
 
-async def _subtree(tx: Tx, top: Provider) -> set[str]:
+async def _subtree(tx: Tx, top: Provider) -> set[ProviderId]:
     """List a provider and all below it."""
-    children: dict[str | None, list[str]] = {}
+    children: dict[str | None, list[ProviderId]] = {}
     for uuid, parent in await tx.rows(_TREE_OF, {"this": top.root}):
         children.setdefault(parent, []).append(uuid)
-    found: list[str] = [top.uuid]
+    found: list[ProviderId] = [top.uuid]
     for uuid in found:
         found += children.get(uuid, [])
     return set(found)
@@ -245,7 +266,9 @@ async def _subtree(tx: Tx, top: Provider) -> set[str]:
 
 
 async def bump(tx: Tx, uuid: ProviderId) -> None:
+    """Raise the generation of a provider that was changed."""
     await tx.run(_BUMP, {"this": uuid})
+    await note(tx, [uuid])
 
 
 async def write_inventories(
@@ -299,3 +322,4 @@ async def write_aggregates(tx: Tx, uuid: ProviderId, aggregates: Collection[str]
     await tx.run(_DELETE_AGGREGATES, {"this": uuid})
     if aggregates:
         await tx.run(_ADD_AGGREGATE, [{"provider": uuid, "aggregate": each} for each in sorted(set(aggregates))])
+    await note(tx, [uuid])  # here too: below 1.19 the generation does not rise

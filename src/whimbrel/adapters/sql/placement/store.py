@@ -3,14 +3,17 @@
 Law: a claim is checked and written in one transaction, and every write of a move passes the fence.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from random import Random
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
-from whimbrel.adapters.sql.placement import providers
+from whimbrel.adapters.sql.placement import changes, providers
+from whimbrel.adapters.sql.placement.changes import Mark
 from whimbrel.adapters.sql.placement.claims import read_held, read_stocks, rewrite
 from whimbrel.adapters.sql.placement.fences import forget_fences, raise_fence
 from whimbrel.adapters.sql.placement.names import CLASSES, TRAITS
@@ -20,11 +23,15 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, RunId, UserId
 from whimbrel.domain.resources import Resources
 from whimbrel.placement.errors import Duplicate
+from whimbrel.placement.index import Index
 from whimbrel.placement.names import standard_traits
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Usage
 from whimbrel.ports.placement import Allocation, Inventory, Owner, ProviderState
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
+
+MANY = 1000
+"""If more providers were changed than this, the index is made anew."""
 
 _a, _c, _i, _p = tables.allocations.c, tables.consumers.c, tables.inventories.c, tables.providers.c
 
@@ -55,9 +62,14 @@ _COUNTS = sa.select(_c.type, sa.func.count()).where(*_OWNED).group_by(_c.type)
 class SqlPlacement:
     """Fulfils ports.placement.Placement and placement.store.Store."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, chance: Random | None = None) -> None:
+        """chance: decides in which order candidates come."""
         self._db = db
         self._dialect = db.dialect
+        self._chance = chance or Random(0)
+        self._index: Index | None = None
+        self._mark = Mark(seen=0)
+        self._refreshing = asyncio.Lock()
 
     # The moves' port
 
@@ -184,6 +196,27 @@ class SqlPlacement:
     async def nodes(self) -> list[Node]:
         async with self._db.read() as tx:
             return await providers.read_nodes(tx)
+
+    async def forest(self) -> Index:
+        async with self._refreshing:  # what was read earlier must not be applied later
+            async with self._db.read() as tx:
+                touched: set[ProviderId] | None = None
+                if self._index is None:
+                    mark = await changes.here(tx)
+                else:
+                    touched, mark = await changes.since(tx, self._mark)
+                few = touched is not None and len(touched) <= MANY
+                nodes = await providers.read_nodes(tx, touched if few else None) if touched != set() else []
+            if self._index is None or not few:
+                self._index = Index(nodes, self._chance)
+            elif touched:
+                self._index.apply(touched, nodes)
+            self._mark = mark
+            return self._index
+
+    async def forget_changes(self) -> None:
+        async with self._db.write() as tx:
+            await changes.forget(tx)
 
     async def node(self, uuid: ProviderId) -> Node:
         async with self._db.read() as tx:

@@ -1,7 +1,8 @@
 """Tables of Placement: providers with their room, and who holds how much of it.
 
 Law: `inventories.used` is the sum of the allocations of that provider and class, written in the same transaction as
-they are. Standard classes and traits get their row when they are first used; custom ones when they are made.
+they are. Standard classes and traits get their row when they are first used; custom ones when they are made. Whatever
+changes what a provider is or has notes it in `changes` in the same transaction: indexes in memory read that.
 """
 
 import sqlalchemy as sa
@@ -100,6 +101,16 @@ allocations = sa.Table(
     ),
     sa.CheckConstraint("amount >= 1", name="allocations_amount"),
     sa.Index("allocations_by_provider", "provider", "resource_class"),
+)
+
+changes = sa.Table(
+    "changes",
+    metadata,
+    sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("provider", sa.String(36), nullable=False),  # may be gone by now
+    sa.Column("xid", sa.BigInteger, nullable=False),  # PostgreSQL's of the transaction; 0 on SQLite: numbers suffice
+    sa.Index("changes_by_xid", "xid"),
+    sqlite_autoincrement=True,
 )
 
 fences = sa.Table(
