@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from whimbrel.domain.errors import WorldError
 from whimbrel.placement.store import Store
 from whimbrel.placement_api import microversions, problems, queries
+from whimbrel.placement_api.access import Access, ByToken, ByWord, Callers, access
 from whimbrel.placement_api.call import Call, Reply
 from whimbrel.placement_api.dispatch import Dispatcher, Route
 from whimbrel.placement_api.problems import Problem
@@ -31,24 +32,32 @@ DATED_SINCE = 15
 
 
 def placement_app(
-    store: Store, identity: Identity, clock: Clock, ids: IdSource, *, identity_url: str | None = None
+    store: Store,
+    identity: Identity | None,
+    clock: Clock,
+    ids: IdSource,
+    *,
+    identity_url: str | None = None,
+    rights: Access | None = None,
 ) -> ASGIApp:
     """Make the Placement API, to be mounted at /placement (or to be a server of its own).
 
-    identity_url: where clients without a token are sent; None: /identity on the same server.
+    identity: None: whoever asks is believed, for tests. identity_url: where clients without a token are sent; None:
+    /identity on the same server. rights: None: the legacy defaults.
     """
-    return Door(store, identity, clock, ids, identity_url)
+    callers = ByToken(identity, identity_url) if identity else ByWord()
+    return Door(store, callers, rights or access("legacy"), clock, ids)
 
 
 class Door:
     """The ASGI application itself."""
 
-    def __init__(self, store: Store, identity: Identity, clock: Clock, ids: IdSource, identity_url: str | None) -> None:
+    def __init__(self, store: Store, callers: Callers, rights: Access, clock: Clock, ids: IdSource) -> None:
         self._store = store
-        self._identity = identity
+        self._callers = callers
+        self._rights = rights
         self._clock = clock
         self._ids = ids
-        self._identity_url = identity_url
         self._dispatcher = Dispatcher(ROUTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,7 +67,8 @@ class Door:
         request_id = "req-" + self._ids.uuid()
         minor: int | None = None
         try:
-            caller = await self._caller(request)
+            # The version document is the one thing for which nobody needs a token.
+            caller = None if _path(request) in ("", "/") else await self._callers.of(request)
             minor = microversions.negotiate(request.headers.get("openstack-api-version"))
             reply = await self._answer(request, caller, minor)
         except Problem as problem:
@@ -72,21 +82,6 @@ class Door:
             reply = _refusal(problems.unexpected(request_id), request_id, minor)
         await self._response(request, reply, request_id, minor)(scope, receive, send)
 
-    async def _caller(self, request: Request) -> Caller | None:
-        """Give who asks; None: the version document, for which nobody needs a token. Raises: Problem: 401."""
-        if _path(request) in ("", "/"):
-            return None
-        token = request.headers.get("x-auth-token")
-        caller = await self._identity.caller(token) if token else None
-        if caller is None:
-            url = self._identity_url or f"{_origin(request)}/identity"
-            raise Problem(
-                401,
-                "The request you have made requires authentication.",
-                headers={"www-authenticate": f'Keystone uri="{url}"'},
-            )
-        return caller
-
     async def _answer(self, request: Request, caller: Caller | None, minor: int) -> Reply:
         if caller is None:
             return _document(request)
@@ -96,9 +91,9 @@ class Door:
         route, params = self._dispatcher.find(request.method, path, minor)
         takes_body = route.body is not None and route.body.is_there(minor)
         _check_types(request, takes_body)
+        is_of_project = route.keys is not None and "project_id" in route.keys
+        self._rights.check(route.rule, caller, request.query_params.get("project_id") if is_of_project else None)
         query = queries.read(request.scope["query_string"], route.keys, minor) if route.keys is not None else {}
-        if not route.rule(caller, query):
-            raise Problem(403, f"{caller.user_name} may not {request.method} {path}.")
         call = Call(
             store=self._store,
             ids=self._ids,

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.placement_api.access import Rule, admin
 from whimbrel.placement_api.bodies import Body
 from whimbrel.placement_api.call import Call
 from whimbrel.placement_api.problems import Problem
@@ -20,7 +19,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
     handler: Handler
-    rule: Rule = admin
+    rule: str  # its name in the policy
     since: int = 0  # minor versions at which it is there
     until: int | None = None
     below: int = 404  # the status where the version is older
