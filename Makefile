@@ -36,7 +36,7 @@ check: $(DEV_STAMP)  ## formatting, lint, types and import contracts
 	$(BIN)/lint-imports --no-logo
 
 bench: $(DEV_STAMP)  ## benchmarks, one JSON line each
-	@set -e; for bench in bench/bench_*.py; do $(BIN)/python $$bench; done
+	@set -e; for bench in bench/bench_*.py bench/placement_candidates.py bench/placement_writes.py; do $(BIN)/python $$bench; done
 
 mutants: $(DEV_STAMP)  ## leave out each undo, save and fence of a resize once: a story has to notice
 	$(BIN)/python -m tests.stories.mutants

@@ -6,33 +6,18 @@ used again. Trees come in an order that is shuffled once, by a seed, and each re
 first hosts are not always the same.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.provider import Node
-from whimbrel.placement.search import Wanted
+from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
-
-SHARING = "MISC_SHARES_VIA_AGGREGATE"
-
-
-class Asked(Protocol):
-    """What the index reads of a request."""
-
-    @property
-    def groups(self) -> Mapping[str, Wanted]: ...
-    @property
-    def root_required(self) -> Sequence[frozenset[str]]: ...
-    @property
-    def root_forbidden(self) -> frozenset[str]: ...
-
 
 FIRST_ROOM = 64
 """Rows that a new index has room for; it doubles when they are full."""
@@ -61,7 +46,7 @@ class _Stocks:
 
 
 class Index:
-    """Fulfils search.Forest, for any number of providers."""
+    """Fulfils search.Woods, for any number of providers."""
 
     def __init__(self, nodes: Iterable[Node], chance: Random) -> None:
         self.nodes: dict[ProviderId, Node] = {}
@@ -162,11 +147,15 @@ class Index:
         node = self.nodes.get(uuid)
         return self.tree(node.provider.root) if node else []
 
-    def roots(self, request: Asked) -> Iterator[ProviderId]:
+    def sharing(self) -> Sequence[Node]:
+        rows = np.flatnonzero(self._any(self._traits, [SHARING]))
+        return [self.nodes[self._uuids[row]] for row in rows.tolist()]
+
+    def roots(self, request: Request) -> Iterator[ProviderId]:
         """Yield the roots of the trees that could hold a candidate, each time from another one on."""
         could = self._is_root.copy()
         for suffix, wanted in request.groups.items():
-            could &= self._could_hold(wanted, alone=bool(suffix))
+            could &= self._could_hold(wanted, alone=suffix != UNNAMED)
         for some in request.root_required:
             could &= self._any(self._traits, some)
         could &= ~self._any(self._traits, request.root_forbidden)
