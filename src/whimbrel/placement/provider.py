@@ -1,12 +1,13 @@
 """Providers and claims as Placement's store gives and takes them."""
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
 
 from whimbrel.domain.ids import ConsumerId, ProviderId
 from whimbrel.placement.inventory import Stock
-from whimbrel.ports.placement import Owner
+from whimbrel.ports.placement import Inventory, Owner
 
 Held = dict[ProviderId, dict[str, int]]
 """Provider -> resource class -> amount."""
@@ -53,6 +54,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     held: Held
     generation: int | Literal["any"] | None = ANY_GENERATION
     type: str | None = None
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole of the inventories that a provider is to have. generation: the provider's as last seen."""
+
+    provider: ProviderId
+    generation: int
+    inventories: Mapping[str, Inventory]
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):

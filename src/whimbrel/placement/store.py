@@ -8,7 +8,7 @@ from typing import Protocol
 
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
 from whimbrel.placement.index import Index
-from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Usage
+from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
 from whimbrel.ports.placement import Inventory
 
 
@@ -82,6 +82,13 @@ class Store(Protocol):
         """Make each claim the whole claim of its consumer, all of them or none.
 
         Raises: NoRoom; Stale: a consumer's generation; UnknownProvider; UnknownName.
+        """
+        ...
+
+    async def reshape(self, shapes: Sequence[Shape], claims: Sequence[Claim]) -> None:
+        """Change inventories of several providers and the claims on them together, all of it or nothing.
+
+        Raises: ProviderNotFound; Stale; InventoryInUse: a claim that is not named keeps it; and what `rewrite` raises.
         """
         ...
 

@@ -47,9 +47,9 @@ async def show(call: Call) -> Any:
 
 
 async def of_provider(call: Call) -> Any:
-    provider, claims = await call.store.claims_on(call.uuid)
+    provider, found = await call.store.claims_on(call.uuid)
     views: dict[str, Any] = {}
-    for consumer, resources in claims:
+    for consumer, resources in found:
         views[consumer.id] = {"resources": resources}
         if call.minor >= 28:
             views[consumer.id]["consumer_generation"] = consumer.generation
@@ -62,10 +62,7 @@ async def put(call: Call) -> Reply:
 
 
 async def post(call: Call) -> Reply:
-    claims = [_claim(call, ConsumerId(str(UUID(uuid))), sent) for uuid, sent in call.body.items()]
-    if len({claim.consumer for claim in claims}) < len(claims):
-        raise Problem(400, "A consumer is named twice.")
-    await call.store.rewrite(claims)
+    await call.store.rewrite(claims(call, call.body))
     return NO_CONTENT
 
 
@@ -74,6 +71,14 @@ async def delete(call: Call) -> Reply:
     if not await call.store.drop(consumer):
         raise NotFound(f"No allocations for consumer '{consumer}'.")
     return NO_CONTENT
+
+
+def claims(call: Call, sent: Mapping[str, Any]) -> list[Claim]:
+    """Read several consumers' claims. Raises: Problem: 400: one of them is there twice."""
+    found = [_claim(call, ConsumerId(str(UUID(uuid))), each) for uuid, each in sent.items()]
+    if len({claim.consumer for claim in found}) < len(found):
+        raise Problem(400, "A consumer is named twice.")
+    return found
 
 
 def _claim(call: Call, consumer: ConsumerId, sent: Mapping[str, Any]) -> Claim:
@@ -89,9 +94,9 @@ def _claim(call: Call, consumer: ConsumerId, sent: Mapping[str, Any]) -> Claim:
 def _held(sent: Any) -> Held:
     """Read both forms: a list below 1.12, an object by provider from there on."""
     if isinstance(sent, list):
-        return {_provider(part["resource_provider"]["uuid"]): part["resources"] for part in sent}
-    return {_provider(uuid): part["resources"] for uuid, part in sent.items()}
+        return {provider_id(part["resource_provider"]["uuid"]): part["resources"] for part in sent}
+    return {provider_id(uuid): part["resources"] for uuid, part in sent.items()}
 
 
-def _provider(text: str) -> ProviderId:
+def provider_id(text: str) -> ProviderId:
     return ProviderId(str(UUID(text)))

@@ -113,18 +113,13 @@ NEW_INVENTORY = Body(
         )
     }
 )
-INVENTORIES = Body(
+_ALL_INVENTORIES = _object(
     {
-        0: _object(
-            {
-                **_PROVIDER_GENERATION,
-                "inventories": _by_name(
-                    CLASS_PATTERN, _object({"total": _POSITIVE}, {**_AMOUNTS, **_PROVIDER_GENERATION})
-                ),
-            }
-        )
+        **_PROVIDER_GENERATION,
+        "inventories": _by_name(CLASS_PATTERN, _object({"total": _POSITIVE}, {**_AMOUNTS, **_PROVIDER_GENERATION})),
     }
 )
+INVENTORIES = Body({0: _ALL_INVENTORIES})
 
 # Aggregates, traits, resource classes
 
@@ -162,11 +157,17 @@ ALLOCATIONS = Body(
         38: _object(_SINCE_38, _MAPPINGS),
     }
 )
-MANY_ALLOCATIONS = Body(
-    {
-        13: _by_name(UUID_PATTERN, _object(_SINCE_12), minProperties=1),
-        28: _by_name(UUID_PATTERN, _object(_SINCE_28), minProperties=1),
-        34: _by_name(UUID_PATTERN, _object(_SINCE_28, _MAPPINGS), minProperties=1),
-        38: _by_name(UUID_PATTERN, _object(_SINCE_38, _MAPPINGS), minProperties=1),
-    }
+_MANY = {
+    13: _by_name(UUID_PATTERN, _object(_SINCE_12)),
+    28: _by_name(UUID_PATTERN, _object(_SINCE_28)),
+    34: _by_name(UUID_PATTERN, _object(_SINCE_28, _MAPPINGS)),
+    38: _by_name(UUID_PATTERN, _object(_SINCE_38, _MAPPINGS)),
+}
+MANY_ALLOCATIONS = Body({since: {**many, "minProperties": 1} for since, many in _MANY.items()})
+
+# Reshaping: a provider's new inventories as its own PUT takes them; who holds nothing of it need not be named
+
+_SHAPES = _by_name(UUID_PATTERN, _ALL_INVENTORIES, minProperties=1)
+RESHAPE = Body(
+    {max(since, 30): _object({"inventories": _SHAPES, "allocations": _MANY[since]}) for since in (28, 34, 38)}
 )

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from whimbrel.domain.errors import NotFound
+from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.inventory import capacity
 from whimbrel.placement.provider import Node
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
@@ -15,17 +16,17 @@ from whimbrel.ports.placement import Inventory
 _AMOUNTS = Inventory.__struct_fields__
 
 
-def _read(call: Call, name: str, sent: Mapping[str, Any]) -> Inventory:
+def inventory(call: Call, uuid: ProviderId, name: str, sent: Mapping[str, Any]) -> Inventory:
     """Raises: Problem: 400: nothing is left to allocate."""
-    inventory = Inventory(**{field: sent[field] for field in _AMOUNTS if field in sent})
-    left = capacity(inventory)
-    if inventory.reserved > inventory.total or left < 0 or (left == 0 and call.minor < 26):
+    found = Inventory(**{field: sent[field] for field in _AMOUNTS if field in sent})
+    left = capacity(found)
+    if found.reserved > found.total or left < 0 or (left == 0 and call.minor < 26):
         raise Problem(
             400,
-            f"Invalid inventory for '{name}' on resource provider '{call.uuid}':"
+            f"Invalid inventory for '{name}' on resource provider '{uuid}':"
             f" the reserved value is {'greater than' if call.minor >= 26 else 'greater than or equal to'} total.",
         )
-    return inventory
+    return found
 
 
 def _all(node: Node) -> dict[str, Any]:
@@ -47,14 +48,14 @@ async def index(call: Call) -> Any:
 
 
 async def replace(call: Call) -> Any:
-    inventories = {name: _read(call, name, sent) for name, sent in call.body["inventories"].items()}
+    inventories = {name: inventory(call, call.uuid, name, sent) for name, sent in call.body["inventories"].items()}
     generation = call.body["resource_provider_generation"]
     return _all(await call.store.set_inventories(call.uuid, generation, inventories))
 
 
 async def create(call: Call) -> Reply:
     name = call.body["resource_class"]
-    node = await call.store.add_inventory(call.uuid, name, _read(call, name, call.body))
+    node = await call.store.add_inventory(call.uuid, name, inventory(call, call.uuid, name, call.body))
     headers = call.location("resource_providers", call.uuid, "inventories", name)
     return Reply(status=201, body=_one(node, name), headers=headers)
 
@@ -71,7 +72,7 @@ async def show(call: Call) -> Any:
 async def update(call: Call) -> Any:
     name = call.params["name"]
     generation = call.body["resource_provider_generation"]
-    node = await call.store.change_inventory(call.uuid, generation, name, _read(call, name, call.body))
+    node = await call.store.change_inventory(call.uuid, generation, name, inventory(call, call.uuid, name, call.body))
     return _one(node, name)
 
 

@@ -59,7 +59,8 @@ ANSWERS: tuple[tuple[type[errors.WorldError], int, str], ...] = (
 def of(error: errors.WorldError) -> Problem:
     """Translate what the store said."""
     status, code = next(((status, code) for kind, status, code in ANSWERS if isinstance(error, kind)), (500, UNDEFINED))
-    return Problem(status, error.reason, code)
+    opening = "Unable to allocate inventory: " if isinstance(error, placement.NoRoom) else ""  # its clients look for it
+    return Problem(status, opening + error.reason, code)
 
 
 def unexpected(request_id: str) -> Problem:

@@ -14,6 +14,7 @@ from whimbrel.placement_api import (
     inventories,
     providers,
     queries,
+    reshaper,
     resource_classes,
     traits,
     usages,
@@ -80,6 +81,8 @@ ROUTES: tuple[Route, ...] = (
         ("GET", "traits:show", traits.show, {"since": 6}),
         ("PUT", "traits:update", traits.put, {"since": 6}),
         ("DELETE", "traits:delete", traits.delete, {"since": 6})),
+    *_at("/reshaper",
+        ("POST", "reshaper:reshape", reshaper.reshape, {"since": 30, "body": bodies.RESHAPE})),
     *_at("/usages",
         ("GET", "usages", usages.show, {"since": 9, "keys": queries.USAGES})),
 )

@@ -17,6 +17,7 @@ from whimbrel.adapters.sql.placement.changes import Mark
 from whimbrel.adapters.sql.placement.claims import read_held, read_stocks, rewrite
 from whimbrel.adapters.sql.placement.fences import forget_fences, raise_fence
 from whimbrel.adapters.sql.placement.names import CLASSES, TRAITS
+from whimbrel.adapters.sql.placement.reshape import reshape
 from whimbrel.adapters.sql.tables import placement as tables
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import Order
@@ -25,7 +26,7 @@ from whimbrel.domain.resources import Resources
 from whimbrel.placement.errors import Duplicate
 from whimbrel.placement.index import Index
 from whimbrel.placement.names import standard_traits
-from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Usage
+from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
 from whimbrel.ports.placement import Allocation, Inventory, Owner, ProviderState
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -304,6 +305,10 @@ class SqlPlacement:
         async with self._db.write() as tx:
             before = await self._locked(tx, [claim.consumer for claim in claims])
             await rewrite(tx, self._dialect, claims, before)
+
+    async def reshape(self, shapes: Sequence[Shape], claims: Sequence[Claim]) -> None:
+        async with self._db.write() as tx:
+            await reshape(tx, self._dialect, shapes, claims)
 
     async def drop(self, consumer: ConsumerId) -> bool:
         async with self._db.write() as tx:

@@ -1,0 +1,62 @@
+"""Reshaping: inventories of several providers and the claims on them change together, in the caller's transaction.
+
+Law: at no moment is there a claim without its inventory. So what is new comes first, then the claims move, then what
+is left over goes. Locks are taken as every writer of claims takes them: consumers, then all providers by uuid.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from whimbrel.adapters.sql.database import Tx
+from whimbrel.adapters.sql.placement import providers
+from whimbrel.adapters.sql.placement.claims import LOCK_PROVIDERS, read_held, read_stocks, rewrite
+from whimbrel.domain.ids import ConsumerId, ProviderId
+from whimbrel.placement.errors import Stale
+from whimbrel.placement.provider import Claim, Consumer, Held, Shape
+
+
+async def reshape(tx: Tx, dialect: str, shapes: Sequence[Shape], claims: Sequence[Claim]) -> None:
+    """Give providers these inventories and consumers these claims.
+
+    Raises: ProviderNotFound: one whose shape is given; Stale; UnknownName; InventoryInUse; and what `rewrite` raises.
+    """
+    before = await read_held(tx, dialect, [claim.consumer for claim in claims], lock=True)
+    if dialect == "postgresql":
+        await tx.run(LOCK_PROVIDERS, {"ids": sorted(_touched(shapes, claims, before))})
+    for shape in shapes:
+        await _check_generation(tx, shape)
+    for shape in shapes:
+        await _put(tx, dialect, shape)
+    await rewrite(tx, dialect, claims, before)
+    for shape in shapes:
+        await _take_away(tx, shape)
+
+
+def _touched(
+    shapes: Sequence[Shape], claims: Sequence[Claim], before: Mapping[ConsumerId, tuple[Consumer, Held]]
+) -> Collection[ProviderId]:
+    held = [*(claim.held for claim in claims), *(held for _, held in before.values())]
+    return {shape.provider for shape in shapes}.union(*held)
+
+
+async def _check_generation(tx: Tx, shape: Shape) -> None:
+    provider = await providers.read(tx, shape.provider)
+    if provider.generation != shape.generation:
+        raise Stale(
+            f"resource provider generation conflict for provider {shape.provider}:"
+            f" actual: {provider.generation}, given: {shape.generation}"
+        )
+
+
+async def _put(tx: Tx, dialect: str, shape: Shape) -> None:
+    if shape.inventories:
+        stocks = await read_stocks(tx, [shape.provider])
+        now = {name: stock.inventory for (_, name), stock in stocks.items()}
+        await providers.write_inventories(tx, dialect, shape.provider, shape.inventories, now)
+        await providers.bump(tx, shape.provider)
+
+
+async def _take_away(tx: Tx, shape: Shape) -> None:
+    stocks = await read_stocks(tx, [shape.provider])
+    gone = [name for _, name in stocks if name not in shape.inventories]
+    await providers.delete_inventories(tx, shape.provider, stocks, gone)
+    await providers.bump(tx, shape.provider)

@@ -1,0 +1,32 @@
+"""The reshaper: inventories of several providers and the claims on them in one write: a tree changes its form."""
+
+from typing import Any
+
+from whimbrel.placement.errors import ProviderNotFound
+from whimbrel.placement.provider import Shape
+from whimbrel.placement_api import allocations, inventories
+from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
+from whimbrel.placement_api.problems import Problem, of
+
+
+async def reshape(call: Call) -> Reply:
+    shapes = [_shape(call, uuid, sent) for uuid, sent in call.body["inventories"].items()]
+    if len({shape.provider for shape in shapes}) < len(shapes):
+        raise Problem(400, "A resource provider is named twice.")
+    try:
+        await call.store.reshape(shapes, allocations.claims(call, call.body["allocations"]))
+    except ProviderNotFound as error:
+        # It is part of what was sent here, not what the path names.
+        raise Problem(400, error.reason, of(error).code) from None
+    return NO_CONTENT
+
+
+def _shape(call: Call, uuid: str, sent: Any) -> Shape:
+    provider = allocations.provider_id(uuid)
+    return Shape(
+        provider=provider,
+        generation=sent["resource_provider_generation"],
+        inventories={
+            name: inventories.inventory(call, provider, name, amounts) for name, amounts in sent["inventories"].items()
+        },
+    )
