@@ -4,11 +4,8 @@ Law: the directory and the port are taken before anything is changed, and given 
 """
 
 import asyncio
-import gc
 import os
-import signal
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +13,8 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from whimbrel import serve, settings
-from whimbrel.cli import logs, terminal
+from whimbrel.cli import logs
+from whimbrel.cli.service import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir, Running, default_path
 from whimbrel.domain.errors import WorldError
 from whimbrel.settings import CloudConfig
@@ -93,7 +91,7 @@ def up(
     )
     start = Start(config, home, running, MAIN, policy, conducts=not no_conductor)
     with door, home.used_as("up"), home.used_as(f"conductor-{MAIN}"):
-        _run(lambda stop: _serve(start, door, stop), _loop_for(config))
+        run_until_stopped(lambda stop: _serve(start, door, stop), _loop_for(config))
 
 
 def conductor(*, name: str, data_dir: Path | None = None, verbose: bool = False) -> None:
@@ -113,7 +111,7 @@ def conductor(*, name: str, data_dir: Path | None = None, verbose: bool = False)
     running = home.running()
     config = settings.load(Path(running.cloud_file) if running.cloud_file else None)
     with home.used_as(f"conductor-{name}"):
-        _run(lambda stop: _conduct(Start(config, home, running, name), stop), uvloop.new_event_loop)
+        run_until_stopped(lambda stop: _conduct(Start(config, home, running, name), stop))
 
 
 def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
@@ -124,19 +122,6 @@ def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
     """
     real = any(isinstance(host, settings.LibvirtHost) for _, host in config.hosts())
     return asyncio.new_event_loop if real else uvloop.new_event_loop
-
-
-def _run(
-    work: Callable[[asyncio.Event], Awaitable[None]], loop_factory: Callable[[], asyncio.AbstractEventLoop]
-) -> None:
-    async def until_stopped() -> None:
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await work(stop)
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(until_stopped())
 
 
 async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> None:
@@ -161,17 +146,10 @@ async def _conduct(start: Start, stop: asyncio.Event) -> None:
         start.config, start.home, start.running.database_url, start.name, hosts=False, conductor=True
     )
     try:
-        _say(f"conductor {start.name} is ready (process {os.getpid()})")
+        say(f"conductor {start.name} is ready (process {os.getpid()})")
         await _beside(process, stop.wait())
     finally:
         await process.close()
-
-
-def _keep_what_is_loaded() -> None:
-    """Have the garbage collector pass over the program itself, again and again the same, and come less often."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 100)
 
 
 async def _beside(process: "Process", work: Awaitable[object]) -> None:
@@ -179,7 +157,7 @@ async def _beside(process: "Process", work: Awaitable[object]) -> None:
 
     Raises: what the world said to either.
     """
-    _keep_what_is_loaded()
+    keep_what_is_loaded()
     try:
         async with asyncio.TaskGroup() as group:
             background = group.create_task(process.run())
@@ -232,7 +210,7 @@ def _ready(start: Start) -> None:
     )
     if not home.clouds.exists():
         own = f"The passwords of this database were not generated in {home.path}: use your own clouds.yaml"
-        _say(*up, f"[yellow]{own}[/]")
+        say(*up, f"[yellow]{own}[/]")
         return
     commands = (
         f"export OS_CLIENT_CONFIG_FILE={home.clouds} OS_CLOUD={DEMO_CLOUD}",
@@ -242,10 +220,4 @@ def _ready(start: Start) -> None:
         f"openstack --os-cloud {ADMIN_CLOUD} server migrate --wait one",
         "whimbrel move list",
     )
-    _say(*up, "\nIn another terminal:\n", *(f"  [bold]{command}[/]" for command in commands))
-
-
-def _say(*lines: str) -> None:
-    """Say something to whoever reads it; if nobody can, the cloud is up all the same."""
-    with suppress(OSError, SystemExit):  # rich would end the program whose output nobody reads
-        terminal.console().print("\n".join(lines), soft_wrap=True)
+    say(*up, "\nIn another terminal:\n", *(f"  [bold]{command}[/]" for command in commands))

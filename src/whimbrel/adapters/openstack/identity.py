@@ -1,0 +1,158 @@
+"""Who holds a token, asked of Keystone v3 (or of the embedded identity service) over HTTP.
+
+Law: a token is believed for a minute after Keystone vouched for it, and never beyond its own end; where Keystone does
+not say, the answer is Unavailable, and neither yes nor no.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+
+import httpx
+import msgspec
+import structlog
+
+from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.identity import Caller
+
+log = structlog.get_logger(__name__)
+
+BELIEVED_S = 60.0  # as long may a revoked token still be good here
+MOST_CALLERS = 10_000
+TOKENS = "/v3/auth/tokens"
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """Where we log in ourselves, and with what. A domain: {"id": ...} or {"name": ...}."""
+
+    auth_url: str  # without /v3
+    username: str
+    password: str
+    project_name: str
+    user_domain: Mapping[str, str]
+    project_domain: Mapping[str, str]
+
+
+class _Domain(msgspec.Struct):
+    id: str
+
+
+class _Role(msgspec.Struct):
+    name: str
+
+
+class _User(msgspec.Struct):
+    id: str
+    name: str
+    domain: _Domain
+
+
+class _Project(msgspec.Struct):
+    id: str
+    name: str
+    domain: _Domain
+
+
+class _Token(msgspec.Struct):
+    user: _User
+    expires_at: datetime
+    project: _Project | None = None  # None: of no scope, or of a domain or the system
+    roles: list[_Role] = []
+
+
+class _Shown(msgspec.Struct):
+    token: _Token
+
+
+class KeystoneIdentity:
+    """Fulfils ports.identity.Identity. client: has login.auth_url as base URL."""
+
+    def __init__(self, client: httpx.AsyncClient, login: Login, clock: Clock) -> None:
+        self._client = client
+        self._login = login
+        self._clock = clock
+        self._own: str | None = None  # the token that we ask with
+        self._logging_in = asyncio.Lock()
+        self._believed: dict[str, tuple[Caller, float]] = {}  # token -> its holder, and until when
+
+    async def caller(self, token: str) -> Caller | None:
+        now = self._clock.now()
+        caller, until = self._believed.get(token, (None, 0.0))
+        if caller is None or now >= until:
+            caller = await self._ask(token) if token.isascii() else None
+            self._remember(token, caller, now)
+        return caller if caller and caller.expires_at > now else None
+
+    def _remember(self, token: str, caller: Caller | None, now: float) -> None:
+        if caller is None:
+            self._believed.pop(token, None)
+            return
+        if len(self._believed) >= MOST_CALLERS:
+            self._believed.clear()
+        self._believed[token] = caller, min(now + BELIEVED_S, caller.expires_at)
+
+    async def _ask(self, token: str) -> Caller | None:
+        own = self._own or await self._log_in(None)
+        answer = await self._show(own, token)
+        if answer.status_code == httpx.codes.UNAUTHORIZED:  # that is about our own token: it has ended
+            answer = await self._show(await self._log_in(own), token)
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        return _caller(_checked(answer).content)
+
+    async def _show(self, own: str, token: str) -> httpx.Response:
+        headers = {"X-Auth-Token": own, "X-Subject-Token": token}
+        return await self._send("GET", f"{TOKENS}?nocatalog", headers=headers)
+
+    async def _log_in(self, ended: str | None) -> str:
+        """Get a token of our own, unless somebody got one in the meantime."""
+        async with self._logging_in:
+            if self._own in (None, ended):
+                answer = _checked(await self._send("POST", TOKENS, json={"auth": _proof(self._login)}))
+                self._own = answer.headers.get("x-subject-token", "")
+            assert self._own is not None, "just set"
+            return self._own
+
+    async def _send(self, method: str, path: str, **what: object) -> httpx.Response:
+        try:
+            return await self._client.request(method, path, **what)  # type: ignore[arg-type]
+        except httpx.HTTPError as error:
+            log.warning("the identity service does not answer", error=repr(error))
+            raise Unavailable("The identity service does not answer.") from error
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    """Raises: Unavailable: it says anything else than yes."""
+    if not answer.is_success:
+        log.warning("the identity service does not help", status=answer.status_code, said=answer.text[:500])
+        raise Unavailable(f"The identity service answers {answer.status_code} to this service.")
+    return answer
+
+
+def _proof(login: Login) -> dict[str, object]:
+    user = {"name": login.username, "password": login.password, "domain": login.user_domain}
+    return {
+        "identity": {"methods": ["password"], "password": {"user": user}},
+        "scope": {"project": {"name": login.project_name, "domain": login.project_domain}},
+    }
+
+
+def _caller(content: bytes) -> Caller:
+    try:
+        token = msgspec.json.decode(content, type=_Shown).token
+    except msgspec.DecodeError as error:
+        log.warning("the identity service cannot be understood", error=str(error))
+        raise Unavailable("The identity service answers what cannot be understood.") from error
+    project = token.project
+    return Caller(
+        user_id=UserId(token.user.id),
+        user_name=token.user.name,
+        project_id=ProjectId(project.id if project else ""),
+        project_name=project.name if project else "",
+        user_domain_id=token.user.domain.id,
+        project_domain_id=project.domain.id if project else "",
+        roles=frozenset(role.name.lower() for role in token.roles),  # Keystone has put the implied ones in
+        expires_at=token.expires_at.timestamp(),
+    )

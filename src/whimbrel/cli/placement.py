@@ -1,0 +1,172 @@
+"""`whimbrel placement`: the Placement API as a process of its own, for any cloud.
+
+Law: the port is taken and the policy understood before the database is touched.
+"""
+
+import os
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from whimbrel import serve
+from whimbrel.cli import logs
+from whimbrel.cli.service import keep_what_is_loaded, run_until_stopped, say
+from whimbrel.datadir import DataDir, default_path
+from whimbrel.domain.errors import Invalid
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from whimbrel.adapters.openstack.identity import Login
+    from whimbrel.placement_wiring import PlacementSettings
+
+Auth = Literal["noauth2", "keystone", "embedded"]
+
+
+@Parameter(name="*")  # its fields are options themselves
+@dataclass(frozen=True)
+class Keystone:
+    """How Keystone is reached, and what to log in there with, to ask who holds a token."""
+
+    os_auth_url: Annotated[str | None, Parameter(env_var="OS_AUTH_URL")] = None
+    """With --auth keystone: where Keystone is."""
+    os_username: Annotated[str | None, Parameter(env_var="OS_USERNAME")] = None
+    """The user, with the role service or admin, who asks it about tokens."""
+    os_password: Annotated[str | None, Parameter(env_var="OS_PASSWORD", show_default=False)] = None
+    """His password; in the environment other users of this machine cannot see it."""
+    os_project_name: Annotated[str | None, Parameter(env_var="OS_PROJECT_NAME")] = None
+    """His project."""
+    os_user_domain_id: Annotated[str, Parameter(env_var="OS_USER_DOMAIN_ID")] = "default"
+    """His domain."""
+    os_user_domain_name: Annotated[str | None, Parameter(env_var="OS_USER_DOMAIN_NAME")] = None
+    """His domain, by name."""
+    os_project_domain_id: Annotated[str, Parameter(env_var="OS_PROJECT_DOMAIN_ID")] = "default"
+    """His project's domain."""
+    os_project_domain_name: Annotated[str | None, Parameter(env_var="OS_PROJECT_DOMAIN_NAME")] = None
+    """His project's domain, by name."""
+
+
+def placement(
+    *,
+    db: str,
+    port: int = 8778,
+    host: str = "127.0.0.1",
+    auth: Auth = "keystone",
+    policy_defaults: Literal["legacy", "secure-rbac"] = "legacy",
+    policy: Path | None = None,
+    cors_origin: tuple[str, ...] = (),
+    data_dir: Path | None = None,
+    keystone: Keystone | None = None,
+    verbose: bool = False,
+) -> None:
+    """Start the Placement API as a process of its own. SIGTERM or Ctrl-C ends it in order.
+
+    Several processes can serve the same database at once.
+
+    Parameters
+    ----------
+    db
+        sqlite:///DIRECTORY, or postgresql://USER:PASSWORD@HOST/NAME. What is missing is made.
+    port
+        Port to listen at, 0: a free one.
+    host
+        Address to listen at. Default: this machine only.
+    auth
+        Who may ask: those with a token of Keystone (keystone) or of a cloud of this machine (embedded), or for tests
+        everybody, as whom he says (noauth2).
+    policy_defaults
+        What the rules are where no file says otherwise.
+    policy
+        A policy file in oslo.policy's format that overrides the defaults.
+    cors_origin
+        Web page from which browsers may ask, such as https://dashboard.example.org; can be repeated.
+    data_dir
+        With --auth embedded: the directory of the cloud.
+    verbose
+        Log more than warnings.
+    """
+    logs.configure(verbose)
+    from whimbrel.placement_wiring import PlacementSettings
+
+    chosen = PlacementSettings(
+        database_url=db,
+        identity=_identity(auth, data_dir, keystone or Keystone()),
+        policy_defaults=policy_defaults,
+        policy=policy,
+        cors_origins=cors_origin,
+    )
+    with serve.listen(host, port) as door:
+        run_until_stopped(lambda stop: _serve(chosen, door, stop))
+
+
+async def _serve(chosen: "PlacementSettings", door: socket.socket, stop: "asyncio.Event") -> None:
+    from whimbrel.placement_wiring import open_placement
+
+    async with open_placement(chosen) as app:
+        keep_what_is_loaded()
+        await serve.serve(app, door, stop, lambda: _ready(chosen, serve.url_of(door)))
+
+
+def _identity(auth: Auth, data_dir: Path | None, keystone: Keystone) -> "Login | DataDir | None":
+    """Give who is to know callers. Raises: Invalid: something is missing."""
+    if auth == "noauth2":
+        return None
+    return DataDir(data_dir or default_path()) if auth == "embedded" else _login(keystone)
+
+
+def _login(given: Keystone) -> "Login":
+    from whimbrel.adapters.openstack.identity import Login
+
+    def needed(option: str) -> str:
+        value: str | None = getattr(given, option)
+        if value:
+            return value
+        raise Invalid(
+            f"Keystone is to say who asks, and how to reach it is missing: give --{option.replace('_', '-')} or set"
+            f" {option.upper()}, or choose --auth embedded, or --auth noauth2 for tests"
+        )
+
+    auth_url = needed("os_auth_url").rstrip("/").removesuffix("/v3")
+    if not auth_url.startswith(("http://", "https://")):
+        raise Invalid(f"{given.os_auth_url} is no URL: give --os-auth-url http://HOST/identity")
+    return Login(
+        auth_url=auth_url,
+        username=needed("os_username"),
+        password=needed("os_password"),
+        project_name=needed("os_project_name"),
+        user_domain=_domain(given.os_user_domain_name, given.os_user_domain_id),
+        project_domain=_domain(given.os_project_domain_name, given.os_project_domain_id),
+    )
+
+
+def _domain(name: str | None, id: str) -> dict[str, str]:
+    return {"name": name} if name else {"id": id}
+
+
+def _ready(chosen: "PlacementSettings", url: str) -> None:
+    """Say where it listens, and what to type next."""
+    version = "--os-placement-api-version 1.39"
+    if chosen.identity is None:
+        client = f"openstack --os-auth-type none --os-endpoint {url} {version}"
+        note = "[yellow]It believes whoever asks: this is for tests.[/]"
+    else:
+        token = '"$(openstack token issue -f value -c id)"'
+        client = f"openstack --os-auth-type admin_token --os-token {token} --os-endpoint {url} {version}"
+        note = "Clients that look in the catalog find it there once it has an endpoint of the service type placement."
+    say(
+        f"[bold green]Placement is up[/] at {url}",
+        f"Data: {_without_password(chosen.database_url)}   To end it: Ctrl-C or kill {os.getpid()}",
+        note,
+        "\nIn another terminal:\n",
+        f"  [bold]{client} resource provider create one[/]",
+        f"  [bold]{client} resource provider list[/]",
+        f"  [bold]curl {url}/[/]",
+    )
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r"(//[^:/@]+):[^@]*@", r"\1:...@", url)

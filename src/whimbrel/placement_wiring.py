@@ -1,0 +1,84 @@
+"""Makes the Placement API of a process of its own out of its settings: database, callers, rights, browsers.
+
+Law: what is wrong with the settings is said before the database is touched.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from starlette.types import ASGIApp
+
+from whimbrel.adapters.clock import RandomIds, SystemClock
+from whimbrel.adapters.openstack.identity import KeystoneIdentity, Login
+from whimbrel.adapters.sql.creation import make_missing
+from whimbrel.adapters.sql.database import open_database
+from whimbrel.adapters.sql.identity import SqlIdentity
+from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.adapters.sql.schema import prepare
+from whimbrel.datadir import DataDir
+from whimbrel.domain.errors import Invalid
+from whimbrel.placement_api.access import access
+from whimbrel.placement_api.app import placement_app
+from whimbrel.placement_api.cors import Cors
+from whimbrel.placement_api.policy import DEFAULTS, Defaults
+from whimbrel.policy import Policy
+from whimbrel.ports.identity import Identity
+
+KEYSTONE_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementSettings:
+    """What such a process is started with."""
+
+    database_url: str
+    identity: Login | DataDir | None  # Keystone, or the identity service of a cloud here; None: callers are believed
+    policy_defaults: Defaults = "legacy"
+    policy: Path | None = None
+    cors_origins: tuple[str, ...] = ()
+
+
+@asynccontextmanager
+async def open_placement(settings: PlacementSettings) -> AsyncIterator[ASGIApp]:
+    """Have the database ready, at this program's schema, and give the application over it.
+
+    Raises: Invalid: the settings. Refused: a database of a newer program, NotFound: no cloud is there, Unavailable.
+    """
+    defaults = settings.policy_defaults
+    rights = access(defaults, Policy.load(DEFAULTS[defaults], settings.policy))
+    _check(settings.database_url)
+    async with AsyncExitStack() as closing:
+        identity, identity_url = await _identity(settings.identity, closing)
+        make_missing(settings.database_url)
+        prepare(settings.database_url, "placement")
+        database = open_database(settings.database_url, "placement")
+        closing.push_async_callback(database.close)
+        app = placement_app(
+            SqlPlacement(database), identity, SystemClock(), RandomIds(), identity_url=identity_url, rights=rights
+        )
+        yield Cors(app, settings.cors_origins) if settings.cors_origins else app
+
+
+def _check(database_url: str) -> None:
+    if not database_url.startswith(("sqlite:///", "postgresql")) or database_url == "sqlite:///":
+        raise Invalid(
+            f"{database_url} is no database that is known here: give --db sqlite:///DIRECTORY or"
+            " postgresql://USER:PASSWORD@HOST/NAME"
+        )
+
+
+async def _identity(asked: Login | DataDir | None, closing: AsyncExitStack) -> tuple[Identity | None, str | None]:
+    """Give who knows callers, and where clients without a token are sent."""
+    if asked is None:
+        return None, None
+    if isinstance(asked, DataDir):
+        running = asked.running()
+        database = open_database(running.database_url, "identity")
+        closing.push_async_callback(database.close)
+        return SqlIdentity(database, SystemClock()), f"{running.url}/identity"
+    client = httpx.AsyncClient(base_url=asked.auth_url, timeout=KEYSTONE_PATIENCE_S)
+    await closing.enter_async_context(client)
+    return KeystoneIdentity(client, asked, SystemClock()), asked.auth_url
