@@ -1,10 +1,9 @@
-"""Finding providers: which of them fit a filter, and where a request could be placed. Pure: nodes in, answers out.
+"""Finding providers: the words in which one asks, where one looks, and which providers fit. Pure: nodes in, nodes out.
 
 Law: nothing here changes anything, and what is found is a hint: the claim checks again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, product
 from typing import Literal, Protocol
 
 import msgspec
@@ -43,12 +42,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     root_forbidden: frozenset[str] = frozenset()
     nested: bool = True
     limit: int | None = None
-
-
-class Candidate(msgspec.Struct, frozen=True):
-    """One way to place a request: what is taken from which provider."""
-
-    parts: Mapping[ProviderId, Mapping[str, int]]
 
 
 class Woods(Protocol):
@@ -96,60 +89,27 @@ class Forest:
     def sharing(self) -> list[Node]:
         return [node for node in self.nodes.values() if SHARING in node.traits]
 
-    def is_member(self, node: Node, wanted: Wanted, *, with_root: bool) -> bool:
-        """Tell whether a provider is in the aggregates; with_root: those of its root are its own too."""
-        aggregates = node.aggregates
-        if with_root:
-            aggregates = aggregates | self.nodes[node.provider.root].aggregates
-        return aggregates.isdisjoint(wanted.not_member_of) and all(aggregates & some for some in wanted.member_of)
 
-
-def _has_traits(traits: frozenset[str], wanted: Wanted) -> bool:
+def has_traits(traits: frozenset[str], wanted: Wanted) -> bool:
     return traits.isdisjoint(wanted.forbidden) and all(traits & some for some in wanted.required)
 
 
-def _fits(node: Node, name: str, amount: int) -> bool:
-    stock = node.stocks.get(name)
-    return stock is not None and stock.fits(amount)
+def is_member(aggregates: frozenset[str], wanted: Wanted) -> bool:
+    return aggregates.isdisjoint(wanted.not_member_of) and all(aggregates & some for some in wanted.member_of)
 
 
-def matching(forest: Forest, wanted: Wanted) -> Iterator[Node]:
+def fits(node: Node, resources: Mapping[str, int]) -> bool:
+    """Tell whether a provider could give all of this at once."""
+    for name, amount in resources.items():
+        stock = node.stocks.get(name)
+        if stock is None or not stock.fits(amount):
+            return False
+    return True
+
+
+def matching(woods: Woods, wanted: Wanted) -> Iterator[Node]:
     """Yield the providers of which each alone has all that is wanted."""
-    nodes = forest.nodes.values() if wanted.in_tree is None else forest.tree_of(wanted.in_tree)
+    nodes = woods.nodes.values() if wanted.in_tree is None else woods.tree_of(wanted.in_tree)
     for node in nodes:
-        if (
-            all(_fits(node, name, amount) for name, amount in wanted.resources.items())
-            and _has_traits(node.traits, wanted)
-            and forest.is_member(node, wanted, with_root=False)
-        ):
+        if fits(node, wanted.resources) and has_traits(node.traits, wanted) and is_member(node.aggregates, wanted):
             yield node
-
-
-def candidates(forest: Forest, wanted: Wanted, *, nested: bool, limit: int | None) -> list[Candidate]:
-    """List where the request could be placed. nested: several providers of one tree may give a part each."""
-    trees = forest.trees.values() if wanted.in_tree is None else [forest.tree_of(wanted.in_tree)]
-    found = (candidate for tree in trees for candidate in _of_tree(forest, tree, wanted, nested))
-    return list(islice(found, limit))
-
-
-def _of_tree(forest: Forest, tree: Sequence[Node], wanted: Wanted, nested: bool) -> Iterator[Candidate]:
-    able = [
-        node
-        for node in tree
-        if node.traits.isdisjoint(wanted.forbidden) and forest.is_member(node, wanted, with_root=nested)
-    ]
-    if not nested:
-        whole = [node for node in able if all(_fits(node, *want) for want in wanted.resources.items())]
-        ways: Iterable[tuple[Node, ...]] = ((node,) * len(wanted.resources) for node in whole)
-    else:
-        ways = product(*([node for node in able if _fits(node, *want)] for want in wanted.resources.items()))
-    for way in ways:
-        if _has_traits(frozenset().union(*(node.traits for node in way)), wanted):
-            yield _candidate(way, wanted)
-
-
-def _candidate(way: Sequence[Node], wanted: Wanted) -> Candidate:
-    parts: dict[ProviderId, dict[str, int]] = {}
-    for node, (name, amount) in zip(way, wanted.resources.items(), strict=True):
-        parts.setdefault(node.provider.uuid, {})[name] = amount
-    return Candidate(parts)

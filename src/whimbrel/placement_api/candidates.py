@@ -3,42 +3,34 @@
 from collections.abc import Iterable
 from typing import Any
 
+from whimbrel.placement.candidates import candidates
 from whimbrel.placement.provider import Node
-from whimbrel.placement.search import Candidate, Forest, Wanted, candidates
-from whimbrel.placement_api import queries
+from whimbrel.placement.search import Request, Woods
+from whimbrel.placement.tree_search import Candidate
+from whimbrel.placement_api import candidates_query
 from whimbrel.placement_api.call import Call
-from whimbrel.placement_api.problems import BAD_VALUE, Problem
 
 
 async def index(call: Call) -> Any:
-    wanted = await queries.wanted(call)
-    limit = _limit(call)
-    forest = Forest(await call.store.nodes())
-    found = candidates(forest, wanted, nested=call.minor >= 29, limit=limit)
+    request = await candidates_query.request(call)
+    woods = await call.store.forest()
+    found = candidates(woods, request)
+    asked = frozenset[str]().union(*(wanted.resources for wanted in request.groups.values()))
     return {
         "allocation_requests": [_request(call, candidate) for candidate in found],
         "provider_summaries": {
-            node.provider.uuid: _summary(call, node, wanted) for node in _involved(call, forest, found)
+            node.provider.uuid: _summary(call, node, asked) for node in _involved(woods, request, found)
         },
     }
 
 
-def _limit(call: Call) -> int | None:
-    text = call.value("limit")
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= 1):
-        raise Problem(400, f"Invalid query string parameters: limit must be 1 or more. Got: {text[:40]!r}", BAD_VALUE)
-    return int(text)
-
-
-def _involved(call: Call, forest: Forest, found: Iterable[Candidate]) -> Iterable[Node]:
-    """List the providers of the candidates; from 1.29 on with the rest of their trees."""
+def _involved(woods: Woods, request: Request, found: Iterable[Candidate]) -> Iterable[Node]:
+    """List the providers that give something; where trees count, with the rest of their trees."""
     uuids = {uuid: None for candidate in found for uuid in candidate.parts}
-    if call.minor < 29:
-        return [forest.nodes[uuid] for uuid in uuids]
-    roots = {forest.nodes[uuid].provider.root: None for uuid in uuids}
-    return [node for root in roots for node in forest.trees[root]]
+    if not request.nested:
+        return [woods.nodes[uuid] for uuid in uuids]
+    roots = {woods.nodes[uuid].provider.root: None for uuid in uuids}
+    return [node for root in roots for node in woods.tree(root)]
 
 
 def _request(call: Call, candidate: Candidate) -> dict[str, Any]:
@@ -53,16 +45,16 @@ def _request(call: Call, candidate: Candidate) -> dict[str, Any]:
         "allocations": {uuid: {"resources": resources} for uuid, resources in candidate.parts.items()}
     }
     if call.minor >= 34:
-        view["mappings"] = {"": sorted(candidate.parts)}
+        view["mappings"] = candidate.mappings
     return view
 
 
-def _summary(call: Call, node: Node, wanted: Wanted) -> dict[str, Any]:
+def _summary(call: Call, node: Node, asked: frozenset[str]) -> dict[str, Any]:
     view: dict[str, Any] = {
         "resources": {
             name: {"capacity": stock.capacity, "used": stock.used}
             for name, stock in node.stocks.items()
-            if call.minor >= 27 or name in wanted.resources
+            if call.minor >= 27 or name in asked
         }
     }
     if call.minor >= 17:

@@ -1,11 +1,12 @@
-"""Finding providers and candidates: pure functions over trees."""
+"""Finding providers, and placing requests that have no named groups."""
 
 from typing import Any
 
 from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.candidates import candidates
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
-from whimbrel.placement.search import Forest, Wanted, candidates, matching
+from whimbrel.placement.search import Forest, Request, Wanted, matching
 from whimbrel.ports.placement import Inventory
 
 
@@ -35,7 +36,8 @@ def names(forest: Forest, **wanted: Any) -> set[str]:
 
 
 def ways(forest: Forest, *, nested: bool = True, limit: int | None = None, **wanted: Any) -> list[dict[str, Any]]:
-    return [dict(found.parts) for found in candidates(forest, Wanted(**wanted), nested=nested, limit=limit)]
+    request = Request(groups={"": Wanted(**wanted)}, nested=nested, limit=limit)
+    return [dict(found.parts) for found in candidates(forest, request)]
 
 
 HOSTS = Forest(

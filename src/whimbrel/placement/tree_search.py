@@ -1,0 +1,172 @@
+"""What one tree of providers can give: every way to place a request there, one after the other.
+
+A request is cut into parts that one provider gives at once: a named group whole, or one class of the unnamed group.
+For each part it is listed who of the tree, or of those who share with it, could give it by itself; what goes together
+is seen in choices.py.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.choices import Budget, Offer, Part, choices
+from whimbrel.placement.provider import Node
+from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted, Woods, fits, has_traits, is_member
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """One way to place a request: what is taken from which provider, and who serves which group."""
+
+    parts: Mapping[ProviderId, Mapping[str, int]]
+    mappings: Mapping[str, Sequence[ProviderId]]  # by suffix
+
+
+class Quest:
+    """A request made ready: cut into parts, with the sharing providers that could give one of them."""
+
+    def __init__(self, woods: Woods, request: Request) -> None:
+        self.woods = woods
+        self.request = request
+        self.budget = Budget()
+        self.parts = [part for suffix, wanted in request.groups.items() for part in _cut(suffix, wanted)]
+        self.home_of: dict[str, ProviderId] = {}  # suffix -> the root of the tree that must serve it
+        self.hopeless = False
+        for suffix, wanted in request.groups.items():
+            if wanted.in_tree is not None:
+                tree = woods.tree_of(wanted.in_tree)
+                self.hopeless |= not tree
+                self.home_of[suffix] = tree[0].provider.root if tree else ProviderId("")
+        self.sharing = [node for node in woods.sharing() if node.aggregates and self._could_help(node)]
+        self.is_plain = not self.sharing and list(request.groups) == [UNNAMED]
+
+    def _could_help(self, node: Node) -> bool:
+        return SHARING in node.traits and any(
+            node.traits.isdisjoint(self.request.groups[part.suffix].forbidden) and fits(node, part.resources)
+            for part in self.parts
+        )
+
+
+def _cut(suffix: str, wanted: Wanted) -> list[Part]:
+    if suffix == UNNAMED:
+        return [Part(UNNAMED, {name: amount}) for name, amount in wanted.resources.items()]
+    return [Part(suffix, wanted.resources)]
+
+
+def ways_in(quest: Quest, root: ProviderId) -> Iterator[Candidate]:
+    """Yield every way to place a request in the tree of this root and what is shared with it."""
+    tree = quest.woods.tree(root)
+    top = quest.woods.nodes[root]
+    request = quest.request
+    if not (top.traits.isdisjoint(request.root_forbidden) and all(top.traits & some for some in request.root_required)):
+        return iter(())
+    if quest.is_plain and len(tree) == 1:
+        return _alone(quest, top)
+    return _ways(quest, tree, top)
+
+
+def _alone(quest: Quest, node: Node) -> Iterator[Candidate]:
+    """Place the unnamed group on a provider that is the whole of its tree: the most frequent case, made short."""
+    wanted = quest.request.groups[UNNAMED]
+    if (
+        fits(node, wanted.resources)
+        and has_traits(node.traits, wanted)
+        and is_member(node.aggregates, wanted)
+        and quest.home_of.get(UNNAMED, node.provider.root) == node.provider.root
+    ):
+        uuid = node.provider.uuid
+        return iter((Candidate({uuid: wanted.resources}, {UNNAMED: (uuid,)}),))
+    return iter(())
+
+
+def _ways(quest: Quest, tree: Sequence[Node], top: Node) -> Iterator[Candidate]:
+    offers = _offers(quest, tree, top)
+    request = quest.request
+    if offers is None or not _enough(request, offers):
+        return
+    offers.sort(key=lambda offer: len(offer.nodes))  # little choice first: what cannot be is seen early
+    for chosen in choices(quest.woods, request, offers, quest.budget):
+        yield _candidate(quest, offers, chosen)
+
+
+def _offers(quest: Quest, tree: Sequence[Node], top: Node) -> list[Offer] | None:
+    """List who could give each part; None: for one of them there is nobody."""
+    guests = _guests(quest, tree, top)
+    able = {suffix: _able(quest, suffix, tree, guests, top) for suffix in quest.request.groups}
+    offers = []
+    for part in quest.parts:
+        nodes = [node for node in able[part.suffix] if fits(node, part.resources)]
+        if not nodes:
+            return None
+        offers.append(Offer(part, nodes))
+    return offers
+
+
+def _guests(quest: Quest, tree: Sequence[Node], top: Node) -> list[Node]:
+    """List the providers of other trees that share what they have with this tree."""
+    if not quest.sharing:
+        return []
+    aggregates = frozenset[str]().union(*(node.aggregates for node in tree))
+    root = top.provider.root
+    return [node for node in quest.sharing if node.provider.root != root and node.aggregates & aggregates]
+
+
+def _able(quest: Quest, suffix: str, tree: Sequence[Node], guests: Sequence[Node], top: Node) -> list[Node]:
+    """List who may serve a group, whatever it has to give.
+
+    A named group asks traits and aggregates of its one provider. Of the unnamed one each provider lacks what is
+    forbidden, and all of them together have the traits; in an aggregate is who is there itself or by the root of the
+    tree, but a guest only itself.
+    """
+    wanted = quest.request.groups[suffix]
+    home = quest.home_of.get(suffix)
+    if suffix != UNNAMED:
+        return [
+            node
+            for node in (*tree, *guests)
+            if home in (None, node.provider.root)
+            and has_traits(node.traits, wanted)
+            and is_member(node.aggregates, wanted)
+        ]
+    if home not in (None, top.provider.root) or not top.aggregates.isdisjoint(wanted.not_member_of):
+        return []
+    by_root = all(top.aggregates & some for some in wanted.member_of)
+    own = [node for node in tree if _unhindered(node, wanted) and (by_root or is_member(node.aggregates, wanted))]
+    if home is not None:
+        return own
+    return own + [node for node in guests if _unhindered(node, wanted) and is_member(node.aggregates, wanted)]
+
+
+def _unhindered(node: Node, wanted: Wanted) -> bool:
+    return node.traits.isdisjoint(wanted.forbidden) and node.aggregates.isdisjoint(wanted.not_member_of)
+
+
+def _enough(request: Request, offers: Sequence[Offer]) -> bool:
+    """Tell whether there could be enough for all parts together: cheap, and it spares the worst searches."""
+    if request.group_policy == "isolate":
+        named = [offer for offer in offers if offer.part.suffix != UNNAMED]
+        if len({node.provider.uuid for offer in named for node in offer.nodes}) < len(named):
+            return False
+    needed: dict[str, int] = {}
+    givers: dict[str, dict[ProviderId, int]] = {}
+    for offer in offers:
+        for name, amount in offer.part.resources.items():
+            needed[name] = needed.get(name, 0) + amount
+            free = givers.setdefault(name, {})
+            for node in offer.nodes:
+                stock = node.stocks[name]
+                free[node.provider.uuid] = min(stock.capacity - stock.used, stock.inventory.max_unit)
+    return all(sum(givers[name].values()) >= amount for name, amount in needed.items())
+
+
+def _candidate(quest: Quest, offers: Sequence[Offer], chosen: Sequence[Node]) -> Candidate:
+    parts: dict[ProviderId, dict[str, int]] = {}
+    served: dict[str, dict[ProviderId, None]] = {suffix: {} for suffix in quest.request.groups}
+    for offer, node in zip(offers, chosen, strict=True):
+        uuid = node.provider.uuid
+        served[offer.part.suffix][uuid] = None
+        if offer.part.resources:
+            given = parts.setdefault(uuid, {})
+            for name, amount in offer.part.resources.items():
+                given[name] = given.get(name, 0) + amount
+    return Candidate(parts, {suffix: tuple(uuids) for suffix, uuids in served.items()})
