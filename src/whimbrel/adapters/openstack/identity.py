@@ -81,7 +81,7 @@ class KeystoneIdentity:
         now = self._clock.now()
         caller, until = self._believed.get(token, (None, 0.0))
         if caller is None or now >= until:
-            caller = await self._ask(token) if token.isascii() else None
+            caller = await self._ask(token) if token and token.isascii() else None
             self._remember(token, caller, now)
         return caller if caller and caller.expires_at > now else None
 

@@ -1,0 +1,165 @@
+"""Who holds a token, in every adapter of the port; then what only the one over HTTP has to mind."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.unit.embedded.opened import Opened, opened
+from whimbrel.adapters.openstack.identity import BELIEVED_S, KeystoneIdentity, Login
+from whimbrel.domain.errors import Unavailable
+from whimbrel.ports.identity import Identity, NewToken
+
+IN_DEFAULT = {"name": "Default"}
+LOGIN = Login(
+    auth_url="http://cloud/identity",
+    username="root",
+    password="secret of root",
+    project_name="name of p0",
+    user_domain={"id": "default"},
+    project_domain=IN_DEFAULT,
+)
+
+Story = Callable[[Opened, Identity], Awaitable[None]]
+Teller = Callable[[Story], None]
+
+
+def keystone(services: Opened, login: Login = LOGIN) -> KeystoneIdentity:
+    """Take the embedded service for a Keystone."""
+    services.client.base_url = httpx.URL(login.auth_url)
+    return KeystoneIdentity(services.client, login, services.clock)
+
+
+def teller(directory: Path, identity: Callable[[Opened], Identity]) -> Teller:
+    def tell(story: Story) -> None:
+        async def whole() -> None:
+            async with opened(directory) as services:
+                await story(services, identity(services))
+
+        asyncio.run(whole())
+
+    return tell
+
+
+@pytest.fixture(params=["store", "keystone"])
+def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Teller:
+    return teller(tmp_path, keystone if request.param == "keystone" else lambda services: services.store)
+
+
+@pytest.fixture
+def tell_http(tmp_path: Path) -> Teller:
+    return teller(tmp_path, keystone)
+
+
+def test_a_token_has_a_holder(tell: Teller) -> None:
+    async def story(services: Opened, identity: Identity) -> None:
+        caller = await identity.caller("token of ann")
+        assert caller is not None
+        assert (caller.user_id, caller.user_name, caller.user_domain_id) == ("ann", "ann", "default")
+        assert (caller.project_id, caller.project_name, caller.project_domain_id) == ("p1", "name of p1", "default")
+        assert caller.roles == {"member", "reader"}
+        assert caller.expires_at == pytest.approx(services.clock.now() + 3600)
+
+    tell(story)
+
+
+@pytest.mark.parametrize("token", ["unknown", "", "tökén", "a b"])
+def test_a_token_that_nobody_has(tell: Teller, token: str) -> None:
+    async def story(_services: Opened, identity: Identity) -> None:
+        assert await identity.caller(token) is None
+
+    tell(story)
+
+
+def test_a_token_without_a_scope_has_no_project_and_no_roles(tell: Teller) -> None:
+    async def story(services: Opened, identity: Identity) -> None:
+        end = services.clock.now() + 60
+        await services.store.issue(
+            NewToken(text="bare", user_id="ann", project_id=None, methods=["password"], audit_ids=["a"], expires_at=end)
+        )
+        caller = await identity.caller("bare")
+        assert caller is not None
+        assert (caller.project_id, caller.roles) == ("", frozenset())
+
+    tell(story)
+
+
+def test_a_token_ends(tell: Teller) -> None:
+    async def story(services: Opened, identity: Identity) -> None:
+        assert await identity.caller("token of ann")
+        services.clock.advance(3601)
+        assert await identity.caller("token of ann") is None
+
+    tell(story)
+
+
+# Over HTTP
+
+
+def test_a_revoked_token_is_believed_for_a_minute_at_most(tell_http: Teller) -> None:
+    async def story(services: Opened, identity: Identity) -> None:
+        assert await identity.caller("token of ann")
+        await services.store.revoke("token of ann")
+        services.clock.advance(BELIEVED_S - 1)
+        assert await identity.caller("token of ann")
+        services.clock.advance(1)
+        assert await identity.caller("token of ann") is None
+
+    tell_http(story)
+
+
+def test_our_own_token_may_end(tell_http: Teller) -> None:
+    async def story(services: Opened, identity: Identity) -> None:
+        end = services.clock.now() + 40 * 3600
+        await services.store.issue(
+            NewToken(text="long", user_id="ann", project_id="p1", methods=["password"], audit_ids=["a"], expires_at=end)
+        )
+        assert await identity.caller("long")
+        services.clock.advance(20 * 3600)  # longer than what our own login gave
+        assert await identity.caller("long")
+
+    tell_http(story)
+
+
+def test_a_login_that_is_wrong_says_nothing_about_callers(tmp_path: Path) -> None:
+    async def story(_services: Opened, identity: Identity) -> None:
+        with pytest.raises(Unavailable, match="answers 401 to this service"):
+            await identity.caller("token of ann")
+
+    wrong = Login(**{name: getattr(LOGIN, name) for name in LOGIN.__struct_fields__} | {"password": "wrong"})
+    teller(tmp_path, lambda services: keystone(services, wrong))(story)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda request: httpx.Response(500),
+        lambda request: httpx.Response(201 if request.method == "POST" else 503),
+        lambda request: httpx.Response(200, text="<html>"),
+        lambda request: httpx.Response(200, json={"token": {"user": 1}}),
+    ],
+)
+def test_a_service_in_trouble_says_nothing_about_callers(answer: Callable[[httpx.Request], httpx.Response]) -> None:
+    _says_nothing(httpx.MockTransport(answer))
+
+
+def test_a_service_that_is_not_there_says_nothing_about_callers() -> None:
+    _says_nothing(httpx.AsyncHTTPTransport(), "http://127.0.0.1:1")
+
+
+def _says_nothing(transport: httpx.AsyncBaseTransport, url: str = LOGIN.auth_url) -> None:
+    class Clock:
+        def now(self) -> float:
+            return 0.0
+
+        async def sleep(self, seconds: float) -> None:
+            raise AssertionError("nothing waits here")
+
+    async def main() -> None:
+        async with httpx.AsyncClient(transport=transport, base_url=url) as client:
+            with pytest.raises(Unavailable):
+                await KeystoneIdentity(client, LOGIN, Clock()).caller("token")
+
+    asyncio.run(main())
