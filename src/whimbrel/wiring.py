@@ -398,12 +398,14 @@ def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: s
     Raises: Invalid: the policy file.
     """
     from whimbrel.adapters.bus.door import agents_app
+    from whimbrel.api import policy as compute_policy
     from whimbrel.api.context import Context
     from whimbrel.api.door import compute_app
-    from whimbrel.api.policy import DEFAULTS
     from whimbrel.embedded.identity.app import identity_app
     from whimbrel.embedded.identity.catalog import Catalog, Service
     from whimbrel.embedded.image.app import image_app
+    from whimbrel.placement_api import policy as placement_policy
+    from whimbrel.placement_api.access import access
     from whimbrel.placement_api.app import placement_app
     from whimbrel.policy import Policy
 
@@ -416,11 +418,15 @@ def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: s
             Service(type="image", name="glance", url=f"{base_url}/image"),
         )
     )
-    context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=Policy.load(DEFAULTS, policy_file))
+    # One file for both: their rules have names of their own, and those that they rest on are the same.
+    policy = Policy.load({**compute_policy.DEFAULTS, **placement_policy.DEFAULTS["legacy"]}, policy_file)
+    context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=policy)
     return {
         "identity": identity_app(identity, cloud.clock, cloud.ids, catalog),
         "compute": compute_app(context),
-        "placement": placement_app(process.placement, identity, cloud.clock, cloud.ids),
+        "placement": placement_app(
+            process.placement, identity, cloud.clock, cloud.ids, rights=access("legacy", policy)
+        ),
         "image": image_app(process.image_store, process.image_files, identity, cloud.clock, cloud.ids),
         INTERNAL: agents_app(LocalAgents(process.agents), data.agents_secret()),
     }

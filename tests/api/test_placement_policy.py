@@ -11,6 +11,7 @@ from tests.api.placement_client import Counting
 from whimbrel.adapters.sql.database import open_database
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.schema import create_all
+from whimbrel.api import policy as compute
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.placement_api.access import Access, access
@@ -96,6 +97,12 @@ def test_a_rule_that_placement_does_not_have_is_named(tmp_path: Path) -> None:
     file.write_text("placement:resource_provider:list: '@'\n")
     with pytest.raises(Invalid, match="'placement:resource_provider:list'"):
         Policy.load(DEFAULTS["legacy"], file)
+
+
+def test_a_cloud_has_one_file_for_placement_and_compute() -> None:
+    shared = set(DEFAULTS["legacy"]) & set(compute.DEFAULTS)
+    assert shared == {"service_api", "project_reader_api"}
+    assert all(DEFAULTS["legacy"][name] == compute.DEFAULTS[name] for name in shared)
 
 
 def statuses(defaults: Defaults, *asked: tuple[str, Mapping[str, str]]) -> list[int]:
