@@ -1,0 +1,156 @@
+"""Clients of Placement that race for the same providers and consumers: tasks of one process, or each a process.
+
+A race is a coroutine function of a store and the number of the client; it tells how its attempts ended. Every loop has
+an end: who loses knows why, and looks again only where that can help.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from threading import Barrier
+from typing import Literal
+from uuid import UUID
+
+from whimbrel.adapters.sql.database import open_database
+from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
+from whimbrel.placement.errors import Stale
+from whimbrel.placement.provider import ANY_GENERATION, Claim, Held, Shape
+from whimbrel.ports.placement import Inventory, Owner
+
+Ends = Counter[str]
+Race = Callable[[SqlPlacement, int], Awaitable[Ends]]
+
+CLIENTS = 8
+TRIES = 4
+UNITS = 20  # of CLIENTS * TRIES that are wanted
+ROUNDS = 4
+PATIENCE_S = 60.0
+
+OWNER = Owner(ProjectId("project"), UserId("user"))
+HOST, OTHER = ProviderId("11111111-0000-4000-8000-000000000001"), ProviderId("11111111-0000-4000-8000-000000000002")
+FIRST, SECOND = ConsumerId("22222222-0000-4000-8000-000000000001"), ConsumerId("22222222-0000-4000-8000-000000000002")
+FULL = {"VCPU": UNITS}
+BOTH = [(FIRST, HOST), (SECOND, OTHER)]
+
+_start: Barrier | None = None
+
+
+def ready(start: Barrier) -> None:
+    """Begin a process: all wait for each other before each race."""
+    global _start  # a process has one, and gets it before anything else
+    _start = start
+
+
+def alone(race: Race, url: str, schema: str, number: int) -> Ends:
+    """Run one client as the only one of this process, with connections of its own."""
+
+    async def main() -> Ends:
+        database = open_database(url, schema)
+        try:
+            store = SqlPlacement(database)
+            await store.generations([HOST])  # it is connected: nobody is late for that
+            assert _start
+            _start.wait(PATIENCE_S)
+            return await race(store, number)
+        finally:
+            await database.close()
+
+    return asyncio.run(main())
+
+
+async def attempt(write: Awaitable[object]) -> str:
+    """Tell how a write ended."""
+    try:
+        await write
+    except WorldError as error:
+        return type(error).__name__
+    return "done"
+
+
+def claim(consumer: ConsumerId, held: Held, generation: int | Literal["any"] | None = ANY_GENERATION) -> Claim:
+    return Claim(consumer=consumer, owner=OWNER, held=held, generation=generation)
+
+
+# The races
+
+
+async def take_units(store: SqlPlacement, number: int) -> Ends:
+    """Take one unit for each of some new consumers."""
+    ends = Ends()
+    for place in range(TRIES):
+        new = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
+        ends[await attempt(store.rewrite([claim(new, {HOST: {"VCPU": 1}}, None)]))] += 1
+    return ends
+
+
+async def make_one_consumer(store: SqlPlacement, number: int) -> Ends:
+    """Be the one who makes a consumer that all want to make, then the next."""
+    ends = Ends()
+    for place in range(TRIES):
+        new = ConsumerId(str(UUID(int=1 + place, version=4)))
+        provider = (HOST, OTHER)[number % 2]
+        ends[await attempt(store.rewrite([claim(new, {provider: {"VCPU": 1}}, None)]))] += 1
+    return ends
+
+
+async def swap(store: SqlPlacement, number: int) -> Ends:
+    """Swap two consumers that fill a provider each, to and fro, naming them in this order or in that."""
+    ends = Ends()
+    for turn in range(ROUNDS):
+        places = _places(turn + number)
+        claims = [claim(consumer, {provider: FULL}) for consumer, provider in places]
+        ends[await attempt(store.rewrite(claims[:: 1 if number % 2 else -1]))] += 1
+    return ends
+
+
+async def swap_as_seen(store: SqlPlacement, number: int) -> Ends:
+    """Swap under the generations that were seen; who was too late looks again."""
+    ends = Ends()
+    for _ in range(CLIENTS * ROUNDS):  # each time that one is too late another has got on
+        if ends["done"] == ROUNDS:
+            break
+        seen = [(await _generation(store, FIRST)), (await _generation(store, SECOND))]
+        claims = [
+            claim(consumer, {provider: FULL}, generation)
+            for (consumer, provider), generation in zip(_places(sum(seen)), seen, strict=True)
+        ]
+        ends[await attempt(store.rewrite(claims[:: 1 if number % 2 else -1]))] += 1
+        await asyncio.sleep(0)  # as between requests: on SQLite neither a read nor a refusal lets others run
+    return ends
+
+
+async def do_everything(store: SqlPlacement, number: int) -> Ends:
+    """Write in every way that there is at the same two providers."""
+    mine = ConsumerId(str(UUID(int=1 + number, version=4)))
+    ends = Ends()
+    for turn in range(ROUNDS):
+        here, there = (HOST, OTHER) if (number + turn) % 2 else (OTHER, HOST)
+        for write in (
+            store.rewrite([claim(mine, {here: {"VCPU": 1}, there: {"VCPU": 1}}), claim(FIRST, {there: {"VCPU": 1}})]),
+            store.set_traits(here, None, ["HW_CPU_X86_AVX2", "HW_CPU_X86_AVX"][:: 1 if turn % 2 else -1]),
+            store.reshape(await _shapes(store, [here, there]), [claim(mine, {there: {"VCPU": 2}})]),
+            store.put_aggregates(there, None, ["33333333-0000-4000-8000-000000000001"]),
+            store.rewrite([claim(FIRST, {here: {"VCPU": 1}}), claim(mine, {here: {"VCPU": 1}})]),
+            store.set_inventories(there, None, {"VCPU": Inventory(total=UNITS)}),
+            store.drop(mine),
+        ):
+            ends[await attempt(write)] += 1
+    return ends
+
+
+def _places(turn: int) -> Sequence[tuple[ConsumerId, ProviderId]]:
+    return [(FIRST, OTHER), (SECOND, HOST)] if turn % 2 else BOTH
+
+
+async def _generation(store: SqlPlacement, consumer: ConsumerId) -> int:
+    found = await store.claim_of(consumer)
+    if found is None:
+        raise Stale(f"{consumer} holds nothing")
+    return found[0].generation
+
+
+async def _shapes(store: SqlPlacement, uuids: Sequence[ProviderId]) -> list[Shape]:
+    seen = await store.generations(uuids)
+    return [Shape(provider=uuid, generation=seen[uuid], inventories={"VCPU": Inventory(total=UNITS)}) for uuid in uuids]

@@ -1,0 +1,161 @@
+"""What holds when eight clients write at once, as tasks of one process and as processes: nothing is given twice.
+
+Who loses is told to look again only where that can help; and nobody locks anybody out, which would end as Unavailable.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.contracts import racers
+from tests.contracts.databases import Postgres
+from tests.contracts.racers import BOTH, CLIENTS, FULL, HOST, OTHER, PATIENCE_S, ROUNDS, TRIES, UNITS, Ends, Race
+from tests.contracts.test_placement import check_sums
+from whimbrel.adapters.sql.database import open_database
+from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.adapters.sql.schema import create_all
+from whimbrel.domain.errors import Conflict
+from whimbrel.placement.errors import NoRoom, Stale
+from whimbrel.placement.provider import Claim
+from whimbrel.placement_api import problems
+from whimbrel.ports.placement import Inventory
+
+
+class Where(NamedTuple):
+    url: str
+    schema: str
+
+
+Run = Callable[[Race, Where], list[Ends]]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Where:
+    """Say where two providers are that have as many VCPU as the racers want too many of."""
+    place = Where(f"sqlite:///{tmp_path}", "placement")
+    if request.param == "postgresql":
+        server: Postgres = request.getfixturevalue("postgres")
+        place = Where(server.url, server.make_schema("placement"))
+    asyncio.run(_prepare(place))
+    return place
+
+
+async def _prepare(where: Where) -> None:
+    database = open_database(*where)
+    await create_all(database, "placement")
+    store = SqlPlacement(database)
+    for uuid in (HOST, OTHER):
+        await store.create_provider(uuid, uuid, None)
+        inventory = Inventory(total=UNITS // 4 + 3, reserved=3, allocation_ratio=4.0)
+        await store.add_inventory(uuid, "VCPU", inventory)
+    await database.close()
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Executor]:
+    """Give eight processes, which start together whatever they are given to do."""
+    context = get_context("spawn")
+    with ProcessPoolExecutor(CLIENTS, context, racers.ready, (context.Barrier(CLIENTS),)) as pool:
+        yield pool
+
+
+@pytest.fixture(params=["one process", "eight processes"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Run a race and tell how it ended for each client."""
+    return _in_eight(request.getfixturevalue("processes")) if request.param == "eight processes" else _in_one
+
+
+def _in_one(race: Race, where: Where) -> list[Ends]:
+    async def main() -> list[Ends]:
+        database = open_database(*where)
+        try:
+            store = SqlPlacement(database)
+            return await asyncio.gather(*(race(store, number) for number in range(CLIENTS)))
+        finally:
+            await database.close()
+
+    return asyncio.run(main())
+
+
+def _in_eight(processes: Executor) -> Run:
+    def run(race: Race, where: Where) -> list[Ends]:
+        clients = [processes.submit(racers.alone, race, *where, number) for number in range(CLIENTS)]
+        return [client.result(PATIENCE_S) for client in clients]
+
+    return run
+
+
+def write(where: Where, claims: list[Claim]) -> None:
+    async def main() -> None:
+        database = open_database(*where)
+        await SqlPlacement(database).rewrite(claims)
+        await database.close()
+
+    asyncio.run(main())
+
+
+def used(where: Where) -> list[int]:
+    """Check the books, and tell how much of each provider is in use."""
+
+    async def main() -> list[int]:
+        database = open_database(*where)
+        try:
+            await check_sums(database)
+            store = SqlPlacement(database)
+            return [(await store.node(uuid)).stocks["VCPU"].used for uuid in (HOST, OTHER)]
+        finally:
+            await database.close()
+
+    return asyncio.run(main())
+
+
+def filled(where: Where) -> None:
+    """Have two consumers hold all of a provider each."""
+    write(where, [racers.claim(consumer, {provider: FULL}, None) for consumer, provider in BOTH])
+
+
+def test_the_last_units_are_given_once(where: Where, run: Run) -> None:
+    ends = sum(run(racers.take_units, where), Ends())
+    assert ends == {"done": UNITS, "NoRoom": CLIENTS * TRIES - UNITS}
+    assert used(where) == [UNITS, 0]
+
+
+def test_of_those_who_make_one_consumer_one_wins(where: Where, run: Run) -> None:
+    ends = sum(run(racers.make_one_consumer, where), Ends())
+    assert ends["done"] == TRIES
+    # Stale where the other was there already, Conflict where he came in between: to look again helps in both.
+    assert ends["Stale"] + ends["Conflict"] == (CLIENTS - 1) * TRIES
+    assert sum(used(where)) == TRIES
+
+
+def test_swaps_of_two_consumers_all_succeed(where: Where, run: Run) -> None:
+    """Both providers are full all the time."""
+    filled(where)
+    assert run(racers.swap, where) == [{"done": ROUNDS}] * CLIENTS
+    assert used(where) == [UNITS, UNITS]
+
+
+def test_who_looks_again_gets_his_turn(where: Where, run: Run) -> None:
+    filled(where)
+    for ends in run(racers.swap_as_seen, where):
+        assert ends["done"] == ROUNDS
+        assert ends.keys() <= {"done", "Stale"}
+    assert used(where) == [UNITS, UNITS]
+
+
+def test_writes_of_all_kinds_do_not_lock_each_other_out(where: Where, run: Run) -> None:
+    ends = sum(run(racers.do_everything, where), Ends())
+    assert ends.keys() <= {"done", "Stale", "Conflict"}
+    assert ends["done"] >= CLIENTS * ROUNDS
+    used(where)
+
+
+def test_what_the_losers_hear() -> None:
+    """The code that tells a client to try again is for those whom that can help."""
+    assert problems.of(Stale("")).code == problems.of(Conflict("")).code == problems.CONCURRENT_UPDATE
+    assert (problems.of(NoRoom("")).status, problems.of(NoRoom("")).code) == (409, problems.UNDEFINED)
