@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -39,7 +39,11 @@ class Placement:
 
     def start(self) -> None:
         self.program.start()
+        self.ready()
+
+    def ready(self) -> Self:
         self.program.wait_until_it_says("curl ")
+        return self
 
     @property
     def said(self) -> str:
@@ -135,13 +139,18 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 def test_several_processes_serve_one_database(shared: str, tmp_path: Path) -> None:
     noauth = ("--auth", "noauth2")
-    with (
-        running(tmp_path, *noauth, db=shared, name="p1") as first,
-        running(tmp_path, *noauth, db=shared, name="p2") as second,
-    ):
+    made = [Placement(tmp_path, *noauth, db=shared, name=f"p{number}") for number in range(4)]
+    try:
+        for placement in made:
+            placement.program.start()  # all at once, and there is no database yet
+        first, *others = (placement.ready() for placement in made)
         assert first.ask("POST", "/resource_providers", {"name": "one"}).status_code == 200
-        assert second.providers() == ["one"]
-        assert second.ask("POST", "/resource_providers", {"name": "one"}).status_code == 409
+        for other in others:
+            assert other.providers() == ["one"]
+            assert other.ask("POST", "/resource_providers", {"name": "one"}).status_code == 409
+    finally:
+        for placement in made:
+            placement.program.end()
 
 
 def test_a_policy_and_its_defaults_are_followed(tmp_path: Path) -> None:

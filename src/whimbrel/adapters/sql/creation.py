@@ -1,6 +1,7 @@
 """Makes a PostgreSQL database that is missing, as a SQLite file is made where none is.
 
-Law: what cannot be made is left alone without a word; `schema.prepare`, which comes next, says what is wrong.
+Law: whoever comes first makes it, everybody else waits and then finds it. What cannot be made is left alone without a
+word: `schema.prepare`, which comes next, says what is wrong.
 """
 
 import sqlalchemy as sa
@@ -8,6 +9,10 @@ import sqlalchemy as sa
 from whimbrel.adapters.sql.database import postgres_url
 
 ALWAYS_THERE = "postgres"
+PATIENCE_S = 10
+
+_LOCK = sa.text("SELECT pg_advisory_lock(hashtext('whimbrel database ' || :name))")  # until the connection ends
+_IS_THERE = sa.text("SELECT 1 FROM pg_database WHERE datname = :name")
 
 
 def make_missing(url: str) -> None:
@@ -15,24 +20,33 @@ def make_missing(url: str) -> None:
     if not url.startswith("postgresql"):
         return
     place = sa.make_url(postgres_url(url))
-    if not place.database or _answers(place):
+    name = place.database
+    if not name or not _is_missing(place, name):
         return
     engine = _engine(place.set(database=ALWAYS_THERE))
-    name = engine.dialect.identifier_preparer.quote_identifier(place.database)
+    quoted = engine.dialect.identifier_preparer.quote_identifier(name)
     try:
         with engine.connect() as connection:
-            connection.execute(sa.text(f"CREATE DATABASE {name}".replace(":", "\\:")))
+            connection.execute(_LOCK, {"name": name})
+            if connection.scalar(_IS_THERE, {"name": name}) is None:
+                connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
     except sa.exc.DBAPIError:
-        return  # somebody else made it, or it cannot be made
+        return
 
 
-def _answers(place: sa.URL) -> bool:
+def _is_missing(place: sa.URL, name: str) -> bool:
+    """Tell whether the server answers that it has no such database: in whatever language, it quotes the name."""
     try:
         _engine(place).connect().close()
-    except sa.exc.DBAPIError:
-        return False
-    return True
+    except sa.exc.DBAPIError as error:
+        return f'"{name}"' in str(error.orig)
+    return False
 
 
 def _engine(place: sa.URL) -> sa.Engine:
-    return sa.create_engine(place, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
+    return sa.create_engine(
+        place,
+        poolclass=sa.pool.NullPool,
+        isolation_level="AUTOCOMMIT",
+        connect_args={"connect_timeout": PATIENCE_S},
+    )
