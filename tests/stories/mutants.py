@@ -17,7 +17,16 @@ from msgspec.structs import replace as with_
 
 from tests.stories import telling
 from tests.stories.telling import STORIES, Story, Telling, sleeping
-from tests.stories.test_crashes import check, may_come_late, revert_without_a_source, tell, tell_late
+from tests.stories.test_crashes import (
+    check,
+    may_come_late,
+    may_refuse,
+    revert_in_sight,
+    revert_without_a_source,
+    tell,
+    tell_late,
+    tell_late_and_refused,
+)
 from whimbrel.adapters.sql import servers
 from whimbrel.adapters.sql.journal import SqlJournal
 from whimbrel.adapters.sql.placement import store as placement
@@ -137,12 +146,15 @@ async def noticed(story: Story) -> str | None:
         touches = told.lives[0].touches
         if story.end == "revert":
             await revert_without_a_source(story)
+            await revert_in_sight(story)
     except (Exception, Violation) as error:
         return f"{story}: {_line(error)}"
     for touch, name in enumerate(touches):
         for fault in _faults(name):
             try:
                 await _one(story, touch, fault)
+                if fault is Fault.LATE and may_refuse(name):
+                    await tell_late_and_refused(story, touch)
             except (Exception, Violation) as error:
                 return f"{story}, {fault.name} at {touch} {name}: {_line(error)}"
     return None
@@ -152,7 +164,7 @@ def _faults(name: str) -> list[Fault]:
     if not changes(name):
         return []
     late = [Fault.LATE] if may_come_late(name) else []
-    refused = [Fault.REFUSED] if name.startswith(("agent", "placement")) else []
+    refused = [Fault.REFUSED] if may_refuse(name) else []
     return [Fault.CRASH_BEFORE, Fault.SLEEP, *late, *refused]
 
 

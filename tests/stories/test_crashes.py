@@ -111,7 +111,7 @@ def test_every_refusal(story: Story) -> None:
 
     async def every() -> None:
         for touch, name in enumerate(await touches_of(story)):
-            if name.startswith(("agent", "placement")):
+            if may_refuse(name):
                 await tell(story, {touch: Fault.REFUSED})
 
     asyncio.run(every())
@@ -142,6 +142,58 @@ async def tell_late(story: Story, touch: int) -> None:
         await late()
     assert await books(told.world) == after, f"{story}: touch {touch} came late and did harm"
     await check(told, story)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_every_order_that_arrives_late_and_is_refused_meanwhile(story: Story) -> None:
+    """Nobody answers, what is asked again is refused and undone; then the first order arrives and changes nothing."""
+
+    async def every() -> None:
+        for touch, name in enumerate(await touches_of(story)):
+            if may_come_late(name) and may_refuse(name):
+                await tell_late_and_refused(story, touch)
+
+    asyncio.run(every())
+
+
+def may_refuse(touch: str) -> bool:
+    return touch.startswith(("agent", "placement"))
+
+
+async def tell_late_and_refused(story: Story, touch: int) -> None:
+    late_alone = await Telling(story, {touch: Fault.LATE}).tell()
+    await late_alone.world.close()
+    touches = late_alone.lives[0].touches
+    again = touches.index(touches[touch], touch + 1)
+    told = await Telling(story, {touch: Fault.LATE, again: Fault.REFUSED}).tell()
+    assert len(told.fired) == 2
+    after = await books(told.world)
+    [late] = told.lives[0].late
+    with suppress(WorldError):
+        await late()
+    assert await books(told.world) == after, f"{story}: touch {touch} came late, after a refusal, and did harm"
+    await told.world.close()
+
+
+@pytest.mark.parametrize("story", [story for story in STORIES if story.end == "revert"], ids=str)
+def test_who_reverts_sees_it(story: Story) -> None:
+    asyncio.run(revert_in_sight(story))
+
+
+async def revert_in_sight(story: Story) -> None:
+    """The door dies as soon as the verdict is written down: who takes over has the server show it."""
+    shown: set[str | None] = set()
+
+    class Watching(Telling):
+        async def after_each(self, touch: str) -> None:
+            await super().after_each(touch)
+            shown.add((await lookup.find(self.world.cloud, self.server.id)).task_state)
+
+    verdict = (await touches_of(story)).index("journal.give_verdict")
+    told = await Watching(story, {verdict: Fault.CRASH_AFTER}).tell()
+    assert told.fired
+    assert "resize_reverting" in shown, f"only {shown} were shown"
+    await told.world.close()
 
 
 @pytest.mark.parametrize("story", [story for story in STORIES if story.end == "revert"], ids=str)
