@@ -168,7 +168,7 @@ class Index:
 
     def _could_hold(self, wanted: Wanted, *, alone: bool) -> Mask:
         """Tell, at the rows of roots, which trees could give what a group wants. alone: one provider all of it."""
-        able = self._able(wanted)
+        able = self._able(wanted, alone)
         each = [able & self._fitting(name, amount) for name, amount in wanted.resources.items()]
         each += [able & self._any(self._traits, some) for some in wanted.required]
         if alone:
@@ -178,10 +178,12 @@ class Index:
             could &= self._trees_with(mask)
         return could
 
-    def _able(self, wanted: Wanted) -> Mask:
-        able = ~self._any(self._traits, wanted.forbidden) & ~self._members(wanted.not_member_of)
+    def _able(self, wanted: Wanted, alone: bool) -> Mask:
+        """Tell which providers are not hindered. Where several serve together, each is where its root is, too."""
+        members = self._own_members if alone else self._members
+        able = ~self._any(self._traits, wanted.forbidden) & ~members(wanted.not_member_of)
         for some in wanted.member_of:
-            able &= self._members(some)
+            able &= members(some)
         if wanted.in_tree is not None:
             node = self.nodes.get(wanted.in_tree)
             able &= self._root_row == (self._rows[node.provider.root] if node else -1)
@@ -197,8 +199,11 @@ class Index:
 
     def _members(self, aggregates: Iterable[str]) -> Mask:
         """Tell which providers are in one of these aggregates, themselves or by their root."""
-        own = self._any(self._aggregates, aggregates)
+        own = self._own_members(aggregates)
         return own | own[self._root_row]
+
+    def _own_members(self, aggregates: Iterable[str]) -> Mask:
+        return self._any(self._aggregates, aggregates)
 
     def _trees_with(self, mask: Mask) -> Mask:
         """Tell, at the rows of roots, which trees have such a provider; if a sharing one is such, any tree might."""
