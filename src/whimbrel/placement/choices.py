@@ -93,7 +93,8 @@ class _Room:
         alone = self._isolate and part.suffix != UNNAMED
         if alone and uuid in self._alone:
             return False
-        if not self._nested and any(other != uuid for other in self._of_tree.get(root, ())):
+        counts = part.resources and not self._nested
+        if counts and any(other != uuid for other in self._of_tree.get(root, ())):
             return False
         if not all(self._fits(node, name, amount) for name, amount in part.resources.items()):
             return False
@@ -101,7 +102,7 @@ class _Room:
             self._taken[uuid, name] = self._taken.get((uuid, name), 0) + amount
         if alone:
             self._alone.add(uuid)
-        if not self._nested:
+        if counts:
             self._of_tree.setdefault(root, []).append(uuid)
         return True
 
@@ -118,7 +119,7 @@ class _Room:
             self._taken[node.provider.uuid, name] -= amount
         if self._isolate and part.suffix != UNNAMED:
             self._alone.discard(node.provider.uuid)
-        if not self._nested:
+        if part.resources and not self._nested:
             self._of_tree[node.provider.root].pop()
 
 
