@@ -52,7 +52,7 @@ class Policy:
         """Tell whether the caller may do this to the target, which says whose it is: project_id, user_id."""
         key = (
             *(rule, caller.user_id, caller.project_id, caller.roles),
-            *(caller.user_domain_id, caller.project_domain_id),
+            *(caller.user_domain_id, caller.project_domain_id, caller.system_scope),
             *target.items(),
         )
         answer = self._answers.get(key)
@@ -80,6 +80,7 @@ def _credentials(caller: Caller) -> dict[str, Any]:
         "project_id": caller.project_id,
         "user_domain_id": caller.user_domain_id,
         "project_domain_id": caller.project_domain_id,
+        "system_scope": caller.system_scope or None,
         "roles": sorted(caller.roles),
     }
 

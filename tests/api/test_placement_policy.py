@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from tests.api.placement_client import Counting
 from whimbrel.adapters.sql.database import open_database
@@ -90,6 +91,22 @@ def test_a_file_changes_any_rule(tmp_path: Path) -> None:
     assert not allows(rights, LIST, caller("admin"))
     assert allows(rights, "placement:traits:list", caller("boss"))
     assert not allows(rights, "placement:traits:list", caller("admin"))
+
+
+def test_a_file_may_ask_for_a_token_for_the_system(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(f"{LIST}: role:admin and system_scope:all\n")
+    rights = access("legacy", Policy.load(DEFAULTS["legacy"], file))
+    for_a_project = caller("admin")
+    assert not allows(rights, LIST, for_a_project)
+    assert allows(rights, LIST, replace(for_a_project, system_scope="all"))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_with_legacy_an_administrator_may_do_everything(rule: str) -> None:
+    assert allows(access("legacy"), rule, caller("admin"), "yours")
+    assert allows(access("secure-rbac"), rule, caller("service"), "yours")
+    assert not allows(access("legacy"), rule, caller("member"), "yours")
 
 
 def test_a_rule_that_placement_does_not_have_is_named(tmp_path: Path) -> None:

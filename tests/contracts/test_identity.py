@@ -11,6 +11,7 @@ from tests.unit.embedded.opened import Opened, opened
 from whimbrel.adapters.openstack.identity import BELIEVED_S, KeystoneIdentity, Login
 from whimbrel.domain.errors import Unavailable
 from whimbrel.ports.identity import Identity, NewToken
+from whimbrel.sim.clock import JumpingClock
 
 IN_DEFAULT = {"name": "Default"}
 LOGIN = Login(
@@ -123,6 +124,20 @@ def test_our_own_token_may_end(tell_http: Teller) -> None:
     tell_http(story)
 
 
+def test_a_token_may_be_for_the_whole_system() -> None:
+    user = {"id": "u", "name": "name of u", "domain": {"id": "d", "name": "name of d"}}
+    shown = {"user": user, "expires_at": "2100-01-01T00:00:00.000000Z", "system": {"all": True}, "roles": []}
+    answers = httpx.MockTransport(lambda _: httpx.Response(200, json={"token": shown}))
+
+    async def main() -> None:
+        async with httpx.AsyncClient(transport=answers, base_url=LOGIN.auth_url) as client:
+            caller = await KeystoneIdentity(client, LOGIN, JumpingClock()).caller("token")
+            assert caller is not None
+            assert (caller.system_scope, caller.project_id) == ("all", "")
+
+    asyncio.run(main())
+
+
 def test_a_login_that_is_wrong_says_nothing_about_callers(tmp_path: Path) -> None:
     async def story(_services: Opened, identity: Identity) -> None:
         with pytest.raises(Unavailable, match="answers 401 to this service"):
@@ -150,16 +165,9 @@ def test_a_service_that_is_not_there_says_nothing_about_callers() -> None:
 
 
 def _says_nothing(transport: httpx.AsyncBaseTransport, url: str = LOGIN.auth_url) -> None:
-    class Clock:
-        def now(self) -> float:
-            return 0.0
-
-        async def sleep(self, seconds: float) -> None:
-            raise AssertionError("nothing waits here")
-
     async def main() -> None:
         async with httpx.AsyncClient(transport=transport, base_url=url) as client:
             with pytest.raises(Unavailable):
-                await KeystoneIdentity(client, LOGIN, Clock()).caller("token")
+                await KeystoneIdentity(client, LOGIN, JumpingClock()).caller("token")
 
     asyncio.run(main())

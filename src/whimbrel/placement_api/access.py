@@ -53,9 +53,8 @@ class ByWord:
         if not token:
             raise Problem(401, UNAUTHORIZED)
         user, _, project = token.partition(":")
-        project = headers.get("x-project-id") or project or user
-        if headers.get("openstack-system-scope"):
-            project = ""
+        system = headers.get("openstack-system-scope", "")
+        project = "" if system else headers.get("x-project-id") or project or user
         roles = headers.get("x-roles")
         if roles is None:
             roles = "admin" if user in NO_AUTH_ADMINS else ""
@@ -64,6 +63,7 @@ class ByWord:
             user_name=user,
             project_id=ProjectId(project),
             roles=frozenset(role.strip().lower() for role in roles.split(",") if role.strip()),
+            system_scope=system,
         )
 
 

@@ -26,7 +26,10 @@ def with_implied(roles: Iterable[str]) -> frozenset[str]:
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """The person or service behind a request, from his token. An unscoped token: project_id "" and no roles."""
+    """The person or service behind a request, from his token.
+
+    An unscoped token: project_id "" and no roles. One for the whole system: project_id "" and system_scope "all".
+    """
 
     user_id: UserId
     user_name: str
@@ -36,6 +39,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     project_domain_id: str = "default"
     roles: frozenset[str] = frozenset()  # lower case, implied ones included (admin > manager > member > reader)
     expires_at: float = 0.0
+    system_scope: str = ""
 
 
 class Identity(Protocol):

@@ -59,6 +59,7 @@ class _Token(msgspec.Struct):
     user: _User
     expires_at: datetime
     project: _Project | None = None  # None: of no scope, or of a domain or the system
+    system: dict[str, bool] = {}  # {"all": True}: for the whole system
     roles: list[_Role] = []
 
 
@@ -155,4 +156,5 @@ def _caller(content: bytes) -> Caller:
         project_domain_id=project.domain.id if project else "",
         roles=frozenset(role.name.lower() for role in token.roles),  # Keystone has put the implied ones in
         expires_at=token.expires_at.timestamp(),
+        system_scope="all" if token.system.get("all") else "",
     )
