@@ -6,8 +6,9 @@ used again. Trees come in an order that is shuffled once, by a seed, and each re
 first hosts are not always the same.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,11 @@ from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
+
+Derived = TypeVar("Derived")
+
+MOST_DERIVED = 20_000
+"""How many things made of providers are kept, of each kind."""
 
 FIRST_ROOM = 64
 """Rows that a new index has room for; it doubles when they are full."""
@@ -62,6 +68,7 @@ class Index:
         self._traits: dict[str, Mask] = {}
         self._aggregates: dict[str, Mask] = {}
         self._order: Numbers = np.zeros(0, np.int64)  # of rows, in which trees are offered
+        self._derived: dict[Callable[[Node], Any], dict[ProviderId, Any]] = {}
         self._grow(FIRST_ROOM)
         self.apply((), nodes)
 
@@ -84,6 +91,8 @@ class Index:
         if not tree:
             del self._trees[node.provider.root]
         self._is_root[row] = False
+        for derived in self._derived.values():
+            derived.pop(node.provider.uuid, None)
         for name in node.stocks:
             self._stocks[name].set(row, *NOTHING)
         for name in node.traits:
@@ -146,6 +155,15 @@ class Index:
         """List the whole tree that a provider is in; nothing where there is no such provider."""
         node = self.nodes.get(uuid)
         return self.tree(node.provider.root) if node else []
+
+    def derived(self, node: Node, make: Callable[[Node], Derived]) -> Derived:
+        known = self._derived.setdefault(make, {})
+        uuid = node.provider.uuid
+        if uuid not in known:
+            if len(known) >= MOST_DERIVED:
+                known.clear()
+            known[uuid] = make(node)
+        return cast(Derived, known[uuid])
 
     def sharing(self) -> Sequence[Node]:
         rows = np.flatnonzero(self._any(self._traits, [SHARING]))

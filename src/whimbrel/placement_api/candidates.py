@@ -1,7 +1,10 @@
 """Allocation candidates: where a request could be placed, and what the providers there have."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from whimbrel.placement.candidates import candidates
 from whimbrel.placement.provider import Node
@@ -10,17 +13,24 @@ from whimbrel.placement.tree_search import Candidate
 from whimbrel.placement_api import candidates_query
 from whimbrel.placement_api.call import Call
 
+WHOLE = 29
+"""The version from which on a summary tells everything, whatever was asked."""
+
 
 async def index(call: Call) -> Any:
     request = await candidates_query.request(call)
     woods = await call.store.forest()
     found = candidates(woods, request)
     asked = frozenset[str]().union(*(wanted.resources for wanted in request.groups.values()))
+    involved = _involved(woods, request, found)
+    summaries: dict[str, Any]
+    if call.minor >= WHOLE:
+        summaries = {node.provider.uuid: woods.derived(node, _whole_summary) for node in involved}
+    else:
+        summaries = {node.provider.uuid: _summary(call.minor, node, asked) for node in involved}
     return {
         "allocation_requests": [_request(call, candidate) for candidate in found],
-        "provider_summaries": {
-            node.provider.uuid: _summary(call, node, asked) for node in _involved(woods, request, found)
-        },
+        "provider_summaries": summaries,
     }
 
 
@@ -49,17 +59,28 @@ def _request(call: Call, candidate: Candidate) -> dict[str, Any]:
     return view
 
 
-def _summary(call: Call, node: Node, asked: frozenset[str]) -> dict[str, Any]:
+def _whole_summary(node: Node) -> msgspec.Raw:
+    """Give a provider's summary as text: it is the same in every answer until the provider changes."""
+    return msgspec.Raw(msgspec.json.encode(_summary(WHOLE, node, frozenset())))
+
+
+def _summary(minor: int, node: Node, asked: frozenset[str]) -> dict[str, Any]:
     view: dict[str, Any] = {
         "resources": {
             name: {"capacity": stock.capacity, "used": stock.used}
             for name, stock in node.stocks.items()
-            if call.minor >= 27 or name in asked
+            if minor >= 27 or name in asked
         }
     }
-    if call.minor >= 17:
-        view["traits"] = sorted(node.traits)
-    if call.minor >= 29:
+    if minor >= 17:
+        view["traits"] = _traits(node.traits)
+    if minor >= 29:
         view["parent_provider_uuid"] = node.provider.parent
         view["root_provider_uuid"] = node.provider.root
     return view
+
+
+@lru_cache(maxsize=4096)
+def _traits(traits: frozenset[str]) -> msgspec.Raw:
+    """Give a list of traits as JSON: of ten thousand hosts most have the same ones."""
+    return msgspec.Raw(msgspec.json.encode(sorted(traits)))
