@@ -26,8 +26,13 @@ class Stock(msgspec.Struct, frozen=True):
         return capacity(self.inventory)
 
     def fits(self, amount: int) -> bool:
-        """Tell whether a claim of this much more could be made."""
-        return self.used + amount <= self.capacity and unit_problem(self.inventory, amount) is None
+        """Tell whether a claim of this much more could be made: what `capacity` and `unit_problem` say, at one go."""
+        has = self.inventory
+        return (
+            has.min_unit <= amount <= has.max_unit
+            and self.used + amount <= int((has.total - has.reserved) * has.allocation_ratio)
+            and not amount % has.step_size
+        )
 
 
 def unit_problem(inventory: Inventory, amount: int) -> str | None:
