@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+from rich.markup import escape
 
 from whimbrel import serve
 from whimbrel.cli import logs
@@ -159,7 +160,7 @@ def _ready(chosen: "PlacementSettings", url: str) -> None:
         note = "Clients that look in the catalog find it there once it has an endpoint of the service type placement."
     say(
         f"[bold green]Placement is up[/] at {url}",
-        f"Data: {_without_password(chosen.database_url)}   To end it: Ctrl-C or kill {os.getpid()}",
+        f"Data: {escape(_without_password(chosen.database_url))}   To end it: Ctrl-C or kill {os.getpid()}",
         note,
         "\nIn another terminal:\n",
         f"  [bold]{client} resource provider create one[/]",
@@ -169,4 +170,4 @@ def _ready(chosen: "PlacementSettings", url: str) -> None:
 
 
 def _without_password(url: str) -> str:
-    return re.sub(r"(//[^:/@]+):[^@]*@", r"\1:...@", url)
+    return re.sub(r"(//[^:/@]*):.*@", r"\1:...@", url)
