@@ -91,11 +91,15 @@ class Forest:
 
 
 def has_traits(traits: frozenset[str], wanted: Wanted) -> bool:
-    return traits.isdisjoint(wanted.forbidden) and all(traits & some for some in wanted.required)
+    return _of_each(traits, wanted.required) and traits.isdisjoint(wanted.forbidden)
 
 
 def is_member(aggregates: frozenset[str], wanted: Wanted) -> bool:
-    return aggregates.isdisjoint(wanted.not_member_of) and all(aggregates & some for some in wanted.member_of)
+    return _of_each(aggregates, wanted.member_of) and aggregates.isdisjoint(wanted.not_member_of)
+
+
+def _of_each(names: frozenset[str], required: Sequence[frozenset[str]]) -> bool:
+    return not required or all(names & some for some in required)
 
 
 def fits(node: Node, resources: Mapping[str, int]) -> bool:

@@ -5,6 +5,7 @@ For each part it is listed who of the tree, or of those who share with it, could
 is seen in choices.py.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -30,6 +31,8 @@ class Quest:
         self.request = request
         self.budget = Budget()
         self.parts = [part for suffix, wanted in request.groups.items() for part in _cut(suffix, wanted)]
+        wanted_in = Counter(name for part in self.parts for name in part.resources)
+        self.contested = [name for name, parts in wanted_in.items() if parts > 1]  # classes that several parts take
         self.home_of: dict[str, ProviderId] = {}  # suffix -> the root of the tree that must serve it
         self.hopeless = False
         for suffix, wanted in request.groups.items():
@@ -38,6 +41,8 @@ class Quest:
                 self.hopeless |= not tree
                 self.home_of[suffix] = tree[0].provider.root if tree else ProviderId("")
         self.sharing = [node for node in woods.sharing() if node.aggregates and self._could_help(node)]
+        self.of_root = Wanted(required=request.root_required, forbidden=request.root_forbidden)
+        self.any_root = not (request.root_required or request.root_forbidden)
         self.is_plain = not self.sharing and list(request.groups) == [UNNAMED]
 
     def _could_help(self, node: Node) -> bool:
@@ -57,8 +62,7 @@ def ways_in(quest: Quest, root: ProviderId) -> Iterator[Candidate]:
     """Yield every way to place a request in the tree of this root and what is shared with it."""
     tree = quest.woods.tree(root)
     top = quest.woods.nodes[root]
-    request = quest.request
-    if not (top.traits.isdisjoint(request.root_forbidden) and all(top.traits & some for some in request.root_required)):
+    if not (quest.any_root or has_traits(top.traits, quest.of_root)):
         return iter(())
     if quest.is_plain and len(tree) == 1:
         return _alone(quest, top)
@@ -81,11 +85,10 @@ def _alone(quest: Quest, node: Node) -> Iterator[Candidate]:
 
 def _ways(quest: Quest, tree: Sequence[Node], top: Node) -> Iterator[Candidate]:
     offers = _offers(quest, tree, top)
-    request = quest.request
-    if offers is None or not _enough(request, offers):
+    if offers is None or not _enough(quest, offers):
         return
     offers.sort(key=lambda offer: len(offer.nodes))  # little choice first: what cannot be is seen early
-    for chosen in choices(quest.woods, request, offers, quest.budget):
+    for chosen in choices(quest.woods, quest.request, offers, quest.budget):
         yield _candidate(quest, offers, chosen)
 
 
@@ -141,22 +144,21 @@ def _unhindered(node: Node, wanted: Wanted) -> bool:
     return node.traits.isdisjoint(wanted.forbidden) and node.aggregates.isdisjoint(wanted.not_member_of)
 
 
-def _enough(request: Request, offers: Sequence[Offer]) -> bool:
+def _enough(quest: Quest, offers: Sequence[Offer]) -> bool:
     """Tell whether there could be enough for all parts together: cheap, and it spares the worst searches."""
-    if request.group_policy == "isolate":
+    if quest.request.group_policy == "isolate":
         named = [offer for offer in offers if offer.part.suffix != UNNAMED]
         if len({node.provider.uuid for offer in named for node in offer.nodes}) < len(named):
             return False
-    needed: dict[str, int] = {}
-    givers: dict[str, dict[ProviderId, int]] = {}
-    for offer in offers:
-        for name, amount in offer.part.resources.items():
-            needed[name] = needed.get(name, 0) + amount
-            free = givers.setdefault(name, {})
-            for node in offer.nodes:
-                stock = node.stocks[name]
-                free[node.provider.uuid] = min(stock.capacity - stock.used, stock.inventory.max_unit)
-    return all(sum(givers[name].values()) >= amount for name, amount in needed.items())
+    return all(_enough_of(name, offers) for name in quest.contested)
+
+
+def _enough_of(name: str, offers: Sequence[Offer]) -> bool:
+    """Add up what could be had of a class, each provider counted once, and what the parts take of it."""
+    takers = [offer for offer in offers if name in offer.part.resources]
+    stocks = {node.provider.uuid: node.stocks[name] for offer in takers for node in offer.nodes}
+    most = sum(min(stock.capacity - stock.used, stock.inventory.max_unit) for stock in stocks.values())
+    return sum(offer.part.resources[name] for offer in takers) <= most
 
 
 def _candidate(quest: Quest, offers: Sequence[Offer], chosen: Sequence[Node]) -> Candidate:
