@@ -3,7 +3,8 @@
 Part by part a provider is chosen. A choice that can come to nothing is left at once: where there is no room beside the
 parts before it, or where traits, policy or a subtree could not be had any more, whatever is chosen later.
 
-Law: the search takes a bounded number of steps, a step being one provider looked at for one part.
+Law: the search takes a bounded number of steps: one for each provider that is looked at for a part, and for each part
+of a choice that is given. When they are used up the search ends, and what it has found is the answer.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,11 +18,11 @@ from whimbrel.placement.search import UNNAMED, Request, Woods
 FREE_STEPS = 100
 """Steps in each tree that are not taken from the budget of all trees."""
 
-MOST_STEPS_OF_A_TREE = 100_000
-"""Steps after which a tree has given what it gives: some tenths of a second."""
+MOST_STEPS_OF_A_TREE = 250_000
+"""Steps after which a tree has given what it gives: some tenths of a second, and some ten thousand candidates."""
 
-MOST_STEPS = 1_000_000
-"""Steps beyond the free ones that all trees take together; a tree that needs more then has given what it gives."""
+MOST_STEPS = 500_000
+"""Steps beyond the free ones that all trees take together: half a second, and some 100 MB where no limit is set."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -45,24 +46,37 @@ class Budget:
         self.left = MOST_STEPS
 
 
+class _Steps:
+    """The steps that one tree takes."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._taken = 0
+
+    def take(self, number: int) -> bool:
+        """Count steps; False: there are no more."""
+        self._taken += number
+        if self._taken <= FREE_STEPS:
+            return True
+        self._budget.left -= number
+        return self._taken <= MOST_STEPS_OF_A_TREE and self._budget.left >= 0
+
+
 def choices(woods: Woods, request: Request, offers: Sequence[Offer], budget: Budget) -> Iterator[Sequence[Node]]:
     """Yield every choice of a provider for each offer that keeps to all rules. It is the same list each time."""
     room = _Room(request)
     rules = _rules(woods, request, offers)
     chosen: list[Node] = []
     waiting = [iter(offers[0].nodes)]  # for each part that is reached, the providers that are not tried yet
-    steps = 0
+    steps = _Steps(budget)
     while waiting:
         if len(chosen) == len(waiting):
             room.give_back(offers[len(chosen) - 1].part, chosen.pop())
         place = len(chosen)
         part = offers[place].part
         for node in waiting[-1]:
-            steps += 1
-            if steps > FREE_STEPS:
-                budget.left -= 1
-                if steps > MOST_STEPS_OF_A_TREE or budget.left < 0:
-                    return
+            if not steps.take(1):
+                return
             if room.take(part, node):
                 chosen.append(node)
                 if all(rule.can_hold(chosen) for rule in rules):
@@ -73,6 +87,8 @@ def choices(woods: Woods, request: Request, offers: Sequence[Offer], budget: Bud
             continue
         if place + 1 == len(offers):
             yield chosen
+            if not steps.take(len(offers)):
+                return
         else:
             waiting.append(iter(offers[place + 1].nodes))
 

@@ -1,6 +1,6 @@
 """Candidates of requests with groups: against a search that tries everything and asks the definition."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -217,3 +217,52 @@ def test_finds_what_trying_everything_finds(forest: Forest, request: Request) ->
     found = [key(each) for each in candidates(forest, request)]
     assert len(set(found)) == len(found), "the same candidate twice"
     assert set(found) == everything(forest, request)
+
+
+# Far too much
+
+
+def wide(root: str, children: int, room: int) -> Iterator[Node]:
+    """Make a tree of many equal providers below one that has nothing."""
+    for name in (root, *(f"{root}{number}" for number in range(children))):
+        yield Node(
+            provider=Provider(
+                uuid=ProviderId(name),
+                name=name,
+                generation=0,
+                parent=ProviderId(root) if name != root else None,
+                root=ProviderId(root),
+            ),
+            stocks={"VF": Stock(Inventory(total=room), 0)} if name != root else {},
+            traits=frozenset(),
+            aggregates=frozenset(),
+        )
+
+
+def many(number: int) -> dict[str, Wanted]:
+    return {str(each): Wanted(resources={"VF": 1}) for each in range(number)}
+
+
+def test_more_ways_than_could_be_listed() -> None:
+    forest = Forest([node for root in "abcd" for node in wide(root, 16, room=2)])
+    found = candidates(forest, Request(groups=many(20)))
+    assert 1_000 < len(found) < 50_000
+    assert len({next(iter(each.parts))[0] for each in found}) == 4, "one tree used up what was for all"
+
+
+def test_a_limit_is_shared_by_the_trees() -> None:
+    forest = Forest([node for root in "abcd" for node in wide(root, 16, room=2)])
+    found = candidates(forest, Request(groups=many(20), limit=8))
+    assert sorted(next(iter(each.parts))[0] for each in found) == list("aabbccdd")
+
+
+def test_what_cannot_be_is_seen_soon() -> None:
+    forest = Forest(wide("a", 16, room=1))
+    assert candidates(forest, Request(groups=many(17))) == []
+    assert candidates(forest, Request(groups=many(17), group_policy="isolate")) == []
+    assert candidates(forest, Request(groups=many(16), same_subtree=[frozenset(many(16))])) == []
+
+
+def test_as_many_ways_as_a_host_with_eight_devices_has() -> None:
+    forest = Forest(wide("a", 8, room=1))
+    assert len(candidates(forest, Request(groups=many(6), group_policy="isolate"))) == 20_160
