@@ -3,6 +3,7 @@
 Law: what no schema allows does not reach a handler.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,6 +24,9 @@ def is_uuid(text: str) -> bool:
     except ValueError:
         return False
 
+
+QUOTED = re.compile(r'"([^"\'\\]*)"')
+"""What the validator quotes as JSON does. Placement's clients look for sentences that quote as Python does."""
 
 FORMATS: dict[str, Callable[[str], bool]] = {"any-uuid": is_uuid, "no-nul": lambda text: "\x00" not in text}
 
@@ -54,9 +58,9 @@ class Body:
 
 def _sentence(validator: jsonschema_rs.Draft4Validator, value: Any) -> str:
     error = max(validator.iter_errors(value), key=lambda error: len(error.instance_path))
-    where = ".".join(str(part) for part in error.instance_path)
-    message = error.message if len(error.message) <= 400 else error.message[:400] + "..."
-    return f"{where}: {message}" if where else message
+    where = "".join(f" of {part!r}" for part in reversed(error.instance_path))
+    message = QUOTED.sub(r"'\1'", error.message if len(error.message) <= 400 else error.message[:400] + "...")
+    return f"{message}. Failed validating {error.schema_path[-1]!r}{where}."
 
 
 def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:

@@ -7,10 +7,11 @@ from msgspec.structs import asdict
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.errors import Duplicate
 from whimbrel.placement.inventory import capacity
 from whimbrel.placement.provider import Node
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
-from whimbrel.placement_api.problems import Problem
+from whimbrel.placement_api.problems import CONCURRENT_UPDATE, Problem
 from whimbrel.ports.placement import Inventory
 
 _AMOUNTS = Inventory.__struct_fields__
@@ -55,7 +56,11 @@ async def replace(call: Call) -> Any:
 
 async def create(call: Call) -> Reply:
     name = call.body["resource_class"]
-    node = await call.store.add_inventory(call.uuid, name, inventory(call, call.uuid, name, call.body))
+    try:
+        node = await call.store.add_inventory(call.uuid, name, inventory(call, call.uuid, name, call.body))
+    except Duplicate as error:
+        # No name is taken here: somebody was faster.
+        raise Problem(409, error.reason, CONCURRENT_UPDATE) from None
     headers = call.location("resource_providers", call.uuid, "inventories", name)
     return Reply(status=201, body=_one(node, name), headers=headers)
 

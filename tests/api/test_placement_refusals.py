@@ -1,0 +1,93 @@
+"""What Placement says no with: methods, codes, and sentences that name the offending part."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.placement_client import Client, with_placement
+from tests.api.test_placement import CHILD, HOST, MOVE, PROVIDER, SERVER
+from tests.api.test_placement_versions import CLASS, FULL, NEW, TRAIT, TYPED, keyed, make_world
+
+ALLOWED = (
+    ("/resource_classes", "GET, POST"),
+    (CLASS, "DELETE, GET, PUT"),
+    ("/resource_providers", "GET, POST"),
+    (PROVIDER, "DELETE, GET, PUT"),
+    (f"{PROVIDER}/inventories", "DELETE, GET, POST, PUT"),
+    (f"{PROVIDER}/inventories/VCPU", "DELETE, GET, PUT"),
+    (f"{PROVIDER}/usages", "GET"),
+    (f"{PROVIDER}/aggregates", "GET, PUT"),
+    (f"{PROVIDER}/traits", "DELETE, GET, PUT"),
+    (f"{PROVIDER}/allocations", "GET"),
+    ("/allocations", "POST"),
+    (f"/allocations/{SERVER}", "DELETE, GET, PUT"),
+    ("/allocation_candidates", "GET"),
+    ("/traits", "GET"),
+    (TRAIT, "DELETE, GET, PUT"),
+    ("/usages", "GET"),
+    ("/reshaper", "POST"),
+)
+
+
+@with_placement
+async def test_methods_that_are_not_allowed(client: Client) -> None:
+    for path, methods in ALLOWED:
+        for method in {"GET", "POST", "PUT", "DELETE", "PATCH"} - set(methods.split(", ")):
+            answer = await client.ask(method, path, at=0)  # whatever the version
+            assert (answer.status_code, answer.headers["allow"]) == (405, methods), (method, path)
+
+
+# Codes
+
+
+CODES: tuple[tuple[int, str, str, Any, str], ...] = (
+    (404, "GET", f"/resource_providers/{CHILD}", None, "resource_provider.not_found"),
+    (409, "POST", "/resource_providers", {"name": "host"}, "duplicate_name"),
+    (409, "POST", "/resource_providers", {"name": "new", "uuid": HOST}, "duplicate_name"),
+    (409, "DELETE", PROVIDER, None, "resource_provider.inuse"),
+    (409, "DELETE", f"{PROVIDER}/inventories", None, "inventory.inuse"),
+    (409, "POST", f"{PROVIDER}/inventories", {"resource_class": "VCPU", "total": 1}, "concurrent_update"),
+    (409, "PUT", f"{PROVIDER}/inventories", {**FULL, "resource_provider_generation": 2}, "concurrent_update"),
+    (409, "PUT", f"{PROVIDER}/inventories/VCPU", {"total": 1, "resource_provider_generation": 2}, "concurrent_update"),
+    (409, "PUT", f"{PROVIDER}/traits", {"traits": [], "resource_provider_generation": 2}, "concurrent_update"),
+    (409, "PUT", f"{PROVIDER}/aggregates", {"aggregates": [], "resource_provider_generation": 2}, "concurrent_update"),
+    (409, "PUT", f"/allocations/{SERVER}", keyed(**TYPED), "concurrent_update"),
+    (409, "PUT", f"/allocations/{MOVE}", {**keyed(**TYPED), "allocations": {HOST: {"resources": {"VCPU": 9}}}},
+        "undefined_code"),
+    (409, "POST", "/resource_classes", {"name": "CUSTOM_A"}, "undefined_code"),
+    (409, "DELETE", TRAIT, None, "undefined_code"),
+    (400, "GET", "/usages", None, "query.missing_value"),
+    (400, "GET", "/usages?project_id=", None, "query.bad_value"),
+    (400, "GET", "/usages?project_id=own&user_id=", None, "query.bad_value"),
+    (400, "GET", "/usages?project_id=own&consumer_type=server", None, "query.bad_value"),
+    (400, "GET", "/usages?project_id=a&project_id=b", None, "query.duplicate_key"),
+    (400, "GET", "/traits?name=CUSTOM", None, "query.bad_value"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "method", "path", "body", "code"), CODES)
+@with_placement
+async def test_codes(client: Client, status: int, method: str, path: str, body: Any, code: str) -> None:
+    await make_world(client)
+    assert (await client.refused(status, method, path, body))["code"] == f"placement.{code}"
+
+
+SENTENCES: tuple[tuple[str, str, Any, str], ...] = (
+    ("PUT", f"/allocations/{MOVE}", keyed(**NEW), "'consumer_type' is a required property"),
+    ("PUT", f"/allocations/{MOVE}", keyed(**NEW, consumer_type="server"), "'server' does not match '^[A-Z0-9_]+$'"),
+    ("PUT", f"/allocations/{MOVE}", keyed(**TYPED, mappings={"a": "b"}), "'b' is not of type 'array'"),
+    ("PUT", f"{PROVIDER}/traits", {"traits": "x", "resource_provider_generation": 3}, "'x' is not of type 'array'"),
+    ("POST", "/resource_classes", {"name": "CUSTOM_" + "X" * 255}, "Failed validating 'maxLength'"),
+    ("POST", "/resource_classes", {"name": "CUSTOM_B", "more": 1}, "('more' was unexpected)"),
+)
+
+
+@pytest.mark.parametrize(("method", "path", "body", "sentence"), SENTENCES)
+@with_placement
+async def test_what_is_wrong_with_a_body_is_said(
+    client: Client, method: str, path: str, body: Any, sentence: str
+) -> None:
+    await make_world(client)
+    detail = (await client.refused(400, method, path, body))["detail"]
+    assert detail.startswith("JSON does not validate: ")
+    assert sentence in detail
