@@ -63,15 +63,12 @@ def _subtrees(call: Call) -> list[frozenset[str]]:
 def _check_groups(call: Call, groups: Mapping[str, Wanted], subtrees: list[frozenset[str]]) -> None:
     """Raises: Problem: 400: nothing is asked for, or what is asked for a group or subtree goes to nothing."""
     bare = [suffix for suffix, wanted in groups.items() if not wanted.resources]
+    if call.minor < SUBTREES_SINCE:
+        _check_orphans(call, groups, bare)
+        return
     if len(bare) == len(groups):
         reason = "There must be at least one resources or resources[$S] parameter."
         raise Problem(400, reason, MISSING_VALUE)
-    if call.minor < SUBTREES_SINCE:
-        if bare:
-            keys = ", ".join(sorted(key for key in call.query if split(key, call.minor)[1] in bare))
-            reason = "All traits, member_of and in_tree parameters must be associated with resources."
-            raise Problem(400, f"{reason} These are not: {keys}.", BAD_VALUE)
-        return
     named = frozenset[str]().union(*subtrees)
     if alone := sorted(set(bare) - named):
         reason = "Resourceless suffixed group request should be specified in `same_subtree` query param"
@@ -79,6 +76,17 @@ def _check_groups(call: Call, groups: Mapping[str, Wanted], subtrees: list[froze
     if unknown := sorted(named - groups.keys()):
         reason = "Real suffixes should be specified in `same_subtree`"
         raise Problem(400, f"{reason}: {_listed(unknown)} not found in {_listed(groups)}.", BAD_VALUE)
+
+
+def _check_orphans(call: Call, groups: Mapping[str, Wanted], bare: list[str]) -> None:
+    """Raises: Problem: 400: a group has no resources, or there is no group."""
+    for stem, what in (("required", "traits"), ("member_of", "member_of"), ("in_tree", "in_tree")):
+        if orphans := [stem + suffix for suffix in bare if stem + suffix in call.query]:
+            reason = f"All {what} parameters must be associated with resources"
+            names = ", ".join(orphans)
+            raise Problem(400, f"{reason}. Found the following orphaned {what} keys: {names}", BAD_VALUE)
+    if not groups:
+        raise Problem(400, "At least one request group (`resources` or `resources{$S}`) is required.", MISSING_VALUE)
 
 
 def _listed(suffixes: Mapping[str, Wanted] | list[str]) -> str:

@@ -69,7 +69,7 @@ def read(raw: bytes, keys: Mapping[str, Key], minor: int) -> dict[str, list[str]
         if key is None or key.since > minor or not (name in keys or key.is_of_group):
             raise invalid(f"the key {name!r} is not known here at version 1.{minor}")
         if len(values) > 1 and (key.repeats_since is None or key.repeats_since > minor):
-            raise invalid(f"the key {name!r} may be there once only", DUPLICATE_KEY)
+            raise Problem(400, f"Query parameter {name!r} may be specified only once.", DUPLICATE_KEY)
         if any("\x00" in value for value in values):
             raise invalid(f"the key {name!r} has a NUL character in its value")
     for name, key in keys.items():
@@ -132,7 +132,7 @@ def _resources(text: str | None) -> dict[str, int]:
     if text is None:
         return {}
     found: dict[str, int] = {}
-    for part in text.split(","):
+    for part in text.split(",") if text.strip() else ["empty string"]:
         name, colon, amount = part.partition(":")
         if not name or not colon:
             form = "?resources=VCPU:2,MEMORY_MB:1024"
@@ -176,7 +176,7 @@ def _trait(call: Call, name: str, text: str) -> str:
     name = name.strip()
     if not name or name.startswith(("!", "in:")):
         form = "HW_CPU_X86_VMX,!CUSTOM_MAGIC" if call.minor >= 22 else "HW_CPU_X86_VMX,CUSTOM_MAGIC"
-        raise invalid(f"expected 'required' parameter value of the form: {form}. Got: {text[:200]!r}")
+        raise invalid(f"Expected 'required' parameter value of the form: {form}. Got: {text[:200]!r}")
     return name
 
 
