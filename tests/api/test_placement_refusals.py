@@ -1,6 +1,9 @@
 """What Placement says no with: methods, codes, and sentences that name the offending part."""
 
+import asyncio
+from collections import Counter
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -77,6 +80,7 @@ SENTENCES: tuple[tuple[str, str, Any, str], ...] = (
     ("PUT", f"/allocations/{MOVE}", keyed(**NEW, consumer_type="server"), "'server' does not match '^[A-Z0-9_]+$'"),
     ("PUT", f"/allocations/{MOVE}", keyed(**TYPED, mappings={"a": "b"}), "'b' is not of type 'array'"),
     ("PUT", f"{PROVIDER}/traits", {"traits": "x", "resource_provider_generation": 3}, "'x' is not of type 'array'"),
+    ("PUT", f"{PROVIDER}/aggregates", {"aggregates": ["x"], "resource_provider_generation": 3}, "'x' is not a 'uuid'"),
     ("POST", "/resource_classes", {"name": "CUSTOM_" + "X" * 255}, "Failed validating 'maxLength'"),
     ("POST", "/resource_classes", {"name": "CUSTOM_B", "more": 1}, "('more' was unexpected)"),
 )
@@ -91,3 +95,39 @@ async def test_what_is_wrong_with_a_body_is_said(
     detail = (await client.refused(400, method, path, body))["detail"]
     assert detail.startswith("JSON does not validate: ")
     assert sentence in detail
+
+
+@with_placement
+async def test_versions_that_are_none(client: Client) -> None:
+    """Before anything else, also where no token is needed."""
+    for header in ("pony.horse", "1.2.3", "1", "1.x"):
+        error = await client.refused(400, "GET", "/", at=f"placement {header}", token=None)
+        assert error["detail"] == f"invalid version string: {header}"
+    for header in ("0.5", "1.40", "2.0"):
+        error = await client.refused(406, "GET", "/", at=f"placement {header}", token=None)
+        assert error["detail"].startswith(f"Unacceptable version header: {header}")
+        assert (error["title"], error["min_version"], error["max_version"]) == ("Not Acceptable", "1.0", "1.39")
+
+
+@with_placement
+async def test_a_route_that_is_too_young_is_not_there_whatever_is_sent(client: Client) -> None:
+    sent = {"headers": {"content-type": "text/plain"}, "content": b"data"}
+    await client.refused(404, "POST", "/resource_classes", at=1, **sent)
+    await client.refused(415, "POST", "/resource_classes", at=2, **sent)
+    await client.refused(404, "GET", "/nonsense", headers={"accept": "text/plain"})
+    await client.refused(405, "POST", "/", headers={"content-type": "application/xml"}, content=b"<x/>")
+
+
+@with_placement
+async def test_only_who_can_try_again_is_told_to(client: Client) -> None:
+    """Six VCPU are left. Ten make the same consumer, which takes one; ten others want one each."""
+    await make_world(client)
+
+    async def heard(uuid: str) -> str:
+        answer = await client.ask("PUT", f"/allocations/{uuid}", keyed(**TYPED))
+        return "done" if answer.is_success else str(answer.json()["errors"][0]["code"])
+
+    same = await asyncio.gather(*(heard(MOVE) for _ in range(10)))
+    assert Counter(same) == {"done": 1, "placement.concurrent_update": 9}
+    others = await asyncio.gather(*(heard(str(UUID(int=number, version=4))) for number in range(10)))
+    assert Counter(others) == {"done": 5, "placement.undefined_code": 5}

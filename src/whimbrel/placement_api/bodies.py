@@ -28,7 +28,7 @@ def is_uuid(text: str) -> bool:
 QUOTED = re.compile(r'"([^"\'\\]*)"')
 """What the validator quotes as JSON does. Placement's clients look for sentences that quote as Python does."""
 
-FORMATS: dict[str, Callable[[str], bool]] = {"any-uuid": is_uuid, "no-nul": lambda text: "\x00" not in text}
+FORMATS: dict[str, Callable[[str], bool]] = {"uuid": is_uuid, "no-nul": lambda text: "\x00" not in text}
 
 
 class Body:
@@ -81,7 +81,7 @@ CLASS_PATTERN = "^[A-Z0-9_]+$"
 CUSTOM_PATTERN = "^CUSTOM_[A-Z0-9_]+$"
 GROUP_PATTERN = "^([A-Za-z0-9_-]{1,64})?$"
 
-_UUID = {"type": "string", "format": "any-uuid"}
+_UUID = {"type": "string", "format": "uuid"}
 _GENERATION = {"type": "integer"}
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 255, "format": "no-nul"}
 

@@ -69,7 +69,7 @@ def negotiate(header: str | None) -> int:
             return LAST
         major, minor = microversion_parse.parse_version_string(text)
     except (TypeError, ValueError):
-        raise Problem(400, f"invalid version string: {header}") from None
+        raise Problem(400, f"invalid version string: {(header or '').removeprefix('placement ')}") from None
     if major != 1 or not FIRST <= minor <= LAST:
         reason = f"Unacceptable version header: {text}. This API has 1.{FIRST} to 1.{LAST}."
         raise Problem(406, reason, extra={"max_version": f"1.{LAST}", "min_version": f"1.{FIRST}"})
