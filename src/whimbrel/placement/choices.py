@@ -30,6 +30,7 @@ class Part(msgspec.Struct, frozen=True):
 
     suffix: str
     resources: Mapping[str, int]
+    contested: Mapping[str, int] = {}  # of these resources, those of classes that other parts take too
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -112,9 +113,9 @@ class _Room:
         counts = part.resources and not self._nested
         if counts and any(other != uuid for other in self._of_tree.get(root, ())):
             return False
-        if not all(self._fits(node, name, amount) for name, amount in part.resources.items()):
+        if part.contested and not all(self._fits(node, name, amount) for name, amount in part.contested.items()):
             return False
-        for name, amount in part.resources.items():
+        for name, amount in part.contested.items():
             self._taken[uuid, name] = self._taken.get((uuid, name), 0) + amount
         if alone:
             self._alone.add(uuid)
@@ -131,7 +132,7 @@ class _Room:
         return stock.used + taken + amount <= stock.capacity and taken + amount <= stock.inventory.max_unit
 
     def give_back(self, part: Part, node: Node) -> None:
-        for name, amount in part.resources.items():
+        for name, amount in part.contested.items():
             self._taken[node.provider.uuid, name] -= amount
         if self._isolate and part.suffix != UNNAMED:
             self._alone.discard(node.provider.uuid)

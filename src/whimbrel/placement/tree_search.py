@@ -30,9 +30,13 @@ class Quest:
         self.woods = woods
         self.request = request
         self.budget = Budget()
-        self.parts = [part for suffix, wanted in request.groups.items() for part in _cut(suffix, wanted)]
-        wanted_in = Counter(name for part in self.parts for name in part.resources)
-        self.contested = [name for name, parts in wanted_in.items() if parts > 1]  # classes that several parts take
+        cut = [part for suffix, wanted in request.groups.items() for part in _cut(suffix, wanted)]
+        takers = Counter(name for _, resources in cut for name in resources)
+        self.contested = {name for name, number in takers.items() if number > 1}  # classes that several parts take
+        self.parts = [
+            Part(suffix, resources, {name: resources[name] for name in resources if name in self.contested})
+            for suffix, resources in cut
+        ]
         self.home_of: dict[str, ProviderId] = {}  # suffix -> the root of the tree that must serve it
         self.hopeless = False
         for suffix, wanted in request.groups.items():
@@ -52,10 +56,10 @@ class Quest:
         )
 
 
-def _cut(suffix: str, wanted: Wanted) -> list[Part]:
+def _cut(suffix: str, wanted: Wanted) -> list[tuple[str, Mapping[str, int]]]:
     if suffix == UNNAMED:
-        return [Part(UNNAMED, {name: amount}) for name, amount in wanted.resources.items()]
-    return [Part(suffix, wanted.resources)]
+        return [(UNNAMED, {name: amount}) for name, amount in wanted.resources.items()]
+    return [(suffix, wanted.resources)]
 
 
 def ways_in(quest: Quest, root: ProviderId) -> Iterator[Candidate]:
