@@ -164,6 +164,9 @@ async def finding(osc: Osc) -> None:
     ):
         (candidate,) = await osc.read(f"allocation candidate list {query}")
         assert (candidate["resource provider"], candidate["allocation"]) == (HOST, "VCPU=2"), query
+    groups = "--group 1 --resource VCPU=1 --required CUSTOM_GOLD --group 2 --resource DISK_GB=1 --group-policy none"
+    (candidate,) = await osc.read(f"allocation candidate list {groups}")
+    assert set(candidate["allocation"].split(",")) == {"VCPU=1", "DISK_GB=1"}
 
 
 async def claims(osc: Osc) -> None:
@@ -200,6 +203,7 @@ def test_every_command() -> None:
 
 
 OLD = (
+    ("1", "resource provider list"),  # what it says when it is told no version: it asks which there are
     ("1.0", f"resource provider create --uuid {HOST} host"),
     ("1.0", f"resource provider inventory set {HOST} --resource VCPU=8"),
     ("1.0", f"resource provider inventory class set {HOST} VCPU --total 9"),
