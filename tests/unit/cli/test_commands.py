@@ -29,7 +29,8 @@ def refusal(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--version")
     assert (code, out.split()[0]) == (0, "whimbrel")
-    for words in ([], ["up"], ["conductor"], ["placement"], ["demo"], ["move"], ["move", "show"], ["move", "turn-back"]):
+    commands = ([], ["up"], ["conductor"], ["placement"], ["demo"], ["move"], ["move", "show"], ["move", "turn-back"])
+    for words in commands:
         code, out, _ = run(capsys, *words, "--help")
         assert code == 0
         assert "Usage: whimbrel" in out
