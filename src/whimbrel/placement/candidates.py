@@ -1,7 +1,7 @@
 """Where a request could be placed: tree by tree, no further than is asked for.
 
 Law: a tree gives its second candidate only when each tree that is looked at beside it has given its first, so that a
-limit is not used up by one host with many devices. The work is bounded; how, tree_search says.
+limit is not used up by one host with many devices. The work is bounded; how, choices.py says.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ ABREAST = 1024
 def candidates(woods: Woods, request: Request) -> list[Candidate]:
     """List where the request could be placed, each way once."""
     quest = Quest(woods, request)
-    if quest.hopeless:
+    if quest.is_hopeless:
         return []
     ways = (ways_in(quest, root) for root in woods.roots(request))
     found = _in_turns(ways)

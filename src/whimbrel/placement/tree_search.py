@@ -13,7 +13,7 @@ import msgspec
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.choices import Budget, Offer, Part, choices
 from whimbrel.placement.provider import Node
-from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted, Woods, fits, has_traits, is_member
+from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, fits, has_traits, is_member
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -37,20 +37,17 @@ class Quest:
             Part(suffix, resources, {name: resources[name] for name in resources if name in self.contested})
             for suffix, resources in cut
         ]
-        self.home_of: dict[str, ProviderId] = {}  # suffix -> the root of the tree that must serve it
-        self.hopeless = False
-        for suffix, wanted in request.groups.items():
-            if wanted.in_tree is not None:
-                tree = woods.tree_of(wanted.in_tree)
-                self.hopeless |= not tree
-                self.home_of[suffix] = tree[0].provider.root if tree else ProviderId("")
+        self.home_of = {
+            suffix: _root_of(woods, wanted.in_tree) for suffix, wanted in request.groups.items() if wanted.in_tree
+        }
+        self.is_hopeless = None in self.home_of.values()
         self.sharing = [node for node in woods.sharing() if node.aggregates and self._could_help(node)]
         self.of_root = Wanted(required=request.root_required, forbidden=request.root_forbidden)
-        self.any_root = not (request.root_required or request.root_forbidden)
+        self.takes_any_root = not (request.root_required or request.root_forbidden)
         self.is_plain = not self.sharing and list(request.groups) == [UNNAMED]
 
     def _could_help(self, node: Node) -> bool:
-        return SHARING in node.traits and any(
+        return any(
             node.traits.isdisjoint(self.request.groups[part.suffix].forbidden) and fits(node, part.resources)
             for part in self.parts
         )
@@ -62,11 +59,17 @@ def _cut(suffix: str, wanted: Wanted) -> list[tuple[str, Mapping[str, int]]]:
     return [(suffix, wanted.resources)]
 
 
+def _root_of(woods: Woods, uuid: ProviderId) -> ProviderId | None:
+    """Give the root of the tree that a provider is in; None: there is no such provider."""
+    node = woods.nodes.get(uuid)
+    return node.provider.root if node else None
+
+
 def ways_in(quest: Quest, root: ProviderId) -> Iterator[Candidate]:
     """Yield every way to place a request in the tree of this root and what is shared with it."""
     tree = quest.woods.tree(root)
     top = quest.woods.nodes[root]
-    if not (quest.any_root or has_traits(top.traits, quest.of_root)):
+    if not (quest.takes_any_root or has_traits(top.traits, quest.of_root)):
         return iter(())
     if quest.is_plain and len(tree) == 1:
         return _alone(quest, top)
