@@ -199,9 +199,9 @@ FLAVORS: tuple[Route, ...] = (
 
 LIMITS: tuple[Route, ...] = (
     _keypair("GET", "", keypairs.index, "index", query=keypair_bodies.LIST),
-    _keypair("POST", "", keypairs.create, "create", body=keypair_bodies.CREATE),
+    _keypair("POST", "", keypairs.create, "create", body=keypair_bodies.CREATE, ok=201, ok_too=200),
     _keypair("GET", "/{name}", keypairs.show, "show", query=keypair_bodies.ONE),
-    _keypair("DELETE", "/{name}", keypairs.delete, "delete", query=keypair_bodies.ONE),
+    _keypair("DELETE", "/{name}", keypairs.delete, "delete", query=keypair_bodies.ONE, ok=204, ok_too=202),
 
     Route("GET", "/limits", limits.index, "os_compute_api:limits", query=quota_bodies.LIMITS),
     _quota("GET", "", quotas.show, "show", query=quota_bodies.OF_USER),

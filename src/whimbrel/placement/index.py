@@ -192,14 +192,16 @@ class Index:
         if alone:
             each = [np.logical_and.reduce([able, *each])]
         could = self._is_root.copy()
+        if not alone:  # whoever serves several together serves no tree whose root is where it must not be
+            could &= ~self._own_members(wanted.not_member_of)
         for mask in each:
             could &= self._trees_with(mask)
         return could
 
     def _able(self, wanted: Wanted, alone: bool) -> Mask:
-        """Tell which providers are not hindered. Where several serve together, each is where its root is, too."""
+        """Tell which providers are not hindered. Where several serve together, each is also where its root is."""
         members = self._own_members if alone else self._members
-        able = ~self._any(self._traits, wanted.forbidden) & ~members(wanted.not_member_of)
+        able = ~self._any(self._traits, wanted.forbidden) & ~self._own_members(wanted.not_member_of)
         for some in wanted.member_of:
             able &= members(some)
         if wanted.in_tree is not None:

@@ -113,13 +113,18 @@ class Door:
         if minor is not None:
             headers["openstack-api-version"] = f"placement 1.{minor}"
             headers["vary"] = "openstack-api-version"
-            if minor >= DATED_SINCE and reply.status < 300 and (reply.body is not None or request.method != "DELETE"):
+            if minor >= DATED_SINCE and reply.status < 300 and (reply.body is not None or _shows(request)):
                 # We keep no times: what is shown is so now.
                 headers["last-modified"] = formatdate(self._clock.now(), usegmt=True)
                 headers["cache-control"] = "no-cache"
         if reply.body is None:
             return Response(status_code=reply.status, headers=headers)
         return Response(msgspec.json.encode(reply.body), reply.status, headers, JSON)
+
+
+def _shows(request: Request) -> bool:
+    """Tell whether an answer without a body says how something is: of a trait, its being there is all there is."""
+    return request.method == "GET" or (request.method == "PUT" and request.url.path.split("/")[-2] == "traits")
 
 
 def _document(request: Request) -> Reply:
@@ -135,7 +140,7 @@ def _refusal(problem: Problem, request_id: str, minor: int | None) -> Reply:
 
 def _check_types(request: Request, takes_body: bool) -> None:
     """Raises: Problem: 406: the client wants no JSON; 415 or 400: it sends none."""
-    accept = request.headers.get("accept")
+    accept = request.headers.get("accept") if request.method == "GET" else None
     if accept and not any(kind in accept for kind in (JSON, "application/*", "*/*")):
         raise Problem(406, f"Only {JSON} is provided")
     if not takes_body:

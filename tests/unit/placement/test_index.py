@@ -43,7 +43,7 @@ class Drawn:
         return nodes
 
     def node(self, provider: Provider) -> Node:
-        stocks = {name: self.stock() for name in self.some(CLASSES, 0.6)}
+        stocks = {name: self.stock() for name in sorted(self.some(CLASSES, 0.6))}
         traits = self.some(TRAITS[:3]) | self.some(TRAITS[3:], 0.1)
         return Node(provider=provider, stocks=stocks, traits=traits, aggregates=self.some(AGGREGATES))
 
