@@ -264,8 +264,8 @@ async def test_bad_queries_have_codes(client: Client) -> None:
         return str((await client.refused(400, "GET", query))["code"])
 
     assert await code("/resource_providers?name=a&name=b") == "placement.query.duplicate_key"
-    assert await code("/resource_providers?resources=x") == "placement.query.bad_value"
-    assert await code("/usages") == "placement.query.missing_value"
+    assert await code("/resource_providers?resources=x") == "placement.undefined_code"
+    assert await code("/usages") == "placement.undefined_code"
 
 
 # Inventories

@@ -59,12 +59,12 @@ CODES: tuple[tuple[int, str, str, Any, str], ...] = (
         "undefined_code"),
     (409, "POST", "/resource_classes", {"name": "CUSTOM_A"}, "undefined_code"),
     (409, "DELETE", TRAIT, None, "undefined_code"),
-    (400, "GET", "/usages", None, "query.missing_value"),
-    (400, "GET", "/usages?project_id=", None, "query.bad_value"),
-    (400, "GET", "/usages?project_id=own&user_id=", None, "query.bad_value"),
-    (400, "GET", "/usages?project_id=own&consumer_type=server", None, "query.bad_value"),
+    (400, "GET", "/usages", None, "undefined_code"),
+    (400, "GET", "/usages?project_id=", None, "undefined_code"),
+    (400, "GET", "/usages?project_id=own&user_id=", None, "undefined_code"),
+    (400, "GET", "/usages?project_id=own&consumer_type=server", None, "undefined_code"),
     (400, "GET", "/usages?project_id=a&project_id=b", None, "query.duplicate_key"),
-    (400, "GET", "/traits?name=CUSTOM", None, "query.bad_value"),
+    (400, "GET", "/traits?name=CUSTOM", None, "undefined_code"),
 )  # fmt: skip
 
 

@@ -8,10 +8,9 @@ from typing import Literal
 
 from whimbrel.placement.search import UNNAMED, Request, Wanted
 from whimbrel.placement_api.call import Call
-from whimbrel.placement_api.problems import BAD_VALUE, Problem
+from whimbrel.placement_api.problems import BAD_VALUE, MISSING_VALUE, Problem
 from whimbrel.placement_api.queries import (
     CANDIDATES,
-    MISSING_VALUE,
     check_names,
     group,
     invalid,
@@ -84,9 +83,9 @@ def _check_orphans(call: Call, groups: Mapping[str, Wanted], bare: list[str]) ->
         if orphans := [stem + suffix for suffix in bare if stem + suffix in call.query]:
             reason = f"All {what} parameters must be associated with resources"
             names = ", ".join(orphans)
-            raise Problem(400, f"{reason}. Found the following orphaned {what} keys: {names}", BAD_VALUE)
+            raise Problem(400, f"{reason}. Found the following orphaned {what} keys: {names}")
     if not groups:
-        raise Problem(400, "At least one request group (`resources` or `resources{$S}`) is required.", MISSING_VALUE)
+        raise Problem(400, "At least one request group (`resources` or `resources{$S}`) is required.")
 
 
 def _listed(suffixes: Mapping[str, Wanted] | list[str]) -> str:
@@ -98,7 +97,7 @@ def _policy(call: Call, groups: Mapping[str, Wanted]) -> Literal["none", "isolat
     if text is None:
         if len(groups.keys() - {UNNAMED}) > 1:
             reason = 'The "group_policy" parameter is required when specifying more than one "resources{N}" parameter.'
-            raise Problem(400, reason, BAD_VALUE)
+            raise Problem(400, reason)
         return "none"
     if text == "isolate":
         return "isolate"

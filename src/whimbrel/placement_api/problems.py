@@ -14,6 +14,7 @@ UNDEFINED = "placement.undefined_code"
 CONCURRENT_UPDATE = "placement.concurrent_update"
 DUPLICATE_KEY = "placement.query.duplicate_key"
 BAD_VALUE = "placement.query.bad_value"
+MISSING_VALUE = "placement.query.missing_value"
 
 CODES_SINCE = 23
 

@@ -15,10 +15,9 @@ from whimbrel.placement.search import Wanted
 from whimbrel.placement.store import Store
 from whimbrel.placement_api.bodies import is_uuid
 from whimbrel.placement_api.call import Call
-from whimbrel.placement_api.problems import BAD_VALUE, DUPLICATE_KEY, Problem
+from whimbrel.placement_api.problems import DUPLICATE_KEY, Problem
 
 MOST_FIELDS = 500
-MISSING_VALUE = "placement.query.missing_value"
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -74,7 +73,7 @@ def read(raw: bytes, keys: Mapping[str, Key], minor: int) -> dict[str, list[str]
             raise invalid(f"the key {name!r} has a NUL character in its value")
     for name, key in keys.items():
         if key.needed and key.since <= minor <= (key.needed_until or minor) and name not in sent:
-            raise invalid(f"the key {name!r} is missing", MISSING_VALUE)
+            raise invalid(f"the key {name!r} is missing")
     return sent
 
 
@@ -86,8 +85,9 @@ def split(name: str, minor: int) -> tuple[str, str]:
     return (match[1], match[2]) if match else ("", "")
 
 
-def invalid(what: str, code: str = BAD_VALUE) -> Problem:
-    return Problem(400, f"Invalid query string parameters: {what}.", code)
+def invalid(what: str) -> Problem:
+    """Give what is wrong with the form of a query; as in Placement it has no code of its own."""
+    return Problem(400, f"Invalid query string parameters: {what}.")
 
 
 # What several queries have
@@ -136,10 +136,10 @@ def _resources(text: str | None) -> dict[str, int]:
         name, colon, amount = part.partition(":")
         if not name or not colon:
             form = "?resources=VCPU:2,MEMORY_MB:1024"
-            raise Problem(400, f"Badly formed resources parameter. Expected {form}. Got: {part!r}", BAD_VALUE)
+            raise Problem(400, f"Badly formed resources parameter. Expected {form}. Got: {part!r}")
         if not (amount.isascii() and amount.isdigit() and len(amount) < 20 and int(amount) >= 1):
             reason = f"Requested resource {name} expected a positive integer amount. Got: {amount[:40]!r}."
-            raise Problem(400, reason, BAD_VALUE)
+            raise Problem(400, reason)
         found[name] = int(amount)
     return found
 

@@ -7,7 +7,7 @@ from whimbrel.placement.errors import StandardName
 from whimbrel.placement.names import is_custom, standard_traits
 from whimbrel.placement.provider import Node
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
-from whimbrel.placement_api.problems import BAD_VALUE, Problem
+from whimbrel.placement_api.problems import Problem
 
 
 async def index(call: Call) -> Any:
@@ -17,7 +17,7 @@ async def index(call: Call) -> Any:
         how, colon, value = name.partition(":")
         if not colon or how not in ("in", "startswith"):
             form = "?name=[in|startswith]:[name1,name2|prefix]"
-            raise Problem(400, f"Badly formatted name parameter. Expected {form}. Got: {name[:200]!r}", BAD_VALUE)
+            raise Problem(400, f"Badly formatted name parameter. Expected {form}. Got: {name[:200]!r}")
         some = set(value.split(","))
         names = [name for name in names if (name.startswith(value) if how == "startswith" else name in some)]
     return {"traits": names}
@@ -28,7 +28,7 @@ def _associated(call: Call) -> bool | None:
     if text is None:
         return None
     if text.lower() not in ("true", "false"):
-        raise Problem(400, "The query parameter 'associated' only accepts 'true' or 'false'.", BAD_VALUE)
+        raise Problem(400, "The query parameter 'associated' only accepts 'true' or 'false'.")
     return text.lower() == "true"
 
 
