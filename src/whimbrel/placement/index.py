@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.inventory import MAX_INT
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted
 
@@ -40,12 +41,14 @@ class _Stocks:
         self._columns: Numbers = np.tile(np.array(NOTHING, np.int64)[:, None], room)
 
     def set(self, row: int, free: int, least: int, most: int, step: int) -> None:
-        self._columns[:, row] = (free, least, most, step)
+        # The room of a large ratio is larger than any number that a column can hold, and than any amount.
+        self._columns[:, row] = (max(-1, min(free, MAX_INT)), least, most, step)
 
     def grow(self, more: int) -> None:
         self._columns = np.concatenate([self._columns, _Stocks(more)._columns], axis=1)
 
     def fitting(self, amount: int) -> Mask:
+        amount = min(amount, MAX_INT + 1)  # which is more than any provider gives at once
         free, least, most, step = self._columns
         fits: Mask = (free >= amount) & (least <= amount) & (most >= amount)
         return fits & (amount % step == 0) if bool((step != 1).any()) else fits

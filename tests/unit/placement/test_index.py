@@ -114,6 +114,17 @@ def test_it_keeps_up_with_what_changes(seed: int) -> None:
         before = now
 
 
+@pytest.mark.parametrize(("amount", "fits"), [(2**31 - 2, True), (2**31, False), (10**19, False)])
+def test_amounts_and_rooms_may_be_larger_than_a_column_holds(amount: int, fits: bool) -> None:
+    inventory = Inventory(total=2**31 - 1, step_size=2, allocation_ratio=3e38)
+    provider = Provider(uuid=ProviderId("h"), name="h", generation=0, parent=None, root=ProviderId("h"))
+    stocks = {"VCPU": Stock(inventory, used=2**40)}
+    nodes = [Node(provider=provider, stocks=stocks, traits=frozenset(), aggregates=frozenset())]
+    request = Request(groups={"": Wanted(resources={"VCPU": amount})})
+    assert bool(candidates(Forest(nodes), request)) is fits
+    assert bool(candidates(Index(nodes, Random(0)), request)) is fits
+
+
 def test_each_request_begins_at_another_tree_and_a_seed_repeats_it() -> None:
     hosts = [
         Node(
