@@ -4,20 +4,22 @@ Who loses is told to look again only where that can help; and nobody locks anybo
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+import sqlalchemy as sa
 
 from tests.contracts import racers
-from tests.contracts.databases import Postgres
+from tests.contracts.databases import Opener, Postgres
 from tests.contracts.racers import BOTH, CLIENTS, FULL, HOST, OTHER, PATIENCE_S, ROUNDS, TRIES, UNITS, Ends, Race
 from tests.contracts.test_placement import check_sums
-from whimbrel.adapters.sql.database import open_database
+from whimbrel.adapters.sql.database import PostgresDatabase, Tx, open_database
 from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.adapters.sql.placement.claims import read_held
 from whimbrel.adapters.sql.schema import create_all
 from whimbrel.domain.errors import Conflict
 from whimbrel.placement.errors import NoRoom, Stale
@@ -153,6 +155,34 @@ def test_writes_of_all_kinds_do_not_lock_each_other_out(where: Where, run: Run) 
     assert ends.keys() <= {"done", "Stale", "Conflict"}
     assert ends["done"] >= CLIENTS * ROUNDS
     used(where)
+
+
+def test_who_is_made_between_the_lock_and_the_look_is_not_taken_for_locked(open_store: Opener) -> None:
+    """Else the next writer would change it under us, and what we give back would be what it held before."""
+
+    async def main() -> None:
+        async with open_store("placement") as database:
+            if not isinstance(database, PostgresDatabase):
+                pytest.skip("on SQLite one writer waits for the other")
+            other = SqlPlacement(database)
+            await other.register_host(HOST, "host", {"VCPU": Inventory(total=8)})
+
+            class Slow(Tx):
+                dialect = "postgresql"
+                asked = 0
+
+                async def rows(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Any:
+                    found = await tx.rows(statement, values)
+                    self.asked += 1
+                    if self.asked == 1:
+                        await other.rewrite([racers.claim(racers.FIRST, {HOST: {"VCPU": 1}})])
+                    return found
+
+            async with database.write() as tx:
+                with pytest.raises(Conflict):
+                    await read_held(Slow(), "postgresql", [racers.FIRST], lock=True)
+
+    asyncio.run(main())
 
 
 def test_what_the_losers_hear() -> None:

@@ -16,6 +16,7 @@ from whimbrel.adapters.sql.database import Tx
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.placement.changes import note
 from whimbrel.adapters.sql.tables.placement import allocations, consumers, inventories, providers, resource_classes
+from whimbrel.domain.errors import Conflict
 from whimbrel.domain.ids import ConsumerId, ProviderId
 from whimbrel.placement.errors import NoRoom, Stale, UnknownName, UnknownProvider
 from whimbrel.placement.inventory import Stock, unit_problem
@@ -80,14 +81,20 @@ _CLASSES_THERE = fixed(
 async def read_held(
     tx: Tx, dialect: str, ids: Collection[ConsumerId], *, lock: bool = False
 ) -> dict[ConsumerId, tuple[Consumer, Held]]:
-    """Read what these consumers hold, those that hold something; lock: nobody changes it before we are done."""
+    """Read what these consumers hold, those that hold something; lock: nobody changes it before we are done.
+
+    Raises: Conflict: one was made between the lock, which found nothing to hold, and the look.
+    """
+    locked: set[ConsumerId] | None = None
     if lock and dialect == "postgresql":
-        await tx.run(_LOCK_CONSUMERS, {"ids": sorted(ids)})
+        locked = {row[0] for row in await tx.rows(_LOCK_CONSUMERS, {"ids": sorted(ids)})}
     found: dict[ConsumerId, tuple[Consumer, Held]] = {}
     for uuid, generation, project, user, kind, provider, name, amount in await tx.rows(_HELD, {"ids": list(ids)}):
         if uuid not in found:
             found[uuid] = Consumer(id=uuid, generation=generation, owner=Owner(project, user), type=kind), {}
         found[uuid][1].setdefault(provider, {})[name] = amount
+    if locked is not None and (new := sorted(found.keys() - locked)):
+        raise Conflict(f"consumer {new[0]} was made just now by somebody else")
     return found
 
 
