@@ -87,18 +87,12 @@ class Cloud:
             self._process.wait(30)
 
     def processor_s(self) -> float:
-        """Give the processor time that it has used so far, its threads' included."""
-        fields = self._proc("stat").rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        assert self._process
+        return processor_s(self._process.pid)
 
     def memory_mib(self) -> float:
-        """Give its resident memory."""
-        line = next(line for line in self._proc("status").splitlines() if line.startswith("VmRSS:"))
-        return int(line.split()[1]) / 1024
-
-    def _proc(self, name: str) -> str:
         assert self._process
-        return Path(f"/proc/{self._process.pid}/{name}").read_text()
+        return memory_mib(self._process.pid)
 
     # Its users
 
@@ -183,6 +177,19 @@ async def in_turns(calls: list[Any], at_once: int) -> list[Any]:
             return await call
 
     return list(await asyncio.gather(*(one(call) for call in calls)))
+
+
+def processor_s(pid: int) -> float:
+    """Give the processor time that a process has used so far, its threads' included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mib(pid: int) -> float:
+    """Give a process's resident memory."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) / 1024
 
 
 def report(name: str, **figures: float | int | str) -> None:

@@ -6,7 +6,8 @@ Hosts as numbers may follow; without any: 100 1000 10000. `all` adds 100000.
 import sys
 import time
 
-from placement_hosts import GRANULAR, ISOLATED, PICKY, PLAIN, Placement, report
+from cloud import report
+from placement_hosts import GRANULAR, ISOLATED, PICKY, PLAIN, Placement
 
 FLAT = {"plain": PLAIN, "traits and aggregate": PICKY}
 NESTED = {"nested plain": PLAIN, "nested granular": GRANULAR, "nested isolate, same_subtree": ISOLATED}

@@ -4,8 +4,6 @@ A host has 64 VCPU (4.0 times), 256 GiB, 4 TB, 25 traits and one of three aggreg
 has a network card as a child, with bandwidth and virtual functions.
 """
 
-import json
-import os
 import socket
 import subprocess
 import sys
@@ -18,6 +16,7 @@ from typing import Any
 import httpx
 import os_traits
 import sqlalchemy as sa
+from cloud import memory_mib, processor_s
 
 from whimbrel.adapters.sql.schema import prepare
 from whimbrel.adapters.sql.tables import placement as tables
@@ -122,16 +121,10 @@ class Placement:
             return False
 
     def processor_s(self) -> float:
-        """Give the processor time that it has used so far."""
-        fields = self._proc("stat").rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return processor_s(self._process.pid)
 
     def memory_mib(self) -> float:
-        line = next(line for line in self._proc("status").splitlines() if line.startswith("VmRSS:"))
-        return int(line.split()[1]) / 1024
-
-    def _proc(self, name: str) -> str:
-        return Path(f"/proc/{self._process.pid}/{name}").read_text()
+        return memory_mib(self._process.pid)
 
     def ask(self, path: str) -> httpx.Response:
         answer = self.client.get(path)
@@ -149,9 +142,3 @@ def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
-
-
-def report(name: str, **figures: float | int | str) -> None:
-    """Print one benchmark's line."""
-    rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in figures.items()}
-    print(json.dumps({"bench": name, **rounded}), flush=True)

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any
 
-from placement_hosts import Placement, host_id, report
+from cloud import report
+from placement_hosts import Placement, host_id
 
 HOSTS = 1_000
 WRITES = 400
