@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import httpx
-import structlog
 from starlette.types import ASGIApp
 
 from whimbrel.adapters.clock import RandomIds, SystemClock
@@ -19,21 +19,18 @@ from whimbrel.adapters.sql.creation import make_missing
 from whimbrel.adapters.sql.database import open_database
 from whimbrel.adapters.sql.identity import SqlIdentity
 from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.adapters.sql.placement.upkeep import keep_up, load
 from whimbrel.adapters.sql.schema import prepare
 from whimbrel.datadir import DataDir
-from whimbrel.domain.errors import Invalid, WorldError
+from whimbrel.domain.errors import Invalid
 from whimbrel.placement_api.access import access
 from whimbrel.placement_api.app import placement_app
 from whimbrel.placement_api.cors import Cors
 from whimbrel.placement_api.policy import DEFAULTS, Defaults
 from whimbrel.policy import Policy
-from whimbrel.ports.clock import Clock
 from whimbrel.ports.identity import Identity
 
-log = structlog.get_logger(__name__)
-
 KEYSTONE_PATIENCE_S = 10.0
-FORGETS_EVERY_S = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +42,7 @@ class PlacementSettings:
     policy_defaults: Defaults = "legacy"
     policy: Path | None = None
     cors_origins: tuple[str, ...] = ()
+    seed: int | None = None  # of the order in which candidates come; None: one of its own
 
 
 @asynccontextmanager
@@ -62,20 +60,11 @@ async def open_placement(settings: PlacementSettings) -> AsyncIterator[ASGIApp]:
         prepare(settings.database_url, "placement")
         database = open_database(settings.database_url, "placement")
         closing.push_async_callback(database.close)
-        store, clock = SqlPlacement(database), SystemClock()
-        closing.push_async_callback(_end, asyncio.create_task(_forget_old(store, clock)))
+        store, clock = SqlPlacement(database, Random(settings.seed)), SystemClock()
+        await load(store, clock)
+        closing.push_async_callback(_end, asyncio.create_task(keep_up(store, clock)))
         app = placement_app(store, identity, clock, RandomIds(), identity_url=identity_url, rights=rights)
         yield Cors(app, settings.cors_origins) if settings.cors_origins else app
-
-
-async def _forget_old(store: SqlPlacement, clock: Clock) -> None:
-    """Forget, for as long as the process lives, what every index has long taken in."""
-    while True:
-        await clock.sleep(FORGETS_EVERY_S)
-        try:
-            await store.forget_changes()
-        except WorldError as trouble:
-            log.warning("nothing old was forgotten", reason=trouble.reason)
 
 
 async def _end(work: "asyncio.Task[None]") -> None:

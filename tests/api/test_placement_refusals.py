@@ -13,20 +13,20 @@ from tests.api.test_placement_versions import CLASS, FULL, NEW, TRAIT, TYPED, ke
 
 ALLOWED = (
     ("/resource_classes", "GET, POST"),
-    (CLASS, "DELETE, GET, PUT"),
+    (CLASS, "GET, PUT, DELETE"),
     ("/resource_providers", "GET, POST"),
-    (PROVIDER, "DELETE, GET, PUT"),
-    (f"{PROVIDER}/inventories", "DELETE, GET, POST, PUT"),
-    (f"{PROVIDER}/inventories/VCPU", "DELETE, GET, PUT"),
+    (PROVIDER, "GET, DELETE, PUT"),
+    (f"{PROVIDER}/inventories", "GET, POST, PUT, DELETE"),
+    (f"{PROVIDER}/inventories/VCPU", "GET, PUT, DELETE"),
     (f"{PROVIDER}/usages", "GET"),
     (f"{PROVIDER}/aggregates", "GET, PUT"),
-    (f"{PROVIDER}/traits", "DELETE, GET, PUT"),
+    (f"{PROVIDER}/traits", "GET, PUT, DELETE"),
     (f"{PROVIDER}/allocations", "GET"),
     ("/allocations", "POST"),
-    (f"/allocations/{SERVER}", "DELETE, GET, PUT"),
+    (f"/allocations/{SERVER}", "GET, PUT, DELETE"),
     ("/allocation_candidates", "GET"),
     ("/traits", "GET"),
-    (TRAIT, "DELETE, GET, PUT"),
+    (TRAIT, "GET, PUT, DELETE"),
     ("/usages", "GET"),
     ("/reshaper", "POST"),
 )
@@ -44,7 +44,7 @@ async def test_methods_that_are_not_allowed(client: Client) -> None:
 
 
 CODES: tuple[tuple[int, str, str, Any, str], ...] = (
-    (404, "GET", f"/resource_providers/{CHILD}", None, "resource_provider.not_found"),
+    (404, "GET", f"/resource_providers/{CHILD}", None, "undefined_code"),
     (409, "POST", "/resource_providers", {"name": "host"}, "duplicate_name"),
     (409, "POST", "/resource_providers", {"name": "new", "uuid": HOST}, "duplicate_name"),
     (409, "DELETE", PROVIDER, None, "resource_provider.inuse"),
@@ -63,7 +63,7 @@ CODES: tuple[tuple[int, str, str, Any, str], ...] = (
     (400, "GET", "/usages?project_id=", None, "undefined_code"),
     (400, "GET", "/usages?project_id=own&user_id=", None, "undefined_code"),
     (400, "GET", "/usages?project_id=own&consumer_type=server", None, "undefined_code"),
-    (400, "GET", "/usages?project_id=a&project_id=b", None, "query.duplicate_key"),
+    (409, "DELETE", f"{PROVIDER}/inventories/VCPU", None, "concurrent_update"),
     (400, "GET", "/traits?name=CUSTOM", None, "undefined_code"),
 )  # fmt: skip
 
@@ -114,8 +114,10 @@ async def test_a_route_that_is_too_young_is_not_there_whatever_is_sent(client: C
     sent = {"headers": {"content-type": "text/plain"}, "content": b"data"}
     await client.refused(404, "POST", "/resource_classes", at=1, **sent)
     await client.refused(415, "POST", "/resource_classes", at=2, **sent)
-    await client.refused(404, "GET", "/nonsense", headers={"accept": "text/plain"})
-    await client.refused(405, "POST", "/", headers={"content-type": "application/xml"}, content=b"<x/>")
+    assert (await client.ask("GET", "/nonsense", headers={"accept": "text/plain"})).status_code == 404
+    for method in ("POST", "HEAD", "OPTIONS"):
+        answer = await client.ask(method, "/", headers={"content-type": "application/xml"}, content=b"<x/>")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
 
 
 @with_placement
@@ -131,3 +133,20 @@ async def test_only_who_can_try_again_is_told_to(client: Client) -> None:
     assert Counter(same) == {"done": 1, "placement.concurrent_update": 9}
     others = await asyncio.gather(*(heard(str(UUID(int=number, version=4))) for number in range(10)))
     assert Counter(others) == {"done": 5, "placement.undefined_code": 5}
+
+
+@with_placement
+async def test_of_a_key_that_comes_twice_the_last_one_counts(client: Client) -> None:
+    await make_world(client)
+    for query, found in (
+        ("/resource_providers?name=other&name=host", True),
+        ("/resource_providers?name=host&name=other", False),
+        ("/usages?project_id=other&project_id=own", True),
+        ("/usages?project_id=own&project_id=other", False),
+        ("/traits?name=in:X&name=in:CUSTOM_GOLD", True),
+        ("/allocation_candidates?resources=VCPU:999&resources=VCPU:1", True),
+        ("/allocation_candidates?resources=VCPU:1&resources=VCPU:999", False),
+    ):
+        assert bool(next(iter((await client.get(query)).values()))) is found, query
+    for query in ("limit=1&limit=2", "limit=99999999999999999999", "limit=99999999999999999999&limit=1"):
+        assert (await client.get(f"/allocation_candidates?resources=VCPU:1&{query}"))["allocation_requests"]

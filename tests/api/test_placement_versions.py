@@ -144,7 +144,6 @@ KEYS = (
     ("/resource_providers?required=CUSTOM_GOLD", 18),
     ("/resource_providers?required=!HW_CPU_X86_AVX", 22),
     ("/resource_providers?required=in:CUSTOM_GOLD,HW_CPU_X86_AVX", 39),
-    ("/resource_providers?required=CUSTOM_GOLD&required=!HW_CPU_X86_AVX", 39),
     (f"{CPUS}&limit=1", 16),
     (f"{CPUS}&required=CUSTOM_GOLD", 17),
     (f"{CPUS}&member_of={ZONE}", 21),
@@ -158,7 +157,6 @@ KEYS = (
     (f"{CPUS}&root_required=CUSTOM_GOLD", 35),
     ("/allocation_candidates?resources_A=VCPU:1&resources_B=MEMORY_MB:1&group_policy=none&same_subtree=_A,_B", 36),
     (f"{CPUS}&required=in:CUSTOM_GOLD,HW_CPU_X86_AVX", 39),
-    (f"{CPUS}&required=CUSTOM_GOLD&required=!HW_CPU_X86_AVX", 39),
     ("/usages?project_id=own&user_id=somebody", 9),
     ("/usages?project_id=own&consumer_type=all", 38),
     ("/traits?name=startswith:CUSTOM", 6),
@@ -241,7 +239,7 @@ async def test_from_1_37_on_a_parent_can_change(client: Client, minor: int) -> N
         answer = await client.ask("PUT", f"/resource_providers/{CHILD}", body, at=minor)
         assert answer.status_code == (200 if minor >= 37 else 400)
     body = {"name": "host", "parent_provider_uuid": HOST}
-    assert "parent" in (await client.refused(400, "PUT", PROVIDER, body, at=minor))["detail"]
+    assert "creating loop" in (await client.refused(400, "PUT", PROVIDER, body, at=minor))["detail"]
 
 
 @with_placement

@@ -61,6 +61,7 @@ def placement(
     policy: Path | None = None,
     cors_origin: tuple[str, ...] = (),
     data_dir: Path | None = None,
+    seed: int | None = None,
     keystone: Keystone | None = None,
     verbose: bool = False,
 ) -> None:
@@ -87,6 +88,9 @@ def placement(
         Web page from which browsers may ask, such as https://dashboard.example.org; can be repeated.
     data_dir
         With --auth embedded: the directory of the cloud.
+    seed
+        Have candidates come in the same order at every start with this number. Default: another one at each start, so
+        that several processes do not all begin with the same hosts.
     verbose
         Log more than warnings.
     """
@@ -99,6 +103,7 @@ def placement(
         policy_defaults=policy_defaults,
         policy=policy,
         cors_origins=cors_origin,
+        seed=seed,
     )
     with serve.listen(host, port) as door:
         run_until_stopped(lambda stop: _serve(chosen, door, stop))

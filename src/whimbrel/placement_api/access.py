@@ -70,21 +70,19 @@ class ByWord:
 class Access:
     """Placement's policy: a set of defaults, and what an operator changed of it."""
 
-    def __init__(self, policy: Policy, *, only_for_projects: bool) -> None:
+    def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._only_for_projects = only_for_projects
 
     def check(self, rule: str, caller: Caller, project: str | None) -> None:
         """Hold a request against its rule. project: what it is about; None: the caller's own.
 
-        Raises: Problem: 403.
+        Raises: Problem: 403: also for every token that is for no project, whatever its roles.
         """
-        target = {"project_id": project or caller.project_id, "user_id": caller.user_id}
-        is_scoped = bool(caller.project_id) or not self._only_for_projects
-        if not (is_scoped and self._policy.allows(rule, caller, target)):
+        target = {"project_id": caller.project_id if project is None else project, "user_id": caller.user_id}
+        if not (caller.project_id and self._policy.allows(rule, caller, target)):
             raise Problem(403, f"Policy does not allow {rule} to be performed.")
 
 
 def access(defaults: Defaults, policy: Policy | None = None) -> Access:
     """Make the access of a set of defaults. policy: those rules, where a file changed some."""
-    return Access(policy or Policy.load(DEFAULTS[defaults]), only_for_projects=defaults == "secure-rbac")
+    return Access(policy or Policy.load(DEFAULTS[defaults]))

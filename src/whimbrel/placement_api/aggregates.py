@@ -4,6 +4,7 @@ from typing import Any
 
 from whimbrel.placement.provider import Node
 from whimbrel.placement_api.call import Call
+from whimbrel.placement_api.problems import said_as_placement_does
 
 
 def _shown(call: Call, node: Node) -> dict[str, Any]:
@@ -22,5 +23,6 @@ async def replace(call: Call) -> Any:
         sent, generation = call.body, None
     else:
         sent, generation = call.body["aggregates"], call.body["resource_provider_generation"]
-    aggregates = [uuid.lower() for uuid in sent]
-    return _shown(call, await call.store.put_aggregates(call.uuid, generation, aggregates))
+    with said_as_placement_does():
+        node = await call.store.put_aggregates(call.uuid, generation, sent)
+    return {**_shown(call, node), "aggregates": sent}  # in the order in which they came

@@ -6,10 +6,11 @@ from uuid import UUID
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
+from whimbrel.placement.errors import UnknownName
 from whimbrel.placement.provider import ANY_GENERATION, Claim, Held
-from whimbrel.placement_api.bodies import is_uuid
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
-from whimbrel.placement_api.problems import Problem
+from whimbrel.placement_api.problems import Problem, introducing
+from whimbrel.placement_api.schemas import is_uuid
 from whimbrel.ports.placement import Owner
 
 # Whose an allocation is that an old client wrote without saying so.
@@ -57,12 +58,15 @@ async def of_provider(call: Call) -> Any:
 
 
 async def put(call: Call) -> Reply:
-    await call.store.rewrite([_claim(call, _consumer(call), call.body)])
+    consumer = _consumer(call)
+    with introducing(f"Unable to allocate inventory for consumer {consumer}: ", UnknownName):
+        await call.store.rewrite([_claim(call, consumer, call.body)])
     return NO_CONTENT
 
 
 async def post(call: Call) -> Reply:
-    await call.store.rewrite(claims(call, call.body))
+    with introducing("Unable to allocate inventory ", UnknownName):
+        await call.store.rewrite(claims(call, call.body))
     return NO_CONTENT
 
 
@@ -74,11 +78,8 @@ async def delete(call: Call) -> Reply:
 
 
 def claims(call: Call, sent: Mapping[str, Any]) -> list[Claim]:
-    """Read several consumers' claims. Raises: Problem: 400: one of them is there twice."""
-    found = [_claim(call, ConsumerId(str(UUID(uuid))), each) for uuid, each in sent.items()]
-    if len({claim.consumer for claim in found}) < len(found):
-        raise Problem(400, "A consumer is named twice.")
-    return found
+    """Read several consumers' claims."""
+    return [_claim(call, ConsumerId(uuid), each) for uuid, each in sent.items()]
 
 
 def _claim(call: Call, consumer: ConsumerId, sent: Mapping[str, Any]) -> Claim:
@@ -88,15 +89,12 @@ def _claim(call: Call, consumer: ConsumerId, sent: Mapping[str, Any]) -> Claim:
         held=_held(sent["allocations"]),
         generation=sent["consumer_generation"] if call.minor >= 28 else ANY_GENERATION,
         type=sent.get("consumer_type"),
+        bumps_left=True,
     )
 
 
 def _held(sent: Any) -> Held:
     """Read both forms: a list below 1.12, an object by provider from there on."""
     if isinstance(sent, list):
-        return {provider_id(part["resource_provider"]["uuid"]): part["resources"] for part in sent}
-    return {provider_id(uuid): part["resources"] for uuid, part in sent.items()}
-
-
-def provider_id(text: str) -> ProviderId:
-    return ProviderId(str(UUID(text)))
+        return {ProviderId(part["resource_provider"]["uuid"]): part["resources"] for part in sent}
+    return {ProviderId(uuid): part["resources"] for uuid, part in sent.items()}

@@ -3,6 +3,7 @@
 Law: every request gets one id and one answer of Placement's shape, whatever happens.
 """
 
+from collections.abc import Mapping
 from email.utils import formatdate
 from typing import Any
 
@@ -13,11 +14,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from whimbrel.domain.errors import WorldError
+from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.store import Store
-from whimbrel.placement_api import microversions, problems, queries
+from whimbrel.placement_api import kinds, microversions, problems
 from whimbrel.placement_api.access import Access, ByToken, ByWord, Callers, access
+from whimbrel.placement_api.bodies import whole
 from whimbrel.placement_api.call import Call, Reply
-from whimbrel.placement_api.dispatch import Dispatcher, Route
+from whimbrel.placement_api.dispatch import NOT_FOUND, Dispatcher, Route
 from whimbrel.placement_api.problems import Problem
 from whimbrel.placement_api.root import DOCUMENT
 from whimbrel.placement_api.routes import ROUTES
@@ -26,7 +29,6 @@ from whimbrel.ports.identity import Caller, Identity
 
 log = structlog.get_logger(__name__)
 
-JSON = "application/json"
 MAX_BODY_BYTES = 4 << 20
 DATED_SINCE = 15
 
@@ -86,14 +88,15 @@ class Door:
         if caller is None:
             return _document(request)
         path = _path(request)
-        if "\x00" in path:
-            raise Problem(404, "The resource could not be found.")
+        _check_has_type(request)
         route, params = self._dispatcher.find(request.method, path, minor)
         takes_body = route.body is not None and route.body.is_there(minor)
-        _check_types(request, takes_body)
+        _check_types(request, route, takes_body)
         is_of_project = route.keys is not None and "project_id" in route.keys
-        self._rights.check(route.rule, caller, request.query_params.get("project_id") if is_of_project else None)
-        query = queries.read(request.scope["query_string"], route.keys, minor) if route.keys is not None else {}
+        self._rights.check(route.rule, caller, request.query_params.get("project_id", "") if is_of_project else None)
+        if "\x00" in path:
+            raise Problem(404, NOT_FOUND)
+        query = route.keys.read(request.scope["query_string"], minor) if route.keys is not None else {}
         call = Call(
             store=self._store,
             ids=self._ids,
@@ -101,12 +104,21 @@ class Door:
             minor=minor,
             params=params,
             query=query,
-            body=await _body(request, route, minor) if takes_body else None,
+            body=await self._body(request, route, params, minor) if takes_body else None,
             mounted_at=_mounted_at(request),
             origin=_origin(request),
         )
         answer = await route.handler(call)
         return answer if isinstance(answer, Reply) else Reply(status=200, body=answer)
+
+    async def _body(self, request: Request, route: Route, params: Mapping[str, str], minor: int) -> Any:
+        """Read the body. Raises: Problem: 400; ProviderNotFound: in some places that is said first."""
+        try:
+            return await _body(request, route, minor)
+        except Problem:
+            if route.needs_provider:
+                await self._store.node(ProviderId(params["uuid"]))
+            raise
 
     def _response(self, request: Request, reply: Reply, request_id: str, minor: int | None) -> Response:
         headers = {"x-openstack-request-id": request_id, **reply.headers}
@@ -114,12 +126,14 @@ class Door:
             headers["openstack-api-version"] = f"placement 1.{minor}"
             headers["vary"] = "openstack-api-version"
             if minor >= DATED_SINCE and reply.status < 300 and (reply.body is not None or _shows(request)):
-                # We keep no times: what is shown is so now.
-                headers["last-modified"] = formatdate(self._clock.now(), usegmt=True)
                 headers["cache-control"] = "no-cache"
+                if reply.is_dated:  # we keep no times: what is shown is so now
+                    headers["last-modified"] = formatdate(self._clock.now(), usegmt=True)
         if reply.body is None:
             return Response(status_code=reply.status, headers=headers)
-        return Response(msgspec.json.encode(reply.body), reply.status, headers, JSON)
+        if reply.status >= 400 and (kind := kinds.of_error(request.headers.get("accept"))) != kinds.JSON:
+            return Response(problems.text(reply.body, kind), reply.status, headers, kind)
+        return Response(msgspec.json.encode(reply.body), reply.status, headers, kinds.JSON)
 
 
 def _shows(request: Request) -> bool:
@@ -128,8 +142,8 @@ def _shows(request: Request) -> bool:
 
 
 def _document(request: Request) -> Reply:
-    if request.method not in ("GET", "HEAD"):
-        raise Problem(405, "The version document can be read only.", headers={"allow": "GET"})
+    if request.method != "GET":
+        raise Problem(405, f"The method {request.method} is not allowed for this resource.", headers={"allow": "GET"})
     return Reply(status=200, body=DOCUMENT)
 
 
@@ -138,18 +152,19 @@ def _refusal(problem: Problem, request_id: str, minor: int | None) -> Reply:
     return Reply(status=problem.status, body=body, headers=problem.headers)
 
 
-def _check_types(request: Request, takes_body: bool) -> None:
-    """Raises: Problem: 406: the client wants no JSON; 415 or 400: it sends none."""
-    accept = request.headers.get("accept") if request.method == "GET" else None
-    if accept and not any(kind in accept for kind in (JSON, "application/*", "*/*")):
-        raise Problem(406, f"Only {JSON} is provided")
-    if not takes_body:
-        return
-    sent = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if not sent and request.headers.get("content-length", "0") != "0":
+def _check_has_type(request: Request) -> None:
+    """Raises: Problem: 400: something is sent, and not said what."""
+    if request.headers.get("content-length", "0") != "0" and not request.headers.get("content-type"):
         raise Problem(400, "content-type header required when content-length > 0")
-    if sent != JSON:
-        raise Problem(415, f"The media type {sent or None} is not supported, use {JSON}")
+
+
+def _check_types(request: Request, route: Route, takes_body: bool) -> None:
+    """Raises: Problem: 406: the client wants no JSON; 415: it sends none."""
+    if request.method == "GET" and route.shows_body and not kinds.quality(request.headers.get("accept"), kinds.JSON):
+        raise Problem(406, f"Only {kinds.JSON} is provided")
+    sent = request.headers.get("content-type", "").split(";")[0].strip()
+    if takes_body and sent != kinds.JSON:
+        raise Problem(415, f"The media type {sent or None} is not supported, use {kinds.JSON}")
 
 
 async def _body(request: Request, route: Route, minor: int) -> Any:
@@ -160,7 +175,7 @@ async def _body(request: Request, route: Route, minor: int) -> Any:
         raise Problem(400, f"Malformed JSON: {error}") from None
     assert route.body is not None, "asked before"
     route.body.check(minor, body)
-    return body
+    return whole(body)
 
 
 async def _read(request: Request) -> bytes:

@@ -19,6 +19,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     body: Any = None  # None: no body
     headers: Mapping[str, str] = {}
+    is_dated: bool = True  # from 1.15 on, where it shows something
 
 
 NO_CONTENT = Reply(status=204)
@@ -44,8 +45,9 @@ class Call:
         return ProviderId(self.params["uuid"])
 
     def value(self, key: str) -> str | None:
+        """Give the value of a key, the last one if it comes several times."""
         values = self.query.get(key)
-        return values[0] if values else None
+        return values[-1] if values else None
 
     def path(self, *parts: str) -> str:
         """Give a path for links."""

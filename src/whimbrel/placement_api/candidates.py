@@ -1,11 +1,12 @@
 """Allocation candidates: where a request could be placed, and what the providers there have."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.candidates import candidates
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import Request, Woods
@@ -23,9 +24,9 @@ async def index(call: Call) -> Any:
     found = candidates(woods, request)
     asked = frozenset[str]().union(*(wanted.resources for wanted in request.groups.values()))
     involved = _involved(woods, request, found)
-    summaries: dict[str, Any]
+    summaries: Mapping[ProviderId, Any]
     if call.minor >= WHOLE:
-        summaries = {node.provider.uuid: woods.derived(node, _whole_summary) for node in involved}
+        summaries = woods.derived(involved, _whole_summary)
     else:
         summaries = {node.provider.uuid: _summary(call.minor, node, asked) for node in involved}
     return {
@@ -36,11 +37,10 @@ async def index(call: Call) -> Any:
 
 def _involved(woods: Woods, request: Request, found: Iterable[Candidate]) -> Iterable[Node]:
     """List the providers that give something; where trees count, with the rest of their trees."""
-    uuids = {uuid: None for candidate in found for uuid in candidate.parts}
+    givers = [woods.nodes[uuid] for uuid in {uuid: None for candidate in found for uuid in candidate.parts}]
     if not request.nested:
-        return [woods.nodes[uuid] for uuid in uuids]
-    roots = {woods.nodes[uuid].provider.root: None for uuid in uuids}
-    return [node for root in roots for node in woods.tree(root)]
+        return givers
+    return [node for root in {node.provider.root: None for node in givers} for node in woods.tree(root)]
 
 
 def _request(call: Call, candidate: Candidate) -> dict[str, Any]:
@@ -83,4 +83,5 @@ def _summary(minor: int, node: Node, asked: frozenset[str]) -> dict[str, Any]:
 @lru_cache(maxsize=4096)
 def _traits(traits: frozenset[str]) -> msgspec.Raw:
     """Give a list of traits as JSON: of ten thousand hosts most have the same ones."""
-    return msgspec.Raw(msgspec.json.encode(sorted(traits)))
+    in_order = sorted(traits, key=lambda name: (name.startswith("CUSTOM_"), name))  # Placement's own come first
+    return msgspec.Raw(msgspec.json.encode(in_order))

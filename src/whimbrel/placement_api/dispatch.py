@@ -1,6 +1,6 @@
 """Finds the line of the table that a request means: one look-up, because in a path words and names take turns."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -8,9 +8,11 @@ import msgspec
 from whimbrel.placement_api.bodies import Body
 from whimbrel.placement_api.call import Call
 from whimbrel.placement_api.problems import Problem
-from whimbrel.placement_api.queries import Key
+from whimbrel.placement_api.queries import Keys
 
 Handler = Callable[[Call], Awaitable[Any]]
+
+NOT_FOUND = "The resource could not be found."
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +26,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
     below: int = 404  # the status where the version is older
     body: Body | None = None  # None: a body is not looked at
-    keys: Mapping[str, Key] | None = None  # None: the query is not looked at
+    keys: Keys | None = None  # None: the query is not looked at
+    needs_provider: bool = False  # that there is no such provider is said before what is wrong with the body
+    shows_body: bool = True  # where a GET is answered
 
     def serves(self, minor: int) -> bool:
         return self.since <= minor and (self.until is None or minor <= self.until)
@@ -50,10 +54,10 @@ class Dispatcher:
         parts = _parts(path)
         place = self._places.get(_shape(parts))
         if place is None or not all(parts):
-            raise Problem(404, "The resource could not be found.")
+            raise Problem(404, NOT_FOUND)
         routes = place.routes.get(method)
         if routes is None:
-            allowed = {"allow": ", ".join(sorted(place.routes))}
+            allowed = {"allow": ", ".join(place.routes)}
             raise Problem(405, f"The method {method} is not allowed for this resource.", headers=allowed)
         for route in routes:
             if route.serves(minor):

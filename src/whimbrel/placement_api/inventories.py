@@ -7,34 +7,44 @@ from msgspec.structs import asdict
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.errors import Duplicate
+from whimbrel.placement.errors import BadInventory, Duplicate, InventoryInUse, Stale, UnknownName
 from whimbrel.placement.inventory import capacity
 from whimbrel.placement.provider import Node
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
-from whimbrel.placement_api.problems import CONCURRENT_UPDATE, Problem
+from whimbrel.placement_api.problems import CONCURRENT_UPDATE, Problem, introducing
 from whimbrel.ports.placement import Inventory
 
 _AMOUNTS = Inventory.__struct_fields__
 
 
 def inventory(call: Call, uuid: ProviderId, name: str, sent: Mapping[str, Any]) -> Inventory:
-    """Raises: Problem: 400: nothing is left to allocate."""
+    """Raises: BadInventory: nothing is left to allocate."""
     found = Inventory(**{field: sent[field] for field in _AMOUNTS if field in sent})
     left = capacity(found)
     if found.reserved > found.total or left < 0 or (left == 0 and call.minor < 26):
-        raise Problem(
-            400,
-            f"Invalid inventory for '{name}' on resource provider '{uuid}':"
-            f" the reserved value is {'greater than' if call.minor >= 26 else 'greater than or equal to'} total.",
-        )
+        comparison = "greater than" if call.minor >= 26 else "greater than or equal to"
+        reason = f"The reserved value is {comparison} total."
+        raise BadInventory(f"Invalid inventory for '{name}' on resource provider '{uuid}'. {reason}")
     return found
 
 
-def _all(node: Node) -> dict[str, Any]:
-    return {
+async def _sent(call: Call, sent: Mapping[str, Mapping[str, Any]]) -> dict[str, Inventory]:
+    """Raises: Stale: that the generation is of the past is said before: BadInventory."""
+    try:
+        return {name: inventory(call, call.uuid, name, amounts) for name, amounts in sent.items()}
+    except BadInventory:
+        node = await call.store.node(call.uuid)
+        if node.provider.generation != call.body["resource_provider_generation"]:
+            raise Stale("resource provider generation conflict") from None
+        raise
+
+
+def _all(node: Node) -> Reply:
+    body = {
         "resource_provider_generation": node.provider.generation,
         "inventories": {name: asdict(stock.inventory) for name, stock in node.stocks.items()},
     }
+    return Reply(status=200, body=body, is_dated=bool(node.stocks))  # nothing has no date
 
 
 def _one(node: Node, name: str) -> dict[str, Any]:
@@ -49,15 +59,23 @@ async def index(call: Call) -> Any:
 
 
 async def replace(call: Call) -> Any:
-    inventories = {name: inventory(call, call.uuid, name, sent) for name, sent in call.body["inventories"].items()}
     generation = call.body["resource_provider_generation"]
-    return _all(await call.store.set_inventories(call.uuid, generation, inventories))
+    provider = f"resource provider {call.uuid}: "
+    with (
+        introducing("update conflict: ", InventoryInUse),
+        introducing(f"Unknown resource class in inventory for {provider}", UnknownName),
+        introducing(f"Unable to update inventory for {provider}", BadInventory),
+    ):
+        inventories = await _sent(call, call.body["inventories"])
+        return _all(await call.store.set_inventories(call.uuid, generation, inventories))
 
 
 async def create(call: Call) -> Reply:
     name = call.body["resource_class"]
+    opening = f"Unable to create inventory for resource provider {call.uuid}: "
     try:
-        node = await call.store.add_inventory(call.uuid, name, inventory(call, call.uuid, name, call.body))
+        with introducing(opening, UnknownName, BadInventory):
+            node = await call.store.add_inventory(call.uuid, name, inventory(call, call.uuid, name, call.body))
     except Duplicate as error:
         # No name is taken here: somebody was faster.
         raise Problem(409, error.reason, CONCURRENT_UPDATE) from None
@@ -77,10 +95,17 @@ async def show(call: Call) -> Any:
 async def update(call: Call) -> Any:
     name = call.params["name"]
     generation = call.body["resource_provider_generation"]
-    node = await call.store.change_inventory(call.uuid, generation, name, inventory(call, call.uuid, name, call.body))
-    return _one(node, name)
+    with introducing(f"Unable to update inventory for resource provider {call.uuid}: ", BadInventory):
+        inventories = await _sent(call, {name: call.body})
+    return _one(await call.store.change_inventory(call.uuid, generation, name, inventories[name]), name)
 
 
 async def delete(call: Call) -> Reply:
-    await call.store.delete_inventory(call.uuid, call.params["name"])
+    name = call.params["name"]
+    try:
+        await call.store.delete_inventory(call.uuid, name)
+    except InventoryInUse as error:
+        # Of all refusals to remove inventories Placement calls this one a conflict of writers.
+        reason = f"Unable to delete inventory of class {name}: {error.reason}"
+        raise Problem(409, reason, CONCURRENT_UPDATE) from None
     return NO_CONTENT

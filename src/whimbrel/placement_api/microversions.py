@@ -65,7 +65,7 @@ def negotiate(header: str | None) -> int:
         text = microversion_parse.get_version(sent, service_type="placement")
         if text is None:
             return FIRST
-        if text.lower() == "latest":
+        if text == "latest":
             return LAST
         major, minor = microversion_parse.parse_version_string(text)
     except (TypeError, ValueError):

@@ -1,7 +1,6 @@
 """Who may do what with Placement: one table of rules for each of its two sets of defaults.
 
-Law: the sets differ in two things only. With `legacy` an administrator may also do what is meant for services, and a
-token that is for no project counts; with `secure-rbac` neither.
+Law: the sets differ in one thing only: with `legacy` an administrator may also do what is meant for services.
 
 Source: the policy reference of Placement 16. Its rules of old, each "or an administrator", are worked in.
 """

@@ -3,7 +3,9 @@
 Law: nothing of our insides goes to a client; an error that is in no table is a bug, logged and answered as 500.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from html import escape
 from http import HTTPStatus
 from typing import Any
 
@@ -13,6 +15,7 @@ from whimbrel.placement import errors as placement
 UNDEFINED = "placement.undefined_code"
 CONCURRENT_UPDATE = "placement.concurrent_update"
 DUPLICATE_KEY = "placement.query.duplicate_key"
+PROVIDER_NOT_FOUND = "placement.resource_provider.not_found"
 BAD_VALUE = "placement.query.bad_value"
 MISSING_VALUE = "placement.query.missing_value"
 
@@ -41,7 +44,7 @@ class Problem(Exception):
 
 # The first line that fits is taken: what is more special stands above.
 ANSWERS: tuple[tuple[type[errors.WorldError], int, str], ...] = (
-    (placement.ProviderNotFound, 404, "placement.resource_provider.not_found"),
+    (placement.ProviderNotFound, 404, UNDEFINED),
     (placement.Stale, 409, CONCURRENT_UPDATE),
     (placement.Duplicate, 409, "placement.duplicate_name"),
     (placement.InventoryInUse, 409, "placement.inventory.inuse"),
@@ -64,9 +67,39 @@ def of(error: errors.WorldError) -> Problem:
     return Problem(status, opening + error.reason, code)
 
 
+@contextmanager
+def introducing(opening: str, *kinds: type[errors.WorldError]) -> Iterator[None]:
+    """Put an opening before what these errors say, with which clients look for it."""
+    try:
+        yield
+    except kinds as error:
+        problem = of(error)
+        raise Problem(problem.status, opening + problem.detail, problem.code) from None
+
+
+@contextmanager
+def said_as_placement_does() -> Iterator[None]:
+    """Say of a generation of the past, of marks of a provider, what clients look for."""
+    try:
+        yield
+    except placement.Stale:
+        reason = "Resource provider's generation already changed. Please update the generation and try again."
+        raise Problem(409, reason, CONCURRENT_UPDATE) from None
+
+
 def unexpected(request_id: str) -> Problem:
     """Give what a client sees of a bug of ours: enough to find it in the log."""
     return Problem(500, f"Something went wrong that should not have. The log tells more under {request_id}.")
+
+
+def text(body: Any, kind: str) -> str:
+    """Say it to a client that takes no JSON. body: what others get. kind: text/html, or text/plain."""
+    [error] = body["errors"]
+    title, detail = f"{error['status']} {error['title']}", str(error["detail"])
+    if kind == "text/html":
+        title, detail = escape(title), escape(detail)
+        return f"<html><head><title>{title}</title></head><body><h1>{title}</h1><p>{detail}</p></body></html>\n"
+    return f"{title}\n\n{detail}\n"
 
 
 def body(problem: Problem, request_id: str, minor: int | None) -> dict[str, Any]:

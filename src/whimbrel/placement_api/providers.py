@@ -3,11 +3,16 @@
 from typing import Any
 from uuid import UUID
 
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.errors import BadParent, ProviderNotFound
 from whimbrel.placement.provider import Provider
-from whimbrel.placement.search import Forest, matching
+from whimbrel.placement.search import matching
 from whimbrel.placement_api import queries
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
+from whimbrel.placement_api.problems import introducing
 
 _LINKS = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}
 """What a provider links to -> since which version."""
@@ -27,13 +32,16 @@ def shown(call: Call, provider: Provider) -> dict[str, Any]:
 
 
 async def index(call: Call) -> Any:
-    wanted = await queries.wanted(call)
-    name, uuid = call.value("name"), call.value("uuid")
-    if uuid is not None:
-        uuid = queries.checked_uuid("uuid", uuid)
+    wanted = queries.group(call)
+    opening = 'Invalid trait(s) in "required" parameter: '
+    await queries.check_names(call.store, wanted.resources, queries.trait_names(wanted), opening)
+    name, uuid = call.value("name") or None, call.value("uuid")
+    if uuid is not None and wanted.in_tree is None:
+        wanted = replace(wanted, in_tree=ProviderId(uuid))  # only there it can be
+    woods = await call.store.forest()
     found = [
         node.provider
-        for node in matching(Forest(await call.store.nodes()), wanted)
+        for node in matching(woods, wanted)
         if name in (None, node.provider.name) and uuid in (None, node.provider.uuid)
     ]
     return {"resource_providers": [shown(call, provider) for provider in found]}
@@ -41,7 +49,11 @@ async def index(call: Call) -> Any:
 
 async def create(call: Call) -> Reply:
     uuid = str(UUID(call.body["uuid"])) if "uuid" in call.body else call.ids.uuid()
-    provider = await call.store.create_provider(ProviderId(uuid), call.body["name"], _parent(call))
+    name = call.body["name"]
+    with introducing(f'Unable to create resource provider "{name}", {uuid}: ', Refused):
+        if not name:
+            raise Refused("name is required")
+        provider = await call.store.create_provider(ProviderId(uuid), name, _parent(call))
     headers = call.location("resource_providers", uuid)
     if call.minor < 20:
         return Reply(status=201, headers=headers)
@@ -56,14 +68,18 @@ async def update(call: Call) -> Any:
     name = call.body["name"]
     if "parent_provider_uuid" in call.body:
         freely = call.minor >= 37
-        provider = await call.store.move_provider(call.uuid, name, _parent(call), freely=freely)
+        with introducing(f"Unable to save resource provider {call.uuid}: ", BadParent):
+            provider = await call.store.move_provider(call.uuid, name, _parent(call), freely=freely)
     else:
         provider = await call.store.rename_provider(call.uuid, name)
     return shown(call, provider)
 
 
 async def delete(call: Call) -> Reply:
-    await call.store.delete_provider(call.uuid)
+    try:
+        await call.store.delete_provider(call.uuid)
+    except ProviderNotFound:
+        raise NotFound(f"No resource provider with uuid {call.uuid} found for delete") from None
     return NO_CONTENT
 
 
@@ -77,4 +93,4 @@ async def usages(call: Call) -> Any:
 
 def _parent(call: Call) -> ProviderId | None:
     parent = call.body.get("parent_provider_uuid")
-    return None if parent is None else ProviderId(str(UUID(parent)))
+    return None if parent is None else ProviderId(parent)

@@ -2,27 +2,27 @@
 
 from typing import Any
 
-from whimbrel.placement.errors import ProviderNotFound
+from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.errors import InventoryInUse, ProviderNotFound, UnknownName
 from whimbrel.placement.provider import Shape
 from whimbrel.placement_api import allocations, inventories
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
-from whimbrel.placement_api.problems import Problem, of
+from whimbrel.placement_api.problems import PROVIDER_NOT_FOUND, Problem, introducing
 
 
 async def reshape(call: Call) -> Reply:
     shapes = [_shape(call, uuid, sent) for uuid, sent in call.body["inventories"].items()]
-    if len({shape.provider for shape in shapes}) < len(shapes):
-        raise Problem(400, "A resource provider is named twice.")
-    try:
-        await call.store.reshape(shapes, allocations.claims(call, call.body["allocations"]))
-    except ProviderNotFound as error:
-        # It is part of what was sent here, not what the path names.
-        raise Problem(400, error.reason, of(error).code) from None
+    with introducing("update conflict: ", InventoryInUse), introducing("malformed reshaper data: ", UnknownName):
+        try:
+            await call.store.reshape(shapes, allocations.claims(call, call.body["allocations"]))
+        except ProviderNotFound as error:
+            # It is part of what was sent here, not what the path names.
+            raise Problem(400, error.reason, PROVIDER_NOT_FOUND) from None
     return NO_CONTENT
 
 
 def _shape(call: Call, uuid: str, sent: Any) -> Shape:
-    provider = allocations.provider_id(uuid)
+    provider = ProviderId(uuid)
     return Shape(
         provider=provider,
         generation=sent["resource_provider_generation"],

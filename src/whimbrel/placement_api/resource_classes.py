@@ -3,7 +3,7 @@
 from typing import Any
 
 from whimbrel.domain.errors import NotFound
-from whimbrel.placement.errors import StandardName
+from whimbrel.placement.errors import Duplicate, NameInUse, StandardName
 from whimbrel.placement.names import STANDARD_CLASSES, is_custom
 from whimbrel.placement_api.bodies import RESOURCE_CLASS
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
@@ -43,7 +43,10 @@ async def rename(call: Call) -> Any:
     name = call.params["name"]
     if name in STANDARD_CLASSES:
         raise StandardName(f"Cannot update standard resource class {name}.")
-    await call.store.rename_resource_class(name, call.body["name"])
+    try:
+        await call.store.rename_resource_class(name, call.body["name"])
+    except Duplicate:
+        raise Problem(409, f"Resource class already exists: {call.body['name']}") from None
     return _shown(call, call.body["name"])
 
 
@@ -59,6 +62,10 @@ async def put(call: Call) -> Reply:
 async def delete(call: Call) -> Reply:
     name = call.params["name"]
     if name in STANDARD_CLASSES:
-        raise StandardName(f"Cannot delete standard resource class {name}.")
-    await call.store.delete_resource_class(name)
+        raise StandardName(f"Error in delete resource class: Cannot delete standard resource class {name}.")
+    try:
+        await call.store.delete_resource_class(name)
+    except NameInUse:
+        reason = f"Cannot delete resource class {name}. Class is in use in inventory."
+        raise Problem(409, f"Error in delete resource class: {reason}") from None
     return NO_CONTENT

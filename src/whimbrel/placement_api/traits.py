@@ -7,20 +7,25 @@ from whimbrel.placement.errors import StandardName
 from whimbrel.placement.names import is_custom, standard_traits
 from whimbrel.placement.provider import Node
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
-from whimbrel.placement_api.problems import Problem
+from whimbrel.placement_api.problems import Problem, said_as_placement_does
 
 
 async def index(call: Call) -> Any:
     names = await call.store.traits(associated=_associated(call))
     name = call.value("name")
-    if name is not None:
-        how, colon, value = name.partition(":")
-        if not colon or how not in ("in", "startswith"):
-            form = "?name=[in|startswith]:[name1,name2|prefix]"
-            raise Problem(400, f"Badly formatted name parameter. Expected {form}. Got: {name[:200]!r}")
+    return {"traits": names if name is None else _named(names, name)}
+
+
+def _named(names: list[str], text: str) -> list[str]:
+    """Take those out whose name is as said. As in Placement all are, where it is said in a way that nobody knows."""
+    how, colon, value = text.partition(":")
+    if not colon:
+        form = "Expected name query string parameter in form: ?name=[in|startswith]:[name1,name2|prefix]"
+        raise Problem(400, f'Badly formatted name parameter. {form}. Got: "{text[:200]}"')
+    if how == "in":
         some = set(value.split(","))
-        names = [name for name in names if (name.startswith(value) if how == "startswith" else name in some)]
-    return {"traits": names}
+        return [name for name in names if name in some]
+    return [name for name in names if name.startswith(value)] if how == "startswith" else names
 
 
 def _associated(call: Call) -> bool | None:
@@ -28,22 +33,22 @@ def _associated(call: Call) -> bool | None:
     if text is None:
         return None
     if text.lower() not in ("true", "false"):
-        raise Problem(400, "The query parameter 'associated' only accepts 'true' or 'false'.")
+        raise Problem(400, 'The query parameter "associated" only accepts "true" or "false"')
     return text.lower() == "true"
 
 
 async def show(call: Call) -> Reply:
     name = call.params["name"]
     if name not in standard_traits() and name not in await call.store.traits():
-        raise NotFound(f"No such trait {name}.")
+        raise NotFound(f"No such trait(s): {name}.")
     return NO_CONTENT
 
 
 async def put(call: Call) -> Reply:
     name = call.params["name"]
     if not is_custom(name):
-        reason = "no longer than 255 characters, starts with CUSTOM_, and has only A-Z, 0-9 and _"
-        raise Problem(400, f"The trait is invalid. A valid one is {reason}.")
+        form = 'no longer than 255 characters, start with the prefix "CUSTOM_" and use following characters'
+        raise Problem(400, f'The trait is invalid. A valid trait must be {form}: "A"-"Z", "0"-"9" and "_"')
     created = await call.store.create_trait(name)
     return Reply(status=201 if created else 204, headers=call.location("traits", name))
 
@@ -69,7 +74,8 @@ async def show_provider(call: Call) -> Any:
 
 async def replace_provider(call: Call) -> Any:
     generation = call.body["resource_provider_generation"]
-    return _shown(await call.store.set_traits(call.uuid, generation, call.body["traits"]))
+    with said_as_placement_does():
+        return _shown(await call.store.set_traits(call.uuid, generation, call.body["traits"]))
 
 
 async def clear_provider(call: Call) -> Reply:

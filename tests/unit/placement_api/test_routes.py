@@ -3,11 +3,11 @@
 import pytest
 
 from whimbrel.placement_api import resource_classes
-from whimbrel.placement_api.bodies import is_uuid
 from whimbrel.placement_api.dispatch import Dispatcher, Route
 from whimbrel.placement_api.microversions import LAST
 from whimbrel.placement_api.problems import Problem
 from whimbrel.placement_api.routes import ROUTES
+from whimbrel.placement_api.schemas import is_uuid
 
 DISPATCHER = Dispatcher(ROUTES)
 
