@@ -105,7 +105,7 @@ def test_the_class_keeps_both_promises() -> None:
 
 def test_claim_takes_room(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, SMALL)
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: SMALL})
         assert await held(store, SERVER) == {HOST: SMALL}
         now = await room(store, HOST)
         assert now.free == {"VCPU": 7, "MEMORY_MB": 15872}
@@ -115,11 +115,25 @@ def test_claim_takes_room(open_store: Opener) -> None:
     on_two_hosts(open_store, test)
 
 
+def test_a_provider_says_in_which_tree_it_is(open_store: Opener) -> None:
+    async def test(store: SqlPlacement) -> None:
+        card = ProviderId("11111111-0000-4000-8000-000000000003")
+        await store.create_provider(card, "host:agent:eth0", HOST)
+        host, below = await room(store, HOST), await room(store, card)
+        assert (host.name, host.root, host.parent) == ("host", HOST, None)
+        assert (below.name, below.root, below.parent) == ("host:agent:eth0", HOST, HOST)
+        await store.move_provider(card, "other:agent:eth0", OTHER, freely=True)
+        below = await room(store, card)
+        assert (below.name, below.root, below.parent) == ("other:agent:eth0", OTHER, OTHER)
+
+    on_two_hosts(open_store, test)
+
+
 def test_claim_replaces_any_other_and_can_be_repeated(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, LARGE)
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: LARGE})
         for _ in range(2):
-            await store.claim(FIRST_EPOCH, SERVER, OWNER, OTHER, SMALL)
+            await store.claim(FIRST_EPOCH, SERVER, OWNER, {OTHER: SMALL})
         assert await store.allocations() == [Allocation(consumer=SERVER, provider=OTHER, resources=SMALL)]
         assert (await room(store, HOST)).free["VCPU"] == 8
         assert (await room(store, OTHER)).free["VCPU"] == 7
@@ -129,8 +143,8 @@ def test_claim_replaces_any_other_and_can_be_repeated(open_store: Opener) -> Non
 
 def test_claim_of_nothing_is_a_release(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, SMALL)
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, {"VCPU": 0})
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: SMALL})
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: {"VCPU": 0}})
         assert await held(store, SERVER) == {}
 
     on_two_hosts(open_store, test)
@@ -149,9 +163,9 @@ def test_claim_without_room_is_refused_and_changes_nothing(
     open_store: Opener, want: Mapping[str, int], problem: str
 ) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, OTHER, SMALL)
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {OTHER: SMALL})
         with pytest.raises(Refused, match=problem):
-            await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, want)
+            await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: want})
         assert await held(store, SERVER) == {OTHER: SMALL}
 
     on_two_hosts(open_store, test)
@@ -160,7 +174,7 @@ def test_claim_without_room_is_refused_and_changes_nothing(
 def test_claim_on_an_unknown_provider_is_refused(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
         with pytest.raises(Refused):
-            await store.claim(FIRST_EPOCH, SERVER, OWNER, ProviderId("nobody"), SMALL)
+            await store.claim(FIRST_EPOCH, SERVER, OWNER, {ProviderId("nobody"): SMALL})
 
     on_two_hosts(open_store, test)
 
@@ -177,7 +191,7 @@ def test_units(open_store: Opener, limits: dict[str, int], amount: int, problem:
     async def test(store: SqlPlacement) -> None:
         await store.register_host(HOST, "host", inventory(8, **limits))
         with pytest.raises(Refused, match=problem):
-            await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, {"VCPU": amount})
+            await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: {"VCPU": amount}})
 
     on_two_hosts(open_store, test)
 
@@ -186,9 +200,9 @@ def test_reserved_and_ratio_make_the_capacity(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
         await store.register_host(HOST, "host", {"VCPU": Inventory(total=8, reserved=2, allocation_ratio=1.5)})
         assert (await room(store, HOST)).capacity == {"VCPU": 9}
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, {"VCPU": 9})
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: {"VCPU": 9}})
         with pytest.raises(Refused):
-            await store.claim(FIRST_EPOCH, SECOND, OWNER, HOST, {"VCPU": 1})
+            await store.claim(FIRST_EPOCH, SECOND, OWNER, {HOST: {"VCPU": 1}})
 
     on_two_hosts(open_store, test)
 
@@ -198,9 +212,9 @@ def test_two_consumers_on_one_provider_may_exceed_max_unit_together(open_store: 
 
     async def test(store: SqlPlacement) -> None:
         await store.register_host(HOST, "host", inventory(8, max_unit=4, allocation_ratio=4.0))
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, {"VCPU": 3})
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: {"VCPU": 3}})
         await store.hand_over(FIRST_EPOCH, SERVER, MOVE, OWNER)
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, {"VCPU": 4})
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: {"VCPU": 4}})
         assert await held(store, MOVE) == {HOST: {"VCPU": 3}}
         assert await held(store, SERVER) == {HOST: {"VCPU": 4}}
         await store.release(FIRST_EPOCH, MOVE)
@@ -211,7 +225,7 @@ def test_two_consumers_on_one_provider_may_exceed_max_unit_together(open_store: 
 
 def test_hand_over_moves_everything_in_one_write(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, LARGE)
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: LARGE})
         for _ in range(2):
             await store.hand_over(FIRST_EPOCH, SERVER, MOVE, OWNER)
         assert await store.allocations() == [Allocation(consumer=MOVE, provider=HOST, resources=LARGE)]
@@ -221,9 +235,9 @@ def test_hand_over_moves_everything_in_one_write(open_store: Opener) -> None:
 
 def test_hand_over_back_drops_what_the_taker_held(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, SMALL)
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: SMALL})
         await store.hand_over(FIRST_EPOCH, SERVER, MOVE, OWNER)
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, OTHER, LARGE)
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {OTHER: LARGE})
         await store.hand_over(FIRST_EPOCH, MOVE, SERVER, OWNER)
         assert await store.allocations() == [Allocation(consumer=SERVER, provider=HOST, resources=SMALL)]
         assert (await room(store, OTHER)).free["VCPU"] == 8
@@ -233,7 +247,7 @@ def test_hand_over_back_drops_what_the_taker_held(open_store: Opener) -> None:
 
 def test_hand_over_of_nothing_changes_nothing(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, SMALL)
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: SMALL})
         await store.hand_over(FIRST_EPOCH, MOVE, SERVER, OWNER)
         assert await held(store, SERVER) == {HOST: SMALL}
 
@@ -242,7 +256,7 @@ def test_hand_over_of_nothing_changes_nothing(open_store: Opener) -> None:
 
 def test_hand_over_does_not_ask_what_the_inventory_says_today(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, {"VCPU": 6})
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: {"VCPU": 6}})
         await store.register_host(HOST, "host", inventory(2, max_unit=2))
         await store.hand_over(FIRST_EPOCH, SERVER, MOVE, OWNER)
         assert await held(store, MOVE) == {HOST: {"VCPU": 6}}
@@ -252,12 +266,12 @@ def test_hand_over_does_not_ask_what_the_inventory_says_today(open_store: Opener
 
 def test_who_is_over_capacity_can_shrink_but_not_grow(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, {"VCPU": 6})
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: {"VCPU": 6}})
         await store.register_host(HOST, "host", inventory(2))
         assert (await room(store, HOST)).free["VCPU"] == -4
         with pytest.raises(Refused, match="0 free"):
-            await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, {"VCPU": 7})
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, {"VCPU": 5})
+            await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: {"VCPU": 7}})
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: {"VCPU": 5}})
         assert (await room(store, HOST)).free["VCPU"] == -3
 
     on_two_hosts(open_store, test)
@@ -265,7 +279,7 @@ def test_who_is_over_capacity_can_shrink_but_not_grow(open_store: Opener) -> Non
 
 def test_release(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, SMALL)
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: SMALL})
         for _ in range(2):
             await store.release(FIRST_EPOCH, SERVER)
         assert await store.allocations() == []
@@ -276,8 +290,8 @@ def test_release(open_store: Opener) -> None:
 
 def test_allocations_of_some_of_all_and_of_none(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(order(1), SERVER, OWNER, HOST, SMALL)
-        await store.claim(order(2), SECOND, OWNER, HOST, LARGE)
+        await store.claim(order(1), SERVER, OWNER, {HOST: SMALL})
+        await store.claim(order(2), SECOND, OWNER, {HOST: LARGE})
         assert {found.consumer for found in await store.allocations()} == {SERVER, SECOND}
         assert [found.consumer for found in await store.allocations([SECOND])] == [SECOND]
         assert await store.allocations([]) == []
@@ -286,7 +300,7 @@ def test_allocations_of_some_of_all_and_of_none(open_store: Opener) -> None:
 
 
 WRITES: dict[str, Callable[[SqlPlacement, Order], Awaitable[None]]] = {
-    "claim": lambda store, order: store.claim(order, SERVER, OWNER, HOST, SMALL),
+    "claim": lambda store, order: store.claim(order, SERVER, OWNER, {HOST: SMALL}),
     "hand over": lambda store, order: store.hand_over(order, SERVER, MOVE, OWNER),
     "hand over nothing": lambda store, order: store.hand_over(order, SECOND, SERVER, OWNER),
     "release": lambda store, order: store.release(order, SERVER),
@@ -299,7 +313,7 @@ def test_a_late_order_is_refused_whatever_it_wants(open_store: Opener, newer: st
     """Also a write that changed nothing raises the fence."""
 
     async def test(store: SqlPlacement) -> None:
-        await store.claim(order(9), SERVER, OWNER, HOST, LARGE)
+        await store.claim(order(9), SERVER, OWNER, {HOST: LARGE})
         await WRITES[newer](store, Order(RUN, 2))
         before = sorted(await store.allocations(), key=str)
         for late in WRITES.values():
@@ -313,24 +327,24 @@ def test_a_late_order_is_refused_whatever_it_wants(open_store: Opener, newer: st
 def test_a_refused_claim_raises_the_fence_too(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
         with pytest.raises(Refused):
-            await store.claim(Order(RUN, 2), SERVER, OWNER, HOST, {"VCPU": 100})
+            await store.claim(Order(RUN, 2), SERVER, OWNER, {HOST: {"VCPU": 100}})
         with pytest.raises(Superseded):
-            await store.claim(Order(RUN, 1), SERVER, OWNER, HOST, SMALL)
+            await store.claim(Order(RUN, 1), SERVER, OWNER, {HOST: SMALL})
 
     on_two_hosts(open_store, test)
 
 
 def test_runs_have_fences_of_their_own(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(order(1, epoch=7), SERVER, OWNER, HOST, SMALL)
-        await store.claim(order(2, epoch=1), SECOND, OWNER, HOST, SMALL)
+        await store.claim(order(1, epoch=7), SERVER, OWNER, {HOST: SMALL})
+        await store.claim(order(2, epoch=1), SECOND, OWNER, {HOST: SMALL})
 
     on_two_hosts(open_store, test)
 
 
 def test_register_host_can_be_repeated_and_keeps_use(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, {"VCPU": 2})
+        await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: {"VCPU": 2}})
         generation = (await store.node(HOST)).provider.generation
         await store.register_host(HOST, "host", inventory())
         assert (await store.node(HOST)).provider.generation == generation
@@ -379,7 +393,7 @@ async def race(store: SqlPlacement, numbers: range) -> int:
 
     async def try_one(number: int) -> bool:
         try:
-            await store.claim(order(number), ConsumerId(f"consumer-{number}"), OWNER, HOST, {"VCPU": 2})
+            await store.claim(order(number), ConsumerId(f"consumer-{number}"), OWNER, {HOST: {"VCPU": 2}})
         except Refused:
             return False
         return True
@@ -417,13 +431,13 @@ def test_threads_that_race_for_the_last_unit_never_overcommit(open_store: Opener
 
 def test_swaps_that_cross_do_not_lock_each_other_out(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
-        await store.claim(order(1), SERVER, OWNER, HOST, SMALL)
-        await store.claim(order(2), SECOND, OWNER, OTHER, SMALL)
+        await store.claim(order(1), SERVER, OWNER, {HOST: SMALL})
+        await store.claim(order(2), SECOND, OWNER, {OTHER: SMALL})
 
         async def swing(number: int, consumer: ConsumerId, provider: ProviderId) -> None:
             for _ in range(5):
                 await store.hand_over(order(number), consumer, ConsumerId(f"run-{number}"), OWNER)
-                await store.claim(order(number), consumer, OWNER, provider, SMALL)
+                await store.claim(order(number), consumer, OWNER, {provider: SMALL})
                 await store.release(order(number), ConsumerId(f"run-{number}"))
 
         await asyncio.gather(swing(1, SERVER, OTHER), swing(2, SECOND, HOST))
@@ -572,7 +586,27 @@ def test_trees_of_providers(open_store: Opener) -> None:
         assert (await store.node(grandchild)).provider.root == child
         await store.delete_provider(grandchild)
         await store.delete_provider(child)
-        assert {node.provider.uuid for node in await store.nodes()} == {HOST, OTHER}
+        assert (await store.forest()).nodes.keys() == {HOST, OTHER}
+
+    on_two_hosts(open_store, test)
+
+
+def test_a_host_goes_with_all_below_it_or_not_at_all(open_store: Opener) -> None:
+    child, grandchild = ProviderId("child"), ProviderId("grandchild")
+
+    async def test(store: SqlPlacement) -> None:
+        await store.create_provider(child, "child", HOST)
+        await store.create_provider(grandchild, "grandchild", child)
+        await store.set_inventories(grandchild, None, {"VCPU": Inventory(total=8)})
+        await store.rewrite([claim(SERVER, {grandchild: {"VCPU": 1}})])
+        with pytest.raises(ProviderInUse):
+            await store.delete_tree(HOST)
+        assert (await store.forest()).nodes.keys() == {HOST, OTHER, child, grandchild}
+        await store.drop(SERVER)
+        await store.delete_tree(HOST)
+        assert (await store.forest()).nodes.keys() == {OTHER}
+        with pytest.raises(ProviderNotFound):
+            await store.delete_tree(HOST)
 
     on_two_hosts(open_store, test)
 
@@ -693,7 +727,7 @@ def test_rules_of_the_database(open_store: Opener, statement: sa.Executable) -> 
             store = SqlPlacement(database)
             await store.register_host(HOST, "host", inventory())
             await store.register_host(OTHER, "other", inventory())
-            await store.claim(FIRST_EPOCH, SERVER, OWNER, HOST, SMALL)
+            await store.claim(FIRST_EPOCH, SERVER, OWNER, {HOST: SMALL})
             with pytest.raises(Conflict):
                 async with database.write() as tx:
                     await tx.run(statement)

@@ -17,9 +17,10 @@ from tests.contracts import racers
 from tests.contracts.databases import Opener, Postgres
 from tests.contracts.racers import BOTH, CLIENTS, FULL, HOST, OTHER, PATIENCE_S, ROUNDS, TRIES, UNITS, Ends, Race
 from tests.contracts.test_placement import check_sums
-from whimbrel.adapters.sql.database import PostgresDatabase, Tx, open_database
+from whimbrel.adapters.sql.database import Tx, open_database
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.claims import read_held
+from whimbrel.adapters.sql.postgres import PostgresDatabase
 from whimbrel.adapters.sql.schema import create_all
 from whimbrel.domain.errors import Conflict
 from whimbrel.placement.errors import NoRoom, Stale
@@ -180,7 +181,7 @@ def test_who_is_made_between_the_lock_and_the_look_is_not_taken_for_locked(open_
 
             async with database.write() as tx:
                 with pytest.raises(Conflict):
-                    await read_held(Slow(), "postgresql", [racers.FIRST], lock=True)
+                    await read_held(Slow(), [racers.FIRST], lock=True)
 
     asyncio.run(main())
 

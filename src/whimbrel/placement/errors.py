@@ -35,6 +35,10 @@ class NoRoom(Refused):
     """The provider has not this much to give, or not in such pieces."""
 
 
+class BadInventory(Refused):
+    """Of the inventory nothing, or not enough, would be left to allocate."""
+
+
 class UnknownProvider(Refused):
     """What is asked for names a provider that is not there."""
 

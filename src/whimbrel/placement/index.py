@@ -6,20 +6,19 @@ used again. Trees come in an order that is shuffled once, by a seed, and each re
 first hosts are not always the same.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from random import Random
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.inventory import MAX_INT
+from whimbrel.placement.inventory import MAX_INT, Stock
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted
-
-Mask = NDArray[np.bool_]
-Numbers = NDArray[np.int64]
+from whimbrel.placement.soles import MOST_PARTS, Cut, Mask, Numbers, Soles
 
 Derived = TypeVar("Derived")
 
@@ -28,7 +27,6 @@ MOST_DERIVED = 20_000
 
 FIRST_ROOM = 64
 """Rows that a new index has room for; it doubles when they are full."""
-
 
 NOTHING = (-1, 1, 0, 1)
 """The row of a provider that has no inventory of a class: nothing fits."""
@@ -40,9 +38,15 @@ class _Stocks:
     def __init__(self, room: int) -> None:
         self._columns: Numbers = np.tile(np.array(NOTHING, np.int64)[:, None], room)
 
-    def set(self, row: int, free: int, least: int, most: int, step: int) -> None:
-        # The room of a large ratio is larger than any number that a column can hold, and than any amount.
-        self._columns[:, row] = (max(-1, min(free, MAX_INT)), least, most, step)
+    def clear(self, row: int) -> None:
+        self._columns[:, row] = NOTHING
+
+    def fill(self, rows: list[int], stocks: list[Stock]) -> None:
+        known: dict[int, tuple[int, int, int, int]] = {}  # many hosts have the very same
+        for stock in stocks:
+            if id(stock) not in known:
+                known[id(stock)] = _row_of(stock)
+        self._columns[:, rows] = np.array([known[id(stock)] for stock in stocks], np.int64).T
 
     def grow(self, more: int) -> None:
         self._columns = np.concatenate([self._columns, _Stocks(more)._columns], axis=1)
@@ -52,6 +56,12 @@ class _Stocks:
         free, least, most, step = self._columns
         fits: Mask = (free >= amount) & (least <= amount) & (most >= amount)
         return fits & (amount % step == 0) if bool((step != 1).any()) else fits
+
+
+def _row_of(stock: Stock) -> tuple[int, int, int, int]:
+    # The room of a large ratio is larger than any number that a column can hold, and than any amount.
+    has, free = stock.inventory, max(-1, min(stock.capacity - stock.used, MAX_INT))
+    return free, has.min_unit, has.max_unit, has.step_size
 
 
 class Index:
@@ -86,7 +96,8 @@ class Index:
             if uuid not in now and uuid in self._rows:
                 self._unused.append(self._rows.pop(uuid))
         for node in now.values():
-            self._fill(node)
+            self._place(node)
+        self._fill(now.values())
 
     def _clear(self, node: Node) -> None:
         row, tree = self._rows[node.provider.uuid], self._trees[node.provider.root]
@@ -97,34 +108,49 @@ class Index:
         for derived in self._derived.values():
             derived.pop(node.provider.uuid, None)
         for name in node.stocks:
-            self._stocks[name].set(row, *NOTHING)
+            self._stocks[name].clear(row)
         for name in node.traits:
             self._traits[name][row] = False
         for name in node.aggregates:
             self._aggregates[name][row] = False
 
-    def _fill(self, node: Node) -> None:
+    def _place(self, node: Node) -> None:
         provider = node.provider
         row = self._row(provider.uuid)
         root_row = self._row(provider.root)  # may make room: the columns are looked up after it
         self.nodes[provider.uuid] = node
         self._trees.setdefault(provider.root, {})[provider.uuid] = node
-        self._root_row[row], self._is_root[row] = root_row, provider.uuid == provider.root
-        for name, stock in node.stocks.items():
+        self._root_row[row], self._is_root[row] = root_row, root_row == row
+
+    def _fill(self, nodes: Iterable[Node]) -> None:
+        """Write down what these providers have, column by column: one provider after the other takes much longer."""
+        stocks: dict[str, tuple[list[int], list[Stock]]] = {}
+        traits: dict[frozenset[str], list[int]] = {}
+        aggregates: dict[frozenset[str], list[int]] = {}
+        for node in nodes:
+            row = self._rows[node.provider.uuid]
+            for name, stock in node.stocks.items():
+                rows, their = stocks.setdefault(name, ([], []))
+                rows.append(row)
+                their.append(stock)
+            traits.setdefault(node.traits, []).append(row)
+            aggregates.setdefault(node.aggregates, []).append(row)
+        for name, (rows, their) in stocks.items():
             if name not in self._stocks:
                 self._stocks[name] = _Stocks(self._room)
-            inventory = stock.inventory
-            room = stock.capacity - stock.used
-            self._stocks[name].set(row, room, inventory.min_unit, inventory.max_unit, inventory.step_size)
-        for name in node.traits:
-            self._flags(self._traits, name)[row] = True
-        for name in node.aggregates:
-            self._flags(self._aggregates, name)[row] = True
+            self._stocks[name].fill(rows, their)
+        self._flag(self._traits, traits)
+        self._flag(self._aggregates, aggregates)
 
-    def _flags(self, table: dict[str, Mask], name: str) -> Mask:
-        if name not in table:
-            table[name] = np.zeros(self._room, np.bool_)
-        return table[name]
+    def _flag(self, table: dict[str, Mask], rows_of: dict[frozenset[str], list[int]]) -> None:
+        by_name: dict[str, list[int]] = {}
+        for names, rows in rows_of.items():
+            for name in names:
+                by_name.setdefault(name, []).extend(rows)
+        for name, rows in by_name.items():
+            if name not in table:
+                table[name] = np.zeros(self._room, np.bool_)
+            table[name][rows if len(rows) > 1 else rows[0]] = True  # one alone is much faster so
 
     def _row(self, uuid: ProviderId) -> int:
         if uuid not in self._rows:
@@ -145,28 +171,30 @@ class Index:
         for table in (self._traits, self._aggregates):
             for name in table:
                 table[name] = np.concatenate([table[name], np.zeros(more, np.bool_)])
-        order = list(range(self._room))
-        self._chance.shuffle(order)
-        self._order = np.array(order, np.int64)
+        self._order = np.frombuffer(self._chance.randbytes(8 * self._room), np.uint64).argsort()
 
     # Asking
 
-    def tree(self, root: ProviderId) -> Sequence[Node]:
-        return list(self._trees[root].values())
+    def tree(self, root: ProviderId) -> Collection[Node]:
+        return self._trees[root].values()
 
-    def tree_of(self, uuid: ProviderId) -> Sequence[Node]:
-        """List the whole tree that a provider is in; nothing where there is no such provider."""
+    def tree_of(self, uuid: ProviderId) -> Collection[Node]:
+        """Give the whole tree that a provider is in; nothing where there is no such provider."""
         node = self.nodes.get(uuid)
-        return self.tree(node.provider.root) if node else []
+        return self.tree(node.provider.root) if node else ()
 
-    def derived(self, node: Node, make: Callable[[Node], Derived]) -> Derived:
-        known = self._derived.setdefault(make, {})
-        uuid = node.provider.uuid
-        if uuid not in known:
-            if len(known) >= MOST_DERIVED:
-                known.clear()
-            known[uuid] = make(node)
-        return cast(Derived, known[uuid])
+    def derived(self, nodes: Iterable[Node], make: Callable[[Node], Derived]) -> dict[ProviderId, Derived]:
+        """Give what is made of each of these providers; it is kept until the provider changes."""
+        known: dict[ProviderId, Derived] = self._derived.setdefault(make, {})
+        if len(known) >= MOST_DERIVED:
+            known.clear()
+        given = {}
+        for node in nodes:
+            uuid = node.provider.uuid
+            if (made := known.get(uuid)) is None:
+                made = known[uuid] = make(node)
+            given[uuid] = made
+        return given
 
     def sharing(self) -> Sequence[Node]:
         rows = np.flatnonzero(self._any(self._traits, [SHARING]))
@@ -184,8 +212,37 @@ class Index:
         if len(found):
             found = np.roll(found, -self._chance.randrange(len(found)))
         for start in range(0, len(found), 256):
-            for row in found[start : start + 256].tolist():
-                yield self._uuids[row]
+            yield from map(self._uuids.__getitem__, found[start : start + 256].tolist())
+
+    def soles(self, request: Request, cut: Cut) -> Callable[[ProviderId], Sequence[ProviderId] | None]:
+        is_told = all(resources for _, resources in cut)  # by having nothing, who is not there is told
+        if not (is_told and request.nested and len(cut) <= MOST_PARTS):
+            return _nobody
+        if UNNAMED in request.groups and len(request.groups[UNNAMED].member_of) > 1:
+            return _nobody
+        unhindered = {suffix: self._unhindered(suffix, wanted) for suffix, wanted in request.groups.items()}
+        able = [
+            np.logical_and.reduce([unhindered[suffix], *itertools.starmap(self._fitting, resources.items())])
+            for suffix, resources in cut
+        ]
+        soles = Soles(self._root_row, able)
+        soles.keep_to(request, cut, partial(self._any, self._traits))
+
+        def sole(root: ProviderId) -> Sequence[ProviderId] | None:
+            rows = soles.at(self._rows[root])
+            return [self._uuids[row] for row in rows] if rows else None
+
+        return sole
+
+    def _unhindered(self, suffix: str, wanted: Wanted) -> Mask:
+        """Tell exactly who may serve a group, whatever it has to give; as `_able` in tree_search.py."""
+        able = self._able(wanted, suffix != UNNAMED)
+        if suffix == UNNAMED:
+            able &= ~self._own_members(wanted.not_member_of)[self._root_row]
+        else:
+            for some in wanted.required:
+                able &= self._any(self._traits, some)
+        return able
 
     def _could_hold(self, wanted: Wanted, *, alone: bool) -> Mask:
         """Tell, at the rows of roots, which trees could give what a group wants. alone: one provider all of it."""
@@ -232,6 +289,12 @@ class Index:
         """Tell, at the rows of roots, which trees have such a provider; if a sharing one is such, any tree might."""
         if SHARING in self._traits and bool((mask & self._traits[SHARING]).any()):
             return np.ones(self._room, np.bool_)
+        if len(self._trees) == len(self.nodes):
+            return mask  # each provider is a tree
         trees = np.zeros(self._room, np.bool_)
         trees[self._root_row[mask]] = True
         return trees
+
+
+def _nobody(_root: ProviderId) -> None:
+    return None

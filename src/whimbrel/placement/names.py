@@ -23,3 +23,8 @@ def standard_traits() -> frozenset[str]:
 def is_custom(name: str) -> bool:
     """Tell whether a client may make a class or trait of this name."""
     return len(name) <= LONGEST and CUSTOM.match(name) is not None
+
+
+def in_order(name: str) -> tuple[int, str]:
+    """Sort resource classes as Placement lists them: the standard ones in their order, then custom ones."""
+    return (STANDARD_CLASSES.index(name) if name in STANDARD_CLASSES else len(STANDARD_CLASSES), name)

@@ -15,7 +15,7 @@ Held = dict[ProviderId, dict[str, int]]
 ANY_GENERATION: Final = "any"
 
 
-class Provider(msgspec.Struct, frozen=True, kw_only=True):
+class Provider(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One node of a tree of providers; a root is its own root and has no parent."""
 
     uuid: ProviderId
@@ -25,7 +25,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     root: ProviderId
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A provider with all that it has."""
 
     provider: Provider
@@ -47,6 +47,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """The whole claim that a consumer is to have; holding nothing removes the consumer.
 
     generation: the consumer's as last seen, None: it is new; ANY_GENERATION: whatever it is. type None: leave it.
+    bumps_left: where it holds nothing any more, the providers that it leaves get a new generation too.
     """
 
     consumer: ConsumerId
@@ -54,6 +55,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     held: Held
     generation: int | Literal["any"] | None = ANY_GENERATION
     type: str | None = None
+    bumps_left: bool = False
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 Law: nothing here changes anything, and what is found is a hint: the claim checks again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -50,20 +50,32 @@ class Woods(Protocol):
     @property
     def nodes(self) -> Mapping[ProviderId, Node]: ...
 
-    def tree(self, root: ProviderId) -> Sequence[Node]:
-        """List the providers of a tree by its root."""
+    def tree(self, root: ProviderId) -> Collection[Node]:
+        """Give the providers of a tree by its root."""
         ...
 
-    def tree_of(self, uuid: ProviderId) -> Sequence[Node]:
-        """List the whole tree that a provider is in; nothing where there is no such provider."""
+    def tree_of(self, uuid: ProviderId) -> Collection[Node]:
+        """Give the whole tree that a provider is in; nothing where there is no such provider."""
         ...
 
     def roots(self, request: Request) -> Iterable[ProviderId]:
-        """Yield the roots of trees to look at, in that order: all that hold a candidate, others do no harm."""
+        """Yield the roots of trees to look at, in that order: all that hold a candidate, others do no harm.
+
+        Where nobody shares, a tree of one provider is among them only if that one can serve each group by itself.
+        """
         ...
 
     def sharing(self) -> Sequence[Node]:
         """List the providers that share what they have: those with the trait SHARING."""
+        ...
+
+    def soles(
+        self, request: Request, cut: Sequence[tuple[str, Mapping[str, int]]]
+    ) -> Callable[[ProviderId], Sequence[ProviderId] | None]:
+        """Give what tells of a root who in its tree gives the parts of a request, if there is just one way; None: look.
+
+        cut: the parts, by suffix, of which no two take the same class; and nobody shares what could help.
+        """
         ...
 
 
@@ -84,10 +96,15 @@ class Forest:
         return self.trees[node.provider.root] if node else []
 
     def roots(self, request: Request) -> Iterable[ProviderId]:
-        return self.trees
+        if self.sharing():
+            return self.trees
+        return [root for root, tree in self.trees.items() if len(tree) > 1 or _serves(tree[0], request)]
 
     def sharing(self) -> list[Node]:
         return [node for node in self.nodes.values() if SHARING in node.traits]
+
+    def soles(self, request: Request, cut: object) -> Callable[[ProviderId], None]:
+        return lambda root: None
 
 
 def has_traits(traits: frozenset[str], wanted: Wanted) -> bool:
@@ -109,6 +126,17 @@ def fits(node: Node, resources: Mapping[str, int]) -> bool:
         if stock is None or not stock.fits(amount):
             return False
     return True
+
+
+def _serves(node: Node, request: Request) -> bool:
+    """Tell whether one provider could serve each of the groups by itself."""
+    return all(
+        fits(node, wanted.resources)
+        and has_traits(node.traits, wanted)
+        and is_member(node.aggregates, wanted)
+        and wanted.in_tree in (None, node.provider.uuid)
+        for wanted in request.groups.values()
+    )
 
 
 def matching(woods: Woods, wanted: Wanted) -> Iterator[Node]:

@@ -15,10 +15,6 @@ from whimbrel.ports.placement import Inventory
 class Store(Protocol):
     # Providers
 
-    async def nodes(self) -> list[Node]:
-        """Read all providers with all that they have, as they were at one moment."""
-        ...
-
     async def forest(self) -> Index:
         """Give all providers in memory, as they are now; what it gives holds until the next await."""
         ...
@@ -113,6 +109,14 @@ class Store(Protocol):
         ...
 
     # Names
+
+    async def known_classes(self, names: Collection[str]) -> set[str]:
+        """Tell which of these custom classes there are."""
+        ...
+
+    async def known_traits(self, names: Collection[str]) -> set[str]:
+        """Tell which of these custom traits there are."""
+        ...
 
     async def resource_classes(self) -> list[str]:
         """List the custom classes."""

@@ -6,7 +6,7 @@ is seen in choices.py.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -14,6 +14,9 @@ from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.choices import Budget, Offer, Part, choices
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, fits, has_traits, is_member
+
+FEW = 32
+"""So many trees are searched one by one; to look at all of them at once pays when there are more."""
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -44,7 +47,18 @@ class Quest:
         self.sharing = [node for node in woods.sharing() if node.aggregates and self._could_help(node)]
         self.of_root = Wanted(required=request.root_required, forbidden=request.root_forbidden)
         self.takes_any_root = not (request.root_required or request.root_forbidden)
-        self.is_plain = not self.sharing and list(request.groups) == [UNNAMED]
+        self.is_plain = list(request.groups) == [UNNAMED] and not woods.sharing()
+        self._looked = 0
+        self._soles: Callable[[ProviderId], Sequence[ProviderId] | None] | None = None
+
+    def soles(self, root: ProviderId) -> Sequence[ProviderId] | None:
+        """Give who gives the parts in the tree of this root, where that is known without a search."""
+        self._looked += 1
+        if self._looked <= FEW or self.contested or self.sharing:
+            return None
+        if self._soles is None:
+            self._soles = self.woods.soles(self.request, [(part.suffix, part.resources) for part in self.parts])
+        return self._soles(root)
 
     def _could_help(self, node: Node) -> bool:
         return any(
@@ -71,35 +85,23 @@ def ways_in(quest: Quest, root: ProviderId) -> Iterator[Candidate]:
     top = quest.woods.nodes[root]
     if not (quest.takes_any_root or has_traits(top.traits, quest.of_root)):
         return iter(())
-    if quest.is_plain and len(tree) == 1:
-        return _alone(quest, top)
+    if quest.is_plain and len(tree) == 1:  # the most frequent case: these roots are known to serve the unnamed group
+        return iter((Candidate({root: quest.request.groups[UNNAMED].resources}, {UNNAMED: (root,)}),))
+    if soles := quest.soles(root):
+        return iter((_candidate(quest, quest.parts, soles),))
     return _ways(quest, tree, top)
 
 
-def _alone(quest: Quest, node: Node) -> Iterator[Candidate]:
-    """Place the unnamed group on a provider that is the whole of its tree: the most frequent case, made short."""
-    wanted = quest.request.groups[UNNAMED]
-    if (
-        fits(node, wanted.resources)
-        and has_traits(node.traits, wanted)
-        and is_member(node.aggregates, wanted)
-        and quest.home_of.get(UNNAMED, node.provider.root) == node.provider.root
-    ):
-        uuid = node.provider.uuid
-        return iter((Candidate({uuid: wanted.resources}, {UNNAMED: (uuid,)}),))
-    return iter(())
-
-
-def _ways(quest: Quest, tree: Sequence[Node], top: Node) -> Iterator[Candidate]:
+def _ways(quest: Quest, tree: Collection[Node], top: Node) -> Iterator[Candidate]:
     offers = _offers(quest, tree, top)
     if offers is None or not _enough(quest, offers):
         return
     offers.sort(key=lambda offer: len(offer.nodes))  # little choice first: what cannot be is seen early
     for chosen in choices(quest.woods, quest.request, offers, quest.budget):
-        yield _candidate(quest, offers, chosen)
+        yield _candidate(quest, [offer.part for offer in offers], [node.provider.uuid for node in chosen])
 
 
-def _offers(quest: Quest, tree: Sequence[Node], top: Node) -> list[Offer] | None:
+def _offers(quest: Quest, tree: Collection[Node], top: Node) -> list[Offer] | None:
     """List who could give each part; None: for one of them there is nobody."""
     guests = _guests(quest, tree, top)
     able = {suffix: _able(quest, suffix, tree, guests, top) for suffix in quest.request.groups}
@@ -112,7 +114,7 @@ def _offers(quest: Quest, tree: Sequence[Node], top: Node) -> list[Offer] | None
     return offers
 
 
-def _guests(quest: Quest, tree: Sequence[Node], top: Node) -> list[Node]:
+def _guests(quest: Quest, tree: Collection[Node], top: Node) -> list[Node]:
     """List the providers of other trees that share what they have with this tree."""
     if not quest.sharing:
         return []
@@ -121,7 +123,7 @@ def _guests(quest: Quest, tree: Sequence[Node], top: Node) -> list[Node]:
     return [node for node in quest.sharing if node.provider.root != root and node.aggregates & aggregates]
 
 
-def _able(quest: Quest, suffix: str, tree: Sequence[Node], guests: Sequence[Node], top: Node) -> list[Node]:
+def _able(quest: Quest, suffix: str, tree: Collection[Node], guests: Sequence[Node], top: Node) -> list[Node]:
     """List who may serve a group, whatever it has to give.
 
     A named group asks traits and aggregates of its one provider. Of the unnamed one each provider lacks what is
@@ -168,14 +170,13 @@ def _enough_of(name: str, offers: Sequence[Offer]) -> bool:
     return sum(offer.part.resources[name] for offer in takers) <= most
 
 
-def _candidate(quest: Quest, offers: Sequence[Offer], chosen: Sequence[Node]) -> Candidate:
+def _candidate(quest: Quest, cut: Sequence[Part], chosen: Sequence[ProviderId]) -> Candidate:
     parts: dict[ProviderId, dict[str, int]] = {}
     served: dict[str, dict[ProviderId, None]] = {suffix: {} for suffix in quest.request.groups}
-    for offer, node in zip(offers, chosen, strict=True):
-        uuid = node.provider.uuid
-        served[offer.part.suffix][uuid] = None
-        if offer.part.resources:
+    for part, uuid in zip(cut, chosen, strict=True):
+        served[part.suffix][uuid] = None
+        if part.resources:
             given = parts.setdefault(uuid, {})
-            for name, amount in offer.part.resources.items():
+            for name, amount in part.resources.items():
                 given[name] = given.get(name, 0) + amount
     return Candidate(parts, {suffix: tuple(uuids) for suffix, uuids in served.items()})

@@ -1,6 +1,6 @@
 """Placement, as moves need it: who owns how much of which provider. Every write is one atomic write."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -14,6 +14,9 @@ class ProviderState(msgspec.Struct, frozen=True, kw_only=True):
     """One provider now: its free room by class, and what it is."""
 
     id: ProviderId
+    name: str
+    root: ProviderId  # of its tree, itself where it is a host
+    parent: ProviderId | None
     free: dict[str, int]  # capacity (total - reserved, times ratio) less use; may be below zero
     capacity: dict[str, int]
     max_unit: dict[str, int]
@@ -41,15 +44,43 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     allocation_ratio: float = 1.0
 
 
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Resources that one provider is to give together, such as a port's."""
+
+    id: str  # letters, digits, - and _
+    resources: Resources
+    required: tuple[str, ...] = ()  # traits
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server needs of a host's tree of providers."""
+
+    own: Resources  # of whichever providers of the tree
+    groups: tuple[Group, ...] = ()
+    same_subtree: tuple[tuple[str, ...], ...] = ()  # of each set of groups one provider is above all the others
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to fulfil a wish: what is taken from which provider, and which of them serves which group."""
+
+    parts: dict[ProviderId, dict[str, int]]
+    served: dict[str, ProviderId]
+    served_by: dict[str, str]  # the same providers' names
+
+
 class Placement(Protocol):
     async def providers(self) -> list[ProviderState]:
-        """Give all providers with their room now: a scheduler's snapshot."""
+        """Give all providers with their room now: a scheduler's snapshot, which is not to be changed."""
+        ...
+
+    async def ways(self, wish: Wish, hosts: Collection[ProviderId]) -> dict[ProviderId, Way | str]:
+        """Give for each of these root providers a way to fulfil the wish in its tree, or why there is none."""
         ...
 
     async def claim(
-        self, order: Order, consumer: ConsumerId, owner: Owner, provider: ProviderId, want: Resources
+        self, order: Order, consumer: ConsumerId, owner: Owner, want: Mapping[ProviderId, Resources]
     ) -> None:
-        """Make `want` on `provider` the whole claim of `consumer`, replacing any other. Repeatable.
+        """Make `want` the whole claim of `consumer`, replacing any other. Repeatable.
 
         Raises: Refused: no room; Superseded; Unavailable.
         """
@@ -87,6 +118,9 @@ class Placement(Protocol):
         """Make these aggregate uuids the provider's whole membership."""
         ...
 
-    async def delete_provider(self, uuid: ProviderId) -> None:
-        """Remove a provider that is no longer. Raises: NotFound; Conflict: somebody holds something of it."""
+    async def delete_tree(self, root: ProviderId) -> None:
+        """Remove a host that is no longer, with all that was reported below it.
+
+        Raises: NotFound; Conflict: somebody holds something of it.
+        """
         ...

@@ -1,10 +1,13 @@
 """The index of all providers finds the very candidates that are found by looking at each tree."""
 
 from random import Random
+from typing import Any
 
+import msgspec
 import pytest
 
 from whimbrel.domain.ids import ProviderId
+from whimbrel.placement import tree_search
 from whimbrel.placement.candidates import candidates
 from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
@@ -89,6 +92,14 @@ def found(candidates_found: list[Candidate]) -> set[tuple[object, ...]]:
     }
 
 
+@pytest.fixture(params=["one by one", "at once"])
+def looks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let trees be searched one by one, which is done with few, and all at once, as far as that can be."""
+    if request.param == "at once":
+        monkeypatch.setattr(tree_search, "FEW", 0)
+
+
+@pytest.mark.usefixtures("looks")
 @pytest.mark.parametrize("seed", range(60))
 def test_it_finds_what_a_look_at_every_tree_finds(seed: int) -> None:
     drawn = Drawn(seed)
@@ -99,6 +110,7 @@ def test_it_finds_what_a_look_at_every_tree_finds(seed: int) -> None:
         assert found(candidates(index, request)) == found(candidates(Forest(nodes), request))
 
 
+@pytest.mark.usefixtures("looks")
 @pytest.mark.parametrize("seed", range(30))
 def test_it_keeps_up_with_what_changes(seed: int) -> None:
     """Providers come, change, move to other trees and go; more come than there was room for."""
@@ -112,6 +124,48 @@ def test_it_keeps_up_with_what_changes(seed: int) -> None:
         request = drawn.request(now)
         assert found(candidates(index, request)) == found(candidates(Forest(now), request))
         before = now
+
+
+def host(number: int, cards: int) -> list[Node]:
+    """A host with so many cards below it."""
+    root = ProviderId(f"h{number}")
+    uuids = [root, *(ProviderId(f"h{number}c{card}") for card in range(cards))]
+    return [
+        Node(
+            provider=Provider(
+                uuid=uuid, name=uuid, generation=0, parent=None if uuid == root else root, root=root
+            ),
+            stocks={"VCPU" if uuid == root else "VF": Stock(Inventory(total=8), 0)},
+            traits=frozenset(["T1"] if uuid == root else ["T2"]),
+            aggregates=frozenset(),
+        )
+        for uuid in uuids
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_known"),
+    [
+        ({}, True),
+        ({"same_subtree": [frozenset(("_A", "_B"))]}, True),
+        ({"same_subtree": [frozenset(("_B", "_C"))]}, True),
+        ({"group_policy": "isolate"}, False),
+        ({"nested": False}, False),
+    ],
+    ids=str,
+)
+def test_who_is_alone_in_what_he_gives_needs_no_search(changed: dict[str, Any], is_known: bool) -> None:
+    index = Index([*host(1, 1), *host(2, 2), *host(3, 0)], Random(0))
+    cpus, card = {"VCPU": 2}, {"VF": 1}
+    groups = {
+        "_A": Wanted(resources=cpus, required=[frozenset(["T1"])]),
+        "_B": Wanted(resources=card),
+        "_C": Wanted(resources={"VF": 2}),
+    }
+    request = msgspec.structs.replace(Request(groups=groups), **changed)
+    soles = index.soles(request, [("_A", cpus), ("_B", card), ("_C", {"VF": 2})])
+    assert soles(ProviderId("h1")) == (["h1", "h1c0", "h1c0"] if is_known else None)
+    assert soles(ProviderId("h2")) is soles(ProviderId("h3")) is None
 
 
 @pytest.mark.parametrize(("amount", "fits"), [(2**31 - 2, True), (2**31, False), (10**19, False)])

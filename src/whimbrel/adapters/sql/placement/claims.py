@@ -15,6 +15,7 @@ from sqlalchemy import bindparam
 from whimbrel.adapters.sql.database import Tx
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.placement.changes import note
+from whimbrel.adapters.sql.placement.rows import add_allocations, use
 from whimbrel.adapters.sql.tables.placement import allocations, consumers, inventories, providers, resource_classes
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.ids import ConsumerId, ProviderId
@@ -29,13 +30,13 @@ Place = tuple[ProviderId, str]
 
 _a, _c, _i, _p = allocations.c, consumers.c, inventories.c, providers.c
 
-_LOCK_CONSUMERS = (
+_LOCK_CONSUMERS = fixed(
     sa.select(_c.uuid)
     .where(_c.uuid.in_(bindparam("ids", expanding=True)))
     .order_by(_c.uuid)
     .with_for_update(key_share=True)
 )
-LOCK_PROVIDERS = (
+LOCK_PROVIDERS = fixed(
     sa.select(_p.uuid)
     .where(_p.uuid.in_(bindparam("ids", expanding=True)))
     .order_by(_p.uuid)
@@ -52,12 +53,9 @@ _STOCK = fixed(
         *(_i.allocation_ratio, _i.used),
     ).where(_i.provider.in_(bindparam("ids", expanding=True)))
 )
-_USE = fixed(
-    sa.update(inventories)
-    .where(_i.provider == bindparam("at"), _i.resource_class == bindparam("of"))
-    .values(used=_i.used + bindparam("more"))
+_BUMP = fixed(
+    sa.update(providers).where(_p.uuid.in_(bindparam("ids", expanding=True))).values(generation=_p.generation + 1)
 )
-_BUMP = fixed(sa.update(providers).where(_p.uuid == bindparam("id")).values(generation=_p.generation + 1))
 _ADD_CONSUMER = fixed(sa.insert(consumers))
 _CHANGE_CONSUMER = fixed(
     sa.update(consumers)
@@ -69,9 +67,8 @@ _CHANGE_CONSUMER = fixed(
         type=sa.func.coalesce(bindparam("new_type"), _c.type),
     )
 )
-_DELETE_CONSUMER = fixed(sa.delete(consumers).where(_c.uuid == bindparam("id")))
-_ADD_ALLOCATIONS = fixed(sa.insert(allocations))
-_DELETE_ALLOCATIONS = fixed(sa.delete(allocations).where(_a.consumer == bindparam("id")))
+_DELETE_CONSUMERS = fixed(sa.delete(consumers).where(_c.uuid.in_(bindparam("ids", expanding=True))))
+_DELETE_ALLOCATIONS = fixed(sa.delete(allocations).where(_a.consumer.in_(bindparam("ids", expanding=True))))
 _PROVIDERS_THERE = fixed(sa.select(_p.uuid).where(_p.uuid.in_(bindparam("ids", expanding=True))))
 _CLASSES_THERE = fixed(
     sa.select(resource_classes.c.name).where(resource_classes.c.name.in_(bindparam("names", expanding=True)))
@@ -79,17 +76,20 @@ _CLASSES_THERE = fixed(
 
 
 async def read_held(
-    tx: Tx, dialect: str, ids: Collection[ConsumerId], *, lock: bool = False
+    tx: Tx, ids: Collection[ConsumerId], *, lock: bool = False
 ) -> dict[ConsumerId, tuple[Consumer, Held]]:
     """Read what these consumers hold, those that hold something; lock: nobody changes it before we are done.
 
     Raises: Conflict: one was made between the lock, which found nothing to hold, and the look.
     """
-    locked: set[ConsumerId] | None = None
-    if lock and dialect == "postgresql":
-        locked = {row[0] for row in await tx.rows(_LOCK_CONSUMERS, {"ids": sorted(ids)})}
+    these, locked = {"ids": sorted(ids)}, None
+    if lock and tx.dialect == "postgresql":
+        locks, rows = await tx.ask((_LOCK_CONSUMERS, these), (_HELD, these))
+        locked = {row[0] for row in locks}
+    else:
+        rows = await tx.rows(_HELD, these)
     found: dict[ConsumerId, tuple[Consumer, Held]] = {}
-    for uuid, generation, project, user, kind, provider, name, amount in await tx.rows(_HELD, {"ids": list(ids)}):
+    for uuid, generation, project, user, kind, provider, name, amount in rows:
         if uuid not in found:
             found[uuid] = Consumer(id=uuid, generation=generation, owner=Owner(project, user), type=kind), {}
         found[uuid][1].setdefault(provider, {})[name] = amount
@@ -100,7 +100,6 @@ async def read_held(
 
 async def rewrite(
     tx: Tx,
-    dialect: str,
     claims: Sequence[Claim],
     before: Mapping[ConsumerId, tuple[Consumer, Held]],
     *,
@@ -113,31 +112,32 @@ async def rewrite(
     Raises: NoRoom; Stale; UnknownProvider; UnknownName; Conflict: somebody made the same consumer just now.
     """
     claims = sorted(claims, key=lambda claim: claim.consumer)  # new consumers are made in the order of locks too
-    for claim in claims:
-        _check_generation(claim, before.get(claim.consumer))
+    check_generations(claims, before)
     changes = _changes(claims, [held for _, held in before.values()])
     taken = {provider for claim in claims for provider in claim.held}
-    if dialect == "postgresql":
-        await tx.run(LOCK_PROVIDERS, {"ids": sorted(taken | {provider for provider, _ in changes})})
+    if tx.dialect == "postgresql":
+        await tx.tell(LOCK_PROVIDERS, {"ids": sorted(taken | {provider for provider, _ in changes})})
     if check_units or any(more > 0 for more in changes.values()):
         await _check_room(tx, claims, changes, taken)
-    await _write(tx, claims, before, changes, taken)
+    left = {provider for claim in claims if claim.bumps_left and not claim.held for provider in _held(claim, before)}
+    await _write(tx, claims, before, changes, bumped=taken | left)
     await note(tx, taken | {provider for provider, _ in changes})
 
 
-def _check_generation(claim: Claim, found: tuple[Consumer, Held] | None) -> None:
-    if claim.generation == ANY_GENERATION:
-        return
-    now = found[0].generation if found else None
-    if claim.generation != now:
+def _held(claim: Claim, before: Mapping[ConsumerId, tuple[Consumer, Held]]) -> Held:
+    return before[claim.consumer][1] if claim.consumer in before else {}
+
+
+def check_generations(claims: Sequence[Claim], before: Mapping[ConsumerId, tuple[Consumer, Held]]) -> None:
+    """Raises: Stale."""
+    for claim in claims:
+        now = before[claim.consumer][0].generation if claim.consumer in before else None
+        if claim.generation in (ANY_GENERATION, now):
+            continue
+        expected = "null" if now is None else now
         raise Stale(
-            f"consumer generation conflict: consumer {claim.consumer} has generation {_said(now)},"
-            f" not {_said(claim.generation)}"
+            f"consumer generation conflict - expected {expected} but got {claim.generation} (consumer {claim.consumer})"
         )
-
-
-def _said(generation: int | str | None) -> str:
-    return "null (it holds nothing)" if generation is None else str(generation)
 
 
 def _places(held: Held) -> Iterable[tuple[Place, int]]:
@@ -162,17 +162,21 @@ async def _check_room(
     tx: Tx, claims: Sequence[Claim], changes: Mapping[Place, int], taken: Collection[ProviderId]
 ) -> None:
     stocks = await read_stocks(tx, taken)
-    for claim in claims:
-        for (provider, name), amount in _places(claim.held):
-            stock = stocks.get((provider, name))
-            if stock is None:
-                raise await _why_no_stock(tx, claims, provider, name)
-            if problem := unit_problem(stock.inventory, amount):
-                raise NoRoom(f"{name} on resource provider {provider}: {problem}")
+    wanted = [each for claim in claims for each in _places(claim.held)]
+    for place, _ in wanted:
+        if place not in stocks:
+            raise await _why_no_stock(tx, claims, *place)
+    for place, amount in wanted:
+        if problem := unit_problem(stocks[place].inventory, amount):
+            raise _no_room(place, f"The requested amount would violate inventory constraints: {problem}")
     for place, more in changes.items():
         if more > 0 and stocks[place].used + more > stocks[place].capacity:
-            free = stocks[place].capacity - stocks[place].used
-            raise NoRoom(f"{place[1]} on resource provider {place[0]}: {more} wanted, {max(free, 0)} free")
+            free = max(stocks[place].capacity - stocks[place].used, 0)
+            raise _no_room(place, f"The requested amount would exceed the capacity: {more} wanted, {free} free")
+
+
+def _no_room(place: Place, problem: str) -> NoRoom:
+    return NoRoom(f"Unable to create allocation for '{place[1]}' on resource provider '{place[0]}'. {problem}")
 
 
 async def read_stocks(tx: Tx, ids: Collection[ProviderId]) -> dict[Place, Stock]:
@@ -197,7 +201,9 @@ async def _why_no_stock(tx: Tx, claims: Sequence[Claim], provider: ProviderId, n
     known = {row[0] for row in await tx.rows(_CLASSES_THERE, {"names": list(names)})}
     if unknown := sorted(names - known):
         return UnknownName(f"No such resource class {unknown[0]}.")
-    return NoRoom(f"{name} on resource provider {provider}: it has no inventory of this class")
+    return NoRoom(
+        f"Inventory for '{name}' on resource provider '{provider}' invalid: it has no inventory of this class"
+    )
 
 
 async def _write(
@@ -205,29 +211,30 @@ async def _write(
     claims: Sequence[Claim],
     before: Mapping[ConsumerId, tuple[Consumer, Held]],
     changes: Mapping[Place, int],
-    taken: Collection[ProviderId],
+    *,
+    bumped: Collection[ProviderId],
 ) -> None:
     """Write it down, in an order that no reference forbids."""
-    emptied = [{"id": claim.consumer} for claim in claims if claim.consumer in before]
-    if emptied:
-        await tx.run(_DELETE_ALLOCATIONS, emptied)
-    if gone := [{"id": claim.consumer} for claim in claims if not claim.held and claim.consumer in before]:
-        await tx.run(_DELETE_CONSUMER, gone)
+    if emptied := [claim.consumer for claim in claims if claim.consumer in before]:
+        await tx.tell(_DELETE_ALLOCATIONS, {"ids": emptied})
+    if gone := [claim.consumer for claim in claims if not claim.held and claim.consumer in before]:
+        await tx.tell(_DELETE_CONSUMERS, {"ids": gone})
     if new := [claim for claim in claims if claim.held and claim.consumer not in before]:
-        await tx.run(_ADD_CONSUMER, [_new_consumer(claim) for claim in new])
+        await tx.tell(_ADD_CONSUMER, [_new_consumer(claim) for claim in new])
     if changed := [claim for claim in claims if claim.held and claim.consumer in before]:
-        await tx.run(_CHANGE_CONSUMER, [_changed_consumer(claim) for claim in changed])
+        await tx.tell(_CHANGE_CONSUMER, [_changed_consumer(claim) for claim in changed])
     if changes:
         used = [{"at": at, "of": of, "more": more} for (at, of), more in sorted(changes.items())]
-        await tx.run(_USE, used)
-    if taken:
+        await use(tx, used)
+    if any(claim.held for claim in claims):
         rows = [
             {"consumer": claim.consumer, "provider": provider, "resource_class": name, "amount": amount}
             for claim in claims
             for (provider, name), amount in _places(claim.held)
         ]
-        await tx.run(_ADD_ALLOCATIONS, rows)
-        await tx.run(_BUMP, [{"id": provider} for provider in sorted(taken)])
+        await add_allocations(tx, rows)
+    if bumped:
+        await tx.tell(_BUMP, {"ids": list(bumped)})
 
 
 def _new_consumer(claim: Claim) -> dict[str, object]:

@@ -25,12 +25,15 @@ def _raising(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
     ).returning(fences.c.epoch)
 
 
-_RAISE = {"sqlite": fixed(_raising(sqlite.insert(fences))), "postgresql": _raising(postgresql.insert(fences))}
+_RAISE = {
+    "sqlite": fixed(_raising(sqlite.insert(fences))),
+    "postgresql": fixed(_raising(postgresql.insert(fences))),
+}
 
 
-async def raise_fence(tx: Tx, dialect: str, order: Order) -> None:
+async def raise_fence(tx: Tx, order: Order) -> None:
     """Note the epoch; from here on two orders of one run wait for each other. Raises: Superseded."""
-    if await tx.row(_RAISE[dialect], {"run": order.run, "epoch": order.epoch}) is None:
+    if await tx.row(_RAISE[tx.dialect], {"run": order.run, "epoch": order.epoch}) is None:
         raise Superseded(f"placement has seen a newer epoch of {order.run} than {order.epoch}")
 
 

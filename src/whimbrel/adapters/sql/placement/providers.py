@@ -11,9 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Tx
-from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.placement.changes import note
-from whimbrel.adapters.sql.placement.claims import Place, read_stocks
+from whimbrel.adapters.sql.placement.claims import Place
 from whimbrel.adapters.sql.placement.names import refer_classes, refer_traits
 from whimbrel.adapters.sql.tables.placement import (
     allocations,
@@ -33,16 +32,16 @@ from whimbrel.placement.errors import (
     Stale,
 )
 from whimbrel.placement.inventory import Stock
-from whimbrel.placement.provider import Node, Provider
+from whimbrel.placement.names import in_order
+from whimbrel.placement.provider import Provider
 from whimbrel.ports.placement import Inventory
 
 _p, _i = providers.c, inventories.c
-_COLUMNS = (_p.uuid, _p.name, _p.generation, _p.parent, _p.root)
+COLUMNS = (_p.uuid, _p.name, _p.generation, _p.parent, _p.root)
 _THIS: sa.BindParameter[str] = bindparam("this")
 
-_GET = sa.select(*_COLUMNS).where(_p.uuid == _THIS)
+_GET = sa.select(*COLUMNS).where(_p.uuid == _THIS)
 _LOCK = _GET.with_for_update()
-_ALL = sa.select(*_COLUMNS)
 _TAKEN = sa.select(_p.uuid, _p.name).where(
     sa.or_(_p.uuid == _THIS, _p.name == bindparam("named")), _p.uuid != bindparam("but")
 )
@@ -69,12 +68,8 @@ _CHANGE_INVENTORY = (
 _DELETE_INVENTORY = sa.delete(inventories).where(_i.provider == _THIS, _i.resource_class == bindparam("of"))
 _DELETE_INVENTORIES = sa.delete(inventories).where(_i.provider == _THIS)
 
-# Traits and aggregates of providers come in one answer; the first column tells them apart.
-_TRAITS = sa.select(sa.literal(True), provider_traits.c.provider, provider_traits.c.trait)
-_AGGREGATES = sa.select(sa.literal(False), provider_aggregates.c.provider, provider_aggregates.c.aggregate)
-ALL_MARKS = fixed(sa.union_all(_TRAITS, _AGGREGATES))
-_MARKS = sa.union_all(
-    _TRAITS.where(provider_traits.c.provider == _THIS), _AGGREGATES.where(provider_aggregates.c.provider == _THIS)
+_HAS_TRAIT = sa.select(
+    sa.exists().where(provider_traits.c.provider == _THIS, provider_traits.c.trait == bindparam("named"))
 )
 _ADD_TRAIT = sa.insert(provider_traits)
 _DELETE_TRAIT = sa.delete(provider_traits).where(
@@ -83,26 +78,12 @@ _DELETE_TRAIT = sa.delete(provider_traits).where(
 _DELETE_TRAITS = sa.delete(provider_traits).where(provider_traits.c.provider == _THIS)
 _ADD_AGGREGATE = sa.insert(provider_aggregates)
 _DELETE_AGGREGATES = sa.delete(provider_aggregates).where(provider_aggregates.c.provider == _THIS)
-_ALL_STOCKS = sa.select(
-    *(_i.provider, _i.resource_class, _i.used),
-    *(_i[name] for name in Inventory.__struct_fields__),
-)
 
 
-_THESE: sa.BindParameter[list[str]] = bindparam("these", expanding=True)
-_SOME = fixed(_ALL.where(_p.uuid.in_(_THESE)))
-_SOME_STOCKS = fixed(_ALL_STOCKS.where(_i.provider.in_(_THESE)))
-_SOME_MARKS = fixed(
-    sa.union_all(
-        _TRAITS.where(provider_traits.c.provider.in_(_THESE)),
-        _AGGREGATES.where(provider_aggregates.c.provider.in_(_THESE)),
-    )
-)
-
-
-def _provider(row: Any) -> Provider:
+def provider_of(row: Any) -> Provider:
     uuid, name, generation, parent, root = row
-    return Provider(uuid=uuid, name=name, generation=generation, parent=parent, root=root)
+    root = uuid if root == uuid else root  # one text in memory, not two that say the same
+    return Provider(uuid=uuid, name=name, generation=generation, parent=root if parent == root else parent, root=root)
 
 
 # Reading
@@ -116,70 +97,33 @@ async def read(tx: Tx, uuid: ProviderId) -> Provider:
 async def lock(tx: Tx, uuid: ProviderId, generation: int | None = None) -> Provider:
     """Read a provider and keep others from changing it. Raises: ProviderNotFound; Stale."""
     provider = await _get(tx, _LOCK, uuid)
-    if generation is not None and generation != provider.generation:
-        raise Stale(
-            f"resource provider generation conflict: {uuid} has generation {provider.generation}, not {generation}"
-        )
+    if generation is not None:
+        check_generation(provider, generation)
     return provider
+
+
+def check_generation(provider: Provider, given: int) -> None:
+    """Raises: Stale."""
+    if given != provider.generation:
+        raise Stale(
+            f"resource provider generation conflict for provider {provider.uuid}:"
+            f" actual: {provider.generation}, given: {given}"
+        )
 
 
 async def _get(tx: Tx, statement: sa.Executable, uuid: ProviderId) -> Provider:
     row = await tx.row(statement, {"this": uuid})
     if row is None:
         raise ProviderNotFound(f"No resource provider with uuid {uuid} found.")
-    return _provider(row)
-
-
-async def read_node(tx: Tx, uuid: ProviderId) -> Node:
-    """Raises: ProviderNotFound."""
-    provider = await read(tx, uuid)
-    stocks = {name: stock for (_, name), stock in (await read_stocks(tx, [uuid])).items()}
-    marks = await tx.rows(_MARKS, {"this": uuid})
-    return Node(
-        provider=provider,
-        stocks=stocks,
-        traits=frozenset(name for is_trait, _, name in marks if is_trait),
-        aggregates=frozenset(name for is_trait, _, name in marks if not is_trait),
-    )
-
-
-async def read_nodes(tx: Tx, uuids: Collection[ProviderId] | None = None) -> list[Node]:
-    """Read providers with all that they have; None: all of them."""
-    these = None if uuids is None else {"these": list(uuids)}
-    rows, stock_rows, marks = (_ALL, _ALL_STOCKS, ALL_MARKS) if uuids is None else (_SOME, _SOME_STOCKS, _SOME_MARKS)
-    stocks: dict[str, dict[str, Stock]] = {}
-    for uuid, name, used, *amounts in await tx.rows(stock_rows, these):
-        inventory = Inventory(**dict(zip(Inventory.__struct_fields__, amounts, strict=True)))
-        stocks.setdefault(uuid, {})[name] = Stock(inventory, used)
-    traits, aggregates = await read_marks(tx, marks, these)
-    return [
-        Node(
-            provider=provider,
-            stocks=stocks.get(provider.uuid, {}),
-            traits=frozenset(traits.get(provider.uuid, ())),
-            aggregates=frozenset(aggregates.get(provider.uuid, ())),
-        )
-        for provider in map(_provider, await tx.rows(rows, these))
-    ]
-
-
-async def read_marks(
-    tx: Tx, statement: sa.Executable = ALL_MARKS, these: Mapping[str, object] | None = None
-) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Read the traits and the aggregates of providers, all of them if nothing else is said."""
-    traits: dict[str, list[str]] = {}
-    aggregates: dict[str, list[str]] = {}
-    for is_trait, uuid, name in await tx.rows(statement, these):
-        (traits if is_trait else aggregates).setdefault(uuid, []).append(name)
-    return traits, aggregates
+    return provider_of(row)
 
 
 # Trees
 
 
-async def create(tx: Tx, dialect: str, uuid: ProviderId, name: str, parent: ProviderId | None) -> Provider:
+async def create(tx: Tx, uuid: ProviderId, name: str, parent: ProviderId | None) -> Provider:
     """Raises: Duplicate; BadParent."""
-    await _lock_trees(tx, dialect)
+    await _lock_trees(tx)
     await _check_free(tx, uuid, name, but="")
     root = await _root_under(tx, uuid, parent)
     provider = Provider(uuid=uuid, name=name, generation=0, parent=parent, root=root)
@@ -198,17 +142,17 @@ async def rename(tx: Tx, uuid: ProviderId, name: str) -> Provider:
     return await read(tx, uuid)
 
 
-async def move(tx: Tx, dialect: str, uuid: ProviderId, parent: ProviderId | None, *, freely: bool) -> None:
+async def move(tx: Tx, uuid: ProviderId, parent: ProviderId | None, *, freely: bool) -> None:
     """Give it another parent, and all below it another root. Raises: ProviderNotFound; BadParent."""
-    await _lock_trees(tx, dialect)
+    await _lock_trees(tx)
     now = await lock(tx, uuid)
     if parent == now.parent:
         return
     if now.parent is not None and not freely:
-        raise BadParent(f"The parent of resource provider {uuid} is set and cannot be changed.")
+        raise BadParent(f"{'un' if parent is None else 're'}-parenting a provider is not currently allowed.")
     subtree = await _subtree(tx, now)
     if parent in subtree:
-        raise BadParent(f"Resource provider {parent} is {uuid} itself or below it and cannot become its parent.")
+        raise BadParent(f"creating loop in the provider tree is not allowed. {parent} is {uuid} itself or below it.")
     root = await _root_under(tx, uuid, parent)
     await tx.run(_CHANGE, {"this": uuid, "new_name": now.name, "new_parent": parent, "new_root": root})
     if below := [{"this": each, "new_root": root} for each in subtree if each != uuid]:
@@ -221,16 +165,23 @@ async def delete(tx: Tx, uuid: ProviderId) -> None:
     await lock(tx, uuid)
     this = {"this": uuid}
     if await tx.value(_HAS_CHILDREN, this):
-        raise HasChildren(f"Unable to delete parent resource provider {uuid}: it has child resource providers.")
+        raise HasChildren(f"Unable to delete parent resource provider {uuid}: It has child resource providers.")
     if await tx.value(_HAS_CLAIMS, this):
-        raise ProviderInUse(f"Unable to delete resource provider {uuid}: it has allocations.")
+        raise ProviderInUse(f"Unable to delete resource provider {uuid}: Resource provider has allocations.")
     for statement in (_DELETE_INVENTORIES, _DELETE_TRAITS, _DELETE_AGGREGATES, _DELETE):
         await tx.run(statement, this)
     await note(tx, [uuid])
 
 
-async def _lock_trees(tx: Tx, dialect: str) -> None:
-    if dialect == "postgresql":
+async def delete_tree(tx: Tx, uuid: ProviderId) -> None:
+    """Delete a provider and all below it. Raises: ProviderNotFound; ProviderInUse."""
+    await _lock_trees(tx)
+    for each in reversed(await _subtree(tx, await read(tx, uuid))):
+        await delete(tx, each)
+
+
+async def _lock_trees(tx: Tx) -> None:
+    if tx.dialect == "postgresql":
         await tx.run(_TREES)
 
 
@@ -244,22 +195,22 @@ async def _root_under(tx: Tx, uuid: ProviderId, parent: ProviderId | None) -> Pr
     if parent is None:
         return uuid
     if parent == uuid:
-        raise BadParent("A resource provider cannot be its own parent.")
+        raise BadParent("parent provider UUID cannot be same as UUID.")
     row = await tx.row(_GET, {"this": parent})
     if row is None:
-        raise BadParent(f"The parent provider {parent} does not exist.")
-    return _provider(row).root
+        raise BadParent(f"parent provider UUID does not exist: {parent}.")
+    return provider_of(row).root
 
 
-async def _subtree(tx: Tx, top: Provider) -> set[ProviderId]:
-    """List a provider and all below it."""
+async def _subtree(tx: Tx, top: Provider) -> list[ProviderId]:
+    """List a provider and all below it, parents first."""
     children: dict[str | None, list[ProviderId]] = {}
     for uuid, parent in await tx.rows(_TREE_OF, {"this": top.root}):
         children.setdefault(parent, []).append(uuid)
     found: list[ProviderId] = [top.uuid]
     for uuid in found:
         found += children.get(uuid, [])
-    return set(found)
+    return found
 
 
 # What a provider has
@@ -272,11 +223,11 @@ async def bump(tx: Tx, uuid: ProviderId) -> None:
 
 
 async def write_inventories(
-    tx: Tx, dialect: str, uuid: ProviderId, put: Mapping[str, Inventory], now: Mapping[str, Inventory]
+    tx: Tx, uuid: ProviderId, put: Mapping[str, Inventory], now: Mapping[str, Inventory]
 ) -> None:
     """Write new and changed inventories of a locked provider that has those of `now`. Raises: UnknownName."""
     new = [name for name in put if name not in now]
-    await refer_classes(tx, dialect, new)
+    await refer_classes(tx, new)
     if new:
         rows = [_inventory_row(put[name], "", provider=uuid, resource_class=name, used=0) for name in new]
         await tx.run(_ADD_INVENTORY, rows)
@@ -290,27 +241,26 @@ def _inventory_row(inventory: Inventory, prefix: str, **others: object) -> dict[
 
 async def delete_inventories(tx: Tx, uuid: ProviderId, stocks: Mapping[Place, Stock], names: Sequence[str]) -> None:
     """Remove inventories of a locked provider. Raises: InventoryInUse."""
-    if used := [name for name in names if stocks[uuid, name].used]:
+    if used := sorted((name for name in names if stocks[uuid, name].used), key=in_order):
         raise InventoryInUse(f"Inventory for '{', '.join(used)}' on resource provider '{uuid}' in use.")
     if names:
         await tx.run(_DELETE_INVENTORY, [{"this": uuid, "of": name} for name in names])
 
 
-async def write_traits(tx: Tx, dialect: str, uuid: ProviderId, traits: Collection[str]) -> None:
+async def write_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> None:
     """Make these the traits of a locked provider. Raises: UnknownName."""
-    await refer_traits(tx, dialect, traits)
+    await refer_traits(tx, traits)
     await tx.run(_DELETE_TRAITS, {"this": uuid})
     if traits:
         await tx.run(_ADD_TRAIT, [{"provider": uuid, "trait": trait} for trait in sorted(set(traits))])
 
 
-async def switch_trait(tx: Tx, dialect: str, uuid: ProviderId, trait: str, wanted: bool) -> bool:
+async def switch_trait(tx: Tx, uuid: ProviderId, trait: str, wanted: bool) -> bool:
     """Set or remove one trait of a locked provider; False: it was so."""
-    has = any(is_trait and name == trait for is_trait, _, name in await tx.rows(_MARKS, {"this": uuid}))
-    if has == wanted:
+    if bool(await tx.value(_HAS_TRAIT, {"this": uuid, "named": trait})) == wanted:
         return False
     if wanted:
-        await refer_traits(tx, dialect, [trait])
+        await refer_traits(tx, [trait])
         await tx.run(_ADD_TRAIT, {"provider": uuid, "trait": trait})
     else:
         await tx.run(_DELETE_TRAIT, {"this": uuid, "named": trait})

@@ -8,25 +8,25 @@ from collections.abc import Collection, Mapping, Sequence
 
 from whimbrel.adapters.sql.database import Tx
 from whimbrel.adapters.sql.placement import providers
-from whimbrel.adapters.sql.placement.claims import LOCK_PROVIDERS, read_held, read_stocks, rewrite
+from whimbrel.adapters.sql.placement.claims import LOCK_PROVIDERS, check_generations, read_held, read_stocks, rewrite
 from whimbrel.domain.ids import ConsumerId, ProviderId
-from whimbrel.placement.errors import Stale
 from whimbrel.placement.provider import Claim, Consumer, Held, Shape
 
 
-async def reshape(tx: Tx, dialect: str, shapes: Sequence[Shape], claims: Sequence[Claim]) -> None:
+async def reshape(tx: Tx, shapes: Sequence[Shape], claims: Sequence[Claim]) -> None:
     """Give providers these inventories and consumers these claims.
 
     Raises: ProviderNotFound: one whose shape is given; Stale; UnknownName; InventoryInUse; and what `rewrite` raises.
     """
-    before = await read_held(tx, dialect, [claim.consumer for claim in claims], lock=True)
-    if dialect == "postgresql":
+    before = await read_held(tx, [claim.consumer for claim in claims], lock=True)
+    if tx.dialect == "postgresql":
         await tx.run(LOCK_PROVIDERS, {"ids": sorted(_touched(shapes, claims, before))})
     for shape in shapes:
-        await _check_generation(tx, shape)
+        providers.check_generation(await providers.read(tx, shape.provider), shape.generation)
+    check_generations(claims, before)
     for shape in shapes:
-        await _put(tx, dialect, shape)
-    await rewrite(tx, dialect, claims, before)
+        await _put(tx, shape)
+    await rewrite(tx, claims, before)
     for shape in shapes:
         await _take_away(tx, shape)
 
@@ -38,20 +38,11 @@ def _touched(
     return {shape.provider for shape in shapes}.union(*held)
 
 
-async def _check_generation(tx: Tx, shape: Shape) -> None:
-    provider = await providers.read(tx, shape.provider)
-    if provider.generation != shape.generation:
-        raise Stale(
-            f"resource provider generation conflict for provider {shape.provider}:"
-            f" actual: {provider.generation}, given: {shape.generation}"
-        )
-
-
-async def _put(tx: Tx, dialect: str, shape: Shape) -> None:
+async def _put(tx: Tx, shape: Shape) -> None:
     if shape.inventories:
         stocks = await read_stocks(tx, [shape.provider])
         now = {name: stock.inventory for (_, name), stock in stocks.items()}
-        await providers.write_inventories(tx, dialect, shape.provider, shape.inventories, now)
+        await providers.write_inventories(tx, shape.provider, shape.inventories, now)
         await providers.bump(tx, shape.provider)
 
 

@@ -3,22 +3,17 @@
 Law: a claim is checked and written in one transaction, and every write of a move passes the fence.
 """
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
-import sqlalchemy as sa
-from sqlalchemy import bindparam
-
 from whimbrel.adapters.sql.database import Database, Tx
-from whimbrel.adapters.sql.fixed import fixed
-from whimbrel.adapters.sql.placement import changes, providers
-from whimbrel.adapters.sql.placement.changes import Mark
+from whimbrel.adapters.sql.placement import changes, holdings, providers
 from whimbrel.adapters.sql.placement.claims import read_held, read_stocks, rewrite
+from whimbrel.adapters.sql.placement.feed import CHECKED, Feed
 from whimbrel.adapters.sql.placement.fences import forget_fences, raise_fence
 from whimbrel.adapters.sql.placement.names import CLASSES, TRAITS
+from whimbrel.adapters.sql.placement.nodes import read_node
 from whimbrel.adapters.sql.placement.reshape import reshape
-from whimbrel.adapters.sql.tables import placement as tables
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, RunId, UserId
@@ -27,37 +22,10 @@ from whimbrel.placement.errors import Duplicate
 from whimbrel.placement.index import Index
 from whimbrel.placement.names import standard_traits
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
-from whimbrel.ports.placement import Allocation, Inventory, Owner, ProviderState
+from whimbrel.placement.ways import ways
+from whimbrel.ports.placement import Allocation, Inventory, Owner, ProviderState, Way, Wish
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
-
-MANY = 1000
-"""If more providers were changed than this, the index is made anew."""
-
-_a, _c, _i, _p = tables.allocations.c, tables.consumers.c, tables.inventories.c, tables.providers.c
-
-_ROOMS = fixed(
-    sa.select(_p.uuid, _i.resource_class, _i.total, _i.reserved, _i.allocation_ratio, _i.used, _i.max_unit).join_from(
-        tables.providers, tables.inventories, _i.provider == _p.uuid, isouter=True
-    )
-)
-_ALLOCATIONS = sa.select(_a.consumer, _a.provider, _a.resource_class, _a.amount)
-_ALLOCATIONS_OF = _ALLOCATIONS.where(_a.consumer.in_(bindparam("ids", expanding=True)))
-_CLAIMS_ON = (
-    sa.select(_c.uuid, _c.generation, _c.project, _c.user, _c.type, _a.resource_class, _a.amount)
-    .join_from(tables.allocations, tables.consumers, _a.consumer == _c.uuid)
-    .where(_a.provider == bindparam("this"))
-    .order_by(_c.uuid)
-)
-_GENERATIONS = sa.select(_p.uuid, _p.generation).where(_p.uuid.in_(bindparam("ids", expanding=True)))
-_OWNED = (_c.project == bindparam("of_project"), sa.or_(bindparam("of_user") == "", _c.user == bindparam("of_user")))
-_USAGES = (
-    sa.select(_c.type, _a.resource_class, sa.func.sum(_a.amount))
-    .join_from(tables.consumers, tables.allocations, _a.consumer == _c.uuid)
-    .where(*_OWNED)
-    .group_by(_c.type, _a.resource_class)
-)
-_COUNTS = sa.select(_c.type, sa.func.count()).where(*_OWNED).group_by(_c.type)
 
 
 class SqlPlacement:
@@ -66,55 +34,31 @@ class SqlPlacement:
     def __init__(self, db: Database, chance: Random | None = None) -> None:
         """chance: decides in which order candidates come."""
         self._db = db
-        self._dialect = db.dialect
-        self._chance = chance or Random(0)
-        self._index: Index | None = None
-        self._mark = Mark(seen=0)
-        self._refreshing = asyncio.Lock()
+        self._feed = Feed(db, chance or Random(0))
 
     # The moves' port
 
     async def providers(self) -> list[ProviderState]:
-        free: dict[ProviderId, dict[str, int]] = {}
-        capacities: dict[ProviderId, dict[str, int]] = {}
-        max_units: dict[ProviderId, dict[str, int]] = {}
-        async with self._db.read() as tx:
-            rows = await tx.rows(_ROOMS)
-            traits, aggregates = await providers.read_marks(tx)
-        for uuid, name, total, reserved, ratio, used, max_unit in rows:
-            if uuid not in free:
-                free[uuid], capacities[uuid], max_units[uuid] = {}, {}, {}
-            if name is not None:
-                room = int((total - reserved) * ratio)
-                free[uuid][name] = room - used
-                capacities[uuid][name] = room
-                max_units[uuid][name] = max_unit
-        return [
-            ProviderState(
-                id=uuid,
-                free=free[uuid],
-                capacity=capacities[uuid],
-                max_unit=max_units[uuid],
-                traits=frozenset(traits.get(uuid, ())),
-                aggregates=frozenset(aggregates.get(uuid, ())),
-            )
-            for uuid in free
-        ]
+        index = await self.forest()
+        return list(index.derived(index.nodes.values(), _state).values())
+
+    async def ways(self, wish: Wish, hosts: Collection[ProviderId]) -> dict[ProviderId, Way | str]:
+        return ways(await self.forest(), wish, hosts)
 
     async def claim(
-        self, order: Order, consumer: ConsumerId, owner: Owner, provider: ProviderId, want: Resources
+        self, order: Order, consumer: ConsumerId, owner: Owner, want: Mapping[ProviderId, Resources]
     ) -> None:
-        amounts = {name: amount for name, amount in want.items() if amount}
-        held: Held = {provider: amounts} if amounts else {}
+        given = {provider: {name: n for name, n in amounts.items() if n} for provider, amounts in want.items()}
+        held: Held = {provider: amounts for provider, amounts in given.items() if amounts}
         refusal: Refused | None = None
         async with self._db.write() as tx:
-            await raise_fence(tx, self._dialect, order)
+            await raise_fence(tx, order)
             before = await self._locked(tx, [consumer])
             if consumer in before and before[consumer][1] == held:
                 return
             claim = Claim(consumer=consumer, owner=owner, held=held, type=_type(order, consumer))
             try:
-                await rewrite(tx, self._dialect, [claim], before)
+                await rewrite(tx, [claim], before)
             except Refused as error:
                 refusal = error  # nothing was written yet, and the fence is to stay raised
         if refusal:
@@ -122,7 +66,7 @@ class SqlPlacement:
 
     async def hand_over(self, order: Order, giver: ConsumerId, taker: ConsumerId, owner: Owner) -> None:
         async with self._db.write() as tx:
-            await raise_fence(tx, self._dialect, order)
+            await raise_fence(tx, order)
             before = await self._locked(tx, [giver, taker])
             if giver not in before or giver == taker:
                 return
@@ -130,23 +74,16 @@ class SqlPlacement:
                 Claim(consumer=giver, owner=owner, held={}),
                 Claim(consumer=taker, owner=owner, held=before[giver][1], type=_type(order, taker)),
             ]
-            await rewrite(tx, self._dialect, claims, before, check_units=False)
+            await rewrite(tx, claims, before, check_units=False)
 
     async def release(self, order: Order, consumer: ConsumerId) -> None:
         async with self._db.write() as tx:
-            await raise_fence(tx, self._dialect, order)
+            await raise_fence(tx, order)
             await self._drop(tx, consumer)
 
     async def allocations(self, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:
         async with self._db.read() as tx:
-            if consumers is None:
-                rows = await tx.rows(_ALLOCATIONS)
-            else:
-                rows = await tx.rows(_ALLOCATIONS_OF, {"ids": list(consumers)})
-        held: dict[tuple[ConsumerId, ProviderId], dict[str, int]] = {}
-        for consumer, provider, name, amount in rows:
-            held.setdefault((consumer, provider), {})[name] = amount
-        return [Allocation(consumer=who, provider=where, resources=what) for (who, where), what in held.items()]
+            return await holdings.of_consumers(tx, consumers)
 
     async def forget_fences(self, runs: Sequence[RunId]) -> None:
         async with self._db.write() as tx:
@@ -154,10 +91,10 @@ class SqlPlacement:
 
     async def register_host(self, provider: ProviderId, name: str, inventory: dict[str, Inventory]) -> None:
         async with self._db.write() as tx:
-            if await tx.row(_GENERATIONS, {"ids": [provider]}):
+            if await holdings.generations(tx, [provider]):
                 await providers.rename(tx, provider, name)
             else:
-                await providers.create(tx, self._dialect, provider, name, None)
+                await providers.create(tx, provider, name, None)
             await providers.lock(tx, provider)
             stocks = await read_stocks(tx, [provider])
             # What is held of a class that the host no longer has stays held until its owner lets go.
@@ -165,55 +102,41 @@ class SqlPlacement:
             now = {name: stock.inventory for (_, name), stock in stocks.items()}
             if gone or any(now.get(name) != inventory[name] for name in inventory):
                 await providers.delete_inventories(tx, provider, stocks, gone)
-                await providers.write_inventories(tx, self._dialect, provider, inventory, now)
+                await providers.write_inventories(tx, provider, inventory, now)
                 await providers.bump(tx, provider)
 
     async def set_disabled(self, provider: ProviderId, disabled: bool) -> None:
         async with self._db.write() as tx:
             await providers.lock(tx, provider)
-            if await providers.switch_trait(tx, self._dialect, provider, DISABLED, disabled):
+            if await providers.switch_trait(tx, provider, DISABLED, disabled):
                 await providers.bump(tx, provider)
 
     async def set_aggregates(self, provider: ProviderId, aggregates: Sequence[str]) -> None:
         async with self._db.write() as tx:
             await providers.lock(tx, provider)
-            now = await providers.read_node(tx, provider)
+            now = await read_node(tx, provider)
             if now.aggregates != frozenset(aggregates):
                 await providers.write_aggregates(tx, provider, aggregates)
                 await providers.bump(tx, provider)
 
     async def _locked(self, tx: Tx, ids: Collection[ConsumerId]) -> dict[ConsumerId, tuple[Consumer, Held]]:
-        return await read_held(tx, self._dialect, ids, lock=True)
+        return await read_held(tx, ids, lock=True)
 
     async def _drop(self, tx: Tx, consumer: ConsumerId) -> bool:
         before = await self._locked(tx, [consumer])
         if before:
             nothing = Claim(consumer=consumer, owner=before[consumer][0].owner, held={})
-            await rewrite(tx, self._dialect, [nothing], before)
+            await rewrite(tx, [nothing], before)
         return bool(before)
 
     # Providers, for the API
 
-    async def nodes(self) -> list[Node]:
-        async with self._db.read() as tx:
-            return await providers.read_nodes(tx)
-
     async def forest(self) -> Index:
-        async with self._refreshing:  # what was read earlier must not be applied later
-            async with self._db.read() as tx:
-                touched: set[ProviderId] | None = None
-                if self._index is None:
-                    mark = await changes.here(tx)
-                else:
-                    touched, mark = await changes.since(tx, self._mark)
-                few = touched is not None and len(touched) <= MANY
-                nodes = await providers.read_nodes(tx, touched if few else None) if touched != set() else []
-            if self._index is None or not few:
-                self._index = Index(nodes, self._chance)
-            elif touched:
-                self._index.apply(touched, nodes)
-            self._mark = mark
-            return self._index
+        return await self._feed.index()
+
+    async def check_index(self, most: int = CHECKED) -> bool:
+        """Compare some more providers in memory with the database; False: they differed, and all were read anew."""
+        return await self._feed.check(most)
 
     async def forget_changes(self) -> None:
         async with self._db.write() as tx:
@@ -221,11 +144,11 @@ class SqlPlacement:
 
     async def node(self, uuid: ProviderId) -> Node:
         async with self._db.read() as tx:
-            return await providers.read_node(tx, uuid)
+            return await read_node(tx, uuid)
 
     async def create_provider(self, uuid: ProviderId, name: str, parent: ProviderId | None) -> Provider:
         async with self._db.write() as tx:
-            return await providers.create(tx, self._dialect, uuid, name, parent)
+            return await providers.create(tx, uuid, name, parent)
 
     async def rename_provider(self, uuid: ProviderId, name: str) -> Provider:
         async with self._db.write() as tx:
@@ -233,8 +156,12 @@ class SqlPlacement:
 
     async def move_provider(self, uuid: ProviderId, name: str, parent: ProviderId | None, *, freely: bool) -> Provider:
         async with self._db.write() as tx:
-            await providers.move(tx, self._dialect, uuid, parent, freely=freely)
+            await providers.move(tx, uuid, parent, freely=freely)
             return await providers.rename(tx, uuid, name)
+
+    async def delete_tree(self, root: ProviderId) -> None:
+        async with self._db.write() as tx:
+            await providers.delete_tree(tx, root)
 
     async def delete_provider(self, uuid: ProviderId) -> None:
         async with self._db.write() as tx:
@@ -249,18 +176,18 @@ class SqlPlacement:
             gone = [name for _, name in stocks if name not in inventories]
             await providers.delete_inventories(tx, uuid, stocks, gone)
             now = {name: stock.inventory for (_, name), stock in stocks.items()}
-            await providers.write_inventories(tx, self._dialect, uuid, inventories, now)
+            await providers.write_inventories(tx, uuid, inventories, now)
             await providers.bump(tx, uuid)
-            return await providers.read_node(tx, uuid)
+            return await read_node(tx, uuid)
 
     async def add_inventory(self, uuid: ProviderId, resource_class: str, inventory: Inventory) -> Node:
         async with self._db.write() as tx:
             await providers.lock(tx, uuid)
             if (uuid, resource_class) in await read_stocks(tx, [uuid]):
                 raise Duplicate(f"Update conflict: {uuid} has an inventory of {resource_class}.")
-            await providers.write_inventories(tx, self._dialect, uuid, {resource_class: inventory}, {})
+            await providers.write_inventories(tx, uuid, {resource_class: inventory}, {})
             await providers.bump(tx, uuid)
-            return await providers.read_node(tx, uuid)
+            return await read_node(tx, uuid)
 
     async def change_inventory(
         self, uuid: ProviderId, generation: int, resource_class: str, inventory: Inventory
@@ -271,9 +198,9 @@ class SqlPlacement:
             if stock is None:
                 raise Refused(f"No inventory record with resource class {resource_class} on {uuid}.")
             now = {resource_class: stock.inventory}
-            await providers.write_inventories(tx, self._dialect, uuid, {resource_class: inventory}, now)
+            await providers.write_inventories(tx, uuid, {resource_class: inventory}, now)
             await providers.bump(tx, uuid)
-            return await providers.read_node(tx, uuid)
+            return await read_node(tx, uuid)
 
     async def delete_inventory(self, uuid: ProviderId, resource_class: str) -> None:
         async with self._db.write() as tx:
@@ -287,9 +214,9 @@ class SqlPlacement:
     async def set_traits(self, uuid: ProviderId, generation: int | None, traits: Collection[str]) -> Node:
         async with self._db.write() as tx:
             await providers.lock(tx, uuid, generation)
-            await providers.write_traits(tx, self._dialect, uuid, traits)
+            await providers.write_traits(tx, uuid, traits)
             await providers.bump(tx, uuid)
-            return await providers.read_node(tx, uuid)
+            return await read_node(tx, uuid)
 
     async def put_aggregates(self, uuid: ProviderId, generation: int | None, aggregates: Collection[str]) -> Node:
         async with self._db.write() as tx:
@@ -297,18 +224,18 @@ class SqlPlacement:
             await providers.write_aggregates(tx, uuid, aggregates)
             if generation is not None:
                 await providers.bump(tx, uuid)
-            return await providers.read_node(tx, uuid)
+            return await read_node(tx, uuid)
 
     # Claims, for the API
 
     async def rewrite(self, claims: Sequence[Claim]) -> None:
         async with self._db.write() as tx:
             before = await self._locked(tx, [claim.consumer for claim in claims])
-            await rewrite(tx, self._dialect, claims, before)
+            await rewrite(tx, claims, before)
 
     async def reshape(self, shapes: Sequence[Shape], claims: Sequence[Claim]) -> None:
         async with self._db.write() as tx:
-            await reshape(tx, self._dialect, shapes, claims)
+            await reshape(tx, shapes, claims)
 
     async def drop(self, consumer: ConsumerId) -> bool:
         async with self._db.write() as tx:
@@ -316,32 +243,29 @@ class SqlPlacement:
 
     async def claim_of(self, consumer: ConsumerId) -> tuple[Consumer, Held] | None:
         async with self._db.read() as tx:
-            return (await read_held(tx, self._dialect, [consumer])).get(consumer)
+            return (await read_held(tx, [consumer])).get(consumer)
 
     async def claims_on(self, uuid: ProviderId) -> tuple[Provider, list[tuple[Consumer, dict[str, int]]]]:
         async with self._db.read() as tx:
-            provider = await providers.read(tx, uuid)
-            rows = await tx.rows(_CLAIMS_ON, {"this": uuid})
-        found: dict[ConsumerId, tuple[Consumer, dict[str, int]]] = {}
-        for who, generation, project, user, kind, name, amount in rows:
-            consumer = Consumer(id=who, generation=generation, owner=Owner(project, user), type=kind)
-            found.setdefault(who, (consumer, {}))[1][name] = amount
-        return provider, list(found.values())
+            return await providers.read(tx, uuid), await holdings.of_provider(tx, uuid)
 
     async def generations(self, uuids: Collection[ProviderId]) -> dict[ProviderId, int]:
         async with self._db.read() as tx:
-            return {row.uuid: row.generation for row in await tx.rows(_GENERATIONS, {"ids": list(uuids)})}
+            return await holdings.generations(tx, uuids)
 
     async def usages(self, project: ProjectId, user: UserId | None) -> list[Usage]:
-        whose = {"of_project": project, "of_user": user or ""}
-        sums: dict[str | None, dict[str, int]] = {}
         async with self._db.read() as tx:
-            for kind, name, amount in await tx.rows(_USAGES, whose):
-                sums.setdefault(kind, {})[name] = int(amount)
-            counts = await tx.rows(_COUNTS, whose)
-        return [Usage(type=kind, consumers=count, resources=sums.get(kind, {})) for kind, count in counts]
+            return await holdings.of_project(tx, project, user)
 
     # Names, for the API
+
+    async def known_classes(self, names: Collection[str]) -> set[str]:
+        async with self._db.look() as tx:
+            return await CLASSES.known(tx, names)
+
+    async def known_traits(self, names: Collection[str]) -> set[str]:
+        async with self._db.look() as tx:
+            return await TRAITS.known(tx, names)
 
     async def resource_classes(self) -> list[str]:
         async with self._db.read() as tx:
@@ -349,7 +273,7 @@ class SqlPlacement:
 
     async def create_resource_class(self, name: str) -> bool:
         async with self._db.write() as tx:
-            return await CLASSES.add(tx, self._dialect, name)
+            return await CLASSES.add(tx, name)
 
     async def rename_resource_class(self, name: str, new_name: str) -> None:
         async with self._db.write() as tx:
@@ -368,7 +292,7 @@ class SqlPlacement:
 
     async def create_trait(self, name: str) -> bool:
         async with self._db.write() as tx:
-            return await TRAITS.add(tx, self._dialect, name)
+            return await TRAITS.add(tx, name)
 
     async def delete_trait(self, name: str) -> None:
         async with self._db.write() as tx:
@@ -378,3 +302,18 @@ class SqlPlacement:
 def _type(order: Order, consumer: ConsumerId) -> str:
     """Give Nova's word: what a run holds for itself is a migration's, all else an instance's."""
     return "MIGRATION" if consumer == ConsumerId(order.run) else "INSTANCE"
+
+
+def _state(node: Node) -> ProviderState:
+    rooms = {name: stock.capacity for name, stock in node.stocks.items()}
+    return ProviderState(
+        id=node.provider.uuid,
+        name=node.provider.name,
+        root=node.provider.root,
+        parent=node.provider.parent,
+        free={name: rooms[name] - stock.used for name, stock in node.stocks.items()},
+        capacity=rooms,
+        max_unit={name: stock.inventory.max_unit for name, stock in node.stocks.items()},
+        traits=node.traits,
+        aggregates=node.aggregates,
+    )

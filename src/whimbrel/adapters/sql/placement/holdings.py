@@ -1,0 +1,66 @@
+"""Reading who holds what: consumers, of a provider, in a project; in the caller's transaction."""
+
+from collections.abc import Collection, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from whimbrel.adapters.sql.database import Tx
+from whimbrel.adapters.sql.tables.placement import allocations, consumers, providers
+from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
+from whimbrel.placement.provider import Consumer, Usage
+from whimbrel.ports.placement import Allocation, Owner
+
+_a, _c, _p = allocations.c, consumers.c, providers.c
+
+_ALL = sa.select(_a.consumer, _a.provider, _a.resource_class, _a.amount)
+_OF_CONSUMERS = _ALL.where(_a.consumer.in_(bindparam("ids", expanding=True)))
+_OF_PROVIDER = (
+    sa.select(_c.uuid, _c.generation, _c.project, _c.user, _c.type, _a.resource_class, _a.amount)
+    .join_from(allocations, consumers, _a.consumer == _c.uuid)
+    .where(_a.provider == bindparam("this"))
+    .order_by(_c.uuid)
+)
+_GENERATIONS = sa.select(_p.uuid, _p.generation).where(_p.uuid.in_(bindparam("ids", expanding=True)))
+_OWNED = (_c.project == bindparam("of_project"), sa.or_(bindparam("of_user") == "", _c.user == bindparam("of_user")))
+_SUMS = (
+    sa.select(_c.type, _a.resource_class, sa.func.sum(_a.amount))
+    .join_from(consumers, allocations, _a.consumer == _c.uuid)
+    .where(*_OWNED)
+    .group_by(_c.type, _a.resource_class)
+)
+_COUNTS = sa.select(_c.type, sa.func.count()).where(*_OWNED).group_by(_c.type)
+
+
+async def of_consumers(tx: Tx, ids: Sequence[ConsumerId] | None) -> list[Allocation]:
+    """Read what these hold; None: all."""
+    rows = await (tx.rows(_ALL) if ids is None else tx.rows(_OF_CONSUMERS, {"ids": list(ids)}))
+    held: dict[tuple[ConsumerId, ProviderId], dict[str, int]] = {}
+    for consumer, provider, name, amount in rows:
+        held.setdefault((consumer, provider), {})[name] = amount
+    return [Allocation(consumer=who, provider=where, resources=what) for (who, where), what in held.items()]
+
+
+async def of_provider(tx: Tx, uuid: ProviderId) -> list[tuple[Consumer, dict[str, int]]]:
+    """Read who holds what of a provider."""
+    found: dict[ConsumerId, tuple[Consumer, dict[str, int]]] = {}
+    for who, generation, project, user, kind, name, amount in await tx.rows(_OF_PROVIDER, {"this": uuid}):
+        consumer = Consumer(id=who, generation=generation, owner=Owner(project, user), type=kind)
+        found.setdefault(who, (consumer, {}))[1][name] = amount
+    return list(found.values())
+
+
+async def of_project(tx: Tx, project: ProjectId, user: UserId | None) -> list[Usage]:
+    """Add up what a project, or one user in it, holds, by type of consumer."""
+    whose = {"of_project": project, "of_user": user or ""}
+    sums: dict[str | None, dict[str, int]] = {}
+    for kind, name, amount in await tx.rows(_SUMS, whose):
+        sums.setdefault(kind, {})[name] = int(amount)
+    return [
+        Usage(type=kind, consumers=count, resources=sums.get(kind, {})) for kind, count in await tx.rows(_COUNTS, whose)
+    ]
+
+
+async def generations(tx: Tx, uuids: Collection[ProviderId]) -> dict[ProviderId, int]:
+    """Read the generations of these providers, as far as they are there."""
+    return dict(await tx.rows(_GENERATIONS, {"ids": list(uuids)}))

@@ -1,0 +1,70 @@
+"""Trees in which a request has one way at most to be placed, found for all trees at once by arithmetic on columns.
+
+Law: what is said here is what the search would find; where that takes more than a look at columns, nothing is said, and
+the search looks.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whimbrel.placement.search import UNNAMED, Request
+
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+
+Cut = Sequence[tuple[str, Mapping[str, int]]]
+"""The parts of a request: what one provider is to give at once, and for which group (its suffix)."""
+
+MOST_PARTS = 16
+"""Of how many parts this is found out: each is compared with each."""
+
+
+class Soles:
+    """Rows of the only providers that could give each part, at the rows of the roots of their trees."""
+
+    def __init__(self, root_row: Numbers, able: Iterable[Mask]) -> None:
+        """able: for each part, who could give it by itself."""
+        self.who: list[Numbers] = []
+        self.are_sure: Mask = np.ones(len(root_row), np.bool_)
+        for mask in able:
+            rows = np.flatnonzero(mask)
+            roots = root_row[rows]
+            who = np.zeros(len(root_row), np.int64)
+            who[roots] = rows
+            self.who.append(who)
+            self.are_sure &= np.bincount(roots, minlength=len(root_row)) == 1
+
+    def keep_to(self, request: Request, cut: Cut, having: Callable[[Iterable[str]], Mask]) -> None:
+        """Leave out trees where a rule between parts might forbid it. having: who has one of these traits."""
+        named = [who for who, (suffix, _) in zip(self.who, cut, strict=True) if suffix != UNNAMED]
+        if request.group_policy == "isolate":
+            for one, other in combinations(named, 2):
+                self.are_sure &= one != other
+        for some in request.groups[UNNAMED].required if UNNAMED in request.groups else ():
+            has = having(some)
+            self.are_sure &= np.logical_or.reduce([has[who] for who in self._of(cut, {UNNAMED})])
+        for suffixes in request.same_subtree:
+            of = self._of(cut, suffixes)
+            if len(of) > 1:
+                self.are_sure &= _is_same(of) | _has_root(of)
+
+    def _of(self, cut: Cut, suffixes: Iterable[str]) -> list[Numbers]:
+        return [who for who, (suffix, _) in zip(self.who, cut, strict=True) if suffix in suffixes]
+
+    def at(self, row: int) -> list[int] | None:
+        """Give the rows of those who give the parts in the tree with its root at this row; None: not known."""
+        return [int(who[row]) for who in self.who] if self.are_sure[row] else None
+
+
+def _is_same(of: Sequence[Numbers]) -> Mask:
+    same: Mask = np.logical_and.reduce([who == of[0] for who in of[1:]])
+    return same
+
+
+def _has_root(of: Sequence[Numbers]) -> Mask:
+    rows = np.arange(len(of[0]))
+    has: Mask = np.logical_or.reduce([who == rows for who in of])
+    return has

@@ -1,0 +1,42 @@
+"""Trees of resource providers, for services that report what hosts have beside their processors and disks."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from whimbrel.domain.ids import ProviderId
+from whimbrel.ports.placement import Inventory
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider below a host's, with all that it is to have."""
+
+    uuid: ProviderId
+    name: str
+    parent: ProviderId
+    inventories: Mapping[str, Inventory] = {}
+    traits: frozenset[str] = frozenset()
+
+
+class ProviderTrees(Protocol):
+    """All of it raises Unavailable."""
+
+    async def host(self, name: str) -> ProviderId | None:
+        """Give the root provider of this name; None: there is none."""
+        ...
+
+    async def have(self, part: Part) -> None:
+        """Have a provider there as it is to be. Repeatable; what is so already is not written.
+
+        Raises: Conflict: somebody holds of it what would go; Refused: the name is another's, or the parent is missing.
+        """
+        ...
+
+    async def parts_of(self, parent: ProviderId) -> list[ProviderId]:
+        """List the providers right below this one."""
+        ...
+
+    async def remove(self, uuid: ProviderId) -> None:
+        """Fine if it is not there. Raises: Conflict: somebody holds something of it."""
+        ...
