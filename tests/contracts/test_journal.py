@@ -92,6 +92,83 @@ def test_after_the_last_run_is_over_another_may_begin(open_store: Opener) -> Non
     tell(open_store, story)
 
 
+# Beside a parked run
+
+
+async def parked(store: Store) -> Run:
+    move = replace(await store.accept("a"), state="parked", parked_at=NOW)
+    await store.journal.save(move)
+    return move
+
+
+async def beside(store: Store, move: Run, name: str = "errand") -> Run:
+    errand = a_run("a", id=RunId(name), action=name, saga="errand")
+    return await store.journal.accept(errand, an_action(errand), beside=move.id)
+
+
+def test_beside_a_parked_run_another_may_be_open_and_the_parked_one_waits_for_it(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        move = await parked(store)
+        errand = await beside(store, move)
+        assert await store.journal.open_run(move.subject) == move
+        with pytest.raises(Conflict, match="under way"):
+            await store.journal.give_verdict(move.id, "confirm", "confirming", an_action(move, "confirm"), NOW)
+        with pytest.raises(Conflict, match="beside"):
+            await store.journal.turn_back(move, NOW)
+        assert await store.journal.get(move.id) == move
+        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 9)] == [errand.id]
+        await store.journal.save(replace(errand, epoch=2, state="done", finished_at=NOW))
+        confirmed = await store.journal.give_verdict(move.id, "confirm", "", an_action(move, "confirm"), NOW)
+        assert confirmed.state == "open"
+
+    tell(open_store, story)
+
+
+def test_nothing_begins_beside_a_run_that_does_not_wait_or_where_something_has_begun(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        move = await store.accept("a")
+        with pytest.raises(Conflict):
+            await beside(store, move)
+        move = replace(move, state="parked", parked_at=NOW)
+        await store.journal.save(move)
+        with pytest.raises(Conflict):  # it does not say beside what
+            await store.accept("a", id=RunId("other"), action="other")
+        errand = await beside(store, move)
+        with pytest.raises(Conflict):
+            await beside(store, move, "second")
+        await store.journal.save(replace(errand, state="done", finished_at=NOW))
+        await store.journal.give_verdict(move.id, "revert", "reverting", an_action(move, "revert"), NOW)
+        with pytest.raises(Conflict):
+            await beside(store, move, "too late")
+        await store.journal.save(replace(move, state="undone", parked_at=None, finished_at=NOW))
+        with pytest.raises(Conflict):
+            await beside(store, move, "much too late")
+
+    tell(open_store, story)
+
+
+def test_of_a_verdict_and_an_errand_at_once_one_is_heard(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        for number in range(6):
+            name = f"{number}"
+            move = replace(await store.accept(name), state="parked", parked_at=NOW)
+            await store.journal.save(move)
+            errand = a_run(name, id=RunId(f"errand-{name}"), action=f"errand-{name}")
+            answers = await outcomes(
+                [
+                    store.journal.accept(errand, an_action(errand), beside=move.id),
+                    store.journal.give_verdict(move.id, "revert", "reverting", an_action(move, "revert"), NOW),
+                ]
+            )
+            assert sorted(type(answer).__name__ for answer in answers) == ["Conflict", "Run"]
+            is_open = [
+                run.id for run in await store.journal.find(RunFilter(subject=move.subject)) if run.state == "open"
+            ]
+            assert len(is_open) == 1
+
+    tell(open_store, story)
+
+
 def test_of_many_at_once_one_gets_the_server(open_store: Opener) -> None:
     async def story(store: Store) -> None:
         ids = [RunId(f"run-{number}") for number in range(8)]

@@ -1,21 +1,29 @@
 """The schema machinery: what the migrations make is what the tables say, newer data is left alone, starts may race."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from tests.contracts.databases import Postgres
 from whimbrel.adapters.sql.database import postgres_url, search_path, sqlite_file
-from whimbrel.adapters.sql.schema import prepare, revisions
+from whimbrel.adapters.sql.migrations import config_of
+from whimbrel.adapters.sql.schema import VERSION, prepare, revisions, upgrade
 from whimbrel.adapters.sql.tables import MODULES, kind_of, metadata_of
+from whimbrel.adapters.sql.tables.keep import kept
 from whimbrel.domain.errors import Refused, Unavailable
+from whimbrel.domain.guest import Guest, GuestKey
+from whimbrel.domain.ids import ServerId, Slot
+from whimbrel.sim.guests import SimulatedGuest
 
 KINDS = [kind for kind in MODULES if revisions(kind)]
 
@@ -74,18 +82,18 @@ def _text(options: dict[str, Any]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_migrations_make_what_the_tables_say(place: Place, kind: str) -> None:
-    migrated, direct = place.schema(kind), place.schema("cell_direct")
-    prepare(place.url, migrated)
-    engine = place.engine(direct)
-    with engine.begin() as connection:
-        if place.url.startswith("postgresql"):
-            connection.execute(sa.schema.CreateSchema(direct))
-        metadata_of(kind).create_all(connection)
+    new, migrated = place.schema(kind), place.schema("cell_migrated")
+    prepare(place.url, new)
+    with place.engine(new).connect() as connection:
         expected = constraints(connection)
-    with place.engine(migrated).connect() as connection:
+        version = connection.scalar(VERSION)
+    with place.engine(migrated).begin() as connection:
+        if place.url.startswith("postgresql"):
+            connection.execute(sa.schema.CreateSchema(migrated))
+        upgrade(connection, kind)
         assert compare_metadata(MigrationContext.configure(connection), metadata_of(kind)) == []
-        found = constraints(connection)
-    assert found == expected
+        assert constraints(connection) == expected
+        assert connection.scalar(VERSION) == version
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,6 +141,35 @@ def test_a_half_made_schema_is_not_kept(tmp_path: Path) -> None:
         prepare(url, "placement")
     with engine.connect() as connection:
         assert sa.inspect(connection).get_table_names() == ["traits"]
+
+
+def test_simulated_guests_of_an_older_version_run_on(place: Place) -> None:
+    schema = place.schema("keep")
+    if place.url.startswith("sqlite"):
+        Path(place.url.removeprefix("sqlite:///")).mkdir()
+    guest = {
+        "key": {"server": "s1", "slot": "a"},
+        "name": "web",
+        "vcpus": 1,
+        "memory_mib": 512,
+        "root_gib": 2,
+        "power": "running",
+        "disk": {"contents": {"origin": "image"}, "size_bytes": 2 << 30},
+        "console": ["hello"],
+    }
+    with place.engine(schema).begin() as connection:
+        if place.url.startswith("postgresql"):
+            connection.execute(sa.schema.CreateSchema(schema))
+        command.upgrade(config_of("keep", connection), "0001")
+        row = {"space": "guests/h1", "key": "s1/a", "value": json.dumps(guest).encode()}
+        connection.execute(sa.insert(kept), [row, {**row, "space": "fences/h1", "value": b"7"}])
+    prepare(place.url, schema)
+    with place.engine(schema).connect() as connection:
+        values = {row.space: bytes(row.value) for row in connection.execute(sa.select(kept))}
+    found = msgspec.json.decode(values["guests/h1"], type=SimulatedGuest)
+    key = GuestKey(ServerId("s1"), Slot("a"))
+    assert found.observed() == Guest(key=key, power="running", vcpus=1, memory_mib=512, root_gib=2, has_disk=True)
+    assert (found.spec.name, found.console, values["fences/h1"]) == ("web", ("hello",), b"7")
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

@@ -7,14 +7,13 @@ runs under a simulated clock.
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from whimbrel.adapters.sql.fixed import FixedResult, Values, is_fixed, run_fixed
 from whimbrel.domain.errors import Conflict, Unavailable, WorldError
@@ -42,6 +41,17 @@ class Tx:
     async def value(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Any:
         return (await self.run(statement, values)).scalar()
 
+    async def ask(self, *asked: tuple[sa.Executable, Mapping[str, Any] | None]) -> list[Sequence[Any]]:
+        """Give the rows of several statements, which are executed one after the other, and sent together."""
+        return [await self.rows(statement, values) for statement, values in asked]
+
+    async def tell(self, statement: sa.Executable, values: Values = None) -> None:
+        """Execute what nobody needs an answer to: it may be sent with the next that is asked, or at the end.
+
+        What is wrong with it is said then.
+        """
+        await self.run(statement, values)
+
 
 class Database:
     """Common face of the two kinds; made by `open_database`."""
@@ -59,6 +69,10 @@ class Database:
         """Open a read-only snapshot: `async with db.read() as tx`. Raises: Unavailable."""
         raise NotImplementedError
 
+    def look(self) -> Any:
+        """Read without a transaction, each statement at a moment of its own: `async with db.look() as tx`."""
+        return self.read()
+
     async def create_all(self, metadata: sa.MetaData) -> None:
         """Make these tables where they are missing, without migrations: for a database in memory."""
         raise NotImplementedError
@@ -73,14 +87,6 @@ def _named(error: DBAPIError | sqlite3.Error) -> WorldError:
     if isinstance(error, IntegrityError | sqlite3.IntegrityError):
         return Conflict(f"a rule of the database does not allow it: {origin}")
     return Unavailable(f"the database does not do it now: {origin}")
-
-
-@asynccontextmanager
-async def _named_errors() -> AsyncIterator[None]:
-    try:
-        yield
-    except DBAPIError as error:
-        raise _named(error) from error
 
 
 class _SqliteTx(Tx):
@@ -275,50 +281,6 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-class _PostgresTx(Tx):
-    dialect = "postgresql"
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
-
-    async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any]:
-        return await self._connection.execute(statement, values)
-
-
-class PostgresDatabase(Database):
-    """A schema of a PostgreSQL database, through psycopg."""
-
-    dialect = "postgresql"
-
-    def __init__(self, url: str, schema: str) -> None:
-        self._engine = create_async_engine(
-            postgres_url(url),
-            pool_size=8,
-            max_overflow=8,
-            connect_args={"options": search_path(schema)},
-        )
-        # One moment for all statements of a read; a write sees what others committed before each of its statements,
-        # so that what it reads after it has a lock is the newest.
-        self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-
-    @asynccontextmanager
-    async def write(self) -> AsyncIterator[Tx]:
-        async with _named_errors(), self._engine.begin() as connection:
-            yield _PostgresTx(connection)
-
-    @asynccontextmanager
-    async def read(self) -> AsyncIterator[Tx]:
-        async with _named_errors(), self._snapshots.begin() as connection:
-            yield _PostgresTx(connection)
-
-    async def create_all(self, metadata: sa.MetaData) -> None:
-        async with self._engine.begin() as connection:
-            await connection.run_sync(metadata.create_all)
-
-    async def close(self) -> None:
-        await self._engine.dispose()
-
-
 def postgres_url(url: str) -> str:
     """Give the URL with the driver that we use, whatever usual form it has."""
     return "postgresql+psycopg://" + url.split("://", 1)[1]
@@ -342,6 +304,8 @@ def open_database(url: str, schema: str) -> Database:
     The schema must be there: see `schema.prepare`. Raises: Unavailable: the file cannot be used now (disk full).
     """
     if url.startswith("postgresql"):
+        from whimbrel.adapters.sql.postgres import PostgresDatabase  # who has SQLite needs no psycopg
+
         return PostgresDatabase(url, schema)
     try:
         return SqliteDatabase(sqlite_file(url, schema))

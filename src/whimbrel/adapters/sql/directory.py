@@ -129,7 +129,7 @@ class SqlDirectory:
             await tx.run(_mine.values(delete_wanted_by=request_id, delete_wanted_user=user_id), {"b_server": server_id})
 
     async def wanted_deletes(self) -> list[tuple[ServerId, str, UserId]]:
-        busy = sa.select(runs.c.subject).where(runs.c.finished_at.is_(None))
+        busy = sa.select(runs.c.subject).where(runs.c.state == "open")
         query = sa.select(directory.c.server_id, directory.c.delete_wanted_by, directory.c.delete_wanted_user).where(
             directory.c.delete_wanted_by.is_not(None),
             directory.c.deleted_at.is_(None),

@@ -1,12 +1,14 @@
-"""Statements that are written once and run often: on SQLite they go to the driver as text that was compiled once.
+"""Statements that are written once and run often: they go to the database as text that was compiled once.
 
-SQLAlchemy spends several times as long on a small statement as SQLite does, most of it on finding out again what it
-found out before. A fixed statement is compiled by SQLAlchemy, with its types, when it first runs, and then never again.
+SQLAlchemy spends several times as long on a small statement as the database does, most of it on finding out again what
+it found out before. A fixed statement is compiled by SQLAlchemy, with its types, when it first runs, and then never
+again. What takes the text to the database is `run_fixed` for SQLite, and wire.py for PostgreSQL.
 """
 
 import sqlite3
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -14,8 +16,8 @@ import sqlalchemy as sa
 Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 Statement = TypeVar("Statement", bound=sa.Executable)
 
-_texts: dict[sa.Executable, dict[tuple[str | int, ...], "_Text"]] = {}
-"""Of each fixed statement: the names of its values, with the lengths of those that are lists (IN) -> its text."""
+_texts: dict[sa.Executable, dict[tuple[str | int, ...], "Text"]] = {}
+"""Of each fixed statement: dialect, names of its values, and the lengths of those that are lists (IN) -> its text."""
 
 _ROOM = 64
 """How many texts of one statement are kept; a statement has many only where a list is now this long, now that."""
@@ -37,10 +39,10 @@ def run_fixed(
     """Run a fixed statement; a sequence of values runs it for each, and gives no rows. Raises: sqlite3.Error."""
     if values is None or isinstance(values, Mapping):
         one = values or {}
-        text = _text(dialect, statement, one)
+        text = text_of(dialect, statement, one)
         cursor = driver.execute(text.sql, text.bound(one))
-        return FixedResult(text.rows(cursor), cursor.rowcount)
-    text = _text(dialect, statement, values[0])
+        return FixedResult(text.rows(cursor, lambda: cursor.description), cursor.rowcount)
+    text = text_of(dialect, statement, values[0])
     return FixedResult([], driver.executemany(text.sql, [text.bound(each) for each in values]).rowcount)
 
 
@@ -61,9 +63,11 @@ class FixedResult:
         return self._rows[0][0] if self._rows else None
 
 
-def _text(dialect: sa.Dialect, statement: sa.Executable, values: Mapping[str, Any]) -> "_Text":
+def text_of(dialect: sa.Dialect, statement: sa.Executable, values: Mapping[str, Any]) -> "Text":
+    """Give the text of a fixed statement for values of these names, and for lists of these lengths."""
     texts = _texts[statement]
     key: tuple[str | int, ...] = (
+        dialect.name,
         *values,
         *[len(value) for value in values.values() if isinstance(value, list | tuple)],
     )
@@ -71,11 +75,11 @@ def _text(dialect: sa.Dialect, statement: sa.Executable, values: Mapping[str, An
     if text is None:
         if len(texts) >= _ROOM:
             texts.clear()
-        text = texts[key] = _Text(dialect, statement, values)
+        text = texts[key] = Text(dialect, statement, values)
     return text
 
 
-class _Text:
+class Text:
     """A statement as text, with what SQLAlchemy's types do to the values that go in and come out."""
 
     def __init__(self, dialect: sa.Dialect, statement: Any, values: Mapping[str, Any]) -> None:
@@ -85,11 +89,14 @@ class _Text:
         ins = {
             name: bind.type.dialect_impl(dialect).bind_processor(dialect) for bind, name in compiled.bind_names.items()
         }
-        self.sql = expanded.statement
+        self.sql: str = expanded.statement
+        self.order: Sequence[str] = expanded.positiontup or ()
+        """The names of the values as they are counted in the text, where they are."""
         self._lists = expanded.parameter_expansion
         self._constants = {name: value for name, value in constants.items() if name not in values}
         self._ins = [(name, process) for name, process in ins.items() if process]
-        self._outs = [c.type.dialect_impl(dialect).result_processor(dialect, None) for c in statement.exported_columns]
+        self._dialect = dialect
+        self._columns = [column.type for column in statement.exported_columns]
         self._make: Callable[[Sequence[Any]], Any] | None = None
 
     def bound(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,19 +107,24 @@ class _Text:
             bound.update(zip(each, bound.pop(name), strict=True))
         return bound
 
-    def rows(self, cursor: sqlite3.Cursor) -> list[Any]:
-        if not self._outs:
+    def rows(self, rows: Iterable[Sequence[Any]], describe: Callable[[], Sequence[Sequence[Any]]]) -> list[Any]:
+        """Make rows of what the database gave. describe: gives name and type of each column, as the database has it."""
+        if not self._columns:
             return []
         if self._make is None:
-            self._make = self._maker([column[0] for column in cursor.description])
-        return [self._make(row) for row in cursor]
+            self._make = self._maker(describe())
+        return list(map(self._make, rows))
 
-    def _maker(self, names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
-        plain = namedtuple("plain", names, rename=True)  # type: ignore[misc]
+    def _maker(self, described: Sequence[Sequence[Any]]) -> Callable[[Sequence[Any]], Any]:
+        plain = namedtuple("plain", [each[0] for each in described], rename=True)  # type: ignore[misc]
         kind: Any = type("Row", (plain,), {"__slots__": (), "_mapping": property(plain._asdict)})
-        if not any(self._outs):
-            return kind._make  # type: ignore[no-any-return]
-        outs = [process or _as_it_is for process in self._outs]
+        processes = [
+            column.dialect_impl(self._dialect).result_processor(self._dialect, each[1])
+            for column, each in zip(self._columns, described, strict=True)
+        ]
+        if not any(processes):
+            return partial(tuple.__new__, kind)  # what kind._make does, without a Python call for each row
+        outs = [process or _as_it_is for process in processes]
         return lambda row: kind(*[process(value) for process, value in zip(outs, row, strict=True)])
 
 

@@ -41,7 +41,15 @@ _insert_run = fixed(sa.insert(runs).returning(runs.c.number))
 _insert_action = fixed(sa.insert(actions))
 _insert_entry = fixed(sa.insert(directory))
 _by_id = fixed(sa.select(runs).where(runs.c.id == bindparam("b_id")))
-_open_of = fixed(sa.select(runs).where(runs.c.subject == bindparam("b_subject"), runs.c.finished_at.is_(None)))
+_open_of = fixed(
+    sa.select(runs)
+    .where(runs.c.subject == bindparam("b_subject"), runs.c.state.in_(("open", "parked")))
+    .order_by(runs.c.state.desc())  # parked comes first
+)
+_beside = runs.alias()
+_is_alone = ~sa.exists().where(
+    _beside.c.subject == runs.c.subject, _beside.c.state == "open", _beside.c.id != runs.c.id
+)
 _due = (
     sa.select(runs.c.id)
     .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"))
@@ -77,7 +85,7 @@ _waits = sa.or_(
 _give_verdict = fixed(
     sa.update(runs)
     .where(runs.c.id == bindparam("b_id"), _waits)
-    .where(runs.c.way == "forward", runs.c.verdict.is_(None))
+    .where(runs.c.way == "forward", runs.c.verdict.is_(None), _is_alone)
     .values(
         state="open",
         verdict=bindparam("b_verdict"),
@@ -139,9 +147,11 @@ class SqlJournal:
         limits: Limits | None = None,
         new_server: Server | None = None,
         before: Booking | None = None,
+        beside: RunId | None = None,
     ) -> Run:
         async with self._db.write() as tx:
-            if await tx.row(_open_of, {"b_subject": run.subject}):
+            there = [(row.id, row.state) for row in await tx.rows(_open_of, {"b_subject": run.subject})]
+            if there != ([(beside, "parked")] if beside else []):
                 raise Conflict(f"something is under way on server {run.subject}")
             if booking:
                 await self._lock_quota(tx, run)
@@ -255,6 +265,8 @@ class SqlJournal:
                 await tx.run(_insert_action, asdict(action))
             row = await tx.row(_by_id, {"b_id": run_id})
         run = self._run(row) if row else None
+        if run is not None and run.state == "parked":
+            raise Conflict(f"something is under way on server {run.subject}: say it again when that is done")
         if run is None or run.verdict != verdict:
             raise Conflict(f"move {run_id} does not wait for this verdict")
         return run
@@ -271,7 +283,7 @@ class SqlJournal:
         async with self._db.write() as tx:
             rows = await tx.rows(
                 sa.update(runs)
-                .where(runs.c.id == run_id, runs.c.finished_at.is_(None), *same)
+                .where(runs.c.id == run_id, runs.c.finished_at.is_(None), _is_alone, *same)
                 .values(
                     epoch=runs.c.epoch + 1, state="open", owner=None, due_at=now, tries=0, since=now,
                     updated_at=now, parked_at=None, **fields,
@@ -279,7 +291,7 @@ class SqlJournal:
                 .returning(runs)
             )  # fmt: skip
         if not rows:
-            raise Conflict(f"move {run_id} is over, or has gone on since it was looked at")
+            raise Conflict(f"move {run_id} is over, has gone on since it was looked at, or something is done beside it")
         return self._run(rows[0])
 
     # Read

@@ -22,6 +22,14 @@ from whimbrel.domain.errors import Refused, Unavailable
 MIGRATIONS = Path(__file__).parent / "migrations"
 VERSION = sa.text("SELECT version_num FROM alembic_version")
 
+_VERSION_TABLE = sa.Table(
+    "alembic_version",
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""As Alembic makes it."""
+
 
 def prepare(url: str, schema: str) -> None:
     """Have the schema there and at its newest version. For url see `open_database`; not for one in memory.
@@ -85,7 +93,7 @@ def _prepare_sqlite(file: Path, kind: str) -> None:
         with engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode = WAL")
             connection.exec_driver_sql("BEGIN IMMEDIATE")  # undone as a whole if the process dies half-way
-            _upgrade(connection, kind)
+            _make_or_upgrade(connection, kind)
             connection.commit()
 
 
@@ -125,7 +133,7 @@ def _prepare_postgres(url: str, schema: str, kind: str) -> None:
         if _is_current(kind, _postgres_version(connection)):
             return
         connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
-        _upgrade(connection, kind)
+        _make_or_upgrade(connection, kind)
 
 
 def _postgres_version(connection: sa.Connection) -> str | None:
@@ -136,7 +144,17 @@ def _postgres_version(connection: sa.Connection) -> str | None:
     return version
 
 
-def _upgrade(connection: sa.Connection, kind: str) -> None:
+def _make_or_upgrade(connection: sa.Connection, kind: str) -> None:
+    """Bring what is there to the newest version; where there is nothing, make it at once as the tables say."""
+    if sa.inspect(connection).get_table_names():
+        upgrade(connection, kind)
+        return
+    metadata_of(kind).create_all(connection, checkfirst=False)
+    _VERSION_TABLE.create(connection)
+    connection.execute(sa.insert(_VERSION_TABLE).values(version_num=revisions(kind)[-1]))
+
+
+def upgrade(connection: sa.Connection, kind: str) -> None:
     """Run the missing versions in the open transaction of this connection."""
     from alembic import command  # here, because its import takes longer than most starts have to wait for it
 

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fences import pass_fence
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.cell import fences, servers
 from whimbrel.domain import machine
-from whimbrel.domain.errors import Conflict, NotFound, Superseded, WrongState
+from whimbrel.domain.errors import Conflict, NotFound, WrongState
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
@@ -37,9 +38,6 @@ _update = fixed(
     .values({name: bindparam(name) for name in _ROW if name != "id"})
 )
 _delete = fixed(sa.delete(servers).where(servers.c.id == bindparam("b_id")))
-_fence = fixed(sa.select(fences.c.epoch).where(fences.c.run == bindparam("b_run")).with_for_update())
-_new_fence = fixed(sa.insert(fences))
-_raise_fence = fixed(sa.update(fences).where(fences.c.run == bindparam("b_run")).values(epoch=bindparam("b_epoch")))
 
 
 class SqlServers:
@@ -71,19 +69,26 @@ class SqlServers:
 
     async def insert(self, order: Order, server: Server) -> None:
         async with self._db.write() as tx:
-            await _pass_fence(tx, order)
+            await pass_fence(tx, order)
             await tx.run(_delete, {"b_id": server.id})
             await tx.run(_insert, _values(server, order.run))
 
     async def lock(
-        self, order: Order, server_id: ServerId, task_state: str, vm_state: str, slot: Slot | None, now: float
+        self,
+        order: Order,
+        server_id: ServerId,
+        task_state: str | None,
+        vm_state: str,
+        slot: Slot | None,
+        now: float,
+        beside: RunId | None = None,
     ) -> None:
         async with self._db.write() as tx:
-            await _pass_fence(tx, order)
+            await pass_fence(tx, order)
             server, holder = await _held(tx, server_id)
             if holder == order.run:
                 return
-            if holder is not None:
+            if holder != beside:
                 raise WrongState(_wrong(server, "task_state", server.task_state))
             if server.vm_state != vm_state:
                 raise WrongState(_wrong(server, "vm_state", server.vm_state))
@@ -96,21 +101,23 @@ class SqlServers:
 
     async def change_by_run(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
         async with self._db.write() as tx:
-            await _pass_fence(tx, order)
+            await pass_fence(tx, order)
             server, holder = await _held(tx, server_id)
             if holder == order.run and any(getattr(server, name) != value for name, value in fields.items()):
                 await _put(tx, server, fields, order.run)
 
-    async def unlock(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
+    async def unlock(
+        self, order: Order, server_id: ServerId, fields: Mapping[str, Any], beside: RunId | None = None
+    ) -> None:
         async with self._db.write() as tx:
-            await _pass_fence(tx, order)
+            await pass_fence(tx, order)
             row = await tx.row(_by_id_held, {"b_id": server_id})
             if row is not None and row.locked_by_run == order.run:
-                await _put(tx, _decode(row.record), {**fields, "task_state": None}, None)
+                await _put(tx, _decode(row.record), {**fields, "task_state": None}, beside)
 
     async def erase(self, order: Order, server_id: ServerId) -> None:
         async with self._db.write() as tx:
-            await _pass_fence(tx, order)
+            await pass_fence(tx, order)
             await tx.run(_delete, {"b_id": server_id})
 
     async def forget_fences(self, runs: Sequence[RunId]) -> None:
@@ -145,17 +152,6 @@ def _values(server: Server, holder: str | None) -> dict[str, Any]:
 def _line(tag: str) -> str:
     """Give a tag as one line, whatever is in it."""
     return tag.replace("\\", "\\\\").replace("\n", "\\n")
-
-
-async def _pass_fence(tx: Tx, order: Order) -> None:
-    """Refuse an epoch older than the newest seen of that run; remember a newer one."""
-    seen = await tx.value(_fence, {"b_run": order.run})
-    if seen is None:
-        await tx.run(_new_fence, {"run": order.run, "epoch": order.epoch})
-    elif seen < order.epoch:
-        await tx.run(_raise_fence, {"b_run": order.run, "b_epoch": order.epoch})
-    elif seen > order.epoch:
-        raise Superseded(f"run {order.run} is under epoch {seen}, newer than {order.epoch}")
 
 
 async def _held(tx: Tx, server_id: ServerId) -> tuple[Server, str | None]:

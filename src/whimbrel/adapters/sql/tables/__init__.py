@@ -11,6 +11,8 @@ MODULES: Final = {
     "placement": "placement",
     "identity": "identity",
     "images": "images",
+    "network": "network",
+    "volumes": "volumes",
     "keep": "keep",
 }
 

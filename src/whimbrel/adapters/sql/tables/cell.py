@@ -1,4 +1,4 @@
-"""Tables of a cell's database: its hosts, the records of the servers that live there, and the fences of moves."""
+"""Tables of a cell's database: its hosts, their PCI devices, the servers that live there, and the fences of moves."""
 
 import sqlalchemy as sa
 
@@ -73,4 +73,23 @@ fences = sa.Table(
     sa.Column("run", sa.String(36), primary_key=True),
     sa.Column("epoch", sa.Integer, nullable=False),
     sa.CheckConstraint("epoch >= 1", name="fences_epoch"),
+)
+
+pci_devices = sa.Table(
+    "pci_devices",
+    metadata,
+    sa.Column("host", sa.String(255), primary_key=True),
+    sa.Column("address", sa.String(12), primary_key=True),
+    sa.Column("vendor_id", sa.String(4), nullable=False),
+    sa.Column("product_id", sa.String(4), nullable=False),
+    sa.Column("physnet", sa.String(255)),
+    sa.Column("parent_ifname", sa.String(255)),
+    sa.Column("is_withdrawn", sa.Boolean, nullable=False),
+    sa.Column("server_id", sa.String(36)),  # who holds it: a server's guest, for one of its requests
+    sa.Column("slot", sa.String(36)),
+    sa.Column("request", sa.String(255)),
+    sa.CheckConstraint(
+        "(server_id IS NULL) = (slot IS NULL) AND (server_id IS NULL) = (request IS NULL)", name="pci_devices_holder"
+    ),
+    sa.CheckConstraint("NOT is_withdrawn OR server_id IS NOT NULL", name="pci_devices_withdrawn_are_held"),
 )

@@ -82,8 +82,15 @@ runs = sa.Table(
         "one_open_run",
         "subject",
         unique=True,
-        sqlite_where=sa.text("finished_at IS NULL"),
-        postgresql_where=sa.text("finished_at IS NULL"),
+        sqlite_where=sa.text("state = 'open'"),
+        postgresql_where=sa.text("state = 'open'"),
+    ),
+    sa.Index(
+        "one_parked_run",  # an errand may be open beside it
+        "subject",
+        unique=True,
+        sqlite_where=sa.text("state = 'parked'"),
+        postgresql_where=sa.text("state = 'parked'"),
     ),
     sa.Index(
         "runs_due",

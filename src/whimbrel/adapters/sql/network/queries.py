@@ -1,0 +1,103 @@
+"""The statement of a list: what the viewer sees of a kind, what he asked for, in his order, from where he stopped."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql.network.kinds import Kind
+from whimbrel.adapters.sql.tables import network as tables
+from whimbrel.ports.network_store import Network, Port, QosPolicy, Query, R, Record, Subnet
+
+Condition = sa.ColumnElement[bool]
+
+_SHARED = sa.select(tables.networks.c.id).where(tables.networks.c.shared)
+
+
+def search(kind: Kind[R], query: Query) -> sa.Select[Any]:
+    order = [(_ordered(kind.table.c[name]), name, down) for name, down in query.order]
+    statement = sa.select(kind.table).order_by(*(column.desc() if down else column for column, _, down in order))
+    if query.viewer is not None:
+        statement = statement.where(_seen_by(kind, query.viewer))
+    for name, values in query.where.items():
+        statement = statement.where(_has(kind, name, values))
+    for way, wanted in query.tags.items():
+        statement = statement.where(_TAGGED[way](kind.table, wanted))
+    if query.after is not None:
+        statement = statement.where(_behind(query.after, order))
+    return statement.limit(query.limit)
+
+
+def _seen_by(kind: Kind[Any], viewer: str) -> Condition:
+    own = kind.table.c.project_id == viewer
+    if kind.record in (Network, QosPolicy):
+        return sa.or_(own, kind.table.c.shared)
+    if kind.record is Subnet:
+        return sa.or_(own, kind.table.c.network_id.in_(_SHARED))
+    if kind.record is Port:
+        his = sa.select(tables.networks.c.id).where(tables.networks.c.project_id == viewer)
+        return sa.or_(own, kind.table.c.network_id.in_(his))
+    return own
+
+
+def _has(kind: Kind[Any], name: str, values: Sequence[Any]) -> Condition:
+    """Say that a field, of the record or of a part of it, has one of these values."""
+    if part := _PARTS.get((kind.record, name)):
+        table, whose, field, further = part
+        return sa.exists().where(table.c[whose] == kind.table.c.id, table.c[field].in_(values), *further)
+    column = kind.table.c[name]
+    known = [value for value in values if value is not None]
+    return sa.or_(column.in_(known), column.is_(None)) if len(known) < len(values) else column.in_(known)
+
+
+_PARTS: dict[tuple[type[Record], str], tuple[sa.Table, str, str, tuple[Condition, ...]]] = {
+    **{
+        (Network, name): (tables.segments, "network_id", name, ())
+        for name in ("network_type", "physical_network", "segmentation_id")
+    },
+    (Port, "ip_address"): (tables.fixed_ips, "port_id", "ip_address", ()),
+    (Port, "subnet_id"): (tables.fixed_ips, "port_id", "subnet_id", ()),
+    (Port, "security_group"): (tables.port_security_groups, "port_id", "security_group_id", ()),
+    (Port, "host"): (tables.bindings, "port_id", "host", (tables.bindings.c.active,)),
+}
+
+
+def _has_tag(table: sa.Table, tag: str) -> Condition:
+    return sa.exists().where(tables.tags.c.record_id == table.c.id, tables.tags.c.tag == tag)
+
+
+def _has_all(table: sa.Table, wanted: Sequence[str]) -> Condition:
+    return sa.and_(sa.true(), *(_has_tag(table, tag) for tag in wanted))
+
+
+def _has_any(table: sa.Table, wanted: Sequence[str]) -> Condition:
+    return sa.or_(sa.false(), *(_has_tag(table, tag) for tag in wanted))
+
+
+_TAGGED: dict[str, Callable[[sa.Table, Sequence[str]], Condition]] = {
+    "tags": _has_all,
+    "tags-any": _has_any,
+    "not-tags": lambda table, wanted: ~_has_all(table, wanted),
+    "not-tags-any": lambda table, wanted: ~_has_any(table, wanted),
+}
+
+
+def _ordered(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    """Have nothing count as the least."""
+    return sa.func.coalesce(column, _least(column)) if column.nullable else column
+
+
+def _least(column: sa.ColumnElement[Any]) -> Any:
+    return -1 if isinstance(column.type, sa.Integer) else ""
+
+
+def _behind(last: Record, order: Sequence[tuple[sa.ColumnElement[Any], str, bool]]) -> Condition:
+    """Say what comes behind a record: equal in the first fields, and further in the next."""
+    cases: list[Condition] = []
+    equal: list[Condition] = []
+    for column, name, down in order:
+        found = getattr(last, name)
+        value = sa.literal(_least(column) if found is None else found, column.type)
+        cases.append(sa.and_(*equal, column < value if down else column > value))
+        equal.append(column == value)
+    return sa.or_(*cases)

@@ -1,0 +1,144 @@
+"""The store: each of its methods one transaction."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.network import queries
+from whimbrel.adapters.sql.network.kinds import GROUP_RULE, KINDS, NETWORK, SEGMENT
+from whimbrel.adapters.sql.network.rules import ADMIT, check_unused
+from whimbrel.adapters.sql.tables import network as tables
+from whimbrel.ports.network_errors import RevisionNumberConstraintFailed
+from whimbrel.ports.network_store import Network, Port, Query, R, Record, SecurityGroup
+
+_ADDRESSES = sa.select(sa.func.count()).where(tables.fixed_ips.c.subnet_id == sa.bindparam("subnet"))
+
+# What belongs to a port in other tables: the whole of it is written anew where it changed.
+_CLEAR = {
+    table: fixed(sa.delete(table).where(table.c.port_id == sa.bindparam("port")))
+    for table in (tables.fixed_ips, tables.port_security_groups, tables.bindings)
+}
+_FILL = {table: fixed(sa.insert(table)) for table in _CLEAR}
+_CLEAR_TAGS = fixed(sa.delete(tables.tags).where(tables.tags.c.record_id == sa.bindparam("record")))
+_FILL_TAGS = fixed(sa.insert(tables.tags))
+
+
+class SqlNetworks:
+    """Fulfils ports.network_store.NetworkStore."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def find(self, kind: type[R], record_id: str) -> R:
+        async with self._db.read() as tx:
+            found: R = await KINDS[kind].find(tx, record_id)
+            return found
+
+    async def search(self, kind: type[R], query: Query) -> list[R]:
+        wanted = KINDS[kind]
+        async with self._db.read() as tx:
+            return await wanted.records(tx, await tx.rows(queries.search(wanted, query)))
+
+    async def add(self, records: Sequence[R]) -> list[R]:
+        async with self._db.write() as tx:
+            await _lock_networks(tx, records)
+            return [await _add(tx, record) for record in records]
+
+    async def change(self, record: R) -> R:
+        kind = KINDS[type(record)]
+        async with self._db.write() as tx:
+            before = await kind.find(tx, record.id, lock=True)
+            if before.revision != record.revision:
+                raise RevisionNumberConstraintFailed(
+                    f"Constrained to {record.revision}, but current revision is {before.revision}."
+                )
+            now = msgspec.structs.replace(record, revision=record.revision + 1)
+            now = await ADMIT[type(record)](tx, now, before)
+            await tx.run(kind.update, kind.changes(now))
+            await _write_parts(tx, before, now)
+            if isinstance(now, Port):
+                return now  # the whole of it was written; of others there may be more
+            found: R = await kind.find(tx, record.id)
+            return found
+
+    async def remove(self, kind: type[R], record_id: str) -> R:
+        wanted = KINDS[kind]
+        async with self._db.write() as tx:
+            record: R = await wanted.find(tx, record_id, lock=True)
+            await check_unused(tx, record)
+            parts = record.subnets if isinstance(record, Network) else ()
+            for each in (record_id, *parts):
+                await tx.run(_CLEAR_TAGS, {"record": each})
+            await tx.run(sa.delete(wanted.table).where(wanted.table.c.id == record_id))
+            return record
+
+    async def addresses_of(self, subnet_id: str) -> int:
+        async with self._db.read() as tx:
+            return int(await tx.value(_ADDRESSES, {"subnet": subnet_id}))
+
+
+async def _lock_networks(tx: Tx, records: Sequence[Record]) -> None:
+    """Lock the networks of new ports in one order, so that two who make ports of several never wait in a circle."""
+    for network_id in sorted({record.network_id for record in records if isinstance(record, Port)}):
+        await NETWORK.find(tx, network_id, lock=True)
+
+
+async def _add(tx: Tx, record: R) -> R:
+    kind = KINDS[type(record)]
+    admitted: R = await ADMIT[type(record)](tx, record, None)
+    await tx.run(kind.insert, kind.row(admitted))
+    if isinstance(admitted, Network):
+        for segment in admitted.segments:
+            await tx.run(SEGMENT.insert, SEGMENT.row(segment))
+    if isinstance(admitted, SecurityGroup):
+        for rule in admitted.rules:
+            await tx.run(GROUP_RULE.insert, GROUP_RULE.row(rule))
+    await _write_parts(tx, None, admitted)
+    return admitted
+
+
+async def _write_parts(tx: Tx, before: Record | None, now: Record) -> None:
+    if before is None or before.tags != now.tags:
+        await _rewrite(tx, _CLEAR_TAGS, {"record": now.id}, _FILL_TAGS, _tags(now), fresh=before is None)
+    if isinstance(now, Port):
+        was = _rows_of(before) if isinstance(before, Port) else {}
+        for table, rows in _rows_of(now).items():
+            if was.get(table) != rows:
+                await _rewrite(tx, _CLEAR[table], {"port": now.id}, _FILL[table], rows, fresh=before is None)
+
+
+async def _rewrite(
+    tx: Tx,
+    clear: sa.Executable,
+    whose: Mapping[str, Any],
+    fill: sa.Executable,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    fresh: bool,
+) -> None:
+    if not fresh:
+        await tx.run(clear, whose)
+    if rows:
+        await tx.run(fill, rows)
+
+
+def _tags(record: Record) -> list[dict[str, Any]]:
+    return [{"record_id": record.id, "tag": tag} for tag in record.tags]
+
+
+def _rows_of(port: Port) -> dict[sa.Table, list[dict[str, Any]]]:
+    """Give the rows of a port in other tables."""
+    return {
+        tables.fixed_ips: [
+            {"network_id": port.network_id, "port_id": port.id, "place": place, **msgspec.structs.asdict(each)}
+            for place, each in enumerate(port.fixed_ips or ())
+        ],
+        tables.port_security_groups: [
+            {"port_id": port.id, "security_group_id": group_id} for group_id in sorted(set(port.security_groups))
+        ],
+        tables.bindings: [{"port_id": port.id, **msgspec.structs.asdict(each)} for each in port.bindings],
+    }

@@ -1,0 +1,88 @@
+"""What projects may have and what they have, counted in the transaction that takes more."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.tables.volumes import limits, snapshots, volumes
+from whimbrel.domain.errors import OverQuota
+from whimbrel.ports.volume_store import VolumeUsage
+
+# PostgreSQL lets two transactions count at the same time; one project's additions wait for each other.
+_ONE_AT_A_TIME = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sa.bindparam("what", type_=sa.String))))
+_OF_PROJECT = sa.select(limits.c.resource, limits.c.hard_limit).where(limits.c.project_id == sa.bindparam("project"))
+_KEY = ("project_id", "resource")
+
+
+def _use(table: sa.Table) -> sa.Select[Any]:
+    size = sa.func.coalesce(sa.func.sum(table.c.size_gib), 0)
+    return sa.select(sa.func.count().label("number"), size.label("gib")).where(
+        table.c.project_id == sa.bindparam("project")
+    )
+
+
+_VOLUMES, _SNAPSHOTS = _use(volumes), _use(snapshots)
+
+
+async def used(tx: Tx, project_id: str) -> VolumeUsage:
+    ours = {"project": project_id}
+    some, copies = await tx.row(_VOLUMES, ours), await tx.row(_SNAPSHOTS, ours)
+    assert some is not None
+    assert copies is not None
+    return VolumeUsage(volumes=some.number, snapshots=copies.number, gigabytes=int(some.gib + copies.gib))
+
+
+async def check_room(
+    tx: Tx, project_id: str, defaults: Mapping[str, int], *, kind: str = "", more_gib: int, size_gib: int = 0
+) -> None:
+    """Keep the project's other additions waiting. kind: "volumes" or "snapshots", where one more of them is to be.
+
+    Raises: OverQuota.
+    """
+    if tx.dialect == "postgresql":
+        await tx.run(_ONE_AT_A_TIME, {"what": f"volumes of {project_id}"})
+    own = {row.resource: row.hard_limit for row in await tx.rows(_OF_PROJECT, {"project": project_id})}
+    most = {**defaults, **own}
+    has = await used(tx, project_id)
+    if 0 <= most["per_volume_gigabytes"] < size_gib:
+        raise OverQuota(f"A volume of {size_gib} GiB is over the limit of {most['per_volume_gigabytes']} GiB for one.")
+    if kind and 0 <= most[kind] < getattr(has, kind) + 1:
+        raise OverQuota(f"The project may have {most[kind]} {kind} and has {getattr(has, kind)}.")
+    if more_gib and 0 <= most["gigabytes"] < has.gigabytes + more_gib:
+        raise OverQuota(
+            f"The project asks for {more_gib} GiB; it may have {most['gigabytes']} GiB and has {has.gigabytes} GiB."
+        )
+
+
+class Limits:
+    _db: Database
+
+    async def usage(self, project_id: str) -> VolumeUsage:
+        async with self._db.read() as tx:
+            return await used(tx, project_id)
+
+    async def limits(self, project_id: str) -> dict[str, int]:
+        async with self._db.read() as tx:
+            return {row.resource: row.hard_limit for row in await tx.rows(_OF_PROJECT, {"project": project_id})}
+
+    async def set_limits(self, project_id: str, limits: Mapping[str, int]) -> None:
+        rows: Sequence[dict[str, Any]] = [
+            {"project_id": project_id, "resource": name, "hard_limit": limit} for name, limit in sorted(limits.items())
+        ]
+        if rows:
+            async with self._db.write() as tx:
+                await tx.run(_SETS[self._db.dialect], rows)
+
+    async def reset_limits(self, project_id: str) -> None:
+        async with self._db.write() as tx:
+            await tx.run(sa.delete(limits).where(limits.c.project_id == project_id))
+
+
+def _upsert(insert: sqlite.Insert | postgresql.Insert) -> sqlite.Insert | postgresql.Insert:
+    return insert.on_conflict_do_update(index_elements=_KEY, set_={"hard_limit": insert.excluded.hard_limit})
+
+
+_SETS = {"sqlite": _upsert(sqlite.insert(limits)), "postgresql": _upsert(postgresql.insert(limits))}

@@ -1,0 +1,92 @@
+"""The statements behind lists of volumes and snapshots: filters, order, page."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql.tables.volumes import snapshots, types, volume_metadata, volumes
+from whimbrel.ports.volume_store import Order, SnapshotQuery, VolumeQuery
+
+_TYPE_NAME = sa.select(types.c.name).where(types.c.id == volumes.c.type_id).scalar_subquery()
+
+_Columns = dict[str, sa.ColumnElement[Any]]
+
+# What lists may be sorted by, with nothing counting as the least.
+_VOLUME_ORDERS: _Columns = {
+    **{name: volumes.c[name] for name in ("id", "size_gib", "status", "created_at", "updated_at", "zone")},
+    "name": sa.func.coalesce(volumes.c.name, ""),
+    "bootable": sa.case((volumes.c.bootable, 1), else_=0),  # databases do not say which of two truths is the larger
+}
+_SNAPSHOT_ORDERS: _Columns = {
+    **{name: snapshots.c[name] for name in ("id", "size_gib", "status", "created_at", "updated_at", "volume_id")},
+    "name": sa.func.coalesce(snapshots.c.name, ""),
+}
+
+
+def find_volumes(query: VolumeQuery) -> sa.Select[Any]:
+    statement = _narrowed(sa.select(volumes), query)
+    if query.after is not None:
+        statement = statement.where(_behind(query.after, query.order, _VOLUME_ORDERS))
+    return _paged(statement, query, _VOLUME_ORDERS)
+
+
+def count_volumes(query: VolumeQuery) -> sa.Select[Any]:
+    return _narrowed(sa.select(sa.func.count()).select_from(volumes), query)
+
+
+def find_snapshots(query: SnapshotQuery) -> sa.Select[Any]:
+    statement = sa.select(snapshots)
+    if query.project_id is not None:
+        statement = statement.where(snapshots.c.project_id == query.project_id)
+    for name, values in query.columns.items():
+        statement = statement.where(snapshots.c[name].in_(values))
+    if query.after is not None:
+        statement = statement.where(_behind(query.after, query.order, _SNAPSHOT_ORDERS))
+    return _paged(statement, query, _SNAPSHOT_ORDERS)
+
+
+def _narrowed(statement: sa.Select[Any], query: VolumeQuery) -> sa.Select[Any]:
+    if query.project_id is not None:
+        statement = statement.where(volumes.c.project_id == query.project_id)
+    for name, values in query.columns.items():
+        column = _TYPE_NAME if name == "type_name" else volumes.c[name]
+        statement = statement.where(column.in_(values))
+    for name, value in query.metadata.items():
+        has = sa.exists().where(
+            volume_metadata.c.volume_id == volumes.c.id,
+            volume_metadata.c.name == name,
+            volume_metadata.c.value == value,
+        )
+        statement = statement.where(has)
+    return statement
+
+
+def _paged(statement: sa.Select[Any], query: VolumeQuery | SnapshotQuery, orders: _Columns) -> sa.Select[Any]:
+    order = [orders[name].desc() if down else orders[name].asc() for name, down in query.order]
+    statement = statement.order_by(*order)
+    if query.limit is not None:
+        statement = statement.limit(query.limit)
+    if query.offset:
+        # SQLite has an offset only behind a limit.
+        statement = (
+            statement.offset(query.offset) if query.limit is not None else statement.limit(2**31).offset(query.offset)
+        )
+    return statement
+
+
+def _behind(last: Any, order: Order, orders: _Columns) -> sa.ColumnElement[bool]:
+    """Say what comes behind a record: equal in the first columns, and further in the next."""
+    cases: list[sa.ColumnElement[bool]] = []
+    equal: list[sa.ColumnElement[bool]] = []
+    for name, down in order:
+        column, value = orders[name], _order_value(last, name)
+        cases.append(sa.and_(*equal, column < value if down else column > value))
+        equal.append(column == value)
+    return sa.or_(*cases)
+
+
+def _order_value(last: Any, name: str) -> Any:
+    value = getattr(last, name)
+    if isinstance(value, bool):
+        return int(value)
+    return "" if value is None else value

@@ -1,0 +1,153 @@
+"""Volumes and their attachments in the database: a volume's state and who holds it are one write."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import msgspec
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.tables.volumes import attachments, snapshots, volume_metadata, volumes
+from whimbrel.adapters.sql.volumes.limits import Limits, check_room
+from whimbrel.adapters.sql.volumes.records import (
+    attachment_columns,
+    attachment_of,
+    volume_columns,
+    volumes_of,
+    write_metadata,
+)
+from whimbrel.adapters.sql.volumes.search import count_volumes, find_volumes
+from whimbrel.adapters.sql.volumes.snapshots import Snapshots, write_snapshot
+from whimbrel.adapters.sql.volumes.types import Types
+from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.ports.volume_store import AttachmentRecord, SnapshotRecord, VolumeQuery, VolumeRecord
+
+_VOLUME = volumes.c.id == sa.bindparam("volume")
+_FIND = fixed(sa.select(volumes).where(_VOLUME))
+_FIND_ATTACHMENT = fixed(sa.select(attachments).where(attachments.c.id == sa.bindparam("attachment")))
+_CHANGE = fixed(sa.update(volumes).where(_VOLUME, volumes.c.generation == sa.bindparam("read")))
+_FORGET_METADATA = fixed(sa.delete(volume_metadata).where(volume_metadata.c.volume_id == sa.bindparam("volume")))
+_FORGET_ATTACHMENTS = fixed(sa.delete(attachments).where(attachments.c.id.in_(sa.bindparam("gone", expanding=True))))
+_ATTACH = fixed(sa.insert(attachments))
+_NARROWED = {
+    "volumes": attachments.c.volume_id.in_(sa.bindparam("volumes", expanding=True)),
+    "server": attachments.c.server_id == sa.bindparam("server"),
+    "project": attachments.c.project_id == sa.bindparam("project"),
+}
+_ATTACHMENTS = {
+    names: fixed(
+        sa.select(attachments)
+        .where(*(_NARROWED[name] for name in names))
+        .order_by(attachments.c.created_at, attachments.c.id)
+    )
+    for number in range(len(_NARROWED) + 1)
+    for names in combinations(_NARROWED, number)
+}
+"""What a list is narrowed by -> its statement."""
+
+_HANGS_ON = [
+    ("snapshots", sa.select(snapshots.c.id).where(snapshots.c.volume_id == sa.bindparam("volume")).limit(1)),
+    ("attachments", sa.select(attachments.c.id).where(attachments.c.volume_id == sa.bindparam("volume")).limit(1)),
+]
+
+
+class SqlVolumes(Snapshots, Types, Limits):
+    """Fulfils ports.volume_store.VolumeStore."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def add_volume(self, record: VolumeRecord, limits: Mapping[str, int]) -> None:
+        size = record.size_gib
+        async with self._db.write() as tx:
+            await check_room(tx, record.project_id, limits, kind="volumes", more_gib=size, size_gib=size)
+            if await tx.row(_FIND, {"volume": record.id}) is not None:
+                raise Conflict(f"Volume {record.id} is there already.")
+            await tx.run(sa.insert(volumes), volume_columns(record))
+            await write_metadata(tx, record)
+
+    async def find_volume(self, volume_id: str) -> VolumeRecord:
+        async with self._db.read() as tx:
+            row = await tx.row(_FIND, {"volume": volume_id})
+            if row is None:
+                raise _missing(volume_id)
+            return (await volumes_of(tx, [row]))[0]
+
+    async def volumes(self, query: VolumeQuery) -> list[VolumeRecord]:
+        async with self._db.read() as tx:
+            return await volumes_of(tx, await tx.rows(find_volumes(query)))
+
+    async def count_volumes(self, query: VolumeQuery) -> int:
+        async with self._db.read() as tx:
+            return int(await tx.value(count_volumes(query)))
+
+    async def change_volume(
+        self,
+        record: VolumeRecord,
+        *,
+        attach: Sequence[AttachmentRecord] = (),
+        detach: Sequence[str] = (),
+        snapshots: Sequence[SnapshotRecord] = (),
+        limits: Mapping[str, int] | None = None,
+    ) -> VolumeRecord:
+        now = msgspec.structs.replace(record, generation=record.generation + 1)
+        async with self._db.write() as tx:
+            if limits is not None:
+                await _check_growth(tx, record, limits)
+            as_read = {"volume": record.id, "read": record.generation}
+            if (await tx.run(_CHANGE, {**volume_columns(now), **as_read})).rowcount == 0:
+                await _explain(tx, record.id)
+            await tx.run(_FORGET_METADATA, {"volume": record.id})
+            await write_metadata(tx, now)
+            gone = [*detach, *(attachment.id for attachment in attach)]
+            if gone:
+                await tx.run(_FORGET_ATTACHMENTS, {"gone": gone})
+            if attach:
+                await tx.run(_ATTACH, [attachment_columns(attachment) for attachment in attach])
+            for snapshot in snapshots:
+                await write_snapshot(tx, snapshot)
+        return now
+
+    async def remove_volume(self, record: VolumeRecord) -> None:
+        as_read = (volumes.c.id == record.id, volumes.c.generation == record.generation)
+        async with self._db.write() as tx:
+            for what, statement in _HANGS_ON:
+                if await tx.row(statement, {"volume": record.id}) is not None:
+                    raise Conflict(f"Volume {record.id} still has {what}.")
+            if (await tx.run(sa.delete(volumes).where(*as_read))).rowcount == 0:
+                await _explain(tx, record.id)
+
+    async def find_attachment(self, attachment_id: str) -> AttachmentRecord:
+        async with self._db.read() as tx:
+            row = await tx.row(_FIND_ATTACHMENT, {"attachment": attachment_id})
+        if row is None:
+            raise NotFound(f"Volume attachment {attachment_id} could not be found.")
+        return attachment_of(row)
+
+    async def attachments(
+        self, *, volume_ids: Sequence[str] | None = None, server_id: str | None = None, project_id: str | None = None
+    ) -> list[AttachmentRecord]:
+        asked = {"volumes": volume_ids, "server": server_id, "project": project_id}
+        narrowed = {name: value for name, value in asked.items() if value is not None}
+        async with self._db.read() as tx:
+            return [attachment_of(row) for row in await tx.rows(_ATTACHMENTS[tuple(narrowed)], narrowed)]
+
+
+async def _check_growth(tx: Tx, record: VolumeRecord, limits: Mapping[str, int]) -> None:
+    row = await tx.row(_FIND, {"volume": record.id})
+    if row is None:
+        raise _missing(record.id)
+    more = record.size_gib - row.size_gib
+    await check_room(tx, record.project_id, limits, more_gib=more, size_gib=record.size_gib)
+
+
+async def _explain(tx: Tx, volume_id: str) -> None:
+    """Tell why a guarded change found no row."""
+    if await tx.row(_FIND, {"volume": volume_id}) is None:
+        raise _missing(volume_id)
+    raise Conflict(f"Volume {volume_id} has been changed meanwhile: look again.")
+
+
+def _missing(volume_id: str) -> NotFound:
+    return NotFound(f"Volume {volume_id} could not be found.")

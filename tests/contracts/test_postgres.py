@@ -1,0 +1,189 @@
+"""What PostgreSQL is told below SQLAlchemy does what SQLAlchemy does, and a connection on which something failed is no
+trouble to those who come later."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from copy import copy
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from tests.contracts.databases import Postgres
+from tests.unit.adapters.sql.test_fixed import ASKED, METADATA, A, B, C, things
+from whimbrel.adapters.sql import pool, wire
+from whimbrel.adapters.sql.database import Database, open_database
+from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.domain.errors import Conflict, Unavailable
+
+_ADD = fixed(sa.insert(things))
+_IDS = fixed(sa.select(things.c.id).order_by(things.c.id))
+_NAME = fixed(sa.update(things).where(things.c.id == bindparam("number")).values(name=bindparam("called")))
+_SLEEP = fixed(sa.select(sa.func.pg_sleep(60)))
+_PID = fixed(sa.select(sa.func.pg_backend_pid()))
+
+Story = Callable[[Database], Awaitable[None]]
+
+
+@asynccontextmanager
+async def opened(postgres: Postgres) -> AsyncIterator[Database]:
+    database = open_database(postgres.url, postgres.make_schema("keep"))
+    try:
+        await database.create_all(METADATA)
+        yield database
+    finally:
+        await database.close()
+
+
+def told(postgres: Postgres, story: Story) -> None:
+    async def tell() -> None:
+        async with opened(postgres) as database, asyncio.timeout(20):
+            await story(database)
+
+    asyncio.run(tell())
+
+
+async def ids(database: Database) -> list[int]:
+    async with database.read() as tx:
+        return [row.id for row in await tx.rows(_IDS)]
+
+
+@pytest.mark.parametrize(("statement", "values"), ASKED, ids=lambda each: " ".join(str(each).split())[:40])
+def test_a_fixed_statement_does_what_sqlalchemy_does(postgres: Postgres, statement: Any, values: Any) -> None:
+    shows = bool(statement.exported_columns)
+    counts = isinstance(statement, sa.Update | sa.Delete) and not shows
+
+    async def outcome(database: Database, asked: Any) -> tuple[Any, ...]:
+        async with database.write() as tx:
+            await tx.run(sa.delete(things))
+            await tx.run(sa.insert(things), [A, B, C])
+            await tx.run(sa.text("ALTER SEQUENCE things_id_seq RESTART WITH 100"))
+            result = await tx.run(asked, values)
+            rows = result.all() if shows else []
+            left = await tx.rows(sa.select(things).order_by(things.c.id))
+        plain = [dict(row._mapping) for row in rows]
+        return [tuple(row) for row in rows], plain, result.rowcount if counts else 0, list(left)
+
+    async def story(database: Database) -> None:
+        twin = fixed(copy(statement))
+        expected = await outcome(database, statement)
+        assert await outcome(database, twin) == expected
+        assert await outcome(database, twin) == expected, "the second time it is prepared"
+
+    told(postgres, story)
+
+
+def test_what_nobody_waits_for_is_done_all_the_same_or_nothing_is(postgres: Postgres) -> None:
+    async def taken(database: Database, later: sa.Executable | None) -> None:
+        async with database.write() as tx:
+            await tx.tell(_ADD, C)
+            await tx.tell(_NAME, {"number": 1, "called": "new"})
+            if later is not None:
+                await tx.rows(later)
+
+    async def thought_better(database: Database) -> None:
+        async with database.write() as tx:
+            await tx.tell(_ADD, C)
+            raise RuntimeError("somebody thinks better of it")
+
+    async def story(database: Database) -> None:
+        async with database.write() as tx:
+            await tx.tell(_ADD, [A, B])
+            await tx.tell(_NAME, {"number": 2, "called": "new"})
+        for later in (_IDS, None):
+            with pytest.raises(Conflict):
+                await taken(database, later)
+        with pytest.raises(RuntimeError):
+            await thought_better(database)
+        assert await ids(database) == [1, 2]
+
+    told(postgres, story)
+
+
+def test_who_goes_on_after_an_error_is_not_told_that_it_was_done(postgres: Postgres) -> None:
+    async def go_on(database: Database) -> None:
+        async with database.write() as tx:
+            await tx.run(_ADD, B)
+            with pytest.raises(Exception, match="duplicate key"):
+                await tx.run(_ADD, A)
+
+    async def story(database: Database) -> None:
+        async with database.write() as tx:
+            await tx.run(_ADD, A)
+        with pytest.raises(Unavailable, match="taken this transaction back"):
+            await go_on(database)
+        assert await ids(database) == [1]
+
+    told(postgres, story)
+
+
+def test_who_is_cancelled_leaves_nothing_behind(postgres: Postgres) -> None:
+    async def story(database: Database) -> None:
+        async def wait() -> None:
+            async with database.write() as tx:
+                await tx.run(_ADD, A)
+                begun.set()
+                await tx.run(_SLEEP)
+
+        begun = asyncio.Event()
+        task = asyncio.create_task(wait())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await ids(database) == []
+
+    told(postgres, story)
+
+
+def test_after_the_database_was_gone_one_is_told_and_the_next_is_served(postgres: Postgres) -> None:
+    async def pids(database: Database) -> set[int]:
+        async with database.read() as one, database.read() as other:
+            return {await one.value(_PID), await other.value(_PID)}
+
+    async def story(database: Database) -> None:
+        lost = await pids(database)
+        assert len(lost) == 2
+        for pid in lost:
+            postgres.execute(f"SELECT pg_terminate_backend({pid}, 5000)")
+        with pytest.raises(Unavailable):
+            await ids(database)
+        assert await ids(database) == []
+        assert not lost & await pids(database)
+
+    told(postgres, story)
+
+
+def test_more_than_there_are_connections_wait_for_their_turn(postgres: Postgres) -> None:
+    async def story(database: Database) -> None:
+        async def add(number: int) -> int:
+            async with database.write() as tx:
+                await tx.run(_ADD, {"id": number, "on": True})
+                pid: int = await tx.value(_PID)
+                return pid
+
+        count = pool.MOST * 3
+        used = await asyncio.gather(*map(add, range(count)))
+        assert await ids(database) == list(range(count))
+        assert len(set(used)) <= pool.MOST
+
+    told(postgres, story)
+
+
+def test_few_stay_prepared(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "PREPARED", 2)
+    prepared = sa.text("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'fixed%'")
+
+    async def story(database: Database) -> None:
+        async with database.write() as tx:
+            for _ in range(2):
+                for row in (A, B, C):
+                    assert await tx.value(_PID)
+                    await tx.run(_ADD, row)
+                    assert [row.id for row in await tx.rows(_IDS)]
+                await tx.run(sa.delete(things))
+            assert await tx.value(prepared) == 2
+
+    told(postgres, story)
