@@ -5,7 +5,8 @@ A process that sleeps between two requests finds its caches cold: a request cost
 
 import asyncio
 
-from cloud import Cloud, User, in_turns, report
+from cloud import Cloud, User, in_turns
+from figures import report
 
 COUNT = 256
 

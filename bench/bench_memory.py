@@ -2,7 +2,8 @@
 
 import asyncio
 
-from cloud import Cloud, report
+from cloud import Cloud
+from figures import report
 
 COUNT = 1000
 

@@ -3,7 +3,8 @@
 import asyncio
 import time
 
-from cloud import Cloud, User, in_turns, report
+from cloud import Cloud, User, in_turns
+from figures import report
 
 COUNT = {1: 200, 32: 512, 512: 1024}
 
@@ -51,5 +52,6 @@ async def measure(cloud: Cloud, user: User, servers: list[str], now: dict[str, s
     )
 
 
-with Cloud() as cloud:
-    asyncio.run(main(cloud))
+if __name__ == "__main__":
+    with Cloud() as cloud:
+        asyncio.run(main(cloud))

@@ -4,7 +4,8 @@ import asyncio
 import time
 from typing import Any
 
-from cloud import Cloud, User, report
+from cloud import Cloud, User
+from figures import report
 
 COUNT = 1000
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from figures import memory_mib, processor_s
 
 HOSTS = 20
 HOST = """
@@ -23,7 +23,13 @@ memory_mib = 2097152
 disk_gib = 200000
 driver = "simulated"
 """
-CLOUD = '[[cell]]\nname = "cell1"\n' + "".join(HOST.format(number=n, zone=n % 2) for n in range(HOSTS))
+CARD = """
+[[cell.host.nic]]
+name = "eth0"
+physnet = "physnet0"
+egress_kbps = {kbps}
+ingress_kbps = {kbps}
+"""
 UNLIMITED = dict.fromkeys(("instances", "cores", "ram"), -1)
 MICROVERSION = "2.96"
 
@@ -31,7 +37,11 @@ MICROVERSION = "2.96"
 class Cloud:
     """`whimbrel up` on simulated hosts that take no time. Use as a context manager."""
 
-    def __init__(self, copy_disk_s: float = 0.0) -> None:
+    def __init__(self, copy_disk_s: float = 0.0, card_kbps: int = 0) -> None:
+        """card_kbps: of the network card that each host has; 0: it has none."""
+        card = CARD.format(kbps=card_kbps) if card_kbps else ""
+        hosts = (HOST.format(number=n, zone=n % 2) + card for n in range(HOSTS))
+        self._cells = '[[cell]]\nname = "cell1"\n' + "".join(hosts)
         self._directory = tempfile.TemporaryDirectory(prefix="whimbrel-bench-")
         self._path = Path(self._directory.name)
         self.set_copy_time(copy_disk_s)
@@ -48,7 +58,7 @@ class Cloud:
 
     def set_copy_time(self, seconds: float) -> None:
         """Say how long a disk takes from host to host, from the next start on."""
-        (self._path / "cloud.toml").write_text(f"{CLOUD}\n[simulated]\ncopy_disk_s = {seconds}\n")
+        (self._path / "cloud.toml").write_text(f"{self._cells}\n[simulated]\ncopy_disk_s = {seconds}\n")
 
     # The process
 
@@ -129,7 +139,11 @@ class User:
         return str(image["id"])
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        answer = await self.client.request(method, f"/compute/v2.1{path}", json=body, headers=self.headers)
+        return await self.ask(method, f"/compute/v2.1{path}", body)
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Ask any service of the cloud."""
+        answer = await self.client.request(method, path, json=body, headers=self.headers)
         if answer.status_code >= 400:
             raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text}")
         return answer.json() if answer.content else None
@@ -141,8 +155,11 @@ class User:
     async def act(self, server: str, action: str, arguments: Any = None) -> None:
         await self.call("POST", f"/servers/{server}/action", {action: arguments})
 
+    async def look(self, server: str) -> Any:
+        return (await self.call("GET", f"/servers/{server}"))["server"]
+
     async def status(self, server: str) -> str:
-        return str((await self.call("GET", f"/servers/{server}"))["server"]["status"])
+        return str((await self.look(server))["status"])
 
     async def until(self, server: str, status: str, every_s: float = 0.1) -> None:
         """Look now and then until a server shows a status, ten times as often as the usual clients do."""
@@ -151,7 +168,7 @@ class User:
             await asyncio.sleep(every_s)
             now = await self.status(server)
             if now == "ERROR":
-                raise RuntimeError(f"server {server} is in error")
+                raise RuntimeError(f"server {server} is in error: {(await self.look(server)).get('fault')}")
 
     async def boot_many(self, count: int, at_once: int = 32) -> list[str]:
         """Boot servers and wait until all are active."""
@@ -177,22 +194,3 @@ async def in_turns(calls: list[Any], at_once: int) -> list[Any]:
             return await call
 
     return list(await asyncio.gather(*(one(call) for call in calls)))
-
-
-def processor_s(pid: int) -> float:
-    """Give the processor time that a process has used so far, its threads' included."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def memory_mib(pid: int) -> float:
-    """Give a process's resident memory."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1]) / 1024
-
-
-def report(name: str, **figures: float | int | str) -> None:
-    """Print one benchmark's line."""
-    rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in figures.items()}
-    print(json.dumps({"bench": name, **rounded}), flush=True)

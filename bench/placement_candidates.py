@@ -1,52 +1,45 @@
-"""GET /allocation_candidates: processor time of one request, with 100 to 100,000 hosts, flat and nested.
+"""GET /allocation_candidates: processor time of one request, by number of hosts; start and memory of the server too."""
 
-Hosts as numbers may follow; without any: 100 1000 10000. `all` adds 100000.
-"""
+from itertools import product
 
-import sys
-import time
+from cyclopts import run
+from placement_server import Placement, started
+from placement_sheet import Chosen, Lines, Sheet, Sizes, each
 
-from cloud import report
-from placement_hosts import GRANULAR, ISOLATED, PICKY, PLAIN, Placement
-
-FLAT = {"plain": PLAIN, "traits and aggregate": PICKY}
-NESTED = {"nested plain": PLAIN, "nested granular": GRANULAR, "nested isolate, same_subtree": ISOLATED}
-GOALS = {  # (query, limit, hosts) -> processor milliseconds
-    ("plain", 10, 1_000): 1,
-    ("plain", 10, 10_000): 2,
-    ("plain", 10, 100_000): 15,
-    ("plain", 1000, 10_000): 12,
-    ("traits and aggregate", 10, 10_000): 2,
-    ("nested isolate, same_subtree", 10, 10_000): 4,
+FLAT = ("plain", "traits and aggregate")
+NESTED = ("plain", "granular", "isolate and same_subtree")
+LOADS = ((10, 1, 1000), (10, 8, 1000), (1000, 1, 60))  # limit, clients, requests
+GOALS_MS = {  # (kind, query, limit, hosts)
+    ("flat", "plain", 10, 1_000): 1,
+    ("flat", "plain", 10, 10_000): 2,
+    ("flat", "plain", 10, 100_000): 15,
+    ("flat", "plain", 1000, 10_000): 12,
+    ("flat", "traits and aggregate", 10, 10_000): 2,
+    ("nested", "isolate and same_subtree", 10, 10_000): 4,
 }
-SECONDS = 2.0
 
 
-def measure(placement: Placement, name: str, query: str, limit: int, hosts: int) -> None:
-    path = f"/allocation_candidates?{query}&limit={limit}"
-    found = len(placement.ask(path).json()["allocation_requests"])
-    before, began, count = placement.processor_s(), time.monotonic(), 0
-    while time.monotonic() < began + SECONDS:
-        placement.ask(path)
-        count += 1
-    used, took = placement.processor_s() - before, time.monotonic() - began
-    goal = {"goal_ms": GOALS[name, limit, hosts]} if (name, limit, hosts) in GOALS else {}
-    figures = {"processor_ms": used / count * 1000, "wall_ms": took / count * 1000, "found": found}
-    report(f"candidates, {name}, limit={limit}", hosts=hosts, **figures, **goal)
+def main(*hosts: Sizes, db: Chosen = None, json: Lines = False) -> None:
+    """Measure searches for candidates."""
+    for database, numbers in each(hosts, db):
+        for number, (kind, queries) in product(numbers, (("flat", FLAT), ("nested", NESTED))):
+            sheet = Sheet(database, number, kind, json)
+            with started(database, number, nested=kind == "nested") as placement:
+                for query, (limit, clients, count) in product(queries, LOADS):
+                    figures = placement.load(query, count, clients=clients, seed=clients, limit=limit)
+                    sheet.add(f"{query}, limit={limit}", figures, GOALS_MS.get((kind, query, limit, number)))
+                _note_start(sheet, placement)
+            sheet.show()
 
 
-def main(sizes: list[int]) -> None:
-    for hosts in sizes:
-        for nested, queries in ((False, FLAT), (True, NESTED)):
-            with Placement(hosts, nested=nested) as placement:
-                before, began = placement.processor_s(), time.monotonic()
-                placement.ask(f"/allocation_candidates?{PLAIN}&limit=1")
-                took = {"processor_s": placement.processor_s() - before, "wall_s": time.monotonic() - began}
-                report("index loaded" + " nested" * nested, hosts=hosts, memory_mib=placement.memory_mib(), **took)
-                for name, query in queries.items():
-                    for limit in (10, 1000):
-                        measure(placement, name, query, limit, hosts)
+def _note_start(sheet: Sheet, placement: Placement) -> None:
+    start, memory_mib = placement.start, placement.memory_mib()
+    said = (
+        f"Ready after {start['ready_s']:.2f} s, first candidate after {start['loaded_s']:.2f} s, until then"
+        f" {start['server_ms']:.0f} + {start['database_ms']:.0f} ms of processor time;"
+        f" memory {start['memory_mib']:.0f} MiB then, {memory_mib:.0f} MiB in the end."
+    )
+    sheet.note("start", said, **start, memory_in_the_end_mib=memory_mib)
 
 
-asked = [word for word in sys.argv[1:] if word != "all"]
-main([int(word) for word in asked] or [100, 1_000, 10_000, *[100_000] * ("all" in sys.argv)])
+run(main)

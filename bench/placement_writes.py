@@ -1,55 +1,58 @@
-"""PUT /allocations, and the swap of a move by POST: processor time of one, by 1 and by 8 clients at once."""
+"""PUT /allocations and the swap of a move by POST: processor time of one; and a race of many for one provider."""
 
-import time
-import uuid
-from concurrent.futures import ThreadPoolExecutor
-from itertools import count
-from typing import Any
+from itertools import product
 
-from cloud import report
-from placement_hosts import Placement, host_id
+from cyclopts import run
+from placement_hosts import host_id
+from placement_server import Placement, started
+from placement_sheet import Chosen, Lines, Sheet, Sizes, each
 
-HOSTS = 1_000
-WRITES = 400
-OWNER = {"project_id": "bench", "user_id": "bench", "consumer_type": "INSTANCE"}
-AMOUNTS = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5}
-
-fresh = count(1)
-
-
-def claim(host: str, generation: int | None) -> dict[str, Any]:
-    return {"allocations": {host: {"resources": AMOUNTS}}, "consumer_generation": generation, **OWNER}
+WRITES = 1000
+GOALS_MS = {"put": 3, "swap": 4}
+NAMES = {"put": "PUT /allocations", "swap": "swap by POST /allocations"}
+RACERS = 8
+RACE_HOSTS = 100
+DEMAND = 1.6
+"""So many times what the provider has is wanted in a race."""
 
 
-def put(placement: Placement, consumer: str, host: str) -> None:
-    placement.send("PUT", f"/allocations/{consumer}", claim(host, None))
+def main(*hosts: Sizes, db: Chosen = None, json: Lines = False) -> None:
+    """Measure writes."""
+    for database, numbers in each(hosts, db):
+        for number in numbers:
+            sheet = Sheet(database, number, "flat", json)
+            with started(database, number) as placement:
+                for clients, (request, goal_ms) in product((1, 8), GOALS_MS.items()):
+                    sheet.add(NAMES[request], placement.load(request, WRITES, clients=clients, seed=clients), goal_ms)
+            sheet.show()
+        sheet = Sheet(database, RACE_HOSTS, f"{RACERS} clients race for one", json)
+        for processes in (1, 8):
+            with started(database, RACE_HOSTS, processes=processes) as placement:
+                _race(sheet, placement, processes)
+        sheet.show()
 
 
-def swap(placement: Placement, server: str, source: str, target: str) -> None:
-    """Let the move own the source's claim and the server the target's, in one write."""
-    move = str(uuid.UUID(int=(4 << 64) + next(fresh)))
-    placement.send("POST", "/allocations", {move: claim(source, None), server: claim(target, 1)})
+def _race(sheet: Sheet, placement: Placement, processes: int) -> None:
+    """Let clients race for all that one provider has, each at a process of its own if there are so many."""
+    provider = f"/resource_providers/{host_id(0)}"
+    stock = placement.ask(f"{provider}/inventories/VCPU")
+    capacity = int(stock["total"] * stock["allocation_ratio"])
+    figures = placement.load("race", int(capacity * DEMAND), clients=RACERS)
+    sheet.add(f"PUT /allocations to one provider, {_said(processes)}", figures)
+    statuses = figures["statuses"]
+    succeeded, retried = statuses["204"], statuses.get("409 placement.concurrent_update", 0)
+    used = placement.ask(f"{provider}/usages")["usages"]["VCPU"]
+    holders = len(placement.ask(f"{provider}/allocations")["allocations"])
+    outcome = "not over-allocated" if used <= capacity else "OVER-ALLOCATED"
+    said = f"Race, {_said(processes)}: {succeeded}/{capacity} succeeded, {outcome}, {retried} were told to try again."
+    counted = {"succeeded": succeeded, "capacity": capacity, "used": used, "retries": retried}
+    sheet.note("race", said, processes=processes, **counted)
+    if not used == holders == succeeded == capacity:
+        raise RuntimeError(f"{capacity=} {used=} {holders=} {succeeded=}")
 
 
-def measure(placement: Placement, name: str, goal_ms: float, clients: int, writes: list[Any]) -> None:
-    before, began = placement.processor_s(), time.monotonic()
-    with ThreadPoolExecutor(clients) as threads:
-        list(threads.map(lambda write: write(), writes))
-    used, took = placement.processor_s() - before, time.monotonic() - began
-    figures = {"processor_ms": used / len(writes) * 1000, "goal_ms": goal_ms, "a_second": len(writes) / took}
-    report(f"{name}, {clients} at once", hosts=HOSTS, **figures)
+def _said(processes: int) -> str:
+    return "1 process" if processes == 1 else f"{processes} processes"
 
 
-def main() -> None:
-    with Placement(HOSTS, nested=False) as placement:
-        for clients in (1, 8):
-            servers = [str(uuid.UUID(int=(3 << 64) + next(fresh))) for _ in range(WRITES)]
-            homes = [(host_id(2 * n % HOSTS), host_id((2 * n + 1) % HOSTS)) for n in range(WRITES)]
-            pairs = list(zip(servers, homes, strict=True))
-            puts = [lambda s=server, h=home: put(placement, s, h[0]) for server, home in pairs]
-            measure(placement, "PUT /allocations", 3, clients, puts)
-            swaps = [lambda s=server, h=home: swap(placement, s, *h) for server, home in pairs]
-            measure(placement, "swap by POST /allocations", 4, clients, swaps)
-
-
-main()
+run(main)
