@@ -19,6 +19,7 @@ class Flavor(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     extra_specs: dict[str, str] = {}
 
-    def resources(self) -> dict[str, int]:
-        """Give what a server of this flavor takes from a host."""
-        return resources.of_flavor(self.vcpus, self.memory_mib, self.root_gib, self.ephemeral_gib, self.swap_mib)
+    def resources(self, has_local_root: bool = True) -> dict[str, int]:
+        """Give what a server of this flavor takes from a host; a volume that it boots from lies elsewhere."""
+        root_gib = self.root_gib if has_local_root else 0
+        return resources.of_flavor(self.vcpus, self.memory_mib, root_gib, self.ephemeral_gib, self.swap_mib)

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, Slot
 
 
@@ -33,6 +34,10 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True):
     project_id: ProjectId
     metadata: dict[str, str] = {}
     user_data: str | None = None
+    nics: tuple[GuestNic, ...] = ()
+    volumes: tuple[GuestVolume, ...] = ()
+    has_local_root: bool = True  # False: it boots from the volume with boot_index 0 and has no root disk of its own
+    pci: tuple[str, ...] = ()  # addresses of the host's devices that it is given whole, besides those of its nics
 
 
 class Guest(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +48,10 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True):
     vcpus: int
     memory_mib: int
     root_gib: int
-    has_disk: bool
+    has_disk: bool  # its root disk is here, whole; of one that boots from a volume: it is defined
+    ports: tuple[str, ...] = ()  # what is plugged, by port id
+    volumes: tuple[str, ...] = ()  # what is attached, by volume id
+    pci: tuple[str, ...] = ()  # which of the host's devices it holds, by address, those of its nics too
 
 
 class DiskExport(msgspec.Struct, frozen=True, kw_only=True):

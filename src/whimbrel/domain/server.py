@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from whimbrel.domain.devices import BlockDevice, Nic, WishedNic, WishedVolume
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, Slot, UserId
 
@@ -51,10 +52,22 @@ class Server(msgspec.Struct, kw_only=True):
     locked_by: str | None = None  # "owner" | "admin"
     locked_reason: str | None = None
     image_properties: dict[str, str] = {}
+    nics: tuple[Nic, ...] = ()
+    volumes: tuple[BlockDevice, ...] = ()
+    wished_nics: tuple[WishedNic, ...] = ()  # what it was to be made with; its creation makes nics and volumes of them
+    wished_volumes: tuple[WishedVolume, ...] = ()
+    security_groups: tuple[str, ...] = ()  # ids, for the ports that are made for it; empty: the project's default
+    security_group_names: tuple[str, ...] = ()  # of these, as they were when they were chosen
     reservation_id: str = ""
     launch_index: int = 0
     admin_pass: str | None = None
     fault: dict[str, Any] | None = None  # {code, message, created (seconds), details}
+
+    @property
+    def has_local_root(self) -> bool:
+        """Tell whether its root disk lies on its host; else it boots from a volume."""
+        boots = [device.boot_index for device in self.volumes] + [wish.boot_index for wish in self.wished_volumes]
+        return 0 not in boots
 
     @property
     def power_state(self) -> int:

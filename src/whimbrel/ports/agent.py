@@ -6,8 +6,9 @@ Raises, all of them: Unavailable: no answer, it may have happened. Refused: no. 
 whose guest or disk is missing is Refused; a reading one raises NotFound.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
+from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec, Order, Progress
 from whimbrel.domain.ids import HostName
 
@@ -23,6 +24,10 @@ class Agent(Protocol):
 
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
         """Give the last lines of the serial console."""
+        ...
+
+    async def connector(self) -> dict[str, Any]:
+        """Tell what a volume service wants to know of this host, as Cinder's connectors do."""
         ...
 
     async def prepare(self, order: Order, spec: GuestSpec) -> None:
@@ -50,7 +55,10 @@ class Agent(Protocol):
         ...
 
     async def define(self, order: Order, spec: GuestSpec) -> None:
-        """Make the guest known, stopped, with the disk that is there."""
+        """Make the guest known, stopped, with the disk that is there and exactly these nics, volumes and PCI devices.
+
+        Fine if it is known: one that is stopped becomes what `spec` says, one that runs stays as it is.
+        """
         ...
 
     async def start(self, order: Order, key: GuestKey) -> None:
@@ -67,6 +75,22 @@ class Agent(Protocol):
 
     async def destroy(self, order: Order, key: GuestKey) -> None:
         """Remove this slot's guest, disk and reservation; fine if nothing is there."""
+        ...
+
+    async def plug(self, order: Order, key: GuestKey, nic: GuestNic) -> None:
+        """Have a nic in a defined guest, at once if it runs."""
+        ...
+
+    async def unplug(self, order: Order, key: GuestKey, port_id: str) -> None:
+        """Have no nic of this port in the guest; fine if there is none, or no guest."""
+        ...
+
+    async def attach_volume(self, order: Order, key: GuestKey, volume: GuestVolume) -> None:
+        """Have a volume in a defined guest, at once if it runs."""
+        ...
+
+    async def detach_volume(self, order: Order, key: GuestKey, volume_id: str) -> None:
+        """Have no such volume in the guest; fine if there is none, or no guest."""
         ...
 
     async def upload_snapshot(self, order: Order, key: GuestKey, image_id: str) -> Progress:

@@ -7,15 +7,19 @@ import msgspec
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import CellName, HostName, ProjectId, UserId
+from whimbrel.domain.pci import PciAlias
 from whimbrel.ports.agent import Agent, Agents
 from whimbrel.ports.catalog import Aggregates, Flavors, Keypairs, Quotas
 from whimbrel.ports.clock import Clock, IdSource
+from whimbrel.ports.devices import Devices
 from whimbrel.ports.directory import Directory
 from whimbrel.ports.hosts import Hosts
 from whimbrel.ports.images import Images
 from whimbrel.ports.journal import Journal
+from whimbrel.ports.network import Network
 from whimbrel.ports.placement import Placement
 from whimbrel.ports.servers import Servers
+from whimbrel.ports.volumes import Volumes
 
 
 class Asker(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,12 +40,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     shutdown_timeout_s: float = 60.0
     default_availability_zone: str = "nova"
     default_schedule_zone: str | None = None
+    cross_az_attach: bool = True  # whether a server may use a volume of another availability zone
     patience_s: float = 300.0  # how long a forward step is asked without an answer before the move turns back
     lease_s: float = 3.0
     cpu_allocation_ratio: float = 4.0
     ram_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0
     key_pairs_quota: int = 100
+    pci_alias: tuple[PciAlias, ...] = ()  # the kinds of PCI devices that flavors may ask for
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class Cell:
     name: CellName
     servers: Servers
     hosts: Hosts
+    devices: Devices
     agents: Agents
 
 
@@ -61,6 +68,8 @@ class Cloud:
     cells: Mapping[CellName, Cell]
     placement: Placement
     images: Images
+    network: Network
+    volumes: Volumes
     flavors: Flavors
     keypairs: Keypairs
     quotas: Quotas

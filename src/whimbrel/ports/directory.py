@@ -83,5 +83,5 @@ class Directory(Protocol):
         ...
 
     async def wanted_deletes(self) -> list[tuple[ServerId, str, UserId]]:
-        """List servers that wait to be deleted and have no open run: (server, request id, user)."""
+        """List servers that wait to be deleted and have no open run, parked ones aside: (server, request id, user)."""
         ...

@@ -2,12 +2,16 @@
 
 An adapter keeps no promises in memory: after its process was killed the same calls go on where they stood.
 All raise Unavailable where the hypervisor gives no answer, Refused where it says no, NotFound where a guest or a
-disk that must be there is not.
+disk that must be there is not. What a guest can be given is held by `domain.fitting`, for all of them alike.
+
+A guest that has no root disk of its own (GuestSpec.has_local_root) is reserved, defined and started like others; it is
+not asked to make, import, export or discard a disk.
 """
 
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
+from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.guest import Capacity, DiskExport, Guest, GuestKey, GuestSpec
 
 Percent = Callable[[int], None]
@@ -16,6 +20,10 @@ Percent = Callable[[int], None]
 
 class Hypervisor(Protocol):
     async def capacity(self) -> Capacity: ...
+
+    async def connector(self) -> dict[str, Any]:
+        """Tell what a volume service wants to know of a host: "host", "ip", "platform", "os_type", "multipath" ..."""
+        ...
 
     async def guests(self) -> list[Guest]:
         """List every guest of ours, running or not, with its slots: found afresh, not remembered."""
@@ -56,11 +64,19 @@ class Hypervisor(Protocol):
         ...
 
     async def define(self, spec: GuestSpec) -> None:
-        """Make the guest known, stopped, with the disk that is there. Repeatable. NotFound: no disk."""
+        """Make the guest known, stopped, with the disk that is there and exactly these nics, volumes and PCI devices.
+
+        Again: one that is stopped becomes what `spec` says, one that runs stays as it is. Only what was reserved can be
+        defined, also where there is no root disk. NotFound: nothing is reserved, or no disk. Refused: see `fitting`.
+        """
         ...
 
     async def start(self, key: GuestKey) -> None:
-        """Have it running; fine if it runs. Refused: another slot of the same server runs here."""
+        """Have it running; fine if it runs.
+
+        Refused: another slot of the same server runs here; a PCI device of it is in a running guest; it has no root
+        disk and no volume with boot_index 0.
+        """
         ...
 
     async def stop(self, key: GuestKey, timeout_s: float) -> None:
@@ -73,6 +89,30 @@ class Hypervisor(Protocol):
 
     async def destroy(self, key: GuestKey) -> None:
         """Remove guest, disk and reservation of this slot; fine if nothing is there."""
+        ...
+
+    # Devices: of a running guest at once, and in its definition either way. Each may be repeated.
+
+    async def plug(self, key: GuestKey, nic: GuestNic) -> None:
+        """Have a nic in a defined guest; what is plugged stays. Refused: another server's guest has it; `fitting`."""
+        ...
+
+    async def unplug(self, key: GuestKey, port_id: str) -> None:
+        """Have no nic of this port in the guest; fine if there is none, or no guest.
+
+        Raises: Unavailable: a running guest has not let go of it yet.
+        """
+        ...
+
+    async def attach_volume(self, key: GuestKey, volume: GuestVolume) -> None:
+        """Have a volume in a defined guest; what is attached stays. Refused: see `fitting`, or it cannot be reached."""
+        ...
+
+    async def detach_volume(self, key: GuestKey, volume_id: str) -> None:
+        """Have no such volume in the guest; fine if there is none, or no guest.
+
+        Raises: Unavailable: a running guest has not let go of it yet. Refused: a running guest has booted from it.
+        """
         ...
 
     async def console_log(self, key: GuestKey, lines: int | None) -> str:

@@ -52,12 +52,14 @@ class Journal(Protocol):
         limits: Limits | None = None,
         new_server: Server | None = None,
         before: Booking | None = None,
+        beside: RunId | None = None,
     ) -> Run:
         """Write down run, action, quota booking and a new server's record, or nothing of it; give the run's number.
 
-        before: what a server that is there was booked for when the caller looked.
-        Raises: Conflict: the subject has an open run, is deleted, or is booked for something else; OverQuota;
-        Unavailable.
+        before: what a server that is there was booked for when the caller looked. beside: a parked run of the subject
+        that goes on waiting meanwhile; it gets no verdict before this run is over.
+        Raises: Conflict: the subject has another run that is not over, is deleted, or is booked for something else;
+        OverQuota; Unavailable.
         """
         ...
 
@@ -80,7 +82,7 @@ class Journal(Protocol):
         ...
 
     async def open_run(self, server_id: ServerId) -> Run | None:
-        """Give the run that is open or parked on a server."""
+        """Give the run that is not over on a server; where one is open beside a parked one, the parked one."""
         ...
 
     async def find(self, which: RunFilter) -> list[Run]: ...
@@ -109,14 +111,16 @@ class Journal(Protocol):
     ) -> Run:
         """Write a verdict down, once: wake a parked run, or be heard by an open one that stands at one of these steps.
 
-        The same verdict again is fine. Conflict: the other one was given, or it is not on its way forward.
+        The same verdict again is fine. Conflict: the other one was given, it is not on its way forward, or another
+        run is open beside it.
         """
         ...
 
     async def turn_back(self, run: Run, now: float) -> Run:
         """Have an open run walk back from where it was read to stand, under a new epoch.
 
-        Whether it may from there is the caller's question to its saga. Raises: Conflict: it has gone on since.
+        Whether it may from there is the caller's question to its saga. Raises: Conflict: it has gone on since, or
+        another run is open beside it.
         """
         ...
 

@@ -58,11 +58,18 @@ class Servers(Protocol):
         ...
 
     async def lock(
-        self, order: Order, server_id: ServerId, task_state: str, vm_state: str, slot: Slot | None, now: float
+        self,
+        order: Order,
+        server_id: ServerId,
+        task_state: str | None,
+        vm_state: str,
+        slot: Slot | None,
+        now: float,
+        beside: RunId | None = None,
     ) -> None:
         """Take a server that is as it was read, in this vm_state with this guest; fine if this run holds the lock.
 
-        What the run knows of it stays true as long as it holds the lock.
+        What the run knows of it stays true as long as it holds the lock. beside: a parked run, which lends its lock.
         Raises: WrongState: another state, another guest, or another run's lock; NotFound; Superseded.
         """
         ...
@@ -75,8 +82,13 @@ class Servers(Protocol):
         """Set fields of Server on a server that this run has locked. Repeatable. Raises: Superseded; NotFound."""
         ...
 
-    async def unlock(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
-        """Set fields, task_state None and give up the run's lock. Fine if this run does not hold it."""
+    async def unlock(
+        self, order: Order, server_id: ServerId, fields: Mapping[str, Any], beside: RunId | None = None
+    ) -> None:
+        """Set fields, task_state None and give up the run's lock. Fine if this run does not hold it.
+
+        beside: the run that lent the lock, and has it again.
+        """
         ...
 
     async def erase(self, order: Order, server_id: ServerId) -> None:

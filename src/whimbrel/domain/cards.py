@@ -1,0 +1,38 @@
+"""The network cards of hosts: which physical network each is on, and how much it can carry.
+
+An agent is what a host's cards of one kind are known under; the names are those that Neutron's clients look for.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct
+
+VnicType = Literal["normal", "direct"]
+Kbps = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+AGENTS: Final[Mapping[VnicType, str]] = {"normal": "Open vSwitch agent", "direct": "NIC Switch agent"}
+
+
+class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One card. A bandwidth of 0: it is not counted. A card serves ports of one type: its bandwidth is counted once."""
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$")]  # of the device, such as "ens5"
+    physnet: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+    egress_kbps: Kbps = 0
+    ingress_kbps: Kbps = 0
+    vnic_types: Annotated[tuple[VnicType, ...], Meta(min_length=1, max_length=1)] = ("normal",)
+
+
+class HostNet(Struct, frozen=True, kw_only=True):
+    """A host's cards, and how many packets it handles in thousands a second; 0: not counted."""
+
+    host: str
+    cards: tuple[Card, ...] = ()
+    kpps: int = 0  # both directions together
+    egress_kpps: int = 0
+    ingress_kpps: int = 0
+
+    def serves(self, physnet: str, vnic_type: str) -> bool:
+        """Tell whether a card for this type of port is on a physical network."""
+        return any(card.physnet == physnet and vnic_type in card.vnic_types for card in self.cards)

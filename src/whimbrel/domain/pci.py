@@ -1,0 +1,135 @@
+"""PCI devices that servers are given whole: what a host has, what is asked for, and which of them to take.
+
+Law: a device of a physical network is for ports only, and a port's device is on the physical function, or at least on
+the physical network, that the port asks for.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from whimbrel.domain.errors import Invalid, Refused
+from whimbrel.domain.guest import GuestKey
+
+COUNT_MAX = 256
+
+
+Address = Annotated[str, Meta(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$")]
+PciId = Annotated[str, Meta(pattern=r"^[0-9a-f]{4}$")]
+Named = Annotated[str, Meta(min_length=1, max_length=255)]
+
+
+class PciDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device that an operator offers."""
+
+    address: Address  # "0000:81:00.1"
+    vendor_id: PciId  # "8086"
+    product_id: PciId
+    physnet: Named | None = None  # the physical network that it reaches: it is a network device, for ports
+    parent_ifname: Named | None = None  # of a virtual function: the name of its physical function's network device
+
+
+class PciAlias(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kind of device under the name by which flavors ask for it."""
+
+    name: Annotated[str, Meta(pattern=r"^[^\s:,]{1,255}$")]
+    vendor_id: PciId
+    product_id: PciId
+
+
+class PciRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Some devices of one kind; what is None does not matter."""
+
+    id: str  # names it among the requests of a server: a port's id, or that of `flavor_requests`
+    count: int = 1
+    alias: str | None = None  # for people; the ids below are what counts
+    vendor_id: str | None = None
+    product_id: str | None = None
+    physnet: str | None = None
+    parent_ifname: str | None = None
+
+    def takes(self, device: PciDevice) -> bool:
+        return (
+            self.vendor_id in (None, device.vendor_id)
+            and self.product_id in (None, device.product_id)
+            and self.parent_ifname in (None, device.parent_ifname)
+            and self.physnet in (None, device.physnet)
+            and (self.parent_ifname is not None or self._is_for_port == (device.physnet is not None))
+        )
+
+    @property
+    def _is_for_port(self) -> bool:
+        """Tell whether it is a port's: a flavor's says which kind of device, a port's on which network."""
+        return self.physnet is not None or (self.vendor_id is None and self.product_id is None)
+
+    def in_words(self) -> str:
+        ids = f"{self.vendor_id or 'any'}:{self.product_id or 'any'}"
+        words = [f"alias {self.alias!r}"] if self.alias else []
+        words += [ids] if self.vendor_id or self.product_id else []
+        words += [f"on {self.parent_ifname}"] if self.parent_ifname else []
+        words += [f"of physical network {self.physnet}"] if self.physnet else []
+        return ", ".join(words) or "any"
+
+
+class HeldDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A device of a host, and which guest holds it for which request."""
+
+    device: PciDevice
+    holder: GuestKey | None = None
+    request: str | None = None
+    is_withdrawn: bool = False  # no longer offered: whoever holds it keeps it, nobody else gets it
+
+
+def choose(devices: Iterable[HeldDevice], consumer: GuestKey, wanted: Sequence[PciRequest]) -> dict[str, list[str]]:
+    """Give for each request, by its id, the addresses of its devices, those first that the consumer holds for it.
+
+    Raises: Refused: a device is missing, with what and how many.
+    """
+    assert len({request.id for request in wanted}) == len(wanted), "two requests have one id"
+    free = {held.device.address: held.device for held in devices if held.holder is None and not held.is_withdrawn}
+    mine: dict[str, list[str]] = {}
+    for held in devices:
+        if held.holder == consumer and held.request is not None:
+            mine.setdefault(held.request, []).append(held.device.address)
+    chosen: dict[str, list[str]] = {}
+    for request in sorted(wanted, key=_choice):
+        kept = sorted(mine.get(request.id, []))
+        fitting = sorted(address for address, device in free.items() if request.takes(device))
+        taken = fitting[: max(0, request.count - len(kept))]
+        chosen[request.id] = (kept + taken)[: request.count]
+        if len(chosen[request.id]) < request.count:
+            missing = f"{request.count - len(kept)} wanted, {len(fitting)} free"
+            raise Refused(f"not enough PCI devices ({request.in_words()}): {missing}")
+        for address in taken:
+            del free[address]
+    return chosen
+
+
+def _choice(request: PciRequest) -> tuple[bool, bool]:
+    """Give whose turn it is: who can take few devices comes before who can take many."""
+    return request.parent_ifname is None, request.physnet is None
+
+
+def flavor_requests(text: str, aliases: Sequence[PciAlias]) -> tuple[PciRequest, ...]:
+    """Read a flavor's `pci_passthrough:alias`, such as "gpu:2,nic:1". Raises: Invalid: not known, or not a number."""
+    known = {alias.name: alias for alias in aliases}
+    counts: dict[str, int] = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        name, _, number = (part.strip() for part in word.partition(":"))
+        if not number.isascii() or not number.isdecimal() or not 1 <= int(number) <= COUNT_MAX:
+            raise Invalid(f"PCI alias {word!r} is not NAME:NUMBER with a number from 1 to {COUNT_MAX}")
+        if name not in known:
+            raise Invalid(f"PCI alias {name} is not defined")
+        counts[name] = counts.get(name, 0) + int(number)
+    return tuple(
+        PciRequest(
+            id=f"alias:{name}",
+            count=count,
+            alias=name,
+            vendor_id=known[name].vendor_id,
+            product_id=known[name].product_id,
+        )
+        for name, count in counts.items()
+    )

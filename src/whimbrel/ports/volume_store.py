@@ -1,0 +1,227 @@
+"""What the embedded volume service keeps: volumes, snapshots, attachments, types, limits.
+
+Law: a change of a volume names what was read (its generation), and what hangs on it is written in the same
+transaction: no attachment without its volume's state, no state without its attachment.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+
+class VolumeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the service knows of a volume. Times are seconds since 1970."""
+
+    id: str
+    name: str | None
+    description: str | None
+    project_id: str
+    user_id: str
+    size_gib: int
+    status: str
+    type_id: str
+    zone: str
+    created_at: float
+    updated_at: float
+    bootable: bool = False
+    multiattach: bool = False
+    readonly: bool = False
+    image_id: str | None = None  # what it is filled with: one of these three, or nothing
+    snapshot_id: str | None = None
+    source_volume_id: str | None = None
+    upload_image_id: str | None = None  # status uploading: the image that is being written
+    metadata: dict[str, str] = {}
+    image_metadata: dict[str, str] = {}
+    generation: int = 0
+
+
+class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    volume_id: str
+    project_id: str
+    user_id: str
+    name: str | None
+    description: str | None
+    status: str
+    size_gib: int
+    created_at: float
+    updated_at: float
+    metadata: dict[str, str] = {}
+    generation: int = 0
+
+
+class AttachmentRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A server's claim to a volume: reserved, then with a connector attaching, then attached."""
+
+    id: str
+    volume_id: str
+    project_id: str  # of the volume
+    server_id: str | None
+    status: str
+    mode: str | None  # "rw" | "ro"; None: not said yet
+    created_at: float
+    connector: dict[str, Any] | None = None
+    connection: dict[str, Any] | None = None  # driver_volume_type and data, once there is a connector
+    export: str = ""  # the name under which the volume is served for this attachment: a secret; "": it is not
+    host: str | None = None
+    device: str | None = None
+    attached_at: float | None = None
+
+
+class VolumeType(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    created_at: float
+    updated_at: float
+    description: str | None = None
+    public: bool = True
+    extra_specs: dict[str, str] = {}
+    projects: list[str] = []  # who may use it, where it is not public
+    generation: int = 0
+
+    @property
+    def multiattach(self) -> bool:
+        return self.extra_specs.get("multiattach", "").replace(" ", "").lower() == "<is>true"
+
+
+class VolumeUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project has."""
+
+    volumes: int = 0
+    snapshots: int = 0
+    gigabytes: int = 0  # of both
+
+
+DEFAULT_LIMITS: Mapping[str, int] = {"volumes": 10, "snapshots": 10, "gigabytes": 1000, "per_volume_gigabytes": -1}
+"""Limits of a project for which nothing else is set; -1: none."""
+
+Order = Sequence[tuple[str, bool]]
+"""Columns, each with whether it descends."""
+
+
+class VolumeQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which volumes, in which order. Empty fields do not narrow."""
+
+    project_id: str | None  # None: everybody's
+    columns: Mapping[str, Sequence[Any]] = {}  # column -> one of these values
+    metadata: Mapping[str, str] = {}
+    order: Order = (("created_at", True), ("id", True))
+    after: VolumeRecord | None = None  # begin behind this one
+    offset: int = 0
+    limit: int | None = None
+
+
+class SnapshotQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which snapshots, in which order. Empty fields do not narrow."""
+
+    project_id: str | None
+    columns: Mapping[str, Sequence[Any]] = {}
+    order: Order = (("created_at", True), ("id", True))
+    after: SnapshotRecord | None = None
+    offset: int = 0
+    limit: int | None = None
+
+
+class VolumeStore(Protocol):
+    """Where the embedded volume service keeps what it knows; the files lie elsewhere.
+
+    All of it raises Unavailable. Changes raise Conflict where the record is not as it was read.
+    """
+
+    async def add_volume(self, record: VolumeRecord, limits: Mapping[str, int]) -> None:
+        """limits: of a project that has none of its own. Raises: OverQuota; Conflict: the id is taken."""
+        ...
+
+    async def find_volume(self, volume_id: str) -> VolumeRecord:
+        """Raises: NotFound."""
+        ...
+
+    async def volumes(self, query: VolumeQuery) -> list[VolumeRecord]: ...
+
+    async def count_volumes(self, query: VolumeQuery) -> int:
+        """Count them on all pages."""
+        ...
+
+    async def change_volume(
+        self,
+        record: VolumeRecord,
+        *,
+        attach: Sequence[AttachmentRecord] = (),
+        detach: Sequence[str] = (),
+        snapshots: Sequence[SnapshotRecord] = (),
+        limits: Mapping[str, int] | None = None,
+    ) -> VolumeRecord:
+        """Write a volume and what hangs on it, or nothing.
+
+        attach: attachments as they shall be, new or not. detach: ids of those that end, fine if they ended. snapshots:
+        as they shall be. limits: those that a larger size must fit, as in `add_volume`.
+        Raises: NotFound; Conflict; OverQuota.
+        """
+        ...
+
+    async def remove_volume(self, record: VolumeRecord) -> None:
+        """Forget it. Raises: NotFound; Conflict: also where snapshots or attachments are left."""
+        ...
+
+    async def usage(self, project_id: str) -> VolumeUsage: ...
+
+    # Attachments are written by change_volume only.
+
+    async def find_attachment(self, attachment_id: str) -> AttachmentRecord:
+        """Raises: NotFound."""
+        ...
+
+    async def attachments(
+        self, *, volume_ids: Sequence[str] | None = None, server_id: str | None = None, project_id: str | None = None
+    ) -> list[AttachmentRecord]:
+        """List those to which all of this applies, oldest first."""
+        ...
+
+    # Snapshots
+
+    async def add_snapshot(self, record: SnapshotRecord, volume: VolumeRecord, limits: Mapping[str, int]) -> None:
+        """volume: as it was read. Raises: OverQuota; Conflict; NotFound: no such volume."""
+        ...
+
+    async def find_snapshot(self, snapshot_id: str) -> SnapshotRecord:
+        """Raises: NotFound."""
+        ...
+
+    async def snapshots(self, query: SnapshotQuery) -> list[SnapshotRecord]: ...
+
+    async def change_snapshot(self, record: SnapshotRecord) -> SnapshotRecord:
+        """Raises: NotFound; Conflict."""
+        ...
+
+    async def remove_snapshot(self, record: SnapshotRecord) -> None:
+        """Forget it. Raises: NotFound; Conflict."""
+        ...
+
+    # Types
+
+    async def add_type(self, record: VolumeType) -> None:
+        """Raises: Conflict: the id or the name is taken."""
+        ...
+
+    async def types(self) -> list[VolumeType]:
+        """List all of them, by name."""
+        ...
+
+    async def change_type(self, record: VolumeType) -> VolumeType:
+        """Raises: NotFound; Conflict: also where the name is taken."""
+        ...
+
+    async def remove_type(self, type_id: str) -> None:
+        """Raises: NotFound; Refused: volumes are of it."""
+        ...
+
+    # Limits
+
+    async def limits(self, project_id: str) -> dict[str, int]:
+        """Give the limits that are set for this very project."""
+        ...
+
+    async def set_limits(self, project_id: str, limits: Mapping[str, int]) -> None: ...
+
+    async def reset_limits(self, project_id: str) -> None: ...
