@@ -2,7 +2,8 @@
 
 Law: its console tells memory from disk. `nonce` is new at every boot and lives in memory, `boots` is counted on
 the disk, `marker` was written there when the image was made. After a cold move the marker is the same, boots is one
-more and the nonce is another; a live move would keep the nonce. It obeys the ACPI power button (machine type `pc`).
+more and the nonce is another; a live move would keep the nonce. It obeys the ACPI power button, and gives devices
+back when it is asked to (machine type `pc`).
 
 The disk: sector 0 is the program below, sector 1 its data: u32 boots, four bytes unused, the marker, a zero byte.
 """
@@ -44,6 +45,10 @@ tick:
         be abs:newline     e8 rel16:puts
 quiet:
         66 ff 06 abs:ticks              ; inc dword [ticks]
+        ba 04 ae  66 ed                 ; mov dx, 0ae04h; in eax, dx    devices that are to be given back
+        66 85 c0  74 rel8:kept          ; test eax, eax; jz kept
+        ba 08 ae  66 ef                 ; mov dx, 0ae08h; out dx, eax   let go of them
+kept:
         ba 00 06  ed                    ; in ax, 600h
         f6 c4 01  75 rel8:off           ; test ah, 1; jnz off       bit 8: the power button was pressed
         f4  eb rel8:tick                ; hlt; jmp tick             the timer wakes us 18.2 times a second

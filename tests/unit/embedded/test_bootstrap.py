@@ -13,6 +13,7 @@ from whimbrel.adapters.sql.schema import create_all
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.identity import bootstrap, reset_password
 from whimbrel.embedded.identity.passwords import matches
+from whimbrel.ports.identity import Population
 from whimbrel.sim.clock import JumpingClock
 from whimbrel.sim.ids import SeededIds
 
@@ -46,11 +47,27 @@ def test_the_first_start_makes_the_first_people() -> None:
             ("demo", "demo", "member"),
             ("admin", "admin", "admin"),
             ("admin", "demo", "admin"),
+            ("whimbrel", "service", "admin"),
             ("whimbrel", "service", "service"),
         }
         (demo,) = await store.users(name="demo")
         assert await matches(passwords["demo"], demo.password_hash)
         assert not await matches(passwords["admin"], demo.password_hash)
+
+    on_a_new_store(story)
+
+
+def test_what_is_to_be_there_is_made_before_the_people() -> None:
+    async def story(store: SqlIdentity) -> None:
+        prepared: list[list[str]] = []
+
+        async def prepare(population: Population) -> None:
+            assert await store.is_empty()
+            prepared.append([project.name for project in population.projects])
+
+        await bootstrap(store, SeededIds(1), prepare=prepare)
+        await bootstrap(store, SeededIds(1), prepare=prepare)
+        assert prepared == [["demo", "admin", "service"]]
 
     on_a_new_store(story)
 

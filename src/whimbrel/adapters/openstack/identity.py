@@ -5,7 +5,7 @@ not say, the answer is Unavailable, and neither yes nor no.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 import httpx
@@ -67,15 +67,37 @@ class _Shown(msgspec.Struct):
     token: _Token
 
 
+class OwnToken:
+    """The token that we ask other services with. client: has the identity service's address as base URL.
+
+    login: what to log in with, looked up when it is needed: it may not be there from the start.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, login: Callable[[], Login]) -> None:
+        self._client = client
+        self._login = login
+        self._token: str | None = None
+        self._logging_in = asyncio.Lock()
+
+    async def get(self, ended: str | None = None) -> str:
+        """Give it. ended: one that is not taken any more. Raises: Unavailable."""
+        if self._token not in (None, ended):
+            return self._token
+        async with self._logging_in:  # unless somebody got one in the meantime
+            if self._token in (None, ended):
+                answer = _checked(await _send(self._client, "POST", TOKENS, json={"auth": _proof(self._login())}))
+                self._token = answer.headers.get("x-subject-token", "")
+            assert self._token is not None, "just set"
+            return self._token
+
+
 class KeystoneIdentity:
     """Fulfils ports.identity.Identity. client: has login.auth_url as base URL."""
 
     def __init__(self, client: httpx.AsyncClient, login: Login, clock: Clock) -> None:
         self._client = client
-        self._login = login
         self._clock = clock
-        self._own: str | None = None  # the token that we ask with
-        self._logging_in = asyncio.Lock()
+        self._own = OwnToken(client, lambda: login)
         self._believed: dict[str, tuple[Caller, float]] = {}  # token -> its holder, and until when
 
     async def caller(self, token: str) -> Caller | None:
@@ -95,33 +117,25 @@ class KeystoneIdentity:
         self._believed[token] = caller, min(now + BELIEVED_S, caller.expires_at)
 
     async def _ask(self, token: str) -> Caller | None:
-        own = self._own or await self._log_in(None)
+        own = await self._own.get()
         answer = await self._show(own, token)
         if answer.status_code == httpx.codes.UNAUTHORIZED:  # that is about our own token: it has ended
-            answer = await self._show(await self._log_in(own), token)
+            answer = await self._show(await self._own.get(ended=own), token)
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
         return _caller(_checked(answer).content)
 
     async def _show(self, own: str, token: str) -> httpx.Response:
         headers = {"X-Auth-Token": own, "X-Subject-Token": token}
-        return await self._send("GET", f"{TOKENS}?nocatalog", headers=headers)
+        return await _send(self._client, "GET", f"{TOKENS}?nocatalog", headers=headers)
 
-    async def _log_in(self, ended: str | None) -> str:
-        """Get a token of our own, unless somebody got one in the meantime."""
-        async with self._logging_in:
-            if self._own in (None, ended):
-                answer = _checked(await self._send("POST", TOKENS, json={"auth": _proof(self._login)}))
-                self._own = answer.headers.get("x-subject-token", "")
-            assert self._own is not None, "just set"
-            return self._own
 
-    async def _send(self, method: str, path: str, **what: object) -> httpx.Response:
-        try:
-            return await self._client.request(method, path, **what)  # type: ignore[arg-type]
-        except httpx.HTTPError as error:
-            log.warning("the identity service does not answer", error=repr(error))
-            raise Unavailable("The identity service does not answer.") from error
+async def _send(client: httpx.AsyncClient, method: str, path: str, **what: object) -> httpx.Response:
+    try:
+        return await client.request(method, path, **what)  # type: ignore[arg-type]
+    except httpx.HTTPError as error:
+        log.warning("the identity service does not answer", error=repr(error))
+        raise Unavailable("The identity service does not answer.") from error
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:

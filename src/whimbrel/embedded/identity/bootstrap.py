@@ -4,13 +4,13 @@ Law: passwords are written down before they become valid, so that no crash leave
 """
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.embedded.identity.passwords import hash_now, hashed
+from whimbrel.embedded.identity.passwords import RANDOM_COST_LOG2, hash_now, hashed
 from whimbrel.ports.clock import IdSource
 from whimbrel.ports.identity import Assignment, Domain, IdentityStore, Population, Project, Role, User
 
@@ -29,11 +29,15 @@ class FirstUser(msgspec.Struct, frozen=True, kw_only=True):
 FIRST_USERS = (
     FirstUser(name="demo", project="demo", roles={"demo": ["member"]}),
     FirstUser(name="admin", project="admin", roles={"admin": ["admin"], "demo": ["admin"]}),
-    FirstUser(name="whimbrel", project="service", roles={"service": ["service"]}),
+    FirstUser(name="whimbrel", project="service", roles={"service": ["admin", "service"]}),
 )
 
 Passwords = Mapping[str, str]
 """User name -> password."""
+
+
+async def _nothing(_population: Population) -> None:
+    """Prepare nothing."""
 
 
 async def bootstrap(
@@ -41,18 +45,22 @@ async def bootstrap(
     ids: IdSource,
     users: Sequence[FirstUser] = FIRST_USERS,
     write_down: Callable[[Passwords], None] = lambda _: None,
+    prepare: Callable[[Population], Awaitable[None]] = _nothing,
 ) -> Passwords | None:
     """Populate a new store and give the passwords that were generated; None: it was populated before.
 
     write_down: keep the passwords where people find them. It is called before they are valid, so when the process dies
     in between, the next start comes here again and writes new ones over them.
+    prepare: make what is to be there as soon as these people are; it is repeated in the same way, for other people.
     """
     if not await store.is_empty():
         return None
     passwords = {user.name: secrets.token_urlsafe(24) for user in users}
     write_down(passwords)
+    population = _population(ids, users, passwords)
+    await prepare(population)
     try:
-        await store.populate(_population(ids, users, passwords))
+        await store.populate(population)
     except Conflict:
         return None
     return passwords
@@ -78,7 +86,7 @@ def _population(ids: IdSource, users: Sequence[FirstUser], passwords: Passwords)
             domain_id=DEFAULT_DOMAIN.id,
             name=user.name,
             default_project_id=projects[user.project].id,
-            password_hash=hash_now(passwords[user.name]),
+            password_hash=hash_now(passwords[user.name], RANDOM_COST_LOG2),
         )
         for user in users
     }

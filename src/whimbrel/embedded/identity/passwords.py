@@ -12,6 +12,7 @@ from functools import cache
 from hashlib import scrypt
 
 COST_LOG2 = 14  # 16 MiB and about 50 ms of a processor for each check
+RANDOM_COST_LOG2 = 10  # of a password that we made of random bytes: guessing is hopeless without being slow
 BLOCK = 8
 MEMORY_BYTES = 64 << 20
 

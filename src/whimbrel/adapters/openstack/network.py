@@ -1,0 +1,213 @@
+"""The network service over HTTP: Neutron v2.0, or the embedded one.
+
+Law: an answer that did not come, or that says that the service has trouble, is Unavailable and never a no.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+import msgspec
+
+from whimbrel.adapters.openstack import neutron
+from whimbrel.adapters.openstack.neutron import No
+from whimbrel.domain.errors import Conflict, NotFound, Refused
+from whimbrel.domain.ids import HostName, ProjectId, ServerId
+from whimbrel.ports.network import Binding, NetworkInfo, NewPort, Port
+
+PORTS = "/v2.0/ports"
+MOST_IN_A_QUERY = 50
+TRIES = 8  # to take a port that others change too
+FAILED = "binding_failed"
+
+OURS = ("allocation", "migrating_to", "pci_slot", "pci_vendor_info", "card_serial_number", "pf_mac_address", "vf_num")
+"""Keys of a binding's profile that are the compute service's: they go with the server."""
+
+
+class HttpNetwork:
+    """Fulfils ports.network.Network. client: has the service's address as base URL, and puts tokens on requests."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    # Networks and groups
+
+    async def networks(self, project: ProjectId, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
+        found: dict[str, NetworkInfo] = {}
+        for some in _pieces(ids):
+            for whose in (("project_id", project), ("shared", "true")):
+                answer = await self._get("/v2.0/networks", [whose, *(("id", each) for each in some)])
+                found |= {network.id: network for network in neutron.networks(answer)}
+        return list(found.values())
+
+    async def security_groups(self, project: ProjectId) -> dict[str, str]:
+        return neutron.groups(await self._get("/v2.0/security-groups", [("project_id", project)]))
+
+    # Ports
+
+    async def port(self, port_id: str) -> Port:
+        return neutron.port(await self._get(f"{PORTS}/{port_id}"))
+
+    async def ports_of(self, servers: Sequence[ServerId]) -> list[Port]:
+        if not servers:
+            return []
+        found: list[Port] = []
+        for some in _pieces(servers):
+            found += neutron.ports(await self._get(PORTS, [("device_id", server) for server in some]))
+        return found
+
+    async def create_port(self, new: NewPort) -> Port:
+        wish: dict[str, Any] = {
+            "network_id": new.network_id,
+            "project_id": new.project_id,
+            "device_id": new.server,
+            "device_owner": new.device_owner,
+            "mac_address": new.mac,
+            "admin_state_up": True,
+        }
+        if new.fixed_ip:
+            wish["fixed_ips"] = [{"ip_address": new.fixed_ip}]
+        if new.security_groups:
+            wish["security_groups"] = list(new.security_groups)
+        try:
+            return neutron.port(await self._send("POST", PORTS, {"port": wish}))
+        except No as no:
+            # The address may be the port's own: this was asked before.
+            query = [("network_id", new.network_id), ("mac_address", new.mac)]
+            there = neutron.ports(await self._get(PORTS, query)) if no.is_conflict else []
+            if there:
+                return there[0]
+            raise
+        except NotFound as missing:
+            raise Refused(missing.reason) from missing
+
+    async def delete_port(self, port_id: str) -> None:
+        await self._delete(f"{PORTS}/{port_id}")
+
+    async def take_port(self, port_id: str, server: ServerId, device_owner: str) -> Port:
+        for _ in range(TRIES):
+            port = await self.port(port_id)
+            if port.device_id not in ("", server):
+                raise Refused(f"Port {port_id} is still in use.")
+            try:
+                return await self._change(port_id, {"device_id": server, "device_owner": device_owner}, port.revision)
+            except No as no:
+                if not no.is_late:
+                    raise
+        raise Refused(f"Port {port_id} is changed by others all the time.")
+
+    async def set_owner(self, port_id: str, device_owner: str) -> None:
+        await self._change(port_id, {"device_owner": device_owner})
+
+    async def free_port(self, port_id: str, server: ServerId, revision: int | None = None) -> None:
+        try:
+            port = await self.port(port_id)
+            if port.device_id != server:
+                return
+            if revision not in (None, port.revision):
+                raise Conflict(f"Port {port_id} was changed meanwhile.")
+            waiting = [binding.host for binding in await self.bindings(port_id) if not binding.is_active]
+            for host in waiting:  # while the port is a server's: ports of nobody have no list of them
+                await self.delete_binding(port_id, host)
+            seen = (await self.port(port_id)).revision if waiting else port.revision
+            theirs = {name: value for name, value in port.profile.items() if name not in OURS}
+            nobodys = {"device_id": "", "device_owner": "", "binding:host_id": "", "binding:profile": theirs}
+            await self._change_seen(port_id, nobodys, seen)
+        except NotFound:
+            return
+
+    # Bindings
+
+    async def bind(self, port: Port, host: HostName, profile: Mapping[str, Any], device_owner: str) -> Port:
+        merged = _without_nothing({**port.profile, **profile})
+        wish = {"binding:host_id": host, "binding:profile": merged, "device_owner": device_owner}
+        bound = await self._change_seen(port.id, wish, port.revision)
+        if bound.vif_type == FAILED:
+            raise Refused(f"Port {port.id} cannot be bound to host {host}.")
+        return bound
+
+    async def set_security_groups(self, port: Port, groups: Sequence[str]) -> None:
+        try:
+            await self._change_seen(port.id, {"security_groups": list(groups)}, port.revision)
+        except NotFound as missing:
+            await self.port(port.id)  # it is the port that is missing, or else a group
+            raise Refused(missing.reason) from missing
+
+    async def bindings(self, port_id: str) -> list[Binding]:
+        try:
+            return neutron.bindings(await self._get(_bindings(port_id)))
+        except Refused:  # ports of nobody have no list of them
+            port = await self.port(port_id)
+            return [neutron.active_binding(port)] if port.host else []
+
+    async def create_binding(self, port_id: str, host: HostName, vnic_type: str, profile: Mapping[str, Any]) -> Binding:
+        whole = _without_nothing(profile)
+        wish = {"host": host, "vnic_type": vnic_type, "profile": whole}
+        try:
+            return neutron.binding(await self._send("POST", _bindings(port_id), {"binding": wish}))
+        except No as no:
+            if no.name != "PortBindingAlreadyExists":
+                raise
+            place = f"{_bindings(port_id)}/{host}"
+            return neutron.binding(await self._send("PUT", place, {"binding": {"profile": whole}}))
+
+    async def activate_binding(self, port_id: str, host: HostName) -> None:
+        try:
+            await self._send("PUT", f"{_bindings(port_id)}/{host}/activate")
+        except No as no:
+            if no.name != "PortBindingAlreadyActive":
+                raise
+
+    async def delete_binding(self, port_id: str, host: HostName) -> None:
+        try:
+            there = await self.bindings(port_id)
+        except NotFound:
+            return
+        if any(binding.host == host and binding.is_active for binding in there):
+            raise Refused(f"The binding of port {port_id} on host {host} is the active one.")
+        await self._delete(f"{_bindings(port_id)}/{host}")
+
+    # Requests
+
+    async def _change(self, port_id: str, wish: Mapping[str, Any], revision: int | None = None) -> Port:
+        """Change a port. revision: only if it is still this one."""
+        headers = {} if revision is None else {"If-Match": f"revision_number={revision}"}
+        return neutron.port(await self._send("PUT", f"{PORTS}/{port_id}", {"port": wish}, headers))
+
+    async def _change_seen(self, port_id: str, wish: Mapping[str, Any], revision: int | None) -> Port:
+        """Change a port that was seen. Raises: Conflict: it is not as it was."""
+        try:
+            return await self._change(port_id, wish, revision)
+        except No as no:
+            if not no.is_late:
+                raise
+            raise Conflict(f"Port {port_id} was changed meanwhile.") from no
+
+    async def _get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
+        return neutron.checked(await neutron.sent(self._client.get(path, params=list(query))))
+
+    async def _send(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> bytes:
+        content = None if body is None else msgspec.json.encode(body)
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        return neutron.checked(await neutron.sent(self._client.request(method, path, content=content, headers=sent)))
+
+    async def _delete(self, path: str) -> None:
+        try:
+            await self._send("DELETE", path)
+        except NotFound:
+            return
+
+
+def _bindings(port_id: str) -> str:
+    return f"{PORTS}/{port_id}/bindings"
+
+
+def _pieces(ids: Sequence[str] | None) -> list[Sequence[str]]:
+    """Cut a list so that each piece fits into a URL; None: one piece that does not narrow."""
+    if ids is None:
+        return [()]
+    return [ids[at : at + MOST_IN_A_QUERY] for at in range(0, len(ids), MOST_IN_A_QUERY)]
+
+
+def _without_nothing(profile: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in profile.items() if value is not None}

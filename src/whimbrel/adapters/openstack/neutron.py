@@ -1,0 +1,268 @@
+"""What Neutron says, in our words: its networks, ports and bindings, and its noes."""
+
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+from msgspec import field
+
+from whimbrel.domain.devices import FixedIp
+from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.domain.ids import HostName
+from whimbrel.ports.network import Binding, NetworkInfo, Port, PortRequest
+
+OUR_OWN_TROUBLE = (401, 408, 429)  # about our token or our haste: they say nothing about what was asked
+CANNOT_BIND = "PortBindingError"  # Neutron answers 500 where a host cannot connect a port
+
+
+class No(Refused):
+    """No, with Neutron's name of the reason."""
+
+    def __init__(self, reason: str, status: int, name: str) -> None:
+        super().__init__(reason)
+        self.name = name
+        self.is_conflict = status == httpx.codes.CONFLICT
+        self.is_late = status == httpx.codes.PRECONDITION_FAILED
+
+
+async def sent(request: Awaitable[httpx.Response]) -> httpx.Response:
+    """Raises: Unavailable: no answer came."""
+    try:
+        return await request
+    except httpx.HTTPError as error:
+        raise Unavailable(f"the network service does not answer: {error!r}") from error
+
+
+def checked(response: httpx.Response) -> bytes:
+    """Give the body of an answer that is a yes. Raises: what any other means to us."""
+    status = response.status_code
+    if response.is_success:
+        return response.content
+    name, message = _problem(response)
+    reason = f"the network service answers {status}: {message}"
+    if status in (404, 410):
+        raise NotFound(reason)
+    if name == CANNOT_BIND or (400 <= status < 500 and status not in OUR_OWN_TROUBLE):
+        raise No(reason, status, name)
+    raise Unavailable(reason)
+
+
+class _Said(msgspec.Struct):
+    message: str
+    type: str = ""
+
+
+class _Problem(msgspec.Struct):
+    NeutronError: _Said
+
+
+def _problem(response: httpx.Response) -> tuple[str, str]:
+    """Give an error's name and sentence; what is not Neutron's own has no name."""
+    try:
+        said = msgspec.json.decode(response.content, type=_Problem).NeutronError
+    except msgspec.DecodeError:
+        return "", response.text[:500]
+    return said.type, said.message
+
+
+# What it shows
+
+
+class _Segment(msgspec.Struct):
+    physical_network: str | None = field(default=None, name="provider:physical_network")
+
+
+class _Network(msgspec.Struct):
+    id: str
+    name: str
+    project_id: str
+    shared: bool = False
+    is_external: bool = field(default=False, name="router:external")
+    subnets: tuple[str, ...] = ()
+    mtu: int | None = None
+    physical_network: str | None = field(default=None, name="provider:physical_network")
+    segments: tuple[_Segment, ...] = ()
+
+
+class _Networks(msgspec.Struct):
+    networks: list[_Network]
+
+
+class _Named(msgspec.Struct):
+    id: str
+    name: str
+
+
+class _Groups(msgspec.Struct):
+    security_groups: list[_Named]
+
+
+class _Ip(msgspec.Struct):
+    ip_address: str
+    subnet_id: str
+
+
+class _Group(msgspec.Struct):
+    id: str
+    resources: dict[str, int]
+    required: tuple[str, ...] = ()
+
+
+class _Request(msgspec.Struct):
+    """Both forms: groups, or one request of the port."""
+
+    request_groups: tuple[_Group, ...] | None = None
+    same_subtree: tuple[str, ...] = ()
+    resources: dict[str, int] = {}
+    required: tuple[str, ...] = ()
+
+
+class _Port(msgspec.Struct):
+    id: str
+    network_id: str
+    project_id: str
+    mac_address: str
+    name: str | None = None
+    fixed_ips: tuple[_Ip, ...] = ()
+    status: str = "DOWN"
+    device_id: str | None = None
+    device_owner: str | None = None
+    host: str | None = field(default=None, name="binding:host_id")
+    vnic_type: str = field(default="normal", name="binding:vnic_type")
+    vif_type: str = field(default="unbound", name="binding:vif_type")
+    vif_details: dict[str, Any] | None = field(default=None, name="binding:vif_details")
+    profile: dict[str, Any] | None = field(default=None, name="binding:profile")
+    security_groups: tuple[str, ...] = ()
+    resource_request: _Request | None = None
+    revision_number: int | None = None
+
+
+class _OnePort(msgspec.Struct):
+    port: _Port
+
+
+class _Ports(msgspec.Struct):
+    ports: list[_Port]
+
+
+class _Binding(msgspec.Struct):
+    host: HostName
+    status: str
+    vif_type: str
+    vnic_type: str = "normal"
+    vif_details: dict[str, Any] | None = None
+    profile: dict[str, Any] | None = None
+
+
+class _OneBinding(msgspec.Struct):
+    binding: _Binding
+
+
+class _Bindings(msgspec.Struct):
+    bindings: list[_Binding]
+
+
+def networks(content: bytes) -> list[NetworkInfo]:
+    return [_network(shown) for shown in _read(content, _Networks).networks]
+
+
+def groups(content: bytes) -> dict[str, str]:
+    return {group.id: group.name for group in _read(content, _Groups).security_groups}
+
+
+def port(content: bytes) -> Port:
+    return _one(_read(content, _OnePort).port)
+
+
+def ports(content: bytes) -> list[Port]:
+    return [_one(shown) for shown in _read(content, _Ports).ports]
+
+
+def binding(content: bytes) -> Binding:
+    return _binding(_read(content, _OneBinding).binding)
+
+
+def bindings(content: bytes) -> list[Binding]:
+    return [_binding(shown) for shown in _read(content, _Bindings).bindings]
+
+
+def active_binding(of: Port) -> Binding:
+    """Give the binding that a port itself shows."""
+    return Binding(
+        host=HostName(of.host),
+        is_active=True,
+        vif_type=of.vif_type,
+        vif_details=of.vif_details,
+        vnic_type=of.vnic_type,
+        profile=of.profile,
+    )
+
+
+def _network(shown: _Network) -> NetworkInfo:
+    physnets = (shown.physical_network, *(segment.physical_network for segment in shown.segments))
+    return NetworkInfo(
+        id=shown.id,
+        name=shown.name,
+        project_id=shown.project_id,
+        is_shared=shown.shared,
+        is_external=shown.is_external,
+        subnets=shown.subnets,
+        physnets=tuple(physnet for physnet in physnets if physnet),
+        mtu=shown.mtu,
+    )
+
+
+def _one(shown: _Port) -> Port:
+    asked = shown.resource_request
+    return Port(
+        id=shown.id,
+        network_id=shown.network_id,
+        project_id=shown.project_id,
+        mac=shown.mac_address,
+        name=shown.name or "",
+        addresses=tuple(FixedIp(ip.ip_address, ip.subnet_id) for ip in shown.fixed_ips),
+        status=shown.status,
+        device_id=shown.device_id or "",
+        device_owner=shown.device_owner or "",
+        host=shown.host or "",
+        vnic_type=shown.vnic_type,
+        vif_type=shown.vif_type,
+        vif_details=shown.vif_details or {},
+        profile=shown.profile or {},
+        security_groups=shown.security_groups,
+        requests=_requests(shown.id, asked) if asked else (),
+        same_subtree=asked.same_subtree if asked else (),
+        has_groups=asked is not None and asked.request_groups is not None,
+        revision=shown.revision_number,
+    )
+
+
+def _requests(port_id: str, asked: _Request) -> tuple[PortRequest, ...]:
+    if asked.request_groups is None:
+        alone = PortRequest(id=port_id, resources=asked.resources, required=asked.required)
+        return (alone,) if asked.resources else ()
+    return tuple(
+        PortRequest(id=group.id, resources=group.resources, required=group.required) for group in asked.request_groups
+    )
+
+
+def _binding(shown: _Binding) -> Binding:
+    return Binding(
+        host=shown.host,
+        is_active=shown.status == "ACTIVE",
+        vif_type=shown.vif_type,
+        vif_details=shown.vif_details or {},
+        vnic_type=shown.vnic_type,
+        profile=shown.profile or {},
+    )
+
+
+Shown = TypeVar("Shown")
+
+
+def _read(content: bytes, kind: type[Shown]) -> Shown:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"the network service answers what cannot be read: {error}") from error

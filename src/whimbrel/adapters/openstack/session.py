@@ -1,0 +1,26 @@
+"""Requests to other services with a token of our own on them, which is renewed when it is not taken any more."""
+
+from collections.abc import AsyncGenerator
+
+import httpx
+
+from whimbrel.adapters.openstack.identity import OwnToken
+
+
+class Session(httpx.Auth):
+    """Put our token on a client's requests: `httpx.AsyncClient(base_url=..., auth=Session(token))`.
+
+    A request whose body cannot be sent twice is not repeated: its 401 goes to whoever asked.
+    """
+
+    def __init__(self, token: OwnToken) -> None:
+        self._token = token
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        token = await self._token.get()
+        request.headers["X-Auth-Token"] = token
+        can_be_repeated = isinstance(request.stream, httpx.ByteStream)
+        response = yield request
+        if response.status_code == httpx.codes.UNAUTHORIZED and can_be_repeated:
+            request.headers["X-Auth-Token"] = await self._token.get(ended=token)
+            yield request

@@ -1,0 +1,251 @@
+"""The volume service over HTTP: Cinder v3, or the embedded one.
+
+Law: an answer that did not come, or that says that the service has trouble, is Unavailable and never a no.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
+from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
+
+HEADERS = {"OpenStack-API-Version": "volume 3.44"}  # the first at which attachments are completed
+OUR_OWN_TROUBLE = (401, 408, 429)  # about our token or our haste: they say nothing about what was asked
+
+AuthOf = Callable[[ProjectId], httpx.Auth]
+Body = TypeVar("Body")
+
+
+class HttpVolumes:
+    """Fulfils ports.volumes.Volumes. client: has `.../v3` as base URL, and puts tokens on requests.
+
+    auth_of: what makes volumes for a project, where the service lets only a project's own people do so, as Cinder does.
+    The embedded one takes them from the cloud's services.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, auth_of: AuthOf | None = None) -> None:
+        self._client = client
+        self._auth_of = auth_of
+
+    async def volume(self, volume_id: str) -> Volume:
+        return _volume((await self._read("GET", f"/volumes/{volume_id}", _OneVolume)).volume)
+
+    async def snapshot_volume(self, snapshot_id: str) -> Volume:
+        found = await self._read("GET", f"/snapshots/{snapshot_id}", _OneSnapshot)
+        return await self.volume(found.snapshot.volume_id)
+
+    async def create_volume(self, new: NewVolume) -> Volume:
+        for volume in await self.made(new.project_id, [new.mark]):
+            return volume
+        wish = {
+            "name": "",  # so does Nova
+            "size": new.size_gib,
+            "metadata": {MARK: new.mark},
+            "availability_zone": new.zone,
+            "volume_type": new.volume_type,
+            "imageRef": new.image_id,
+            "snapshot_id": new.snapshot_id,
+            "source_volid": new.source_volume_id,
+        }
+        sent = {"volume": {name: value for name, value in wish.items() if value is not None}}
+        auth = {"auth": self._auth_of(new.project_id)} if self._auth_of else {}
+        try:
+            made = await self._read("POST", f"/{new.project_id}/volumes", _OneVolume, json=sent, **auth)
+        except NotFound as error:  # what it is to be made of, or its type
+            raise Refused(error.reason) from error
+        return _volume(made.volume)
+
+    async def made(self, project: ProjectId, marks: Sequence[str]) -> list[Volume]:
+        found = []
+        for mark in marks:
+            wanted = {"all_tenants": "1", "project_id": project, "metadata": repr({MARK: mark})}
+            page = await self._read("GET", "/volumes/detail", _ManyVolumes, params=wanted)
+            found += [_volume(each) for each in page.volumes]
+        return [each for each in found if each.project_id == project and each.metadata.get(MARK) in marks]
+
+    async def delete_volume(self, volume_id: str) -> None:
+        try:
+            await self._ask("DELETE", f"/volumes/{volume_id}")
+        except NotFound:
+            return
+        except Refused:
+            if (await self._status(volume_id)) not in (None, "deleting"):
+                raise
+
+    async def _status(self, volume_id: str) -> str | None:
+        try:
+            return (await self.volume(volume_id)).status
+        except NotFound:
+            return None
+
+    async def attachments(self, server: ServerId, volume_id: str | None = None) -> list[Attachment]:
+        wanted = {"all_tenants": "1", "instance_id": server, **({"volume_id": volume_id} if volume_id else {})}
+        page = await self._read("GET", "/attachments", _ManyAttachments, params=wanted)
+        return [_attachment(each) for each in page.attachments]
+
+    async def attachment(self, attachment_id: str) -> Attachment:
+        return _attachment((await self._read("GET", f"/attachments/{attachment_id}", _OneAttachment)).attachment)
+
+    async def reserve(
+        self, server: ServerId, volume_id: str, known: Sequence[str], held: Sequence[Attachment] | None = None
+    ) -> Attachment:
+        for attachment in await self.attachments(server, volume_id) if held is None else held:
+            if attachment.volume_id == volume_id and attachment.id not in known:
+                return attachment
+        sent = {"attachment": {"volume_uuid": volume_id, "instance_uuid": server, "connector": None}}
+        made = await self._read("POST", "/attachments", _OneAttachment, json=sent)
+        return msgspec.structs.replace(_attachment(made.attachment), connection={})
+
+    async def connect(self, attachment_id: str, connector: Mapping[str, Any]) -> Attachment:
+        sent = {"attachment": {"connector": dict(connector)}}
+        try:
+            made = await self._read("PUT", f"/attachments/{attachment_id}", _OneAttachment, json=sent)
+        except Refused:
+            attachment = await self.attachment(attachment_id)
+            if not attachment.connection:
+                raise
+            return attachment
+        return _attachment(made.attachment)
+
+    async def complete(self, attachment_id: str) -> None:
+        await self._ask("POST", f"/attachments/{attachment_id}/action", json={"os-complete": {}})
+
+    async def detach(self, attachment_id: str) -> None:
+        try:
+            await self._ask("DELETE", f"/attachments/{attachment_id}")
+        except NotFound:
+            return
+
+    # Inside
+
+    async def _read(self, method: str, path: str, kind: type[Body], **what: Any) -> Body:
+        content = (await self._ask(method, path, **what)).content
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except msgspec.DecodeError as error:
+            raise Unavailable(f"the volume service answers what cannot be read: {error}") from error
+
+    async def _ask(self, method: str, path: str, **what: Any) -> httpx.Response:
+        try:
+            response = await self._client.request(method, path, headers=HEADERS, **what)
+        except httpx.HTTPError as error:
+            raise Unavailable(f"the volume service does not answer: {error!r}") from error
+        _check(response)
+        return response
+
+
+def _check(response: httpx.Response) -> None:
+    """Raises: what this status means to us."""
+    status = response.status_code
+    if response.is_success:
+        return
+    reason = f"the volume service answers {status}: {_message(response)}"
+    if status in (404, 410):
+        raise NotFound(reason)
+    if status == 409:
+        raise Conflict(reason)
+    if status == 413:
+        raise OverQuota(reason)
+    if 400 <= status < 500 and status not in OUR_OWN_TROUBLE:
+        raise Refused(reason)
+    raise Unavailable(reason)
+
+
+def _message(response: httpx.Response) -> str:
+    """Give the sentence out of an error, which stands below the name of its kind."""
+    try:
+        return next(iter(msgspec.json.decode(response.content, type=dict[str, _Said]).values())).message
+    except (msgspec.DecodeError, StopIteration):
+        return response.text[:500]
+
+
+class _Said(msgspec.Struct):
+    message: str
+
+
+# What it shows
+
+
+class _Volume(msgspec.Struct):
+    id: str
+    status: str
+    size: int
+    name: str | None = None
+    availability_zone: str | None = None
+    bootable: str | bool = "false"
+    multiattach: bool = False
+    metadata: dict[str, str] = {}
+    project_id: str | None = msgspec.field(default=None, name="os-vol-tenant-attr:tenant_id")
+    image_metadata: dict[str, Any] = msgspec.field(default_factory=dict, name="volume_image_metadata")
+
+
+class _OneVolume(msgspec.Struct):
+    volume: _Volume
+
+
+class _ManyVolumes(msgspec.Struct):
+    volumes: list[_Volume]
+
+
+class _Snapshot(msgspec.Struct):
+    volume_id: str
+
+
+class _OneSnapshot(msgspec.Struct):
+    snapshot: _Snapshot
+
+
+class _Attachment(msgspec.Struct):
+    id: str
+    status: str
+    volume_id: str
+    instance: str | None = None
+    attach_mode: str | None = None
+    connection_info: dict[str, Any] | None = None
+
+
+class _OneAttachment(msgspec.Struct):
+    attachment: _Attachment
+
+
+class _ManyAttachments(msgspec.Struct):
+    attachments: list[_Attachment]
+
+
+def _volume(shown: _Volume) -> Volume:
+    return Volume(
+        id=shown.id,
+        project_id=shown.project_id or "",
+        name=shown.name or "",
+        status=shown.status,
+        size_gib=shown.size,
+        zone=shown.availability_zone or "",
+        is_bootable=str(shown.bootable).lower() == "true",
+        is_multiattach=shown.multiattach,
+        image_metadata={name: str(value) for name, value in shown.image_metadata.items()},
+        metadata=shown.metadata,
+    )
+
+
+def _attachment(shown: _Attachment) -> Attachment:
+    return Attachment(
+        id=shown.id,
+        volume_id=shown.volume_id,
+        server=ServerId(shown.instance or ""),
+        status=shown.status,
+        connection=_connection(shown.connection_info or {}),
+        is_read_only=shown.attach_mode == "ro",
+    )
+
+
+def _connection(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a connection in its two parts: Cinder shows the data beside their kind."""
+    kind = told.get("driver_volume_type")
+    if kind is None:
+        return {}
+    data = {name: value for name, value in told.items() if name not in ("driver_volume_type", "attachment_id")}
+    return {"driver_volume_type": kind, "data": data}

@@ -1,0 +1,135 @@
+"""QEMU's disk tools: information about an image, a whole copy of it, growing it.
+
+Law: an image is read in the format that it was declared to have, never in one that its own bytes claim; and one that
+refers to another file is refused, because it could name any file of the host.
+"""
+
+import asyncio
+import contextlib
+import re
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whimbrel.adapters.qemu.files import Owner, in_thread
+from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.ports.hypervisor import Percent
+
+STALLED_S = 120.0
+SHOWN_BYTES = 500
+PACKAGES = {"qemu-storage-daemon": "qemu-system-x86"}
+PROGRESS = re.compile(rb"\((\d+)\.\d+/100%\)")
+
+
+class DiskInfo(msgspec.Struct, frozen=True, rename="kebab"):
+    """What `qemu-img info` says."""
+
+    format: str
+    virtual_size: int
+    backing_filename: str | None = None
+    format_specific: dict[str, Any] = {}
+
+    @property
+    def refers_elsewhere(self) -> bool:
+        return bool(self.backing_filename) or "data-file" in self.format_specific.get("data", {})
+
+
+class Tools:
+    """Runs the tools as the user whose files they are: a malicious image then meets no root."""
+
+    def __init__(self, owner: Owner | None) -> None:
+        self._owner = owner
+
+    async def info(self, path: Path, disk_format: str) -> DiskInfo:
+        """Read a disk's header. Raises: NotFound: no such file; Refused: it is not of this format, or not whole."""
+        if not await in_thread(path.exists):
+            raise NotFound(f"no disk: {path.name}")
+        try:
+            answer = await self.run("qemu-img", "info", "-U", "--output=json", "-f", disk_format, str(path))
+        except Unavailable as error:
+            raise Refused(f"not a readable {disk_format} image: {error.reason}") from error
+        info = msgspec.json.decode(answer, type=DiskInfo)
+        if info.refers_elsewhere:
+            raise Refused("the image refers to another file")
+        return info
+
+    async def create(self, target: Path, size_bytes: int) -> None:
+        """Make an empty disk."""
+        await self.run("qemu-img", "create", "-q", "-f", "qcow2", str(target), str(size_bytes))
+
+    async def copy(self, source: list[str], target: Path, percent: Percent, compress: bool = False) -> None:
+        """Make `target` a whole qcow2 copy. source: the arguments that say what to read."""
+        packed = ["-c"] if compress else []
+        await self.run("qemu-img", "convert", "-p", *packed, "-O", "qcow2", *source, str(target), percent=percent)
+
+    async def grow(self, disk: Path, size_bytes: int) -> None:
+        await self.run("qemu-img", "resize", "-q", "-f", "qcow2", str(disk), str(size_bytes))
+
+    async def run(
+        self, program: str, *arguments: str, percent: Percent | None = None, directory: Path | None = None
+    ) -> bytes:
+        """Run a tool to its end and give what it printed; end it where our caller is cancelled.
+
+        The last argument of a tool that tells its progress is the file that it writes.
+        Raises: Refused: not installed, or the disk is full; Unavailable: it failed, with what it said.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *self._command(program, *arguments),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=directory,
+        )
+        assert process.stdout
+        assert process.stderr
+        try:
+            complaint = asyncio.ensure_future(process.stderr.read())
+            printed = [chunk async for chunk in _chunks(process.stdout, Path(arguments[-1]), percent)]
+            said = (await complaint).decode(errors="replace").strip()[:SHOWN_BYTES]
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if code:
+            raise _failure(f"{program}: {said or f'ended with {code}'}")
+        return b"".join(printed)
+
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        found = shutil.which(program)
+        if not found:
+            raise Refused(f"{program} is not installed: apt-get install {PACKAGES.get(program, 'qemu-utils')}")
+        if not self._owner:
+            return [found, *arguments]
+        user, group = str(self._owner.uid), str(self._owner.gid)
+        return ["setpriv", "--reuid", user, "--regid", group, "--clear-groups", found, *arguments]
+
+
+def _failure(reason: str) -> Refused | Unavailable:
+    return Refused(reason) if "No space left on device" in reason else Unavailable(reason)
+
+
+async def _chunks(stream: asyncio.StreamReader, target: Path, percent: Percent | None) -> AsyncIterator[bytes]:
+    """Pass on what a tool prints, and tell how far it says it is. Raises: Unavailable: nothing moves any more."""
+    written = -1
+    while True:
+        try:
+            chunk = await asyncio.wait_for(stream.read(65536), STALLED_S)
+        except TimeoutError:
+            # A peer that lost its power never closes its connection: neither a percent more nor a byte more is dead.
+            if written == (written := _written(target)):
+                raise Unavailable(f"nothing moved for {STALLED_S:.0f} s") from None
+            continue
+        if not chunk:
+            return
+        if percent and (seen := PROGRESS.findall(chunk)):
+            percent(int(seen[-1]))
+        yield chunk
+
+
+def _written(target: Path) -> int:
+    return target.stat().st_blocks if target.exists() else 0

@@ -1,0 +1,131 @@
+"""Every URL of the network service and what answers."""
+
+from collections.abc import Iterable
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Route
+
+from whimbrel.domain.cards import HostNet
+from whimbrel.domain.errors import WorldError
+from whimbrel.embedded.network import (
+    agents,
+    bindings,
+    groups,
+    networks,
+    ports,
+    qos,
+    quotas,
+    segments,
+    subnets,
+    tags,
+    versions,
+)
+from whimbrel.embedded.network.door import (
+    Door,
+    Handler,
+    endpoint,
+    on_bug,
+    on_disconnect,
+    on_http_error,
+    on_world_error,
+)
+from whimbrel.embedded.network.listing import routes
+from whimbrel.embedded.network.segments import for_admins
+from whimbrel.ports.clock import Clock, IdSource
+from whimbrel.ports.identity import Identity
+from whimbrel.ports.network_store import Network, NetworkStore, Port, QosPolicy, SecurityGroup, Subnet
+from whimbrel.ports.server_events import ServerEvents
+
+NETWORKS = "/v2.0/networks"
+SUBNETS = "/v2.0/subnets"
+PORTS = "/v2.0/ports"
+BINDINGS = PORTS + "/{id}/bindings"
+GROUPS = "/v2.0/security-groups"
+RULES = "/v2.0/security-group-rules"
+POLICIES = "/v2.0/qos/policies"
+SEGMENTS = "/v2.0/segments"
+
+ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "/v2.0/extensions", versions.list_extensions),
+    ("GET", "/v2.0/extensions/{alias}", versions.show_extension),
+    ("POST", NETWORKS, networks.create),
+    ("PUT", NETWORKS + "/{id}", networks.update),
+    *routes(NETWORKS, networks.NETWORKS),
+    *tags.routes(NETWORKS, Network),
+    ("POST", SUBNETS, subnets.create),
+    ("PUT", SUBNETS + "/{id}", subnets.update),
+    *routes(SUBNETS, subnets.SUBNETS),
+    *tags.routes(SUBNETS, Subnet),
+    ("GET", PORTS, ports.PORTS.search),
+    ("POST", PORTS, ports.create),
+    ("GET", PORTS + "/{id}", ports.PORTS.show),
+    ("PUT", PORTS + "/{id}", ports.update),
+    ("DELETE", PORTS + "/{id}", ports.delete),
+    *tags.routes(PORTS, Port),
+    ("GET", BINDINGS, for_admins(bindings.search)),
+    ("POST", BINDINGS, for_admins(bindings.create)),
+    ("GET", BINDINGS + "/{host}", for_admins(bindings.show)),
+    ("PUT", BINDINGS + "/{host}", for_admins(bindings.update)),
+    ("DELETE", BINDINGS + "/{host}", for_admins(bindings.delete)),
+    ("PUT", BINDINGS + "/{host}/activate", for_admins(bindings.activate)),
+    ("GET", GROUPS, groups.search),
+    ("POST", GROUPS, groups.create),
+    ("GET", GROUPS + "/{id}", groups.GROUPS.show),
+    ("PUT", GROUPS + "/{id}", groups.update),
+    ("DELETE", GROUPS + "/{id}", groups.delete),
+    *tags.routes(GROUPS, SecurityGroup),
+    ("POST", RULES, groups.create_rules),
+    *routes(RULES, groups.RULES),
+    ("POST", POLICIES, qos.create),
+    ("PUT", POLICIES + "/{id}", qos.update),
+    *routes(POLICIES, qos.POLICIES),
+    *tags.routes(POLICIES, QosPolicy),
+    ("GET", "/v2.0/qos/rule-types", qos.rule_types),
+    ("GET", "/v2.0/qos/rule-types/{type}", qos.rule_type),
+    *(route for kind in qos.BODIES for route in qos.Rules(kind).routes()),
+    ("POST", SEGMENTS, for_admins(segments.create)),
+    ("PUT", SEGMENTS + "/{id}", for_admins(segments.update)),
+    *((method, path, for_admins(handler)) for method, path, handler in routes(SEGMENTS, segments.SEGMENTS)),
+    ("GET", "/v2.0/quotas/{id}", quotas.show),
+    ("GET", "/v2.0/quotas/{id}/default", quotas.show),
+    ("GET", "/v2.0/agents", for_admins(agents.search)),
+    ("GET", "/v2.0/agents/{id}", for_admins(agents.show)),
+)
+
+
+def network_app(
+    store: NetworkStore,
+    identity: Identity,
+    clock: Clock,
+    ids: IdSource,
+    hosts: Iterable[HostNet],
+    events: ServerEvents,
+    *,
+    in_groups: bool = True,
+) -> Starlette:
+    """Make the application, to be mounted at /network. in_groups: see Door."""
+    door = Door(
+        store=store,
+        identity=identity,
+        clock=clock,
+        ids=ids,
+        hosts={host.host: host for host in hosts},
+        events=events,
+        in_groups=in_groups,
+    )
+    return Starlette(
+        routes=[
+            Route("/", versions.list_versions),
+            Route("/v2.0", versions.list_resources),
+            Route("/v2.0/", versions.list_resources),
+            *(Route(path, endpoint(door, handler), methods=[method]) for method, path, handler in ROUTES),
+        ],
+        exception_handlers={
+            WorldError: on_world_error,
+            HTTPException: on_http_error,
+            ClientDisconnect: on_disconnect,
+            Exception: on_bug,
+        },
+    )

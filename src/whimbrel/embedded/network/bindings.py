@@ -1,0 +1,165 @@
+"""Bindings of a server's port to hosts: one is active, others wait for a move to make them so.
+
+Source: Neutron's extension binding-extended. A binding that stops being active is connected no more.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from whimbrel.embedded.network import vifs
+from whimbrel.embedded.network.bodies import Body, Text, one
+from whimbrel.embedded.network.door import Ask, Problem, json, nothing, pruned
+from whimbrel.embedded.network.ports import Profile, VnicType, binding_of
+from whimbrel.ports.network_errors import (
+    PortBindingAlreadyActive,
+    PortBindingAlreadyExists,
+    PortBindingError,
+    PortBindingNotFound,
+)
+from whimbrel.ports.network_store import BINDING_FAILED, UNBOUND, Binding, Network, Port
+
+
+class NewBinding(Body, kw_only=True):
+    host: Text
+    vnic_type: VnicType = "normal"
+    profile: Profile = None
+
+
+class ChangedBinding(Body, kw_only=True):
+    host: Text | UnsetType = UNSET
+    vnic_type: VnicType | UnsetType = UNSET
+    profile: Profile | UnsetType = UNSET
+
+
+Edit = Callable[[Port, Network], Port]
+
+
+def view(binding: Binding) -> dict[str, Any]:
+    return {
+        "host": binding.host,
+        "status": "ACTIVE" if binding.active else "INACTIVE",
+        "vnic_type": binding.vnic_type,
+        "vif_type": binding.vif_type,
+        "vif_details": binding.vif_details,
+        "profile": binding.profile,
+    }
+
+
+async def search(ask: Ask) -> Response:
+    port = _of_server(await ask.seen(Port, ask.path("id")))
+    fields = ask.request.query_params.getlist("fields")
+    wanted = {name: ask.request.query_params[name] for name in ("host", "status") if name in ask.request.query_params}
+    views = [view(binding) for binding in port.bindings]
+    found = [each for each in views if all(each[name] == value for name, value in wanted.items())]
+    return json({"bindings": [pruned(each, fields) for each in found]})
+
+
+async def show(ask: Ask) -> Response:
+    port = _of_server(await ask.seen(Port, ask.path("id")))
+    return json({"binding": view(_binding(port, ask.path("host")))})
+
+
+async def create(ask: Ask) -> Response:
+    wish = await one(ask, "binding", NewBinding)
+    if not wish.host:
+        raise Problem(400, "Invalid input for host. Reason: a binding is to a host.")
+
+    def edit(port: Port, network: Network) -> Port:
+        if binding_of(_of_server(port), wish.host):
+            raise PortBindingAlreadyExists(f"Binding for port {port.id} on host {wish.host} already exists.")
+        binding = _bound(ask.door.hosts, network, port, wish.host, wish.vnic_type, wish.profile or {})
+        return replace(port, bindings=(*port.bindings, replace(binding, active=port.active_binding is None)))
+
+    port = await _edited(ask, edit)
+    return json({"binding": view(_binding(port, wish.host))}, 201)
+
+
+async def update(ask: Ask) -> Response:
+    wish, host = await one(ask, "binding", ChangedBinding), ask.path("host")
+    if wish.host not in (UNSET, host):
+        raise Problem(400, "Invalid input for host. Reason: a binding stays with its host.")
+
+    def edit(port: Port, network: Network) -> Port:
+        old = _binding(_of_server(port), host)
+        vnic_type = old.vnic_type if wish.vnic_type is UNSET else wish.vnic_type
+        profile = old.profile if wish.profile is UNSET else wish.profile or {}
+        now = _bound(ask.door.hosts, network, port, host, vnic_type, profile)
+        now = replace(now, active=old.active)
+        return replace(port, bindings=tuple(now if each is old else each for each in port.bindings))
+
+    port = await _edited(ask, edit)
+    return json({"binding": view(_binding(port, host))})
+
+
+async def activate(ask: Ask) -> Response:
+    host = ask.path("host")
+
+    def edit(port: Port, network: Network) -> Port:
+        old = _binding(_of_server(port), host)
+        if old.active:
+            raise PortBindingAlreadyActive(f"Binding for port {port.id} on host {host} is already active.")
+        now = _bound(ask.door.hosts, network, port, host, old.vnic_type, old.profile)
+        bindings = (replace(now, active=True) if each is old else _waiting(each) for each in port.bindings)
+        return replace(port, bindings=tuple(bindings), vnic_type=now.vnic_type, profile=now.profile)
+
+    port = await _edited(ask, edit)
+    return json(view(_binding(port, host)))
+
+
+async def delete(ask: Ask) -> Response:
+    host = ask.path("host")
+
+    def edit(port: Port, _network: Network) -> Port:  # also of a port that its server has let go
+        gone = _binding(port, host)
+        if gone.active:
+            raise PortBindingError(f"Binding for port {port.id} on host {host} is the active one: unbind the port.")
+        return replace(port, bindings=tuple(each for each in port.bindings if each is not gone))
+
+    await _edited(ask, edit)
+    return nothing()
+
+
+async def _edited(ask: Ask, edit: Edit) -> Port:
+    """Change the bindings of the port that the path names, and tell its server what came of it."""
+
+    async def change(port: Port) -> Port:
+        network = await ask.store.find(Network, port.network_id)
+        return vifs.settled(edit(port, network))
+
+    before, now = await ask.changed(Port, ask.path("id"), change)
+    ask.door.events.tell(vifs.news(before, now))
+    return now
+
+
+def _bound(
+    hosts: vifs.Hosts, network: Network, port: Port, host: str, vnic_type: str, profile: Mapping[str, Any]
+) -> Binding:
+    vif_type, details = vifs.bind(hosts, network, host, vnic_type)
+    if vif_type == BINDING_FAILED:
+        raise PortBindingError(f"Binding for port {port.id} on host {host} failed: it has no way to connect it.")
+    return Binding(
+        host=host, active=False, vnic_type=vnic_type, vif_type=vif_type, vif_details=details, profile=dict(profile)
+    )
+
+
+def _waiting(binding: Binding) -> Binding:
+    return replace(binding, active=False, vif_type=UNBOUND, vif_details={}) if binding.active else binding
+
+
+def _binding(port: Port, host: str) -> Binding:
+    found = binding_of(port, host)
+    if found is None:
+        raise PortBindingNotFound(f"Binding for port {port.id} on host {host} could not be found.")
+    return found
+
+
+def _of_server(port: Port) -> Port:
+    """Raises: Problem: only ports of servers move."""
+    if not port.is_of_server:
+        message = f"Bad port request: Invalid port {port.id}. Operation only valid on compute ports."
+        raise Problem(400, message, "BadRequest")
+    return port

@@ -1,0 +1,131 @@
+"""Bodies of requests: `{"port": {...}}`, or `{"ports": [...]}` where several are made at once.
+
+Law: an attribute that is not known, or not this caller's to set, is an error and never left out in silence.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from whimbrel.domain.addresses import canonical
+from whimbrel.embedded.bodies import decode, read
+from whimbrel.embedded.network.door import Ask, Problem, forbidden
+from whimbrel.embedded.network.policy import ADMINS_ONLY
+from whimbrel.ports.network_errors import InvalidInput
+
+LIMIT_BYTES = 1 << 20
+MOST_AT_ONCE = 1000
+
+Text = Annotated[str, Meta(max_length=255)]
+Uuid = Annotated[str, Meta(min_length=1, max_length=36)]
+Tag = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^,/]+$")]
+
+UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+MISSING = re.compile(r"Object missing required field `(.*)`")
+
+
+class Body(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What may be said about a thing."""
+
+
+class New(Body, kw_only=True):
+    """What may be said about a new thing. project_id: whose it is."""
+
+    name: Text = ""
+    description: Text = ""
+    project_id: Text | None = None
+    tenant_id: Text | None = None  # its name of old
+    tags: Annotated[tuple[Tag, ...], Meta(max_length=50)] = ()
+
+
+class Changed(Body, kw_only=True):
+    """What may be said about a thing that is there."""
+
+    name: Text | UnsetType = UNSET
+    description: Text | UnsetType = UNSET
+
+
+B = TypeVar("B", bound=Body)
+
+
+async def one(ask: Ask, resource: str, kind: type[B]) -> B:
+    """Read what is said about one thing. Raises: HTTPException; Problem."""
+    return _checked(ask, resource, kind, _inside(await _object(ask), resource))
+
+
+async def several(ask: Ask, resource: str, plural: str, kind: type[B]) -> tuple[list[B], bool]:
+    """Read what is said about new things, and whether it is a list of them. Raises: HTTPException; Problem."""
+    body = await _object(ask)
+    if plural not in body:
+        return [_checked(ask, resource, kind, _inside(body, resource))], False
+    items = body[plural]
+    if not isinstance(items, list) or not 0 < len(items) <= MOST_AT_ONCE:
+        raise Problem(400, f"{plural} is a list of 1 to {MOST_AT_ONCE}.")
+    # Clients wrap each item of a list or do not.
+    return [_checked(ask, resource, kind, _unwrapped(item, resource)) for item in items], True
+
+
+def _unwrapped(item: Any, resource: str) -> Any:
+    return item[resource] if isinstance(item, dict) and list(item) == [resource] else item
+
+
+async def _object(ask: Ask) -> dict[str, Any]:
+    return decode(await read(ask.request, LIMIT_BYTES), dict[str, Any])
+
+
+def _inside(body: Mapping[str, Any], resource: str) -> Any:
+    if resource not in body:
+        raise Problem(400, f"Unable to find '{resource}' in request body")
+    return body[resource]
+
+
+def _checked(ask: Ask, resource: str, kind: type[B], value: Any) -> B:
+    if not isinstance(value, dict):
+        raise Problem(400, f"'{resource}' is an object.")
+    body = converted(value, kind)
+    if not ask.is_admin:
+        for name in ADMINS_ONLY.get(resource, ()):
+            if name in value and _says_more_than_nothing(body, name):
+                raise forbidden(f"rule:set_{resource}:{name}")
+    return body
+
+
+def converted(value: Any, kind: type[B]) -> B:
+    """Make a struct of what was sent. Numbers and flags may come as text. Raises: Problem."""
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Problem(400, _sentence(str(error))) from error
+    except RecursionError as error:
+        raise Problem(400, "The body is nested too deeply.") from error
+
+
+def _sentence(error: str) -> str:
+    what, _, path = error.partition(" - at `$")
+    if found := UNKNOWN.match(what):
+        return f"Unrecognized attribute(s) '{found[1]}'"
+    if found := MISSING.match(what):
+        return f"Failed to parse request. Required attribute '{found[1]}' not specified"
+    return f"Invalid input for {path.strip('.`') or 'the body'}. Reason: {what}."
+
+
+def _says_more_than_nothing(body: Body, name: str) -> bool:
+    """Tell whether an attribute was given another value than it has by itself."""
+    field = next(each for each in msgspec.structs.fields(body) if each.encode_name == name)
+    return bool(getattr(body, field.name) != field.default)
+
+
+def given(body: Body, *names: str) -> dict[str, Any]:
+    """Give those fields that were said something about."""
+    return {name: value for name in names if (value := getattr(body, name)) is not UNSET}
+
+
+def address(value: str, what: str) -> str:
+    """Read an IP address. Raises: InvalidInput."""
+    try:
+        return canonical(value)
+    except ValueError as error:
+        raise InvalidInput(f"Invalid input for {what}. Reason: '{value}' is not a valid IP address.") from error

@@ -1,0 +1,198 @@
+"""Networks, and the segments that they are made of.
+
+A network that nobody says more about is a tunnel: every host reaches it. One with a physical network is reached by the
+hosts that have a card on it.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response
+
+from whimbrel.embedded.network.bodies import Body, Changed, New, Text, given, one, several
+from whimbrel.embedded.network.door import Ask, Problem
+from whimbrel.embedded.network.listing import Filter, Resource
+from whimbrel.embedded.network.qos import check_network
+from whimbrel.embedded.network.views import common
+from whimbrel.ports.network_errors import InvalidInput
+from whimbrel.ports.network_store import TUNNEL, Network, QosPolicy, Segment
+
+TYPES = ("flat", "vlan", TUNNEL)
+LAST_NUMBER = {"vlan": 4094, TUNNEL: 2**24 - 1}
+
+Mtu = Annotated[int, Meta(ge=68, le=65535)]
+Number = Annotated[int, Meta(ge=1, le=2**24 - 1)]
+
+
+class Provided(Body, kw_only=True):
+    """What one of several segments of a network is made of."""
+
+    network_type: Text | None = msgspec.field(default=None, name="provider:network_type")
+    physical_network: Text | None = msgspec.field(default=None, name="provider:physical_network")
+    segmentation_id: Number | None = msgspec.field(default=None, name="provider:segmentation_id")
+
+
+class NewNetwork(New, kw_only=True):
+    network_type: Text | None = msgspec.field(default=None, name="provider:network_type")
+    physical_network: Text | None = msgspec.field(default=None, name="provider:physical_network")
+    segmentation_id: Number | None = msgspec.field(default=None, name="provider:segmentation_id")
+    admin_state_up: bool = True
+    shared: bool = False
+    mtu: Mtu = 1500
+    port_security_enabled: bool = True
+    qos_policy_id: Text | None = None
+    external: bool = msgspec.field(default=False, name="router:external")
+    segments: Annotated[tuple[Provided, ...], Meta(max_length=16)] | None = None
+    availability_zone_hints: tuple[Text, ...] = ()
+
+
+class ChangedNetwork(Changed, kw_only=True):
+    admin_state_up: bool | UnsetType = UNSET
+    shared: bool | UnsetType = UNSET
+    mtu: Mtu | UnsetType = UNSET
+    port_security_enabled: bool | UnsetType = UNSET
+    qos_policy_id: Text | UnsetType | None = UNSET
+    external: bool | UnsetType = msgspec.field(default=UNSET, name="router:external")
+
+
+async def views(ask: Ask, records: Sequence[Network]) -> list[dict[str, Any]]:
+    return [_view(record) for record in records]
+
+
+def _view(network: Network) -> dict[str, Any]:
+    return {
+        **common(network),
+        "admin_state_up": network.admin_state_up,
+        "status": "ACTIVE",
+        "shared": network.shared,
+        "mtu": network.mtu,
+        "subnets": list(network.subnets),
+        "router:external": False,
+        "availability_zone_hints": [],
+        "availability_zones": [],
+        "ipv4_address_scope": None,
+        "ipv6_address_scope": None,
+        "port_security_enabled": network.port_security_enabled,
+        "qos_policy_id": network.qos_policy_id,
+        **_provided(network.segments),
+    }
+
+
+def _provided(segments: Sequence[Segment]) -> dict[str, Any]:
+    views = [
+        {
+            "provider:network_type": segment.network_type,
+            "provider:physical_network": segment.physical_network or None,
+            "provider:segmentation_id": segment.segmentation_id or None,
+        }
+        for segment in segments
+    ]
+    return views[0] if len(views) == 1 else {"segments": views}
+
+
+NETWORKS = Resource(
+    name="network",
+    plural="networks",
+    kind=Network,
+    views=views,
+    filters={
+        "admin_state_up": Filter(field="admin_state_up", kind=bool),
+        "shared": Filter(field="shared", kind=bool),
+        "mtu": Filter(field="mtu", kind=int),
+        "qos_policy_id": Filter(field="qos_policy_id"),
+        "port_security_enabled": Filter(field="port_security_enabled", kind=bool),
+        "provider:network_type": Filter(field="network_type"),
+        "provider:physical_network": Filter(field="physical_network"),
+        "provider:segmentation_id": Filter(field="segmentation_id", kind=int),
+        "router:external": Filter(kind=bool, constant=False),
+        "status": Filter(constant="ACTIVE"),
+    },
+)
+
+
+async def create(ask: Ask) -> Response:
+    wishes, many = await several(ask, "network", "networks", NewNetwork)
+    made = await ask.store.add([await _new(ask, wish) for wish in wishes])
+    return await NETWORKS.answer(ask, made, several=many, status=201)
+
+
+async def _new(ask: Ask, wish: NewNetwork) -> Network:
+    if wish.external:
+        raise _no_routers()
+    if wish.availability_zone_hints:
+        raise InvalidInput("Invalid input for availability_zone_hints. Reason: networks have no zones here.")
+    if wish.qos_policy_id:
+        await ask.seen(QosPolicy, wish.qos_policy_id)
+    now, network_id = ask.door.clock.now(), ask.door.ids.uuid()
+    network = Network(
+        id=network_id,
+        created_at=now,
+        updated_at=now,
+        project_id=ask.project(wish.project_id or wish.tenant_id),
+        tags=tuple(sorted(set(wish.tags))),
+        **given(wish, "name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled"),
+        qos_policy_id=wish.qos_policy_id or None,
+    )
+    if wish.segments is not None and wish.network_type:
+        raise InvalidInput("Invalid input for operation: Segments and provider values cannot both be set.")
+    alone = Provided(**given(wish, "network_type", "physical_network", "segmentation_id"))
+    segments = tuple(new_segment(ask, network, each) for each in wish.segments or (alone,))
+    return msgspec.structs.replace(network, segments=segments)
+
+
+def new_segment(ask: Ask, network: Network, wish: Provided) -> Segment:
+    """Raises: InvalidInput: there is no such segment."""
+    kind = wish.network_type or TUNNEL
+    physnet = wish.physical_network or ""
+    if kind not in TYPES:
+        raise InvalidInput(
+            f"Invalid input for operation: provider:network_type '{kind}' is none of {', '.join(TYPES)}."
+        )
+    if wish.network_type is None and (physnet or wish.segmentation_id):
+        raise InvalidInput("Invalid input for operation: provider:network_type required.")
+    if kind == TUNNEL and physnet:
+        raise InvalidInput(f"Invalid input for operation: provider:physical_network specified for {kind} network.")
+    if kind != TUNNEL and physnet not in _physnets(ask):
+        known = ", ".join(sorted(_physnets(ask))) or "none"
+        raise InvalidInput(f"Invalid input for operation: physical_network '{physnet}' is unknown; known: {known}.")
+    if wish.segmentation_id and wish.segmentation_id > LAST_NUMBER.get(kind, 0):
+        raise InvalidInput(
+            f"Invalid input for operation: segmentation_id {wish.segmentation_id} is no number of a {kind}."
+        )
+    return Segment(
+        id=ask.door.ids.uuid(),
+        network_id=network.id,
+        project_id=network.project_id,
+        created_at=ask.door.clock.now(),
+        updated_at=ask.door.clock.now(),
+        network_type=kind,
+        physical_network=physnet,
+        segmentation_id=wish.segmentation_id,
+    )
+
+
+def _physnets(ask: Ask) -> set[str]:
+    return {card.physnet for host in ask.door.hosts.values() for card in host.cards}
+
+
+async def update(ask: Ask) -> Response:
+    wish = await one(ask, "network", ChangedNetwork)
+    if wish.external:
+        raise _no_routers()
+    if wish.qos_policy_id:
+        await ask.seen(QosPolicy, wish.qos_policy_id)
+    names = ("name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled", "qos_policy_id")
+
+    async def edit(network: Network) -> Network:
+        if wish.qos_policy_id is not UNSET:
+            await check_network(ask, network, wish.qos_policy_id or None)
+        return msgspec.structs.replace(network, **given(wish, *names))
+
+    _, now = await ask.changed(Network, ask.path("id"), edit)
+    return await NETWORKS.answer(ask, [now])
+
+
+def _no_routers() -> Problem:
+    return Problem(400, "Invalid input for router:external. Reason: there are no routers here.", "InvalidInput")

@@ -1,0 +1,87 @@
+"""The addresses of ports as clients write them: IPs, MACs, and pairs of both that a port may use besides."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
+
+from whimbrel.embedded.network.bodies import Body, Text, address
+from whimbrel.embedded.network.door import Ask
+from whimbrel.ports.network_errors import InvalidInput, PortBound
+from whimbrel.ports.network_store import FixedIp, Port
+
+MAC_PREFIX = "fa:16:3e"
+
+Mac = Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}$")]
+
+
+class SentIp(Body, kw_only=True):
+    subnet_id: Text = ""
+    ip_address: Text = ""
+
+
+class SentPair(Body, kw_only=True):
+    ip_address: Text
+    mac_address: Mac | None = None
+
+
+Ips = Annotated[tuple[SentIp, ...], Meta(max_length=16)]
+Pairs = Annotated[tuple[SentPair, ...], Meta(max_length=32)]
+
+
+def ips(sent: Sequence[SentIp]) -> tuple[FixedIp, ...]:
+    found = []
+    for each in sent:
+        if not (each.subnet_id or each.ip_address):
+            raise InvalidInput("Invalid input for operation: IP allocation requires subnet_id or ip_address.")
+        found.append(FixedIp(each.subnet_id, address(each.ip_address, "fixed_ips") if each.ip_address else ""))
+    return tuple(found)
+
+
+def kept(port: Port, asked: tuple[FixedIp, ...]) -> tuple[FixedIp, ...]:
+    """Let a port keep the address that it has of a subnet of which it asks for any."""
+    free = [each for each in port.fixed_ips or () if each not in asked]
+    found = []
+    for each in asked:
+        had = next((one_had for one_had in free if one_had.subnet_id == each.subnet_id), None)
+        if had and not each.ip_address:
+            free.remove(had)
+            found.append(had)
+        else:
+            found.append(each)
+    return tuple(found)
+
+
+def pairs(sent: Sequence[SentPair] | None) -> tuple[dict[str, str], ...]:
+    found = []
+    for pair in sent or ():
+        base, slash, length = pair.ip_address.partition("/")
+        found.append({"ip_address": address(base, "allowed_address_pairs") + slash + _length(length, slash)})
+        if pair.mac_address:
+            found[-1]["mac_address"] = mac(pair.mac_address)
+    return tuple(found)
+
+
+def _length(sent: str, slash: str) -> str:
+    if slash and not (sent.isascii() and sent.isdecimal() and len(sent) <= 3 and int(sent) <= 128):
+        raise InvalidInput(f"Invalid input for allowed_address_pairs. Reason: '/{sent}' is no length of a prefix.")
+    return sent
+
+
+def mac(sent: str) -> str:
+    usual = sent.lower().replace("-", ":")
+    if int(usual[:2], 16) & 1 or usual == "00:00:00:00:00:00":
+        raise InvalidInput(f"Invalid input for mac_address. Reason: '{sent}' is not the address of one interface.")
+    return usual
+
+
+def changed_mac(port: Port, sent: str) -> str:
+    changed = mac(sent)
+    if changed != port.mac_address and port.active_binding:
+        raise PortBound(f"Unable to complete operation on port {port.id}, port is already bound: its MAC stays.")
+    return changed
+
+
+def new_mac(ask: Ask) -> str:
+    tail = ask.door.ids.uuid()[-6:]
+    return f"{MAC_PREFIX}:{tail[:2]}:{tail[2:4]}:{tail[4:]}"

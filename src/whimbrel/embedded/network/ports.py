@@ -1,0 +1,279 @@
+"""Ports: made, listed, changed and deleted. What connects them at hosts is in vifs.py and bindings.py."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response
+
+from whimbrel.embedded.network import requests, vifs
+from whimbrel.embedded.network.bodies import Changed, New, Text, given, one, several
+from whimbrel.embedded.network.door import Ask, forbidden, nothing
+from whimbrel.embedded.network.groups import default_of
+from whimbrel.embedded.network.listing import Filter, Resource
+from whimbrel.embedded.network.policy import NETWORK_OWNERS_ONLY
+from whimbrel.embedded.network.port_addresses import Ips, Mac, Pairs, changed_mac, ips, kept, mac, new_mac, pairs
+from whimbrel.embedded.network.qos import rules_of
+from whimbrel.embedded.network.views import common
+from whimbrel.ports.network_errors import InvalidInput, MacAddressInUse, QosPolicyInUse
+from whimbrel.ports.network_store import (
+    UNBOUND,
+    Binding,
+    Network,
+    Port,
+    QosPolicy,
+    QosRule,
+    Query,
+    SecurityGroup,
+)
+
+TRIES_FOR_A_MAC = 16
+
+VnicType = Literal[
+    "normal", "direct", "macvtap", "baremetal", "direct-physical", "virtio-forwarder", "vdpa", "smart-nic",
+    "accelerator-direct", "accelerator-direct-physical", "remote-managed",
+]  # fmt: skip
+Profile = dict[str, Any] | None
+
+
+GroupIds = Annotated[tuple[Text, ...], Meta(max_length=64)]
+
+
+class NewPort(New, kw_only=True):
+    network_id: Text
+    mac_address: Mac | None = None
+    fixed_ips: Ips | None = None
+    admin_state_up: bool = True
+    device_id: Text = ""
+    device_owner: Text = ""
+    vnic_type: VnicType = msgspec.field(default="normal", name="binding:vnic_type")
+    host: Text | None = msgspec.field(default="", name="binding:host_id")
+    profile: Profile = msgspec.field(default=None, name="binding:profile")
+    port_security_enabled: bool | None = None
+    qos_policy_id: Text | None = None
+    allowed_address_pairs: Pairs | None = None
+    security_groups: GroupIds | None = None
+
+
+class ChangedPort(Changed, kw_only=True):
+    mac_address: Mac | UnsetType = UNSET
+    fixed_ips: Ips | UnsetType = UNSET
+    admin_state_up: bool | UnsetType = UNSET
+    device_id: Text | UnsetType = UNSET
+    device_owner: Text | UnsetType = UNSET
+    vnic_type: VnicType | UnsetType = msgspec.field(default=UNSET, name="binding:vnic_type")
+    host: Text | UnsetType | None = msgspec.field(default=UNSET, name="binding:host_id")
+    profile: Profile | UnsetType = msgspec.field(default=UNSET, name="binding:profile")
+    port_security_enabled: bool | UnsetType = UNSET
+    qos_policy_id: Text | UnsetType | None = UNSET
+    allowed_address_pairs: Pairs | UnsetType | None = UNSET
+    security_groups: GroupIds | UnsetType | None = UNSET
+
+
+# Views
+
+
+async def views(ask: Ask, records: Sequence[Port]) -> list[dict[str, Any]]:
+    ids = {port.network_id for port in records}
+    found = await ask.store.search(Network, Query(where={"id": sorted(ids)})) if ids else []
+    networks = {network.id: network for network in found}
+    policies = {policy_of(port, networks[port.network_id]) for port in records if port.network_id in networks}
+    rules = await rules_of(ask, sorted(policy for policy in policies if policy))
+    return [_view(ask, port, networks[port.network_id], rules) for port in records if port.network_id in networks]
+
+
+def policy_of(port: Port, network: Network) -> str | None:
+    """Give the QoS policy that counts for a port."""
+    return port.qos_policy_id or network.qos_policy_id
+
+
+def _view(ask: Ask, port: Port, network: Network, rules: dict[str, tuple[QosRule, ...]]) -> dict[str, Any]:
+    asked = rules.get(policy_of(port, network) or "", ())
+    return {
+        **common(port),
+        "network_id": port.network_id,
+        "mac_address": port.mac_address,
+        "fixed_ips": [msgspec.structs.asdict(each) for each in port.fixed_ips or ()],
+        "admin_state_up": port.admin_state_up,
+        "status": port.status,
+        "device_id": port.device_id,
+        "device_owner": port.device_owner,
+        "security_groups": list(port.security_groups),
+        "allowed_address_pairs": list(port.allowed_address_pairs),
+        "port_security_enabled": port.port_security_enabled,
+        "qos_policy_id": port.qos_policy_id,
+        "qos_network_policy_id": network.qos_policy_id,
+        "resource_request": requests.of_port(port, network, asked, in_groups=ask.door.in_groups),
+        **_binding_view(port),
+    }
+
+
+def _binding_view(port: Port) -> dict[str, Any]:
+    binding = port.active_binding
+    return {
+        "binding:vnic_type": port.vnic_type,
+        "binding:host_id": binding.host if binding else "",
+        "binding:vif_type": binding.vif_type if binding else UNBOUND,
+        "binding:vif_details": binding.vif_details if binding else {},
+        "binding:profile": binding.profile if binding else port.profile,
+    }
+
+
+PORTS = Resource(
+    name="port",
+    plural="ports",
+    kind=Port,
+    views=views,
+    filters={
+        **{name: Filter(field=name) for name in ("network_id", "device_id", "device_owner", "status", "qos_policy_id")},
+        "mac_address": Filter(field="mac_address"),
+        "admin_state_up": Filter(field="admin_state_up", kind=bool),
+        "port_security_enabled": Filter(field="port_security_enabled", kind=bool),
+        "binding:vnic_type": Filter(field="vnic_type"),
+        "binding:host_id": Filter(field="host"),
+        "security_groups": Filter(field="security_group"),
+        "fixed_ips.ip_address": Filter(field="ip_address"),
+        "fixed_ips.subnet_id": Filter(field="subnet_id"),
+    },
+)
+
+
+# Changes
+
+
+async def create(ask: Ask) -> Response:
+    wishes, many = await several(ask, "port", "ports", NewPort)
+    for attempt in range(TRIES_FOR_A_MAC):
+        ports = [await _new(ask, wish) for wish in wishes]
+        try:
+            made = await ask.store.add(ports)
+            break
+        except MacAddressInUse:  # one that was made up here can be another
+            if attempt + 1 == TRIES_FOR_A_MAC or all(wish.mac_address for wish in wishes):
+                raise
+    ask.door.events.tell([event for port in made for event in vifs.news(None, port)])
+    return await PORTS.answer(ask, made, several=many, status=201)
+
+
+async def _new(ask: Ask, wish: NewPort) -> Port:
+    network = await ask.seen(Network, wish.network_id)
+    _check_owner_of(ask, network, wish)
+    project = ask.project(wish.project_id or wish.tenant_id)
+    secured = network.port_security_enabled if wish.port_security_enabled is None else wish.port_security_enabled
+    now, port_id = ask.door.clock.now(), ask.door.ids.uuid()
+    port = Port(
+        id=port_id,
+        created_at=now,
+        updated_at=now,
+        project_id=project,
+        network_id=network.id,
+        mac_address=mac(wish.mac_address) if wish.mac_address else new_mac(ask),
+        fixed_ips=None if wish.fixed_ips is None else ips(wish.fixed_ips),
+        tags=tuple(sorted(set(wish.tags))),
+        port_security_enabled=secured,
+        qos_policy_id=await _policy(ask, wish.qos_policy_id),
+        allowed_address_pairs=pairs(wish.allowed_address_pairs),
+        security_groups=await _groups(ask, wish, project, secured=secured),
+        **given(wish, "name", "description", "admin_state_up", "device_id", "device_owner", "vnic_type"),
+    )
+    return vifs.bound_at(ask.door.hosts, network, port, wish.host or "", wish.profile or {})
+
+
+def _check_owner_of(ask: Ask, network: Network, wish: NewPort | ChangedPort) -> None:
+    """Raises: Problem: he asks for what is for the network's owner."""
+    if ask.is_admin or network.project_id == ask.caller.project_id:
+        return
+    for name in NETWORK_OWNERS_ONLY:
+        if getattr(wish, name) not in (None, UNSET):
+            raise forbidden(f"rule:set_port:{name}")
+
+
+async def _groups(ask: Ask, wish: NewPort, project: str, *, secured: bool) -> tuple[str, ...]:
+    if wish.security_groups is None:
+        wants_default = secured and not wish.device_owner.startswith("network:")
+        return ((await default_of(ask, project)).id,) if wants_default else ()
+    return await _known_groups(ask, wish.security_groups, secured=secured)
+
+
+async def _known_groups(ask: Ask, ids: Sequence[str], *, secured: bool) -> tuple[str, ...]:
+    if ids and not secured:
+        raise InvalidInput("Port security must be enabled in order to have allowed address pairs or security groups.")
+    return tuple(sorted({(await ask.seen(SecurityGroup, group_id)).id for group_id in ids}))
+
+
+async def _policy(ask: Ask, policy_id: str | None) -> str | None:
+    return (await ask.seen(QosPolicy, policy_id)).id if policy_id else None
+
+
+async def update(ask: Ask) -> Response:
+    wish = await one(ask, "port", ChangedPort)
+
+    async def edit(port: Port) -> Port:
+        network = await ask.store.find(Network, port.network_id)
+        _check_owner_of(ask, network, wish)
+        return await _edited(ask, port, network, wish)
+
+    before, now = await ask.changed(Port, ask.path("id"), edit)
+    ask.door.events.tell(vifs.news(before, now))
+    return await PORTS.answer(ask, [now])
+
+
+async def _edited(ask: Ask, port: Port, network: Network, wish: ChangedPort) -> Port:
+    changes = given(
+        wish, "name", "description", "admin_state_up", "device_id", "device_owner", "vnic_type", "port_security_enabled"
+    )
+    if wish.fixed_ips is not UNSET:
+        changes["fixed_ips"] = kept(port, ips(wish.fixed_ips))
+    if wish.mac_address is not UNSET:
+        changes["mac_address"] = changed_mac(port, wish.mac_address)
+    if wish.allowed_address_pairs is not UNSET:
+        changes["allowed_address_pairs"] = pairs(wish.allowed_address_pairs)
+    if wish.security_groups is not UNSET:
+        secured = changes.get("port_security_enabled", port.port_security_enabled)
+        changes["security_groups"] = await _known_groups(ask, wish.security_groups or (), secured=secured)
+    if wish.qos_policy_id is not UNSET:
+        changes["qos_policy_id"] = await _policy(ask, wish.qos_policy_id)
+    changed = msgspec.structs.replace(port, **changes)
+    if not changed.port_security_enabled and (changed.security_groups or changed.allowed_address_pairs):
+        raise InvalidInput("Port has security groups or allowed address pairs: take them off first.")
+    await _check_guarantee(ask, port, changed, network)
+    return _rebound(ask, port, changed, network, wish)
+
+
+def _rebound(ask: Ask, before: Port, port: Port, network: Network, wish: ChangedPort) -> Port:
+    """Bind a port anew where it is to be elsewhere, of another type, or was not bound well."""
+    active = before.active_binding
+    host = (active.host if active else "") if wish.host is UNSET else wish.host or ""
+    profile = active.profile if active else before.profile
+    if wish.profile is not UNSET:
+        profile = wish.profile or {}
+    stays = active and active.host == host and active.works and before.vnic_type == port.vnic_type
+    if not stays:
+        return vifs.bound_at(ask.door.hosts, network, port, host, profile)
+    bindings = tuple(msgspec.structs.replace(each, profile=profile) if each.active else each for each in port.bindings)
+    return vifs.settled(msgspec.structs.replace(port, bindings=bindings, profile=profile))
+
+
+async def _check_guarantee(ask: Ask, before: Port, now: Port, network: Network) -> None:
+    """Raises: QosPolicyInUse: a server has claimed what the policy of old says."""
+    old, new = policy_of(before, network), policy_of(now, network)
+    if old == new or not (before.is_of_server and before.active_binding):
+        return
+    rules = await rules_of(ask, [policy for policy in (old, new) if policy])
+    asked = [requests.of_port(before, network, rules.get(policy or "", ()), in_groups=True) for policy in (old, new)]
+    if any(asked):
+        raise QosPolicyInUse(
+            f"The QoS policy of port {before.id} guarantees what its server has claimed: unbind it first."
+        )
+
+
+async def delete(ask: Ask) -> Response:
+    port = await ask.owned(Port, ask.path("id"))
+    gone = await ask.store.remove(Port, port.id)
+    ask.door.events.tell(vifs.news(gone, None))
+    return nothing()
+
+
+def binding_of(port: Port, host: str) -> Binding | None:
+    return next((binding for binding in port.bindings if binding.host == host), None)

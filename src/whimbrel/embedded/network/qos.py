@@ -1,0 +1,269 @@
+"""QoS: policies, and the rules that they have of three types.
+
+Law: what a policy guarantees to a server's port that is bound is claimed in Placement already, so it does not change.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response
+
+from whimbrel.embedded.network.bodies import Body, Changed, New, given, one, several
+from whimbrel.embedded.network.door import Ask, Handler, json, nothing, pruned
+from whimbrel.embedded.network.listing import Filter, Resource
+from whimbrel.embedded.network.views import common
+from whimbrel.ports.network_errors import QosPolicyInUse, QosRuleNotFound
+from whimbrel.ports.network_store import Network, Port, QosPolicy, QosRule, QosRuleType, Query
+
+Amount = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Direction = Literal["egress", "ingress"]
+
+
+class NewPolicy(New, kw_only=True):
+    shared: bool = False
+    is_default: bool = False
+
+
+class ChangedPolicy(Changed, kw_only=True):
+    shared: bool | UnsetType = UNSET
+    is_default: bool | UnsetType = UNSET
+
+
+class Limit(Body, kw_only=True):
+    amount: Amount = msgspec.field(name="max_kbps")
+    burst_kbps: Amount = msgspec.field(default=0, name="max_burst_kbps")
+    direction: Direction = "egress"
+
+
+class ChangedLimit(Body, kw_only=True):
+    amount: Amount | UnsetType = msgspec.field(default=UNSET, name="max_kbps")
+    burst_kbps: Amount | UnsetType = msgspec.field(default=UNSET, name="max_burst_kbps")
+    direction: Direction | UnsetType = UNSET
+
+
+class Bandwidth(Body, kw_only=True):
+    amount: Amount = msgspec.field(name="min_kbps")
+    direction: Direction = "egress"
+
+
+class ChangedBandwidth(Body, kw_only=True):
+    amount: Amount | UnsetType = msgspec.field(default=UNSET, name="min_kbps")
+    direction: Direction | UnsetType = UNSET
+
+
+class PacketRate(Body, kw_only=True):
+    amount: Amount = msgspec.field(name="min_kpps")
+    direction: Direction | Literal["any"] = "egress"
+
+
+class ChangedPacketRate(Body, kw_only=True):
+    amount: Amount | UnsetType = msgspec.field(default=UNSET, name="min_kpps")
+    direction: Direction | Literal["any"] | UnsetType = UNSET
+
+
+BODIES: dict[QosRuleType, tuple[type[Body], type[Body]]] = {
+    "bandwidth_limit": (Limit, ChangedLimit),
+    "minimum_bandwidth": (Bandwidth, ChangedBandwidth),
+    "minimum_packet_rate": (PacketRate, ChangedPacketRate),
+}
+"""Type of rule -> what is said about a new one, and what about a change."""
+
+
+def rule_view(rule: QosRule) -> dict[str, Any]:
+    """Give the attributes that a rule of this type has."""
+    view: dict[str, Any] = {"id": rule.id, "direction": rule.direction}
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(BODIES[rule.type][0])}
+    view[names["amount"]] = rule.amount
+    return view | {names["burst_kbps"]: rule.burst_kbps} if "burst_kbps" in names else view
+
+
+async def views(ask: Ask, records: Sequence[QosPolicy]) -> list[dict[str, Any]]:
+    return [
+        {
+            **common(policy),
+            "shared": policy.shared,
+            "is_default": policy.is_default,
+            "rules": [{**rule_view(rule), "type": rule.type, "qos_policy_id": policy.id} for rule in policy.rules],
+        }
+        for policy in records
+    ]
+
+
+POLICIES = Resource(
+    name="policy",
+    plural="policies",
+    kind=QosPolicy,
+    views=views,
+    filters={
+        "shared": Filter(field="shared", kind=bool),
+        "is_default": Filter(field="is_default", kind=bool),
+    },
+)
+
+
+async def create(ask: Ask) -> Response:
+    wishes, many = await several(ask, "policy", "policies", NewPolicy)
+    now = ask.door.clock.now()
+    policies = [
+        QosPolicy(
+            id=ask.door.ids.uuid(),
+            created_at=now,
+            updated_at=now,
+            project_id=ask.project(wish.project_id or wish.tenant_id),
+            tags=tuple(sorted(set(wish.tags))),
+            **given(wish, "name", "description", "shared", "is_default"),
+        )
+        for wish in wishes
+    ]
+    return await POLICIES.answer(ask, await ask.store.add(policies), several=many, status=201)
+
+
+async def update(ask: Ask) -> Response:
+    wish = await one(ask, "policy", ChangedPolicy)
+
+    async def edit(policy: QosPolicy) -> QosPolicy:
+        return msgspec.structs.replace(policy, **given(wish, "name", "description", "shared", "is_default"))
+
+    _, now = await ask.changed(QosPolicy, ask.path("id"), edit)
+    return await POLICIES.answer(ask, [now])
+
+
+async def rule_types(ask: Ask) -> Response:
+    return json({"rule_types": [{"type": name} for name in BODIES]})
+
+
+async def rule_type(ask: Ask) -> Response:
+    for name, (body, _) in BODIES.items():
+        if name == ask.path("type"):
+            parameters = [_parameter(field) for field in msgspec.structs.fields(body)]
+            drivers = [{"name": name, "supported_parameters": parameters} for name in ("openvswitch", "sriovnicswitch")]
+            return json({"rule_type": {"type": name, "drivers": drivers}})
+    raise QosRuleNotFound(f"QoS rule type {ask.path('type')} could not be found.")
+
+
+def _parameter(field: msgspec.structs.FieldInfo) -> dict[str, Any]:
+    """Say what a parameter of a rule may be."""
+    if field.name != "direction":
+        return {
+            "parameter_name": field.encode_name,
+            "parameter_type": "range",
+            "parameter_values": {"start": 0, "end": 2**31 - 1},
+        }
+    ways = ["egress", "ingress", "any"] if "any" in str(field.type) else ["egress", "ingress"]
+    return {"parameter_name": field.encode_name, "parameter_type": "choices", "parameter_values": ways}
+
+
+class Rules:
+    """The URLs of one type of rule, below their policy."""
+
+    def __init__(self, kind: QosRuleType) -> None:
+        self._kind = kind
+        self._name = f"{kind}_rule"
+        self._new, self._changed = BODIES[kind]
+
+    def routes(self) -> tuple[tuple[str, str, Handler], ...]:
+        path = f"/v2.0/qos/policies/{{id}}/{self._name}s"
+        return (
+            ("GET", path, self.search),
+            ("POST", path, self.create),
+            ("GET", path + "/{rule}", self.show),
+            ("PUT", path + "/{rule}", self.update),
+            ("DELETE", path + "/{rule}", self.delete),
+        )
+
+    async def search(self, ask: Ask) -> Response:
+        policy = await ask.seen(QosPolicy, ask.path("id"))
+        fields = ask.request.query_params.getlist("fields")
+        found = [pruned(rule_view(rule), fields) for rule in policy.rules if rule.type == self._kind]
+        return json({f"{self._name}s": found})
+
+    async def show(self, ask: Ask) -> Response:
+        return self._answer(await self._rule(ask, await ask.seen(QosPolicy, ask.path("id"))))
+
+    async def create(self, ask: Ask) -> Response:
+        wish = await one(ask, self._name, self._new)
+        policy = await ask.owned(QosPolicy, ask.path("id"))
+        await self._check_free(ask, policy)
+        now = ask.door.clock.now()
+        rule = QosRule(
+            id=ask.door.ids.uuid(),
+            created_at=now,
+            updated_at=now,
+            project_id=policy.project_id,
+            policy_id=policy.id,
+            type=self._kind,
+            **msgspec.structs.asdict(wish),
+        )
+        [made] = await ask.store.add([rule])
+        return self._answer(made, 201)
+
+    async def update(self, ask: Ask) -> Response:
+        wish = await one(ask, self._name, self._changed)
+        policy = await ask.owned(QosPolicy, ask.path("id"))
+        rule = await self._rule(ask, policy)
+        await self._check_free(ask, policy)
+
+        async def edit(record: QosRule) -> QosRule:
+            return msgspec.structs.replace(record, **given(wish, *wish.__struct_fields__))
+
+        _, now = await ask.changed(QosRule, rule.id, edit)
+        return self._answer(now)
+
+    async def delete(self, ask: Ask) -> Response:
+        policy = await ask.owned(QosPolicy, ask.path("id"))
+        rule = await self._rule(ask, policy)
+        await self._check_free(ask, policy)
+        await ask.store.remove(QosRule, rule.id)
+        return nothing()
+
+    def _answer(self, rule: QosRule, status: int = 200) -> Response:
+        return json({self._name: rule_view(rule)}, status)
+
+    async def _rule(self, ask: Ask, policy: QosPolicy) -> QosRule:
+        for rule in policy.rules:
+            if (rule.id, rule.type) == (ask.path("rule"), self._kind):
+                return rule
+        raise QosRuleNotFound(f"QoS rule {ask.path('rule')} for policy {policy.id} could not be found.")
+
+    async def _check_free(self, ask: Ask, policy: QosPolicy) -> None:
+        if self._kind != "bandwidth_limit" and await guarantees_to_servers(ask, policy.id):
+            raise QosPolicyInUse(
+                f"QoS Policy {policy.id} is used by a port of a server, which has claimed what it says."
+            )
+
+
+async def guarantees_to_servers(ask: Ask, policy_id: str) -> bool:
+    """Tell whether a server's port that is bound is under this policy, its own or its network's."""
+    direct = await ask.store.search(Port, Query(where={"qos_policy_id": [policy_id]}))
+    under = await ask.store.search(Network, Query(where={"qos_policy_id": [policy_id]}))
+    inherited = await _without_own_policy(ask, [network.id for network in under])
+    return any(port.is_of_server and port.active_binding for port in (*direct, *inherited))
+
+
+async def check_network(ask: Ask, network: Network, policy_id: str | None) -> None:
+    """Raises: QosPolicyInUse: servers on the network have claimed what its policy says, or would have to."""
+    if policy_id == network.qos_policy_id:
+        return
+    policies = [each for each in (network.qos_policy_id, policy_id) if each]
+    rules = [rule for each in (await rules_of(ask, policies)).values() for rule in each]
+    if all(rule.type == "bandwidth_limit" for rule in rules):
+        return
+    if any(port.is_of_server and port.active_binding for port in await _without_own_policy(ask, [network.id])):
+        raise QosPolicyInUse(f"Servers on network {network.id} have claimed what its QoS policy guarantees.")
+
+
+async def _without_own_policy(ask: Ask, network_ids: Sequence[str]) -> list[Port]:
+    if not network_ids:
+        return []
+    where: dict[str, Sequence[str | None]] = {"network_id": network_ids, "qos_policy_id": [None]}
+    return await ask.store.search(Port, Query(where=where))
+
+
+async def rules_of(ask: Ask, policy_ids: Sequence[str]) -> dict[str, tuple[QosRule, ...]]:
+    """Read the rules of several policies."""
+    if not policy_ids:
+        return {}
+    found = await ask.store.search(QosPolicy, Query(where={"id": list(policy_ids)}))
+    return {policy.id: policy.rules for policy in found}

@@ -1,0 +1,15 @@
+"""Quotas, as clients ask for them: nothing is limited here, and that is what they are told."""
+
+from starlette.responses import Response
+
+from whimbrel.embedded.network.door import Ask, forbidden, json
+
+UNLIMITED = -1
+RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule")
+
+
+async def show(ask: Ask) -> Response:
+    """Show the quota of a project; that of others is for administrators."""
+    if not (ask.is_admin or ask.path("id") == ask.caller.project_id):
+        raise forbidden("rule:get_quota")
+    return json({"quota": dict.fromkeys(RESOURCES, UNLIMITED)})

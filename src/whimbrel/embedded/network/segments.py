@@ -1,0 +1,77 @@
+"""Segments, for administrators: a network has one when it is made, and can be given more."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from whimbrel.embedded.network.bodies import Changed, New, Text, given, one
+from whimbrel.embedded.network.door import Ask, Handler, forbidden
+from whimbrel.embedded.network.listing import Filter, Resource
+from whimbrel.embedded.network.networks import Number, Provided, new_segment
+from whimbrel.embedded.network.views import common
+from whimbrel.ports.network_store import Network, Segment
+
+
+class NewSegment(New, kw_only=True):
+    network_id: Text
+    network_type: Text
+    physical_network: Text | None = None
+    segmentation_id: Number | None = None
+
+
+async def views(ask: Ask, records: Sequence[Segment]) -> list[dict[str, Any]]:
+    return [
+        {
+            **common(segment),
+            "network_id": segment.network_id,
+            "network_type": segment.network_type,
+            "physical_network": segment.physical_network or None,
+            "segmentation_id": segment.segmentation_id or None,
+        }
+        for segment in records
+    ]
+
+
+SEGMENTS = Resource(
+    name="segment",
+    plural="segments",
+    kind=Segment,
+    views=views,
+    filters={
+        **{name: Filter(field=name) for name in ("network_id", "network_type", "physical_network")},
+        "segmentation_id": Filter(field="segmentation_id", kind=int),
+    },
+)
+
+
+def for_admins(handler: Handler) -> Handler:
+    async def checked(ask: Ask) -> Response:
+        if not ask.is_admin:
+            raise forbidden("rule:admin_only")
+        return await handler(ask)
+
+    return checked
+
+
+async def create(ask: Ask) -> Response:
+    wish = await one(ask, "segment", NewSegment)
+    network = await ask.seen(Network, wish.network_id)
+    provided = Provided(
+        network_type=wish.network_type,
+        physical_network=wish.physical_network,
+        segmentation_id=wish.segmentation_id,
+    )
+    segment = msgspec.structs.replace(new_segment(ask, network, provided), **given(wish, "name", "description"))
+    return await SEGMENTS.answer(ask, await ask.store.add([segment]), status=201)
+
+
+async def update(ask: Ask) -> Response:
+    wish = await one(ask, "segment", Changed)
+
+    async def edit(segment: Segment) -> Segment:
+        return msgspec.structs.replace(segment, **given(wish, "name", "description"))
+
+    _, now = await ask.changed(Segment, ask.path("id"), edit)
+    return await SEGMENTS.answer(ask, [now])

@@ -1,0 +1,225 @@
+"""Subnets: ranges of addresses, and what a host on them is told."""
+
+from collections.abc import Sequence
+from ipaddress import ip_address, ip_network
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response
+
+from whimbrel.domain.addresses import Pool, first_host, usual_pools
+from whimbrel.embedded.network.bodies import Body, Changed, New, Text, address, given, one, several
+from whimbrel.embedded.network.door import Ask
+from whimbrel.embedded.network.listing import Filter, Resource
+from whimbrel.embedded.network.views import common
+from whimbrel.ports.network_errors import GatewayConflictWithAllocationPools, InvalidInput
+from whimbrel.ports.network_store import Network, Segment, Subnet
+
+V6_MODES = Literal["slaac", "dhcpv6-stateful", "dhcpv6-stateless"]
+
+
+class SentPool(Body, kw_only=True):
+    start: Text
+    end: Text
+
+
+class SentRoute(Body, kw_only=True):
+    destination: Text
+    nexthop: Text
+
+
+Pools = Annotated[tuple[SentPool, ...], Meta(max_length=64)]
+Routes = Annotated[tuple[SentRoute, ...], Meta(max_length=20)]
+Servers = Annotated[tuple[Text, ...], Meta(max_length=5)]
+ServiceTypes = Annotated[tuple[Text, ...], Meta(max_length=20)]
+
+
+class NewSubnet(New, kw_only=True):
+    network_id: Text
+    cidr: Text
+    ip_version: Literal[4, 6] | UnsetType = UNSET
+    gateway_ip: Text | UnsetType | None = UNSET
+    allocation_pools: Pools | UnsetType = UNSET
+    enable_dhcp: bool = True
+    dns_nameservers: Servers = ()
+    host_routes: Routes = ()
+    ipv6_address_mode: V6_MODES | None = None
+    ipv6_ra_mode: V6_MODES | None = None
+    segment_id: Text | None = None
+    service_types: ServiceTypes = ()
+    subnetpool_id: None = None  # there are no pools of subnets here
+
+
+class ChangedSubnet(Changed, kw_only=True):
+    gateway_ip: Text | UnsetType | None = UNSET
+    allocation_pools: Pools | UnsetType = UNSET
+    enable_dhcp: bool | UnsetType = UNSET
+    dns_nameservers: Servers | UnsetType = UNSET
+    host_routes: Routes | UnsetType = UNSET
+    segment_id: Text | UnsetType | None = UNSET
+    service_types: ServiceTypes | UnsetType = UNSET
+
+
+async def views(ask: Ask, records: Sequence[Subnet]) -> list[dict[str, Any]]:
+    return [
+        {
+            **common(subnet),
+            "network_id": subnet.network_id,
+            "ip_version": subnet.ip_version,
+            "cidr": subnet.cidr,
+            "gateway_ip": subnet.gateway_ip,
+            "allocation_pools": [msgspec.structs.asdict(pool) for pool in subnet.pools],
+            "enable_dhcp": subnet.enable_dhcp,
+            "dns_nameservers": list(subnet.dns_nameservers),
+            "host_routes": list(subnet.host_routes),
+            "ipv6_address_mode": subnet.ipv6_address_mode,
+            "ipv6_ra_mode": subnet.ipv6_ra_mode,
+            "segment_id": subnet.segment_id,
+            "service_types": list(subnet.service_types),
+            "subnetpool_id": None,
+        }
+        for subnet in records
+    ]
+
+
+SUBNETS = Resource(
+    name="subnet",
+    plural="subnets",
+    kind=Subnet,
+    views=views,
+    filters={
+        **{name: Filter(field=name) for name in ("network_id", "cidr", "gateway_ip", "segment_id")},
+        **{name: Filter(field=name) for name in ("ipv6_address_mode", "ipv6_ra_mode")},
+        "ip_version": Filter(field="ip_version", kind=int),
+        "enable_dhcp": Filter(field="enable_dhcp", kind=bool),
+    },
+)
+
+
+async def create(ask: Ask) -> Response:
+    wishes, many = await several(ask, "subnet", "subnets", NewSubnet)
+    made = await ask.store.add([await _new(ask, wish) for wish in wishes])
+    return await SUBNETS.answer(ask, made, several=many, status=201)
+
+
+async def _new(ask: Ask, wish: NewSubnet) -> Subnet:
+    network = await ask.owned(Network, wish.network_id)
+    cidr = _cidr(wish)
+    version = ip_network(cidr).version
+    gateway = _gateway(cidr, first_host(cidr) if wish.gateway_ip is UNSET else wish.gateway_ip)
+    sent = None if wish.allocation_pools is UNSET else wish.allocation_pools
+    pools = usual_pools(cidr, gateway) if sent is None else _pools(cidr, gateway, sent)
+    if version == 4 and (wish.ipv6_address_mode or wish.ipv6_ra_mode):
+        raise InvalidInput("Invalid input for operation: ipv6_address_mode and ipv6_ra_mode are for subnets of IPv6.")
+    if wish.ipv6_address_mode in ("slaac", "dhcpv6-stateless") and ip_network(cidr).prefixlen != 64:
+        raise InvalidInput("Invalid input for operation: hosts make their addresses only in a subnet of /64.")
+    await _check_segment(ask, wish.segment_id)
+    now = ask.door.clock.now()
+    return Subnet(
+        id=ask.door.ids.uuid(),
+        created_at=now,
+        updated_at=now,
+        project_id=ask.project(wish.project_id or wish.tenant_id or network.project_id),
+        network_id=network.id,
+        tags=tuple(sorted(set(wish.tags))),
+        ip_version=version,
+        cidr=cidr,
+        gateway_ip=gateway,
+        pools=tuple(pools),
+        dns_nameservers=_servers(wish.dns_nameservers),
+        host_routes=_routes(wish.host_routes, version),
+        **given(wish, "name", "description", "enable_dhcp", "ipv6_address_mode", "ipv6_ra_mode", "segment_id"),
+        service_types=wish.service_types,
+    )
+
+
+async def update(ask: Ask) -> Response:
+    wish = await one(ask, "subnet", ChangedSubnet)
+    if wish.segment_id:
+        await _check_segment(ask, wish.segment_id)
+
+    async def edit(subnet: Subnet) -> Subnet:
+        changes = given(wish, "name", "description", "enable_dhcp", "segment_id", "service_types")
+        gateway = subnet.gateway_ip if wish.gateway_ip is UNSET else _gateway(subnet.cidr, wish.gateway_ip)
+        sent = None if wish.allocation_pools is UNSET else wish.allocation_pools
+        pools = tuple(_pools(subnet.cidr, gateway, subnet.pools if sent is None else sent))
+        if wish.dns_nameservers is not UNSET:
+            changes["dns_nameservers"] = _servers(wish.dns_nameservers)
+        if wish.host_routes is not UNSET:
+            changes["host_routes"] = _routes(wish.host_routes, subnet.ip_version)
+        return msgspec.structs.replace(subnet, gateway_ip=gateway, pools=pools, **changes)
+
+    _, now = await ask.changed(Subnet, ask.path("id"), edit)
+    return await SUBNETS.answer(ask, [now])
+
+
+async def _check_segment(ask: Ask, segment_id: str | None) -> None:
+    if segment_id:
+        await ask.seen(Segment, segment_id)
+
+
+def _cidr(wish: NewSubnet) -> str:
+    try:
+        network = ip_network(wish.cidr, strict=False)
+    except ValueError as error:
+        raise InvalidInput(f"Invalid input for cidr. Reason: '{wish.cidr}' is not a valid IP subnet.") from error
+    if wish.ip_version not in (UNSET, network.version):
+        raise InvalidInput(f"Invalid input for operation: cidr '{wish.cidr}' does not match the ip_version.")
+    if network.prefixlen == 0 or network.is_multicast or network.is_loopback or network.is_link_local:
+        raise InvalidInput(f"Invalid input for operation: cidr '{wish.cidr}' cannot be a subnet's.")
+    return str(network)
+
+
+def _gateway(cidr: str, sent: str | None) -> str | None:
+    if sent is None:
+        return None
+    gateway = address(sent, "gateway_ip")
+    if ip_address(gateway) not in ip_network(cidr):
+        raise InvalidInput(
+            f"Invalid input for operation: Gateway is not valid on subnet: '{gateway}' is not in {cidr}."
+        )
+    return gateway
+
+
+def _pools(cidr: str, gateway: str | None, sent: Sequence[SentPool] | Sequence[Pool]) -> list[Pool]:
+    network = ip_network(cidr)
+    pools = [Pool(address(pool.start, "allocation_pools"), address(pool.end, "allocation_pools")) for pool in sent]
+    for pool in pools:
+        first, last = pool.ends
+        if first not in network or last not in network or int(first) > int(last):
+            raise InvalidInput(f"Invalid input for operation: pool {pool.start}-{pool.end} is no range of {cidr}.")
+        if gateway and int(first) <= int(ip_address(gateway)) <= int(last):
+            raise GatewayConflictWithAllocationPools(
+                f"Gateway ip {gateway} conflicts with allocation pool {pool.start}-{pool.end}."
+            )
+    ordered = sorted(pools, key=lambda pool: int(pool.ends[0]))
+    for one_pool, following in pairwise(ordered):
+        if int(one_pool.ends[1]) >= int(following.ends[0]):
+            raise InvalidInput(
+                f"Invalid input for operation: pools {one_pool.start}-{one_pool.end} and"
+                f" {following.start}-{following.end} overlap."
+            )
+    return ordered
+
+
+def _servers(sent: Sequence[str]) -> tuple[str, ...]:
+    servers = tuple(address(server, "dns_nameservers") for server in sent)
+    if len(set(servers)) < len(servers):
+        raise InvalidInput("Invalid input for dns_nameservers. Reason: an address is there twice.")
+    return servers
+
+
+def _routes(sent: Sequence[SentRoute], version: int) -> tuple[dict[str, str], ...]:
+    routes = []
+    for route in sent:
+        try:
+            destination = ip_network(route.destination)
+        except ValueError as error:
+            raise InvalidInput(f"Invalid input for host_routes. Reason: '{route.destination}' is no subnet.") from error
+        nexthop = address(route.nexthop, "host_routes")
+        if {destination.version, ip_address(nexthop).version} != {version}:
+            raise InvalidInput(f"Invalid input for host_routes. Reason: '{route.destination}' is not of IPv{version}.")
+        routes.append({"destination": str(destination), "nexthop": nexthop})
+    return tuple(routes)

@@ -1,0 +1,93 @@
+"""Tags of everything that has them: words by which their owners find things."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Generic
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from whimbrel.embedded.bodies import decode, read
+from whimbrel.embedded.network.bodies import LIMIT_BYTES, Body, Tag, converted
+from whimbrel.embedded.network.door import Ask, Handler, Problem, json, nothing
+from whimbrel.ports.network_store import R
+
+MOST_TAGS = 50
+Tags = tuple[str, ...]
+
+
+class SentTags(Body, kw_only=True):
+    tags: Annotated[tuple[Tag, ...], Meta(max_length=MOST_TAGS)]
+
+
+class OneTag(Body, kw_only=True):
+    tag: Tag
+
+
+def routes(path: str, kind: type[R]) -> tuple[tuple[str, str, Handler], ...]:
+    """Give the URLs of the tags of a kind of record."""
+    tags = _Tags(kind)
+    whole, one = path + "/{id}/tags", path + "/{id}/tags/{tag}"
+    return (
+        ("GET", whole, tags.show),
+        ("PUT", whole, tags.replace),
+        ("POST", whole, tags.add_several),
+        ("DELETE", whole, tags.clear),
+        ("GET", one, tags.check),
+        ("PUT", one, tags.add),
+        ("DELETE", one, tags.remove),
+    )
+
+
+class _Tags(Generic[R]):
+    def __init__(self, kind: type[R]) -> None:
+        self._kind = kind
+
+    async def show(self, ask: Ask) -> Response:
+        return json({"tags": list((await ask.seen(self._kind, ask.path("id"))).tags)})
+
+    async def replace(self, ask: Ask) -> Response:
+        sent = await _sent(ask)
+        return json({"tags": list(await self._write(ask, lambda _: sent))})
+
+    async def add_several(self, ask: Ask) -> Response:
+        sent = await _sent(ask)
+        return json({"tags": list(await self._write(ask, lambda tags: (*tags, *sent)))})
+
+    async def clear(self, ask: Ask) -> Response:
+        await self._write(ask, lambda _: ())
+        return nothing()
+
+    async def check(self, ask: Ask) -> Response:
+        _find((await ask.seen(self._kind, ask.path("id"))).tags, ask.path("tag"))
+        return nothing()
+
+    async def add(self, ask: Ask) -> Response:
+        tag = converted({"tag": ask.path("tag")}, OneTag).tag
+        await self._write(ask, lambda tags: (*tags, tag))
+        return Response(status_code=201)
+
+    async def remove(self, ask: Ask) -> Response:
+        tag = ask.path("tag")
+        await self._write(ask, lambda tags: tuple(each for each in _find(tags, tag) if each != tag))
+        return nothing()
+
+    async def _write(self, ask: Ask, edit: Callable[[Tags], Sequence[str]]) -> Tags:
+        async def change(record: R) -> R:
+            tags = tuple(sorted(set(edit(record.tags))))
+            if len(tags) > MOST_TAGS:
+                raise Problem(400, f"A thing has at most {MOST_TAGS} tags.")
+            return msgspec.structs.replace(record, tags=tags)
+
+        _, now = await ask.changed(self._kind, ask.path("id"), change)
+        return now.tags
+
+
+async def _sent(ask: Ask) -> Tags:
+    return converted(decode(await read(ask.request, LIMIT_BYTES), dict), SentTags).tags
+
+
+def _find(tags: Tags, tag: str) -> Tags:
+    if tag not in tags:
+        raise Problem(404, f"Tag {tag} could not be found.", "TagNotFound")
+    return tags

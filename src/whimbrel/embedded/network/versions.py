@@ -1,0 +1,88 @@
+"""What is served here: versions, and the extensions of the protocol, no more and no less than there are."""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.embedded.network.door import Ask, base_url, json
+
+EXTENSIONS = (
+    ("agent", "agent", "The agents of hosts."),
+    ("allowed-address-pairs", "Allowed Address Pairs", "Further addresses that a port may use."),
+    ("binding", "Port Binding", "Where and how a port is connected."),
+    ("binding-extended", "Port Bindings Extended", "Several bindings of a port, one of them active."),
+    ("filter-validation", "Filter parameters validation", "Filters that are not known are refused."),
+    ("multi-provider", "Multi Provider Network", "Networks of several segments."),
+    ("net-mtu", "Network MTU", "Networks have an MTU."),
+    ("net-mtu-writable", "Network MTU (writable)", "The MTU of a network can be set."),
+    ("pagination", "Pagination support", "Lists come in pages."),
+    ("port-resource-request", "Port Resource Request", "What a port asks of Placement."),
+    ("port-resource-request-groups", "Port Resource Request Groups", "It asks in groups."),
+    ("port-security", "Port Security", "Ports can do without filters."),
+    ("project-id", "project_id field enabled", "A tenant is a project."),
+    ("provider", "Provider Network", "What networks are made of."),
+    ("qos", "Quality of Service", "Policies and their rules."),
+    ("qos-bw-limit-direction", "Direction for QoS bandwidth limit rule", "Limits in either direction."),
+    ("qos-bw-minimum-ingress", "Ingress direction for QoS minimum bandwidth rule", "Guarantees in either direction."),
+    ("qos-port-network-policy", "QoS Port Network Policy", "Ports show the policy of their network."),
+    ("qos-pps-minimum", "QoS Minimum Packet Rate", "Guaranteed packet rates."),
+    ("qos-rule-type-details", "Details of QoS rule types", "What rules of a type can say."),
+    ("quotas", "Quota management support", "What projects may have."),
+    ("revision-if-match", "If-Match constraints based on revision_number", "Changes of what was seen only."),
+    ("security-group", "security-group", "What may come in and go out."),
+    ("segment", "Segment", "The segments of networks."),
+    ("sorting", "Sorting support", "Lists come in an order."),
+    ("standard-attr-description", "standard-attr-description", "Descriptions."),
+    ("standard-attr-revisions", "Resource revision numbers", "Every change counts."),
+    ("standard-attr-tag", "Tag support for resources with standard attribute", "Tags."),
+    ("standard-attr-timestamp", "Resource timestamps", "When it was made and changed."),
+    ("stateful-security-group", "Stateful security group", "Security groups without a state."),
+    ("subnet-service-types", "Subnet service types", "Subnets for some owners of ports."),
+)
+GROUPS = "port-resource-request-groups"
+UPDATED = "2026-01-01T00:00:00-00:00"
+
+
+class ExtensionNotFound(NotFound):
+    """There is no such extension."""
+
+
+async def list_versions(request: Request) -> Response:
+    """Tell what is served here, to anybody."""
+    links = [{"rel": "self", "href": f"{base_url(request)}/v2.0/"}]
+    return json({"versions": [{"id": "v2.0", "status": "CURRENT", "links": links}]})
+
+
+async def list_resources(request: Request) -> Response:
+    """Tell what there is below v2.0."""
+    names = ("network", "subnet", "port", "security_group", "security_group_rule", "segment", "agent", "extension")
+    resources = [
+        {
+            "name": name,
+            "collection": f"{name}s",
+            "links": [{"rel": "self", "href": f"{base_url(request)}/v2.0/{name.replace('_', '-')}s"}],
+        }
+        for name in names
+    ]
+    return json({"resources": resources})
+
+
+async def list_extensions(ask: Ask) -> Response:
+    return json({"extensions": _served(ask)})
+
+
+async def show_extension(ask: Ask) -> Response:
+    for extension in _served(ask):
+        if extension["alias"] == ask.path("alias"):
+            return json({"extension": extension})
+    raise ExtensionNotFound(f"Extension with alias {ask.path('alias')} does not exist")
+
+
+def _served(ask: Ask) -> list[dict[str, Any]]:
+    return [
+        {"alias": alias, "name": name, "description": description, "updated": UPDATED, "links": []}
+        for alias, name, description in EXTENSIONS
+        if alias != GROUPS or ask.door.in_groups
+    ]

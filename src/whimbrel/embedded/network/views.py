@@ -1,0 +1,25 @@
+"""What all views have in common."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from whimbrel.ports.network_store import Record
+
+
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def common(record: Record, *, tags: bool = True) -> dict[str, Any]:
+    """Give what every record shows."""
+    view = {
+        "id": record.id,
+        "name": record.name,
+        "description": record.description,
+        "project_id": record.project_id,
+        "tenant_id": record.project_id,
+        "created_at": moment(record.created_at),
+        "updated_at": moment(record.updated_at),
+        "revision_number": record.revision,
+    }
+    return view | {"tags": list(record.tags)} if tags else view

@@ -1,0 +1,92 @@
+"""How a port is connected at a host: pure decisions.
+
+Law: a host that is not known, or has no card of the port's type on any of the network's segments, cannot connect it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from whimbrel.domain.cards import HostNet
+from whimbrel.ports.network_store import BINDING_FAILED, Binding, Network, Port, Segment
+from whimbrel.ports.server_events import ServerEvent
+
+OVS_DETAILS: Mapping[str, Any] = {
+    "connectivity": "l2",
+    "port_filter": True,
+    "ovs_hybrid_plug": False,
+    "datapath_type": "system",
+    "bridge_name": "br-int",
+    "bound_drivers": {"0": "openvswitch"},
+}
+SRIOV_DETAILS: Mapping[str, Any] = {
+    "connectivity": "l2",
+    "port_filter": False,
+    "bound_drivers": {"0": "sriovnicswitch"},
+}
+
+Hosts = Mapping[str, HostNet]
+
+
+def bind(hosts: Hosts, network: Network, host: str, vnic_type: str) -> tuple[str, dict[str, Any]]:
+    """Say what kind of interface connects such a port there, and its details."""
+    place = hosts.get(host)
+    segment = place and _reached(place, network.segments, vnic_type)
+    if segment and vnic_type == "normal":
+        return "ovs", dict(OVS_DETAILS)
+    if segment and vnic_type == "direct":
+        return "hw_veb", {**SRIOV_DETAILS, "vlan": str(segment.segmentation_id or 0)}
+    return BINDING_FAILED, {}
+
+
+def _reached(place: HostNet, segments: Sequence[Segment], vnic_type: str) -> Segment | None:
+    for segment in segments:
+        physnet = segment.physical_network
+        if place.serves(physnet, vnic_type) or (not physnet and vnic_type == "normal"):
+            return segment
+    return None
+
+
+def bound_at(hosts: Hosts, network: Network, port: Port, host: str, profile: dict[str, Any]) -> Port:
+    """Give the port with its active binding at this host, and no other there; host "": bound nowhere."""
+    others = tuple(each for each in port.bindings if not each.active and each.host != host)
+    if not host:
+        return settled(replace(port, bindings=others, profile=profile))
+    vif_type, details = bind(hosts, network, host, port.vnic_type)
+    binding = Binding(
+        host=host, active=True, vnic_type=port.vnic_type, vif_type=vif_type, vif_details=details, profile=profile
+    )
+    return settled(replace(port, bindings=(*others, binding), profile=profile))
+
+
+def settled(port: Port) -> Port:
+    """Give the port the status that follows from the rest: nothing has to be switched, so what is bound works."""
+    binding = port.active_binding
+    is_up = bool(binding and binding.works and port.admin_state_up)
+    return replace(port, status="ACTIVE" if is_up else "DOWN")
+
+
+def news(before: Port | None, now: Port | None) -> list[ServerEvent]:
+    """Tell what a server's host should know of a change; now None: the port is gone."""
+    names = []
+    was_up = before is not None and before.status == "ACTIVE"
+    if now is None:
+        names = ["network-vif-deleted"]
+    else:
+        if before and before.is_of_server and before.fixed_ips != now.fixed_ips:
+            names.append("network-changed")
+        if now.status == "ACTIVE" and (not was_up or _place(before) != _place(now)):
+            names.append("network-vif-plugged")
+        if now.status != "ACTIVE" and was_up:
+            names.append("network-vif-unplugged")
+    port = now if now and now.is_of_server and now.device_id else before
+    if port is None or not (port.is_of_server and port.device_id):
+        return []
+    return [ServerEvent(name=name, server_id=port.device_id, tag=port.id) for name in names]
+
+
+def _place(port: Port | None) -> tuple[str, str]:
+    """Say of which server and where a port is plugged."""
+    binding = port.active_binding if port else None
+    return (port.device_id if port else "", binding.host if binding else "")

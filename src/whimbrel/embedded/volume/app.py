@@ -1,0 +1,114 @@
+"""Every URL of the volume service, who may use it, since which version, and what answers."""
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Route
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.embedded.volume import actions, attachments, labels, places, quotas, snapshots, types, volumes
+from whimbrel.embedded.volume.door import (
+    ADMINS,
+    Handler,
+    Rule,
+    endpoint,
+    on_bug,
+    on_disconnect,
+    on_http_error,
+    on_world_error,
+)
+from whimbrel.embedded.volume.service import VolumeService
+from whimbrel.ports.identity import Caller
+
+ATTACHMENT = "/attachments/{attachment_id}"
+VOLUME = "/volumes/{volume_id}"
+SNAPSHOT = "/snapshots/{snapshot_id}"
+TYPE = "/types/{type_id}"
+QUOTAS = "/os-quota-sets/{target_id}"
+
+
+def reader(caller: Caller) -> bool:
+    """Whoever has a token for a project looks at what is his."""
+    return True
+
+
+def member(caller: Caller) -> bool:
+    return bool(caller.roles & {"member", *ADMINS})
+
+
+def admin(caller: Caller) -> bool:
+    return bool(caller.roles & ADMINS)
+
+
+ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
+    ("POST", "/attachments", attachments.create, member, attachments.SINCE),
+    ("GET", "/attachments", attachments.search, reader, attachments.SINCE),
+    ("GET", "/attachments/detail", attachments.search_detail, reader, attachments.SINCE),
+    ("GET", ATTACHMENT, attachments.show, reader, attachments.SINCE),
+    ("PUT", ATTACHMENT, attachments.update, member, attachments.SINCE),
+    ("DELETE", ATTACHMENT, attachments.delete, member, attachments.SINCE),
+    ("POST", ATTACHMENT + "/action", attachments.act, member, attachments.SINCE),
+    ("POST", "/volumes", volumes.create, member, 0),
+    ("GET", "/volumes", volumes.search, reader, 0),
+    ("GET", "/volumes/detail", volumes.search_detail, reader, 0),
+    ("GET", "/volumes/summary", volumes.summary, reader, 12),
+    ("GET", VOLUME, volumes.show, reader, 0),
+    ("PUT", VOLUME, volumes.update, member, 0),
+    ("DELETE", VOLUME, volumes.delete, member, 0),
+    ("POST", VOLUME + "/action", actions.act, member, 0),
+    ("POST", "/snapshots", snapshots.create, member, 0),
+    ("GET", "/snapshots", snapshots.search, reader, 0),
+    ("GET", "/snapshots/detail", snapshots.search_detail, reader, 0),
+    ("GET", SNAPSHOT, snapshots.show, reader, 0),
+    ("PUT", SNAPSHOT, snapshots.update, member, 0),
+    ("DELETE", SNAPSHOT, snapshots.delete, member, 0),
+    ("POST", SNAPSHOT + "/action", snapshots.act, member, 0),
+    ("POST", "/types", types.create, admin, 0),
+    ("GET", "/types", types.search, reader, 0),
+    ("GET", "/types/default", types.show_default, reader, 0),
+    ("GET", TYPE, types.show, reader, 0),
+    ("PUT", TYPE, types.update, admin, 0),
+    ("DELETE", TYPE, types.delete, admin, 0),
+    ("POST", TYPE + "/action", types.act, admin, 0),
+    ("GET", TYPE + "/os-volume-type-access", types.show_access, admin, 0),
+    *((*route, member if route[0] != "GET" else reader, 0) for route in labels.VOLUME.routes(VOLUME + "/metadata")),
+    *((*route, member if route[0] != "GET" else reader, 0) for route in labels.SNAPSHOT.routes(SNAPSHOT + "/metadata")),
+    *((*route, admin if route[0] != "GET" else reader, 0) for route in labels.TYPE.routes(TYPE + "/extra_specs")),
+    ("GET", QUOTAS, quotas.show, reader, 0),
+    ("GET", QUOTAS + "/defaults", quotas.show_defaults, reader, 0),
+    ("PUT", QUOTAS, quotas.update, admin, 0),
+    ("DELETE", QUOTAS, quotas.reset, admin, 0),
+    ("GET", "/os-quota-class-sets/{class_name}", quotas.show_class, admin, 0),
+    ("GET", "/limits", quotas.show_absolute, reader, 0),
+    ("GET", "/os-availability-zone", places.list_zones, reader, 0),
+    ("GET", "/os-services", places.list_services, admin, 0),
+    ("GET", "/scheduler-stats/get_pools", places.list_pools, admin, 0),
+    ("GET", "/extensions", places.list_extensions, reader, 0),
+    ("GET", "/extensions/{alias}", places.show_extension, reader, 0),
+)
+
+
+def volume_app(service: VolumeService) -> Starlette:
+    """Make the application, to be mounted at /volume. A project's id may stand in the path, or not."""
+    short = [_route(service, "/v3", row) for row in ROUTES]
+    long = [_route(service, "/v3/{project_id}", row) for row in ROUTES]
+    return Starlette(
+        routes=[
+            Route("/", places.show_versions),
+            Route("/v3", places.show_version),
+            Route("/v3/", places.show_version),
+            *short,
+            *long,
+        ],
+        exception_handlers={
+            WorldError: on_world_error,
+            HTTPException: on_http_error,
+            ClientDisconnect: on_disconnect,
+            Exception: on_bug,
+        },
+    )
+
+
+def _route(service: VolumeService, prefix: str, row: tuple[str, str, Handler, Rule, int]) -> Route:
+    method, path, handler, rule, since = row
+    return Route(prefix + path, endpoint(service, handler, rule, since), methods=[method])

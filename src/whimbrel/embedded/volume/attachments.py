@@ -1,0 +1,206 @@
+"""Attachments: a server reserves a volume, tells from where it uses it, says that it has it, and gives it back.
+
+Law: a volume's state and its attachments change together. What is served to a host is written down before it is served.
+"""
+
+import secrets
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from whimbrel.domain.errors import Conflict, Invalid, WrongState
+from whimbrel.embedded.volume import states, views
+from whimbrel.embedded.volume.actions import release
+from whimbrel.embedded.volume.door import Ask, json, nothing
+from whimbrel.embedded.volume.fields import Uuid, wrapped
+from whimbrel.embedded.volume.service import Change
+from whimbrel.ports.volume_store import AttachmentRecord, VolumeRecord
+
+SINCE = 27
+COMPLETE_SINCE = 44
+MODE_SINCE = 54
+SECRET_BYTES = 24
+
+Mode = Literal["rw", "ro"]
+Connector = Annotated[dict[str, Any], Meta(max_length=100)]
+
+
+class NewAttachment(msgspec.Struct, kw_only=True):
+    volume_uuid: Uuid
+    instance_uuid: Uuid | None = None
+    connector: Connector | None = None
+    mode: Mode | None = None
+
+
+class Connection(msgspec.Struct, kw_only=True):
+    connector: Connector
+
+
+async def create(ask: Ask) -> Response:
+    sent = await wrapped(ask, "attachment", NewAttachment)
+    if sent.mode and ask.minor < MODE_SINCE:
+        raise Invalid(f"An attachment is created with a mode from version 3.{MODE_SINCE} on.")
+    volume = await ask.volume(sent.volume_uuid)
+    connector = _checked(sent.connector) if sent.connector else None
+    made = AttachmentRecord(
+        id=ask.service.ids.uuid(),
+        volume_id=volume.id,
+        project_id=volume.project_id,
+        server_id=sent.instance_uuid,
+        status="reserved",
+        mode=sent.mode,
+        created_at=ask.service.clock.now(),
+    )
+    await ask.service.change(volume.id, lambda now, claims: _reserved(now, claims, made, ask))
+    return json({"attachment": views.attachment(await _connected(ask, made, connector) if connector else made)})
+
+
+def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: AttachmentRecord, ask: Ask) -> Change:
+    """Add a claim. A server may claim what it has once more: that is how it is moved. Raises: WrongState; Invalid."""
+    again = made.server_id is not None and any(claim.server_id == made.server_id for claim in claims)
+    if not (again and volume.status in states.CLAIMED):
+        states.check(volume, "attach more" if volume.multiattach else "attach once")
+    if volume.readonly and made.mode == "rw":
+        raise Invalid(f"Invalid volume: volume {volume.id} is read-only and cannot be attached with mode rw.")
+    status = states.by_claims([*claims, made])
+    return Change(replace(volume, status=status, updated_at=ask.service.clock.now()), attach=[made])
+
+
+async def update(ask: Ask) -> Response:
+    sent = await wrapped(ask, "attachment", Connection)
+    attachment = await ask.attachment()
+    if not sent.connector:
+        raise HTTPException(400, "A connector says from where the volume is used; this one says nothing.")
+    return json({"attachment": views.attachment(await _connected(ask, attachment, _checked(sent.connector)))})
+
+
+async def _connected(ask: Ask, attachment: AttachmentRecord, connector: dict[str, Any]) -> AttachmentRecord:
+    """Have a volume served for an attachment: written down first, then done, then written down how it is reached."""
+    secret = attachment.export or f"{attachment.volume_id}-{secrets.token_hex(SECRET_BYTES // 2)}"
+    connecting: list[AttachmentRecord] = []
+
+    def connect(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        found = _claim(claims, attachment.id)
+        _check_connector(volume, claims, found, connector)
+        mode: str = "ro" if volume.readonly else found.mode or connector.get("mode") or "rw"
+        now = replace(
+            found,
+            status="attached" if found.status == "attached" else "attaching",
+            mode=mode,
+            connector=connector,
+            export=found.export or secret,
+            host=connector.get("host"),
+            device=connector.get("mountpoint"),
+            attached_at=found.attached_at or ask.service.clock.now(),
+        )
+        connecting[:] = [now]
+        return _with(volume, claims, now, ask)
+
+    volume = await ask.service.change(attachment.volume_id, connect)
+    connection = await ask.service.exports.open(ask.service.export(connecting[0]))
+    connection = {**connection, "data": {**connection["data"], **_described(connecting[0])}}
+
+    def remember(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        connecting[:] = [replace(_claim(claims, attachment.id), connection=connection)]
+        return Change(volume, attach=connecting[:])
+
+    try:
+        change = remember(volume, connecting[:])  # mostly nobody has touched it since
+        await ask.store.change_volume(change.volume, attach=change.attach)
+    except Conflict:
+        await ask.service.change(attachment.volume_id, remember)
+    return connecting[0]
+
+
+def _described(attachment: AttachmentRecord) -> dict[str, Any]:
+    return {"volume_id": attachment.volume_id, "access_mode": attachment.mode, "encrypted": False, "qos_specs": None}
+
+
+async def act(ask: Ask) -> Response:
+    sent = await ask.body(dict[str, Any])
+    if list(sent) != ["os-complete"] or ask.minor < COMPLETE_SINCE:
+        raise HTTPException(400 if list(sent) != ["os-complete"] else 404, "There is no such action on attachments.")
+    attachment = await ask.attachment()
+
+    def completed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        found = _claim(claims, attachment.id)
+        if found.status == "reserved":
+            raise WrongState(f"Invalid volume: attachment {found.id} has no connector yet.")
+        return _with(volume, claims, replace(found, status="attached"), ask)
+
+    await ask.service.change(attachment.volume_id, completed)
+    return nothing(204)
+
+
+async def delete(ask: Ask) -> Response:
+    attachment = await ask.attachment()
+    # Who took a volume from under a running guest could attach it elsewhere and read what the guest writes.
+    if attachment.server_id and attachment.connector and not ask.is_admin:
+        raise Conflict(f"Detach volume {attachment.volume_id} from server {attachment.server_id} by the compute API.")
+    await release(ask, attachment)
+    left = await ask.store.attachments(volume_ids=[attachment.volume_id])
+    return json({"attachments": [views.attachment_summary(each) for each in left]})
+
+
+async def show(ask: Ask) -> Response:
+    return json({"attachment": views.attachment(await ask.attachment())})
+
+
+async def search(ask: Ask) -> Response:
+    return json({"attachments": [views.attachment_summary(each) for each in await _found(ask)]})
+
+
+async def search_detail(ask: Ask) -> Response:
+    return json({"attachments": [views.attachment(each) for each in await _found(ask)]})
+
+
+async def _found(ask: Ask) -> list[AttachmentRecord]:
+    query = ask.request.query_params
+    found = await ask.store.attachments(
+        volume_ids=[query["volume_id"]] if "volume_id" in query else None,
+        server_id=query.get("instance_id"),
+        project_id=ask.viewer,
+    )
+    wanted = query.get("status") or query.get("attach_status")
+    return [each for each in found if wanted in (None, each.status)]
+
+
+def _claim(claims: list[AttachmentRecord], attachment_id: str) -> AttachmentRecord:
+    for claim in claims:
+        if claim.id == attachment_id:
+            return claim
+    raise HTTPException(404, f"Volume attachment {attachment_id} could not be found.")
+
+
+def _with(volume: VolumeRecord, claims: list[AttachmentRecord], changed: AttachmentRecord, ask: Ask) -> Change:
+    """Change one of a volume's attachments, and its state with it."""
+    whole = [changed if claim.id == changed.id else claim for claim in claims]
+    status = states.by_claims(whole) if volume.status in states.CLAIMED else volume.status
+    return Change(replace(volume, status=status, updated_at=ask.service.clock.now()), attach=[changed])
+
+
+def _checked(connector: dict[str, Any]) -> dict[str, Any]:
+    """Raises: Invalid: a field that we read is not a text."""
+    for name in ("host", "mountpoint"):
+        value = connector.get(name)
+        if value is not None and not (isinstance(value, str) and len(value) <= 255):
+            raise Invalid(f"Invalid input for connector: {name} is a text of at most 255 characters.")
+    if connector.get("mode") not in (None, "rw", "ro"):
+        raise Invalid("Invalid input for connector: mode is rw or ro.")
+    return connector
+
+
+def _check_connector(
+    volume: VolumeRecord, claims: list[AttachmentRecord], found: AttachmentRecord, connector: dict[str, Any]
+) -> None:
+    """Raises: WrongState: the volume is in trouble; Invalid: a read-only one is to be written."""
+    if "error" in volume.status:
+        raise WrongState(f"Invalid volume: volume {volume.id} is {volume.status}.")
+    if volume.readonly and (found.mode or connector.get("mode")) == "rw":
+        raise Invalid(f"Invalid volume: volume {volume.id} is read-only and cannot be attached with mode rw.")
+    if found.connector and found.connector.get("host") != connector.get("host"):
+        raise Invalid(f"Invalid attachment: {found.id} is used from host {found.host} already.")

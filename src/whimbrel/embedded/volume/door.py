@@ -1,0 +1,219 @@
+"""One request to the volume service: who asks, at which version, and how answers and errors look.
+
+Law: who may not see a volume is told that it is not there.
+"""
+
+import dataclasses
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from whimbrel.domain.errors import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    OverQuota,
+    Refused,
+    Unavailable,
+    WorldError,
+    WrongState,
+)
+from whimbrel.embedded.bodies import decode, read
+from whimbrel.embedded.volume.microversions import HEADER, MOST, SERVICE, UnknownVersion, negotiated
+from whimbrel.embedded.volume.service import Change, Decide, VolumeService
+from whimbrel.ports.identity import Caller
+from whimbrel.ports.volume_store import AttachmentRecord, SnapshotRecord, VolumeRecord, VolumeStore
+
+BODY_LIMIT_BYTES = 1 << 18
+ADMINS = {"admin", "service"}
+"""Who may do what he likes: administrators, and the cloud's own services, which keep other people's volumes."""
+
+Body = TypeVar("Body")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request of somebody with a token for a project."""
+
+    service: VolumeService
+    request: Request
+    caller: Caller
+    minor: int
+
+    @property
+    def store(self) -> VolumeStore:
+        return self.service.store
+
+    @property
+    def is_admin(self) -> bool:
+        return bool(self.caller.roles & ADMINS)
+
+    @property
+    def project_id(self) -> str:
+        """Give the project in whose name he asks: his own, or the one in the path for who may do what he likes."""
+        return str(self.request.path_params.get("project_id") or self.caller.project_id)
+
+    @property
+    def viewer(self) -> str | None:
+        """Give whose things he sees in lists; None: everybody's, where he asked for that and may."""
+        wants_all = self.request.query_params.get("all_tenants", "").lower() in ("1", "true", "yes", "on", "t", "y")
+        return None if self.is_admin and wants_all else self.project_id
+
+    @property
+    def base_url(self) -> str:
+        """Give the address by which the service was reached, without a slash at the end."""
+        request = self.request
+        return f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
+
+    def path(self, name: str) -> str:
+        value: str = self.request.path_params[name]
+        return value
+
+    def sees(self, project_id: str) -> bool:
+        return self.is_admin or project_id == self.caller.project_id
+
+    async def volume(self, volume_id: str | None = None) -> VolumeRecord:
+        """Give a volume, by default the one that the path names. Raises: NotFound: there is none that he may see."""
+        wanted = volume_id or self.path("volume_id")
+        record = await self.store.find_volume(wanted)
+        if not self.sees(record.project_id):
+            raise NotFound(f"Volume {wanted} could not be found.")
+        return record
+
+    async def snapshot(self, snapshot_id: str | None = None) -> SnapshotRecord:
+        wanted = snapshot_id or self.path("snapshot_id")
+        record = await self.store.find_snapshot(wanted)
+        if not self.sees(record.project_id):
+            raise NotFound(f"Snapshot {wanted} could not be found.")
+        return record
+
+    async def attachment(self) -> AttachmentRecord:
+        record = await self.store.find_attachment(self.path("attachment_id"))
+        if not self.sees(record.project_id):
+            raise NotFound(f"Volume attachment {record.id} could not be found.")
+        return record
+
+    async def change(self, record: VolumeRecord, decide: Decide) -> VolumeRecord:
+        """Change a volume as VolumeService.change does, and write down when."""
+
+        def dated(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+            change = decide(volume, claims)
+            now = self.service.clock.now()
+            return dataclasses.replace(change, volume=msgspec.structs.replace(change.volume, updated_at=now))
+
+        return await self.service.change(record.id, dated)
+
+    async def body(self, kind: type[Body]) -> Body:
+        """Read the body as this. Raises: HTTPException: it is not."""
+        return decode(await read(self.request, BODY_LIMIT_BYTES), kind)
+
+
+Handler = Callable[[Ask], Awaitable[Response]]
+Rule = Callable[[Caller], bool]
+
+
+def endpoint(service: VolumeService, handler: Handler, rule: Rule, since: int = 0) -> Any:
+    """Make a handler an endpoint. rule: which callers may; since: the version that brought it."""
+
+    async def answer(request: Request) -> Response:
+        minor = request.state.minor = negotiated(request.headers.getlist(HEADER))
+        if "\0" in request.scope["path"] or "\0" in "".join(request.query_params.values()):
+            raise HTTPException(400, "A NUL character is not allowed.")  # PostgreSQL knows no such text
+        caller = await _caller(service, request)
+        if minor < since:
+            raise HTTPException(404, f"This is there from version 3.{since} on.")
+        if not rule(caller):
+            raise Forbidden("Policy does not allow this to be performed.")
+        return _marked(await handler(Ask(service, request, caller, minor)), minor)
+
+    return answer
+
+
+async def _caller(service: VolumeService, request: Request) -> Caller:
+    """Raises: HTTPException: nobody, or nobody of this project."""
+    token = request.headers.get("x-auth-token")
+    caller = await service.identity.caller(token) if token else None
+    if caller is None:
+        raise HTTPException(401, "The request you have made requires authentication.")
+    if not caller.project_id:
+        raise HTTPException(403, "This request needs a token for a project.")
+    named = request.path_params.get("project_id", caller.project_id)
+    if named != caller.project_id and (len(named) > 255 or not caller.roles & ADMINS):
+        raise HTTPException(400, "Malformed request url: the token is for another project.")
+    return caller
+
+
+def json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def nothing(status: int = 202) -> Response:
+    return Response(status_code=status)
+
+
+def _marked(response: Response, minor: int) -> Response:
+    response.headers[HEADER] = f"{SERVICE} 3.{minor}"
+    response.headers["Vary"] = HEADER
+    return response
+
+
+NAMES = {
+    400: "badRequest",
+    403: "forbidden",
+    404: "itemNotFound",
+    405: "badMethod",
+    406: "computeFault",  # so says Cinder
+    409: "conflictingRequest",
+    413: "overLimit",
+    415: "badMediaType",
+    503: "serviceUnavailable",
+}
+STATUS: dict[type[WorldError], int] = {
+    NotFound: 404,
+    WrongState: 400,  # so does Cinder
+    Conflict: 409,
+    OverQuota: 413,
+    Forbidden: 403,
+    UnknownVersion: 406,
+    Refused: 400,
+    Unavailable: 503,
+}
+
+
+def problem(request: Request, status: int, message: str) -> Response:
+    said: dict[str, Any] = {"code": status, "message": message}
+    if status == 401:
+        body = {"error": {**said, "title": "Unauthorized"}}
+    elif status == 413:
+        body = {"overLimit": {**said, "retryAfter": "0"}}
+    elif status == 406:
+        body = {NAMES[406]: {**said, "max_version": f"3.{MOST}", "min_version": "3.0"}}
+    else:
+        body = {NAMES.get(status, "computeFault"): said}
+    return _marked(json(body, status), getattr(request.state, "minor", 0))
+
+
+async def on_world_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, WorldError)
+    return problem(request, next(status for kind, status in STATUS.items() if isinstance(error, kind)), error.reason)
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return problem(request, error.status_code, error.detail)
+
+
+async def on_disconnect(request: Request, error: Exception) -> Response:
+    """Answer somebody who does not listen any more."""
+    assert isinstance(error, ClientDisconnect)
+    return problem(request, 400, "The body ended before it was whole.")
+
+
+async def on_bug(request: Request, error: Exception) -> Response:
+    """Answer where we are wrong; the server's log has the traceback."""
+    return problem(request, 500, "An unexpected error prevented the server from fulfilling your request.")

@@ -1,0 +1,230 @@
+"""The volumes' files: raw, sparse, in one directory, named after what they hold.
+
+Law: a file that has its name is whole and on the disk. What is being made has a name that ends in PART and is of no
+worth: whoever finds it after a crash throws it away and makes it anew.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import anyio.to_thread
+
+from whimbrel.domain.errors import NotFound, Refused, Unavailable
+
+PART = ".part"
+BLOCK_BYTES = 1 << 20
+STEP_BYTES = 64 << 20  # of a copy, done in one go
+ZEROES = bytes(BLOCK_BYTES)
+FICLONE = 0x40049409  # of linux/fs.h: share the blocks of another file
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+Offload = Callable[..., Awaitable[Any]]
+"""Runs a function that waits for the disk: `await offload(function, *arguments)`."""
+
+
+class VolumeFiles:
+    """All of it raises Refused: the disk is full; Unavailable: it fails.
+
+    offload: how not to keep everybody else waiting; tests run it on the spot.
+    """
+
+    def __init__(self, directory: Path, offload: Offload = anyio.to_thread.run_sync) -> None:
+        self.directory = directory
+        self._offload = offload
+
+    def volume(self, volume_id: str) -> Path:
+        return self.directory / f"volume-{volume_id}"
+
+    def snapshot(self, snapshot_id: str) -> Path:
+        return self.directory / f"snapshot-{snapshot_id}"
+
+    async def create(self, path: Path, size_bytes: int) -> None:
+        """Have an empty file; fine if it is there."""
+        await self._on_disk(_create, path, size_bytes)
+
+    async def copy(self, source: Path, path: Path, size_bytes: int) -> None:
+        """Have a copy, as long as asked; fine if it is there. Raises: NotFound: no such source."""
+        if await self.exists(path):
+            return
+        # In steps: whoever ends us does not wait for a large file to be done.
+        old, new = await self._on_disk(_open_both, source, _part(path))
+        with old, new:
+            position = None if await self._on_disk(_share, old, new) else 0
+            while position is not None:
+                position = await self._on_disk(_copy_some, old, new, position)
+            await self._on_disk(_lengthen, old, new)
+        await self.finish(path, size_bytes)
+
+    async def fill(self, path: Path, size_bytes: int, chunks: AsyncIterable[bytes]) -> None:
+        """Have a file with this content. Raises: Refused: it is more than goes in; what `chunks` raises."""
+        await self.receive(path, chunks, size_bytes)
+        await self.finish(path, size_bytes)
+
+    async def receive(self, path: Path, chunks: AsyncIterable[bytes], limit_bytes: int | None = None) -> Path:
+        """Write what comes into the part of a file that is being made, and give that."""
+        part = _part(path)
+        size = 0
+        file = await self._on_disk(_new, part)
+        try:
+            async for chunk in chunks:
+                size += len(chunk)
+                if limit_bytes is not None and size > limit_bytes:
+                    raise Refused(f"The image has more than the {limit_bytes} bytes of the volume.")
+                await self._on_disk(_write_sparse, file, chunk)
+            await self._on_disk(file.truncate, size)
+        finally:
+            await self._on_disk(file.close)
+        return part
+
+    async def finish(self, path: Path, size_bytes: int) -> None:
+        """Give the part of a file its size and its name, when it is on the disk."""
+        await self._on_disk(_finish, _part(path), path, size_bytes)
+
+    async def grow(self, path: Path, size_bytes: int) -> None:
+        """Have a file at least as long. Raises: NotFound."""
+        await self._on_disk(_grow, path, size_bytes)
+
+    async def remove(self, path: Path) -> None:
+        """Remove a file and what is left of its making; fine if it is gone."""
+        await self._on_disk(_remove, path)
+
+    async def chunks(self, path: Path) -> AsyncIterator[bytes]:
+        """Give the content. Raises: NotFound; Unavailable."""
+        file: BinaryIO = await self._on_disk(path.open, "rb")
+        try:
+            while block := await self._on_disk(file.read, BLOCK_BYTES):
+                yield block
+        finally:
+            file.close()
+
+    async def exists(self, path: Path) -> bool:
+        return bool(await self._on_disk(path.exists))
+
+    async def prepare(self) -> None:
+        """Have the directory, and throw away what a crash left of files that were being made."""
+        await self._on_disk(self._prepare)
+
+    def free_gib(self) -> tuple[float, float]:
+        """Give how much there is and how much of it is free."""
+        found = os.statvfs(self.directory)
+        gib = found.f_frsize / 2**30
+        return found.f_blocks * gib, found.f_bavail * gib
+
+    def _prepare(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for left in self.directory.glob(f"*{PART}"):
+            left.unlink(missing_ok=True)
+
+    async def _on_disk(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        with _disk_errors():
+            return await self._offload(function, *arguments)
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + PART)
+
+
+def _create(path: Path, size_bytes: int) -> None:
+    if not path.exists():
+        _new(_part(path)).close()
+        _finish(_part(path), path, size_bytes)
+
+
+def _new(part: Path) -> BinaryIO:
+    """Open a new file, for us only: it may hold anybody's secrets."""
+    return os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb", buffering=0)
+
+
+def _write_sparse(file: BinaryIO, chunk: bytes) -> None:
+    """Write a chunk; blocks of nothing take no room."""
+    for start in range(0, len(chunk), BLOCK_BYTES):
+        block = chunk[start : start + BLOCK_BYTES]
+        if block == ZEROES[: len(block)]:
+            file.seek(len(block), os.SEEK_CUR)
+            continue
+        rest = memoryview(block)
+        while rest:
+            rest = rest[file.write(rest) :]
+
+
+def _open_both(source: Path, part: Path) -> tuple[BinaryIO, BinaryIO]:
+    return source.open("rb", buffering=0), _new(part)
+
+
+def _share(old: BinaryIO, new: BinaryIO) -> bool:
+    """Share the blocks of a file, where the file system can."""
+    try:
+        fcntl.ioctl(new, FICLONE, old.fileno())
+    except OSError:
+        return False
+    return True
+
+
+def _copy_some(old: BinaryIO, new: BinaryIO, position: int) -> int | None:
+    """Copy what a file holds from somewhere on, up to STEP_BYTES; give where to go on, None: it is all done."""
+    try:
+        start = os.lseek(old.fileno(), position, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # nothing but a hole is left
+            return None
+        raise
+    end = min(os.lseek(old.fileno(), start, os.SEEK_HOLE), start + STEP_BYTES)
+    while start < end:
+        block = os.pread(old.fileno(), min(BLOCK_BYTES, end - start), start)
+        if not block:
+            return None  # it was cut meanwhile
+        start += os.pwrite(new.fileno(), block, start)
+    return end
+
+
+def _lengthen(old: BinaryIO, new: BinaryIO) -> None:
+    new.truncate(os.fstat(old.fileno()).st_size)
+
+
+def _finish(part: Path, path: Path, size_bytes: int) -> None:
+    """Have it on the disk whole before it has its name."""
+    with part.open("r+b") as file:
+        if os.fstat(file.fileno()).st_size < size_bytes:
+            file.truncate(size_bytes)
+        os.fsync(file.fileno())
+    part.rename(path)
+    _sync(path.parent)
+
+
+def _grow(path: Path, size_bytes: int) -> None:
+    with path.open("r+b") as file:
+        if os.fstat(file.fileno()).st_size < size_bytes:
+            file.truncate(size_bytes)
+        os.fsync(file.fileno())
+
+
+def _remove(path: Path) -> None:
+    for each in (path, _part(path)):
+        each.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        _sync(path.parent)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _disk_errors() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFound(f"The file {Path(error.filename or '').name} is gone.") from error
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise Refused("There is no room left on the disk for volumes.") from error
+        raise Unavailable(f"The disk of the volumes fails: {error.strerror}") from error

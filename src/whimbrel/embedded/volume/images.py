@@ -1,0 +1,101 @@
+"""Volumes and images: what an image told of itself and a volume keeps, and volumes that become images."""
+
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from whimbrel.domain.errors import Invalid
+from whimbrel.embedded.volume import states, views
+from whimbrel.embedded.volume.door import Ask, json, nothing
+from whimbrel.embedded.volume.fields import Key, Metadata, flag
+from whimbrel.embedded.volume.service import Change
+from whimbrel.ports.images import Image
+from whimbrel.ports.volume_store import AttachmentRecord, VolumeRecord
+
+
+class Upload(msgspec.Struct, kw_only=True):
+    image_name: Key
+    force: bool | str = False
+    container_format: str | None = None
+    disk_format: str | None = None
+    visibility: Literal["public", "private", "shared", "community"] | None = None
+    protected: bool | str | None = None
+
+
+class ImageMetadata(msgspec.Struct, kw_only=True):
+    metadata: Metadata
+
+
+class OneKey(msgspec.Struct, kw_only=True):
+    key: Key
+
+
+async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Response:
+    if sent.disk_format not in (None, "raw") or sent.container_format not in (None, "bare"):
+        raise Invalid("A volume becomes an image of disk_format raw and container_format bare here.")
+    service = ask.service
+    what = "upload in use" if flag(sent.force, "force") else "upload"
+    states.check(record, what)
+    image = Image(
+        id=service.ids.uuid(),
+        name=sent.image_name,
+        status="queued",
+        disk_format="raw",
+        size_bytes=0,
+        checksum=None,
+        min_disk_gib=record.size_gib,
+        owner=record.project_id,
+        visibility=sent.visibility or "shared",
+    )
+    if image.visibility == "public" and not ask.is_admin:
+        raise HTTPException(403, "Policy does not allow a public image to be made.")
+
+    def uploading(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        states.check(volume, what)
+        return Change(replace(volume, status="uploading", upload_image_id=image.id))
+
+    await service.images.create(image)
+    record = await ask.change(record, uploading)
+    service.wake()
+    types = {each.id: each for each in await ask.store.types()}
+    shown = {
+        "id": record.id,
+        "updated_at": views.moment(record.updated_at),
+        "status": "uploading",
+        "display_description": record.description,
+        "size": record.size_gib,
+        "volume_type": views.volume_type(ask, types[record.type_id]) if record.type_id in types else None,
+        "image_id": image.id,
+        "container_format": "bare",
+        "disk_format": "raw",
+        "image_name": image.name,
+        "visibility": image.visibility,
+        "protected": False,
+    }
+    return json({"os-volume_upload_image": shown}, 202)
+
+
+async def set_image_metadata(ask: Ask, record: VolumeRecord, sent: ImageMetadata) -> Response:
+    def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        return Change(replace(volume, image_metadata={**volume.image_metadata, **sent.metadata}))
+
+    record = await ask.change(record, changed)
+    return json({"metadata": record.image_metadata})
+
+
+async def show_image_metadata(ask: Ask, record: VolumeRecord, sent: object) -> Response:
+    return json({"metadata": record.image_metadata})
+
+
+async def unset_image_metadata(ask: Ask, record: VolumeRecord, sent: OneKey) -> Response:
+    def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        if sent.key not in volume.image_metadata:
+            raise HTTPException(404, f"The volume's image metadata has no {sent.key[:50]}.")
+        rest = {name: value for name, value in volume.image_metadata.items() if name != sent.key}
+        return Change(replace(volume, image_metadata=rest))
+
+    await ask.change(record, changed)
+    return nothing(200)

@@ -1,0 +1,177 @@
+"""The query strings of lists: filters, order and page."""
+
+import ast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.embedded.volume.door import Ask
+from whimbrel.embedded.volume.fields import flag
+from whimbrel.ports.volume_store import SnapshotQuery, VolumeQuery
+
+MOST = 1000
+MOST_OFFSET = 2**31 - 1
+
+VOLUME_COLUMNS = {
+    "id": "id",
+    "name": "name",
+    "display_name": "name",
+    "status": "status",
+    "user_id": "user_id",
+    "size": "size_gib",
+    "availability_zone": "zone",
+    "volume_type": "type_name",
+    "volume_type_id": "type_id",
+    "snapshot_id": "snapshot_id",
+    "bootable": "bootable",
+    "multiattach": "multiattach",
+}
+SNAPSHOT_COLUMNS = {"id": "id", "name": "name", "status": "status", "volume_id": "volume_id", "user_id": "user_id"}
+FILTERS_CHECKED_SINCE = 31
+PAGING = ("limit", "marker", "offset", "sort", "sort_key", "sort_dir", "with_count", "all_tenants", "project_id")
+FLAGS = ("bootable", "multiattach")
+NUMBERS = ("size",)
+
+VOLUME_ORDERS = {
+    **{name: name for name in ("id", "name", "status", "bootable", "created_at", "updated_at")},
+    "display_name": "name",
+    "size": "size_gib",
+    "availability_zone": "zone",
+}
+SNAPSHOT_ORDERS = {
+    **{name: name for name in ("id", "name", "status", "created_at", "updated_at", "volume_id")},
+    "display_name": "name",
+    "size": "size_gib",
+    "volume_size": "size_gib",
+}
+
+Found = TypeVar("Found")
+
+
+async def of_volumes(ask: Ask) -> VolumeQuery:
+    """Read the query of a list of volumes. Raises: HTTPException: it is not understood."""
+    query = ask.request.query_params
+    _check_known(ask, {*VOLUME_COLUMNS, *PAGING, "metadata"})
+    return VolumeQuery(
+        project_id=_project(ask, query),
+        columns=_columns(query, VOLUME_COLUMNS),
+        metadata=_metadata(query),
+        order=_order(query, VOLUME_ORDERS),
+        after=await _marker(query, ask.store.find_volume),
+        offset=number(query, "offset", MOST_OFFSET) or 0,
+        limit=limit(query),
+    )
+
+
+async def of_snapshots(ask: Ask) -> SnapshotQuery:
+    query = ask.request.query_params
+    _check_known(ask, {*SNAPSHOT_COLUMNS, *PAGING})
+    return SnapshotQuery(
+        project_id=_project(ask, query),
+        columns=_columns(query, SNAPSHOT_COLUMNS),
+        order=_order(query, SNAPSHOT_ORDERS),
+        after=await _marker(query, ask.store.find_snapshot),
+        offset=number(query, "offset", MOST_OFFSET) or 0,
+        limit=limit(query),
+    )
+
+
+def page_links(ask: Ask, kind: str, found: Sequence[Any], detail: bool) -> dict[str, Any]:
+    """Give the link to the following page, where there may be one."""
+    query = ask.request.query_params
+    if not found or "limit" not in query or len(found) < limit(query):
+        return {}
+    rest = [(name, value) for name, value in query.multi_items() if name not in ("marker", "offset")]
+    following = QueryParams([*rest, ("marker", found[-1].id)])
+    path = f"{kind}/detail" if detail else kind
+    return {f"{kind}_links": [{"rel": "next", "href": f"{ask.base_url}/v3/{path}?{following}"}]}
+
+
+def limit(query: QueryParams) -> int:
+    asked = number(query, "limit", 2**63)
+    return MOST if asked is None else min(asked, MOST)
+
+
+def number(query: QueryParams, name: str, most: int) -> int | None:
+    """Read a number that is not negative. Raises: HTTPException."""
+    value = query.get(name)
+    if not value:
+        return None
+    if not (value.isascii() and value.isdecimal()) or len(value) > 19 or int(value) > most:
+        raise HTTPException(400, f"{name} is a whole number from 0 to {most}; it is {value[:50]}.")
+    return int(value)
+
+
+def _check_known(ask: Ask, known: set[str]) -> None:
+    """Raises: HTTPException: a filter that would be passed over. Old versions pass over it; so does Cinder."""
+    unknown = sorted(set(ask.request.query_params) - known)
+    if unknown and ask.minor >= FILTERS_CHECKED_SINCE:
+        raise HTTPException(400, f"Invalid filters {', '.join(unknown)[:200]} are found in query options.")
+
+
+def _project(ask: Ask, query: QueryParams) -> str | None:
+    """Give whose things are listed: those of the project that an administrator names, or of his own, or of all."""
+    if ask.is_admin and "project_id" in query and ask.viewer is None:
+        return query["project_id"]
+    return ask.viewer
+
+
+def _columns(query: QueryParams, known: Mapping[str, str]) -> dict[str, Sequence[Any]]:
+    return {column: [_value(name, query[name])] for name, column in known.items() if name in query}
+
+
+def _value(name: str, text: str) -> Any:
+    if name in FLAGS:
+        return flag(text, name)
+    if name in NUMBERS:
+        if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+            raise HTTPException(400, f"{name} is a whole number; it is {text[:50]}.")
+        return int(text)
+    return text
+
+
+def _metadata(query: QueryParams) -> dict[str, str]:
+    """Read `metadata={'a': 'b'}`: clients write it as Python does, and escaped a second time."""
+    if "metadata" not in query:
+        return {}
+    try:
+        value = ast.literal_eval(query["metadata"])
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(part, str) for pair in value.items() for part in pair):
+        raise HTTPException(400, "metadata is a dictionary of texts, such as {'key': 'value'}.")
+    if any("\0" in part for pair in value.items() for part in pair):
+        raise HTTPException(400, "A NUL character is not allowed.")
+    return value
+
+
+def _order(query: QueryParams, known: Mapping[str, str]) -> list[tuple[str, bool]]:
+    """Read `sort=name:asc,size` or `sort_key=name&sort_dir=asc`; the id makes every order whole."""
+    if "sort" in query:
+        if "sort_key" in query or "sort_dir" in query:
+            raise HTTPException(400, "The sort_key and sort_dir parameters cannot be used with sort.")
+        pairs = [each.strip().partition(":") for each in query["sort"].split(",")]
+        asked = [(key, way or "desc") for key, _, way in pairs]
+    else:
+        asked = [(query.get("sort_key") or "created_at", query.get("sort_dir") or "desc")]
+    order: dict[str, bool] = {}
+    for key, way in asked:
+        if key not in known:
+            raise HTTPException(400, f"Invalid sort key: {key[:50]}. It is one of {', '.join(known)}.")
+        if way not in ("asc", "desc"):
+            raise HTTPException(400, f"Invalid sort direction: {way[:50]}. It is asc or desc.")
+        order[known[key]] = way == "desc"
+    order.setdefault("id", True)
+    return list(order.items())
+
+
+async def _marker(query: QueryParams, find: Callable[[str], Awaitable[Found]]) -> Found | None:
+    if not query.get("marker"):
+        return None
+    try:
+        return await find(query["marker"])
+    except NotFound as error:
+        raise HTTPException(404, f"There is nothing called {query['marker'][:50]} to begin behind.") from error

@@ -1,0 +1,123 @@
+"""The volume service as all its parts see it: where things are kept, and how a volume is changed.
+
+Law: a change is decided on what was read, and written only if that still holds; else it is decided anew.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.embedded.volume.files import VolumeFiles
+from whimbrel.ports.clock import Clock, IdSource
+from whimbrel.ports.identity import Identity
+from whimbrel.ports.images import Images
+from whimbrel.ports.volume_backing import Export, ImageConverter, VolumeExports
+from whimbrel.ports.volume_store import (
+    DEFAULT_LIMITS,
+    AttachmentRecord,
+    SnapshotRecord,
+    VolumeRecord,
+    VolumeStore,
+    VolumeType,
+)
+
+DEFAULT_TYPE = "__DEFAULT__"  # the name that Cinder gives it
+TRIES = 20
+A_MOMENT_S = 0.01
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of a volume and of what hangs on it; see VolumeStore.change_volume."""
+
+    volume: VolumeRecord
+    attach: Sequence[AttachmentRecord] = ()
+    detach: Sequence[str] = ()
+    snapshots: Sequence[SnapshotRecord] = ()
+    limits: Mapping[str, int] | None = None
+
+
+Decide = Callable[[VolumeRecord, list[AttachmentRecord]], Change]
+"""Decides on a volume and its attachments; raises what the world errors say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeService:
+    """What handlers and works work with."""
+
+    store: VolumeStore
+    files: VolumeFiles
+    identity: Identity
+    images: Images
+    exports: VolumeExports
+    converter: ImageConverter | None
+    clock: Clock
+    ids: IdSource
+    zones: Sequence[str] = ("nova",)  # the first is where volumes go for which nobody names one
+    limits: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_LIMITS))
+    bell: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def wake(self) -> None:
+        """Tell the workshop that there is something to do."""
+        self.bell.set()
+
+    async def change(self, volume_id: str, decide: Decide) -> VolumeRecord:
+        """Change a volume as decided on what it is now. Raises: NotFound; Conflict: it never holds still; ..."""
+        for tries_left in reversed(range(TRIES)):
+            volume = await self.store.find_volume(volume_id)
+            change = decide(volume, await self.store.attachments(volume_ids=[volume_id]))
+            try:
+                return await self.store.change_volume(
+                    change.volume,
+                    attach=change.attach,
+                    detach=change.detach,
+                    snapshots=change.snapshots,
+                    limits=change.limits,
+                )
+            except Conflict:
+                if not tries_left:
+                    raise
+                await self.clock.sleep(0)  # whoever was faster is to be done, before we look again
+        raise AssertionError("the last try returns or raises")
+
+    async def default_type(self) -> VolumeType:
+        """Give the type of volumes for which nobody names one, made at first use."""
+        while True:
+            for each in await self.store.types():
+                if each.name == DEFAULT_TYPE:
+                    return each
+            now = self.clock.now()
+            made = VolumeType(
+                id=self.ids.uuid(), name=DEFAULT_TYPE, description="Default volume type", created_at=now, updated_at=now
+            )
+            try:
+                await self.store.add_type(made)
+            except Conflict:
+                await self.clock.sleep(A_MOMENT_S)  # somebody was faster, and what he writes is not to be seen yet
+            else:
+                return made
+
+    async def type_called(self, name_or_id: str, project_id: str | None) -> VolumeType:
+        """Find a type that a project may use; None: one that may use all. Raises: NotFound."""
+        for each in await self.store.types():
+            if name_or_id in (each.id, each.name) and may_use(each, project_id):
+                return each
+        raise NotFound(f"Volume type {name_or_id} could not be found.")
+
+    def export(self, attachment: AttachmentRecord) -> Export:
+        return Export(
+            name=attachment.export,
+            volume_id=attachment.volume_id,
+            file=self.files.volume(attachment.volume_id),
+            writable=attachment.mode != "ro",
+        )
+
+    async def exported(self, volume_id: str | None = None) -> list[Export]:
+        """List what is to be served, of one volume or of all."""
+        ids = None if volume_id is None else [volume_id]
+        return [self.export(each) for each in await self.store.attachments(volume_ids=ids) if each.export]
+
+
+def may_use(volume_type: VolumeType, project_id: str | None) -> bool:
+    return volume_type.public or project_id is None or project_id in volume_type.projects

@@ -1,0 +1,148 @@
+"""Snapshots: taken of a volume, listed, shown, changed and deleted."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from whimbrel.domain.errors import Conflict, Invalid, WrongState
+from whimbrel.embedded.volume import queries, states, views
+from whimbrel.embedded.volume.door import Ask, json, nothing
+from whimbrel.embedded.volume.fields import Metadata, Name, Uuid, cleaned, fitted, flag, wrapped
+from whimbrel.embedded.volume.service import TRIES
+from whimbrel.ports.volume_store import SnapshotRecord, VolumeQuery
+
+DELETABLE = ("available", "error", "error_deleting")
+IN_USE_SINCE = 66  # from there on a volume in use is snapshot without being forced
+
+
+class NewSnapshot(msgspec.Struct, kw_only=True):
+    volume_id: Uuid
+    name: Name | None = None
+    display_name: Name | None = None
+    description: Name | None = None
+    display_description: Name | None = None
+    force: bool | str | None = None
+    metadata: Metadata | None = None
+
+
+class ChangedSnapshot(msgspec.Struct, kw_only=True):
+    name: Name | msgspec.UnsetType | None = msgspec.UNSET
+    display_name: Name | msgspec.UnsetType | None = msgspec.UNSET
+    description: Name | msgspec.UnsetType | None = msgspec.UNSET
+    display_description: Name | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Reset(msgspec.Struct, kw_only=True):
+    status: Literal["available", "error", "error_deleting"]  # no other: that would order a work
+
+
+async def create(ask: Ask) -> Response:
+    sent = await wrapped(ask, "snapshot", NewSnapshot)
+    record = await _taken(ask, sent)
+    ask.service.wake()
+    return json({"snapshot": views.snapshot(ask, record, detail=False)}, 202)
+
+
+async def _taken(ask: Ask, sent: NewSnapshot) -> SnapshotRecord:
+    """Write a snapshot down that is to be made. Raises: WrongState; OverQuota; Conflict."""
+    in_use = ask.minor >= IN_USE_SINCE
+    if sent.force is not None and flag(sent.force, "force"):
+        in_use = True
+    elif sent.force is not None and ask.minor >= IN_USE_SINCE:
+        raise Invalid("Invalid input for force: from version 3.66 on it cannot be false.")
+    for tries_left in reversed(range(TRIES)):
+        volume = await ask.volume(sent.volume_id)
+        states.check(volume, "snapshot in use" if in_use else "snapshot")
+        now = ask.service.clock.now()
+        record = SnapshotRecord(
+            id=ask.service.ids.uuid(),
+            volume_id=volume.id,
+            project_id=volume.project_id,
+            user_id=ask.caller.user_id,
+            name=cleaned(sent.name if sent.name is not None else sent.display_name),
+            description=cleaned(sent.description if sent.description is not None else sent.display_description),
+            status="creating",
+            size_gib=volume.size_gib,
+            created_at=now,
+            updated_at=now,
+            metadata=sent.metadata or {},
+        )
+        try:
+            await ask.store.add_snapshot(record, volume, ask.service.limits)
+        except Conflict:
+            if not tries_left:
+                raise
+            await ask.service.clock.sleep(0)  # whoever was faster is to be done, before we look again
+        else:
+            return record
+    raise AssertionError("the last try returns or raises")
+
+
+async def show(ask: Ask) -> Response:
+    return json({"snapshot": views.snapshot(ask, await ask.snapshot())})
+
+
+async def search(ask: Ask) -> Response:
+    return await _listed(ask, detail=False)
+
+
+async def search_detail(ask: Ask) -> Response:
+    return await _listed(ask, detail=True)
+
+
+async def _listed(ask: Ask, detail: bool) -> Response:
+    found = await ask.store.snapshots(await queries.of_snapshots(ask))
+    page: dict[str, Any] = queries.page_links(ask, "snapshots", found, detail)
+    return json({"snapshots": [views.snapshot(ask, each, detail) for each in found], **page})
+
+
+async def update(ask: Ask) -> Response:
+    sent = await wrapped(ask, "snapshot", ChangedSnapshot)
+    record = await ask.snapshot()
+    changes: dict[str, Any] = {"updated_at": ask.service.clock.now()}
+    for value in (sent.display_name, sent.name):
+        if value is not msgspec.UNSET:
+            changes["name"] = cleaned(value)
+    for value in (sent.display_description, sent.description):
+        if value is not msgspec.UNSET:
+            changes["description"] = cleaned(value)
+    record = await ask.store.change_snapshot(replace(record, **changes))
+    return json({"snapshot": views.snapshot(ask, record, detail=False)})
+
+
+async def delete(ask: Ask) -> Response:
+    await _delete(ask, force=False)
+    return nothing()
+
+
+async def _delete(ask: Ask, force: bool) -> None:
+    record = await ask.snapshot()
+    if record.status not in DELETABLE and not force:
+        raise WrongState(
+            f"Invalid snapshot: snapshot {record.id} is {record.status}; to delete it must be {' or '.join(DELETABLE)}."
+        )
+    filling = VolumeQuery(project_id=None, columns={"snapshot_id": [record.id], "status": ["creating"]}, limit=1)
+    if await ask.store.volumes(filling):
+        raise WrongState(f"Invalid snapshot: a volume is being made of snapshot {record.id}.")
+    await ask.store.change_snapshot(replace(record, status="deleting", updated_at=ask.service.clock.now()))
+    ask.service.wake()
+
+
+async def act(ask: Ask) -> Response:
+    """Do what only administrators may do to a snapshot."""
+    sent = await ask.body(dict[str, msgspec.Raw])
+    if not ask.is_admin:
+        raise HTTPException(403, "Policy does not allow this to be performed.")
+    if list(sent) == ["os-force_delete"]:
+        await _delete(ask, force=True)
+    elif list(sent) == ["os-reset_status"]:
+        status = fitted(ask, "os-reset_status", sent["os-reset_status"], Reset).status
+        record = await ask.snapshot()
+        await ask.store.change_snapshot(replace(record, status=status, updated_at=ask.service.clock.now()))
+        ask.service.wake()
+    else:
+        raise HTTPException(400, "There is no such action on snapshots.")
+    return nothing()

@@ -1,0 +1,142 @@
+"""Volume types: what kinds of volumes there are, and who may use them."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from whimbrel.domain.errors import Invalid, NotFound, Refused
+from whimbrel.embedded.volume import views
+from whimbrel.embedded.volume.door import Ask, json, nothing
+from whimbrel.embedded.volume.fields import Key, Metadata, Name, fitted, flag, wrapped
+from whimbrel.embedded.volume.service import DEFAULT_TYPE, may_use
+from whimbrel.ports.volume_store import VolumeType
+
+ProjectId = Annotated[str, Meta(min_length=1, max_length=255)]
+
+
+class NewType(msgspec.Struct, kw_only=True):
+    name: Key
+    description: Name | None = None
+    extra_specs: Metadata | None = None
+    is_public: bool | str = msgspec.field(default=True, name="os-volume-type-access:is_public")
+
+
+class ChangedType(msgspec.Struct, kw_only=True):
+    name: Key | None = None
+    description: Name | msgspec.UnsetType | None = msgspec.UNSET
+    is_public: bool | str | None = None
+
+
+class Access(msgspec.Struct, kw_only=True):
+    project: ProjectId
+
+
+async def create(ask: Ask) -> Response:
+    sent = await wrapped(ask, "volume_type", NewType)
+    now = ask.service.clock.now()
+    record = VolumeType(
+        id=ask.service.ids.uuid(),
+        name=_named(sent.name),
+        description=sent.description,
+        public=flag(sent.is_public, "os-volume-type-access:is_public"),
+        extra_specs=sent.extra_specs or {},
+        created_at=now,
+        updated_at=now,
+    )
+    await ask.store.add_type(record)
+    return json({"volume_type": views.volume_type(ask, record)})
+
+
+async def search(ask: Ask) -> Response:
+    """List types: an administrator asks for all with is_public=None."""
+    await ask.service.default_type()
+    query = ask.request.query_params
+    wanted = query.get("is_public", "true" if not ask.is_admin else "none").lower()
+    public = None if wanted in ("none", "null") else flag(wanted, "is_public")
+    project_id = None if ask.is_admin else ask.project_id
+    found = [each for each in await ask.store.types() if may_use(each, project_id)]
+    if public is not None and ask.is_admin:
+        found = [each for each in found if each.public == public]
+    if "name" in query:
+        found = [each for each in found if each.name == query["name"]]
+    return json({"volume_types": [views.volume_type(ask, each) for each in found]})
+
+
+async def show(ask: Ask) -> Response:
+    return json({"volume_type": views.volume_type(ask, await type_of_path(ask))})
+
+
+async def show_default(ask: Ask) -> Response:
+    return json({"volume_type": views.volume_type(ask, await ask.service.default_type())})
+
+
+async def update(ask: Ask) -> Response:
+    sent = await wrapped(ask, "volume_type", ChangedType)
+    record = await type_of_path(ask)
+    changes: dict[str, Any] = {"updated_at": ask.service.clock.now()}
+    if sent.name is not None:
+        if record.name == DEFAULT_TYPE and sent.name != DEFAULT_TYPE:
+            raise Refused("The default volume type keeps its name.")
+        changes["name"] = _named(sent.name)
+    if sent.description is not msgspec.UNSET:
+        changes["description"] = sent.description
+    if sent.is_public is not None:
+        changes["public"] = flag(sent.is_public, "is_public")
+    return json({"volume_type": views.volume_type(ask, await ask.store.change_type(replace(record, **changes)))})
+
+
+async def delete(ask: Ask) -> Response:
+    record = await type_of_path(ask)
+    if record.name == DEFAULT_TYPE:
+        raise Refused("The default volume type cannot be deleted.")
+    await ask.store.remove_type(record.id)
+    return nothing()
+
+
+async def act(ask: Ask) -> Response:
+    """Give a project the use of a type, or take it."""
+    sent = await ask.body(dict[str, msgspec.Raw])
+    if list(sent) not in (["addProjectAccess"], ["removeProjectAccess"]):
+        raise HTTPException(400, "There is no such action on volume types.")
+    [(name, raw)] = sent.items()
+    project = fitted(ask, name, raw, Access).project
+    record = await type_of_path(ask)
+    if record.public:
+        raise HTTPException(409, "Everybody may use a public volume type.")
+    if name == "addProjectAccess":
+        if project in record.projects:
+            raise HTTPException(409, f"Project {project} may use it already.")
+        projects = sorted({*record.projects, project})
+    else:
+        if project not in record.projects:
+            raise NotFound(f"Project {project} has no access to volume type {record.id}.")
+        projects = [each for each in record.projects if each != project]
+    await ask.store.change_type(replace(record, projects=projects))
+    return nothing()
+
+
+async def show_access(ask: Ask) -> Response:
+    record = await type_of_path(ask)
+    if record.public:
+        raise NotFound("Everybody may use a public volume type.")
+    access = [{"volume_type_id": record.id, "project_id": project} for project in record.projects]
+    return json({"volume_type_access": access})
+
+
+async def type_of_path(ask: Ask) -> VolumeType:
+    """Give the type that the path names. Raises: NotFound: there is none that he may use."""
+    wanted = ask.path("type_id")
+    for each in await ask.store.types():
+        if each.id == wanted and may_use(each, None if ask.is_admin else ask.project_id):
+            return each
+    raise NotFound(f"Volume type {wanted[:50]} could not be found.")
+
+
+def _named(name: str) -> str:
+    if not name.strip():
+        raise Invalid("A volume type has a name.")
+    return name.strip()

@@ -1,0 +1,138 @@
+"""Volumes: made, listed, shown, changed and deleted. What takes time is done by the workshop."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from whimbrel.domain.errors import WrongState
+from whimbrel.embedded.volume import queries, sources, states, views
+from whimbrel.embedded.volume.door import Ask, json, nothing
+from whimbrel.embedded.volume.fields import Metadata, Name, cleaned, flag, wrapped
+from whimbrel.embedded.volume.service import Change
+from whimbrel.ports.volume_store import AttachmentRecord, SnapshotQuery, SnapshotRecord, VolumeQuery, VolumeRecord
+
+
+class ChangedVolume(msgspec.Struct, kw_only=True):
+    name: Name | msgspec.UnsetType | None = msgspec.UNSET
+    display_name: Name | msgspec.UnsetType | None = msgspec.UNSET
+    description: Name | msgspec.UnsetType | None = msgspec.UNSET
+    display_description: Name | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: Metadata | msgspec.UnsetType | None = msgspec.UNSET
+
+
+async def create(ask: Ask) -> Response:
+    sent = await wrapped(ask, "volume", sources.NewVolume, beside=("OS-SCH-HNT:scheduler_hints",))
+    record = await sources.planned(ask, sent)
+    await ask.store.add_volume(record, ask.service.limits)
+    ask.service.wake()
+    return json({"volume": await _shown(ask, record)}, 202)
+
+
+async def show(ask: Ask) -> Response:
+    return json({"volume": await _shown(ask, await ask.volume())})
+
+
+async def search(ask: Ask) -> Response:
+    return await _listed(ask, detail=False)
+
+
+async def search_detail(ask: Ask) -> Response:
+    return await _listed(ask, detail=True)
+
+
+async def summary(ask: Ask) -> Response:
+    """Count volumes and what they measure."""
+    query = await queries.of_volumes(ask)
+    found = await ask.store.volumes(replace(query, limit=None, after=None))
+    told: dict[str, Any] = {"total_count": len(found), "total_size": sum(each.size_gib for each in found)}
+    if ask.minor >= 36:
+        names = sorted({name for each in found for name in each.metadata})
+        told["metadata"] = {
+            name: sorted({each.metadata[name] for each in found if name in each.metadata}) for name in names
+        }
+    return json({"volume-summary": told})
+
+
+async def update(ask: Ask) -> Response:
+    sent = await wrapped(ask, "volume", ChangedVolume)
+    record = await ask.volume()
+    changes: dict[str, Any] = {"updated_at": ask.service.clock.now()}
+    for field, values in (
+        ("name", (sent.display_name, sent.name)),
+        ("description", (sent.display_description, sent.description)),
+    ):
+        for value in values:
+            if value is not msgspec.UNSET:
+                changes[field] = cleaned(value)
+    if isinstance(sent.metadata, dict):
+        changes["metadata"] = sent.metadata
+    record = await ask.service.change(record.id, lambda volume, claims: Change(replace(volume, **changes)))
+    return json({"volume": await _shown(ask, record)})
+
+
+async def delete(ask: Ask) -> Response:
+    query = ask.request.query_params
+    cascade = flag(query.get("cascade", "false"), "cascade")
+    force = ask.minor >= 23 and flag(query.get("force", "false"), "force")
+    if force and not ask.is_admin:
+        raise HTTPException(403, "Policy does not allow volumes to be deleted by force.")
+    await delete_volume(ask, await ask.volume(), cascade=cascade, force=force)
+    return nothing()
+
+
+async def delete_volume(ask: Ask, record: VolumeRecord, *, cascade: bool, force: bool) -> None:
+    """Say that a volume is to be deleted, and its snapshots with it. Raises: WrongState."""
+    snapshots = await ask.store.snapshots(SnapshotQuery(project_id=None, columns={"volume_id": [record.id]}))
+    copies = VolumeQuery(project_id=None, columns={"source_volume_id": [record.id], "status": ["creating"]}, limit=1)
+    if await ask.store.volumes(copies):
+        raise WrongState(f"Invalid volume: another one is being made of volume {record.id}.")
+    now = ask.service.clock.now()
+
+    def leaving(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        if not force:
+            states.check(volume, "delete")
+        if claims:
+            raise WrongState(f"Invalid volume: volume {volume.id} is attached.")
+        return Change(
+            replace(volume, status="deleting", updated_at=now),
+            snapshots=_leaving(snapshots, cascade=cascade, force=force, now=now),
+        )
+
+    await ask.service.change(record.id, leaving)
+    ask.service.wake()
+
+
+def _leaving(snapshots: Sequence[SnapshotRecord], *, cascade: bool, force: bool, now: float) -> list[SnapshotRecord]:
+    if snapshots and not cascade:
+        raise WrongState("Invalid volume: it has snapshots. Delete them first, or with it (cascade).")
+    for each in snapshots:
+        if each.status not in ("available", "error", "error_deleting", "deleting") and not force:
+            raise WrongState(f"Invalid volume: its snapshot {each.id} is {each.status}.")
+    return [replace(each, status="deleting", updated_at=now) for each in snapshots]
+
+
+async def _listed(ask: Ask, detail: bool) -> Response:
+    query = await queries.of_volumes(ask)
+    found = await ask.store.volumes(query)
+    page: dict[str, Any] = queries.page_links(ask, "volumes", found, detail)
+    if detail:
+        page["volumes"] = await _all_shown(ask, found)
+    else:
+        page["volumes"] = [views.volume_summary(ask, each) for each in found]
+    if ask.minor >= 45 and flag(ask.request.query_params.get("with_count", "false"), "with_count"):
+        page["count"] = await ask.store.count_volumes(query)
+    return json(page)
+
+
+async def _shown(ask: Ask, record: VolumeRecord) -> dict[str, Any]:
+    return (await _all_shown(ask, [record]))[0]
+
+
+async def _all_shown(ask: Ask, found: Sequence[VolumeRecord]) -> list[dict[str, Any]]:
+    held = await ask.store.attachments(volume_ids=[each.id for each in found])
+    types = await ask.store.types()
+    return [views.volume(ask, each, [claim for claim in held if claim.volume_id == each.id], types) for each in found]

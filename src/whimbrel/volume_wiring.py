@@ -1,0 +1,104 @@
+"""Makes the volume service of a process: the embedded one itself, or the way to it, and how servers and moves use it.
+
+In the process that has it our own calls go through the same protocol as everybody's, to an application of our own that
+is mounted nowhere: there is one volume adapter, and nothing between it and the service that could fail. Other
+processes go through the doors.
+"""
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+
+import httpx
+from starlette.types import ASGIApp
+
+from whimbrel.adapters.openstack.identity import OwnToken
+from whimbrel.adapters.openstack.session import Session
+from whimbrel.adapters.openstack.volumes import HttpVolumes
+from whimbrel.adapters.qemu.convert import QemuConverter
+from whimbrel.adapters.qemu.storage_daemon import StorageDaemon
+from whimbrel.adapters.qemu.volume_exports import NbdExports
+from whimbrel.adapters.sql.volumes import SqlVolumes
+from whimbrel.datadir import DataDir
+from whimbrel.embedded.volume import VolumeService, volume_app
+from whimbrel.embedded.volume.files import VolumeFiles
+from whimbrel.embedded.volume.workshop import Workshop
+from whimbrel.network_wiring import SERVICE_USER, Ourselves, login_of
+from whimbrel.ports.clock import Clock, IdSource
+from whimbrel.ports.identity import Identity
+from whimbrel.ports.images import Images
+from whimbrel.ports.volume_backing import VolumeExports
+from whimbrel.ports.volumes import Volumes
+from whimbrel.settings import CloudConfig, LibvirtHost
+from whimbrel.sim.volume_exports import SimulatedExports
+
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class EmbeddedVolumes:
+    """The service in this process. client: it, as servers and moves use it."""
+
+    client: Volumes
+    service: VolumeService
+
+    @property
+    def app(self) -> ASGIApp:
+        """Give the application to be mounted at /volume."""
+        return volume_app(self.service)
+
+    async def start(self) -> None:
+        """Have the directory of the files as a crash may not have left it."""
+        await self.service.files.prepare()
+
+    async def run(self) -> None:
+        """Do what takes time, until cancelled."""
+        await Workshop(self.service).run()
+
+
+async def embedded_volumes(
+    config: CloudConfig, data: DataDir, store: SqlVolumes, images: Images, identity: Identity, clock: Clock,
+    ids: IdSource, closing: AsyncExitStack,
+) -> EmbeddedVolumes:  # fmt: skip
+    """Make the service. closing: closes what it opens."""
+    service = VolumeService(
+        store=store,
+        files=VolumeFiles(data.path / "volumes"),
+        identity=identity,
+        images=images,
+        exports=_exports(config, data),
+        converter=QemuConverter(),
+        clock=clock,
+        ids=ids,
+        zones=config.volume_zones(),
+        limits=config.volumes.limits,
+    )
+    own = await closing.enter_async_context(
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(volume_app(replace(service, identity=Ourselves()))),
+            base_url="http://volume/v3",
+            headers={"X-Auth-Token": SERVICE_USER},
+        )
+    )
+    return EmbeddedVolumes(HttpVolumes(own), service)
+
+
+async def distant_volumes(data: DataDir, front_url: str, closing: AsyncExitStack) -> HttpVolumes:
+    """Give the way to the service of another process. front_url: where the doors of the cloud are."""
+    identity = await closing.enter_async_context(
+        httpx.AsyncClient(base_url=f"{front_url}/identity", timeout=PATIENCE_S)
+    )
+    client = await closing.enter_async_context(
+        httpx.AsyncClient(
+            base_url=f"{front_url}/volume/v3",
+            timeout=PATIENCE_S,
+            auth=Session(OwnToken(identity, login_of(data, front_url))),
+        )
+    )
+    return HttpVolumes(client)
+
+
+def _exports(config: CloudConfig, data: DataDir) -> VolumeExports:
+    """Serve volumes where guests are real."""
+    if not any(isinstance(host, LibvirtHost) for _, host in config.hosts()):
+        return SimulatedExports()
+    return NbdExports(StorageDaemon(data.path / "nbd", config.volumes.nbd_address, config.volumes.nbd_port))

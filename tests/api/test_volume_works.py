@@ -1,0 +1,197 @@
+"""The works of the volume service: what was begun is finished after a crash, and what cannot be done is said."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.volume_cloud import IMAGE, VolumeCloud, on_the_spot, tell, volume_cloud
+from whimbrel.domain.errors import Refused, Unavailable
+from whimbrel.embedded.volume.files import VolumeFiles
+from whimbrel.ports.images import Image
+from whimbrel.sim.images import MemoryImages
+
+FILE = b"tick" * 300_000
+
+
+class Death(BaseException):
+    """The process ends here."""
+
+
+class MortalDisk:
+    """A disk whose process dies after so many things that it did."""
+
+    def __init__(self, lives: int) -> None:
+        self.lives = lives
+
+    async def __call__(self, function: Any, *arguments: Any) -> Any:
+        if not self.lives:
+            raise Death
+        self.lives -= 1
+        return function(*arguments)
+
+
+async def _ordered(cloud: VolumeCloud, kind: str) -> str:
+    """Have a work ordered and not done."""
+    origin = await cloud.volume(name="origin")
+    cloud.write(origin, FILE[:64])
+    wish: dict[str, Any] = {"size": 1}
+    if kind == "image":
+        wish["imageRef"] = IMAGE
+    elif kind == "volume":
+        wish["source_volid"] = origin
+    elif kind == "snapshot":
+        made = await cloud.done("ann", "POST", "/snapshots", {"snapshot": {"volume_id": origin}})
+        wish["snapshot_id"] = made["snapshot"]["id"]
+    answer = await cloud.ask("ann", "POST", "/volumes", {"volume": wish})
+    return str(answer.json()["volume"]["id"])
+
+
+@pytest.mark.parametrize("lives", range(10))
+@pytest.mark.parametrize("kind", ["image", "volume", "snapshot", "nothing"])
+def test_a_volume_is_made_whenever_the_process_dies(tmp_path: Path, kind: str, lives: int) -> None:
+    images = MemoryImages({IMAGE: FILE})
+    url, files = f"sqlite:///{tmp_path}", tmp_path / "files"
+
+    async def story() -> None:
+        async with volume_cloud(files, url, images=images) as cloud:
+            volume = await _ordered(cloud, kind)
+            object.__setattr__(cloud.service, "files", VolumeFiles(files, MortalDisk(lives)))
+            with contextlib.suppress(Death):
+                await cloud.workshop.settle()
+        async with volume_cloud(files, url, images=images) as cloud:
+            await cloud.workshop.settle()
+            assert await cloud.status(volume) == "available"
+            assert cloud.content(volume) == (bytes(64) if kind == "nothing" else FILE[:64])
+            assert not [name for name in os.listdir(files) if name.endswith(".part")]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("lives", range(3))
+def test_a_volume_is_deleted_whenever_the_process_dies(tmp_path: Path, lives: int) -> None:
+    url, files = f"sqlite:///{tmp_path}", tmp_path / "files"
+
+    async def story() -> None:
+        async with volume_cloud(files, url) as cloud:
+            volume = await cloud.volume()
+            await cloud.done("ann", "POST", "/snapshots", {"snapshot": {"volume_id": volume}})
+            await cloud.ask("ann", "DELETE", f"/volumes/{volume}", cascade="true")
+            object.__setattr__(cloud.service, "files", VolumeFiles(files, MortalDisk(lives)))
+            with contextlib.suppress(Death):
+                await cloud.workshop.settle()
+        async with volume_cloud(files, url) as cloud:
+            await cloud.workshop.settle()
+            await cloud.refused(404, "ann", "GET", f"/volumes/{volume}")
+            assert os.listdir(files) == []
+
+    asyncio.run(story())
+
+
+class TroubledImages(MemoryImages):
+    """Images that are told of and cannot be read."""
+
+    def __init__(self, trouble: Exception) -> None:
+        super().__init__({IMAGE: FILE})
+        self._trouble: Exception | None = trouble
+
+    async def read(self, image_id: str) -> AsyncIterator[bytes]:
+        yield FILE[:1000]
+        if self._trouble:
+            raise self._trouble
+        yield FILE[1000:]
+
+    def heal(self) -> None:
+        self._trouble = None
+
+
+@pytest.mark.parametrize("trouble", [Refused("no"), Unavailable("no answer")])
+def test_what_cannot_be_made_is_an_error(tmp_path: Path, trouble: Exception) -> None:
+    async def story(cloud: VolumeCloud) -> None:
+        volume = await cloud.volume(imageRef=IMAGE)
+        assert await cloud.status(volume) == "error"
+        assert not cloud.service.files.volume(volume).exists()
+        await cloud.done("ann", "DELETE", f"/volumes/{volume}")
+        assert os.listdir(tmp_path) == []
+
+    tell(tmp_path, story, images=TroubledImages(trouble))
+
+
+def test_an_image_larger_than_its_volume_is_an_error(tmp_path: Path) -> None:
+    """The image service may say less than it sends."""
+
+    class Liar(MemoryImages):
+        async def read(self, image_id: str) -> AsyncIterator[bytes]:
+            for _ in range(1025):
+                yield bytes(1 << 20)
+
+    async def story(cloud: VolumeCloud) -> None:
+        assert await cloud.status(await cloud.volume(imageRef=IMAGE)) == "error"
+
+    tell(tmp_path, story, images=Liar({IMAGE: FILE}))
+
+
+def test_an_image_that_nothing_here_reads_is_an_error(tmp_path: Path) -> None:
+    class Qcow2(MemoryImages):
+        async def show(self, image_id: str) -> Image:
+            found = await super().show(image_id)
+            return Image(**{name: getattr(found, name) for name in found.__struct_fields__} | {"disk_format": "qcow2"})
+
+    async def story(cloud: VolumeCloud) -> None:
+        assert await cloud.status(await cloud.volume(imageRef=IMAGE)) == "error"
+
+    tell(tmp_path, story, images=Qcow2({IMAGE: FILE}))
+
+
+def test_a_disk_that_fails_is_tried_again(tmp_path: Path) -> None:
+    images = TroubledImages(Unavailable("no answer"))
+
+    async def story(cloud: VolumeCloud) -> None:
+        answer = await cloud.ask("ann", "POST", "/volumes", {"volume": {"size": 1, "imageRef": IMAGE}})
+        volume = answer.json()["volume"]["id"]
+        [record] = await cloud.workshop._due()
+        await cloud.workshop._do(record)
+        assert await cloud.status_now(volume) == "downloading"
+        images.heal()
+        await cloud.workshop.settle()
+        assert await cloud.status(volume) == "available"
+
+    tell(tmp_path, story, images=images)
+
+
+def test_the_workshop_works_beside_the_requests(tmp_path: Path) -> None:
+    async def story(cloud: VolumeCloud) -> None:
+        working = asyncio.create_task(cloud.workshop.run())
+        answer = await cloud.ask("ann", "POST", "/volumes", {"volume": {"size": 1, "imageRef": IMAGE}})
+        volume = answer.json()["volume"]["id"]
+        async with asyncio.timeout(30):
+            while await cloud.status_now(volume) != "available":
+                await cloud.clock.sleep(0)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+    tell(tmp_path, story)
+
+
+def test_copies_are_sparse_and_equal(tmp_path: Path) -> None:
+    async def story() -> None:
+        files = VolumeFiles(tmp_path, on_the_spot)
+        source, copy = files.volume("a"), files.volume("b")
+        await files.create(source, 1 << 30)
+        with source.open("r+b") as file:
+            for offset, content in ((5_000_000, b"here"), (900_000_000, b"there")):
+                file.seek(offset)
+                file.write(content)
+        await files.copy(source, copy, 2 << 30)
+        assert copy.stat().st_size == 2 << 30
+        assert copy.stat().st_blocks < 100
+        with copy.open("rb") as file:
+            for offset, content in ((5_000_000, b"here"), (900_000_000, b"there")):
+                file.seek(offset)
+                assert file.read(len(content)) == content
+
+    asyncio.run(story())
