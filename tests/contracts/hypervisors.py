@@ -7,18 +7,22 @@ asked for here, in one way for both. A test module imports hypervisor_pair, libv
 import asyncio
 import re
 import shutil
+import socket
 import subprocess
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.live.libvirt_hosts import LibvirtHosts, libvirt_hosts  # noqa: F401
 from whimbrel.adapters.keep import MemoryKeep
-from whimbrel.adapters.libvirt import LibvirtHypervisor, processes
+from whimbrel.adapters.libvirt import LibvirtHypervisor
+from whimbrel.adapters.qemu import processes
+from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.guest import Capacity, GuestKey, GuestSpec
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, Slot
 from whimbrel.embedded.tick_guest import image as tick_image
@@ -35,6 +39,8 @@ CAPACITY = {"vcpus": 8, "memory_mib": 4096, "disk_gib": 100}
 BOOTS_WITHIN_S = 30.0
 POLL_S = 0.02
 NO_WAIT_S = 0.0
+LOCALHOST = "127.0.0.1"
+PORT_TRIES = 5
 
 SMALL_IMAGE = "6a0d1e2c-0000-4000-8000-000000000001"
 LARGE_IMAGE = "6a0d1e2c-0000-4000-8000-000000000002"
@@ -71,6 +77,10 @@ class HypervisorPair(ABC):
     def boots(self, console: str) -> list[tuple[int, str]]:
         """Read a console: for each boot how many the disk had seen with it, and what marks the disk."""
 
+    @abstractmethod
+    def new_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
+        """Give a volume with an image that boots, as both hosts reach it."""
+
     async def add_image(self, image_id: str, file: bytes, disk_format: str = "qcow2") -> None:
         image = Image(id=image_id, name="", status="queued", disk_format=disk_format, size_bytes=0, checksum=None)
         await self.images.create(image)
@@ -80,6 +90,11 @@ class HypervisorPair(ABC):
         """Have a guest that was never started."""
         await host.reserve(spec)
         await host.create_disk(spec, quiet)
+        await host.define(spec)
+
+    async def made_on_volume(self, host: Hypervisor, spec: GuestSpec) -> None:
+        """Have a guest without a root disk that was never started."""
+        await host.reserve(spec)
         await host.define(spec)
 
     async def seen(self, host: Hypervisor, key: GuestKey, boots: int) -> str:
@@ -136,6 +151,9 @@ class SimulatedPair(HypervisorPair):
             await slow.create_disk(spec, _die)
         self.restart()
 
+    def new_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
+        return _volume({"driver_volume_type": "simulated", "data": {}}, device, boot_index)
+
     def boots(self, console: str) -> list[tuple[int, str]]:
         found = re.findall(r"boot (\d+),.* first booted as (.*)", console)
         return [(int(boots), marker) for boots, marker in found]
@@ -151,6 +169,7 @@ class LibvirtPair(HypervisorPair):
     def __init__(self, hosts: LibvirtHosts) -> None:
         self.hosts = hosts
         self._name = uuid.uuid4().hex[:8]
+        self._volumes = hosts.daemons["a"].directory / f"volumes-{self._name}"
         self._orphans: list[subprocess.Popen[bytes]] = []
         super().__init__()
 
@@ -165,9 +184,9 @@ class LibvirtPair(HypervisorPair):
             shutil.chown(path, self.hosts.daemons[name].guests_dir.owner())
         return path
 
-    def host(self, name: str) -> LibvirtHypervisor:
+    def host(self, name: str, **settings: Any) -> LibvirtHypervisor:
         uri = self.hosts.daemons[name].uri
-        return LibvirtHypervisor(uri, self.directory(name), self.images, **CAPACITY)
+        return LibvirtHypervisor(uri, self.directory(name), self.images, nics="user", **CAPACITY, **settings)
 
     def small_image(self) -> bytes:
         return tick_image(f"pair {self._name}")
@@ -191,6 +210,13 @@ class LibvirtPair(HypervisorPair):
             await asyncio.sleep(POLL_S)
         self.restart()
 
+    def new_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
+        """Serve a file over NBD; its server ends with the pair, or with the hosts."""
+        self._volumes.mkdir(exist_ok=True)
+        file = self._volumes / str(uuid.uuid4())
+        file.write_bytes(self.small_image())
+        return _volume(_served(file), device, boot_index)
+
     def boots(self, console: str) -> list[tuple[int, str]]:
         return [(tick.boots, tick.marker) for tick in ticks(console) if tick.ticks == 0]
 
@@ -204,8 +230,33 @@ class LibvirtPair(HypervisorPair):
         for host in (self.a, self.b):
             for guest in await host.guests():
                 await host.destroy(guest.key)
+        await processes.end(await processes.at_work("qemu-nbd", self._volumes))
         left = [await processes.at_work("qemu-", self.directory(name)) for name in ("a", "b")]
         assert left == [[], []], "something outlived its guest"
+
+
+def _volume(connection: dict[str, Any], device: str, boot_index: int | None) -> GuestVolume:
+    return GuestVolume(
+        volume_id=str(uuid.uuid4()),
+        attachment_id=str(uuid.uuid4()),
+        device=device,
+        connection=connection,
+        boot_index=boot_index,
+    )
+
+
+def _served(file: Path) -> dict[str, Any]:
+    """Have a file served over NBD, and give the connection to it."""
+    serve = ["qemu-nbd", "--fork", "--persistent", "--shared", "0", "--format", "raw", "--export-name", file.name]
+    for _ in range(PORT_TRIES):
+        with socket.socket() as free:
+            free.bind((LOCALHOST, 0))
+            port = free.getsockname()[1]
+        done = subprocess.run([*serve, "--bind", LOCALHOST, "--port", str(port), file], check=False)
+        if done.returncode == 0:
+            data = {"server": LOCALHOST, "port": port, "export": file.name}
+            return {"driver_volume_type": "nbd", "data": data}
+    raise AssertionError("no port is free")
 
 
 @pytest.fixture(params=["simulated", "libvirt"])
@@ -235,3 +286,10 @@ def new_spec(server: str | None = None, root_gib: int = 1, image_id: str | None 
         image_id=image_id,
         project_id=ProjectId("p1"),
     )
+
+
+def new_nic() -> GuestNic:
+    """Describe a nic of a new port."""
+    port_id = str(uuid.uuid4())
+    octets = ":".join(port_id[at : at + 2] for at in (0, 2, 4))
+    return GuestNic(port_id=port_id, mac=f"fa:16:3e:{octets}", vif_type="ovs", network_id=str(uuid.uuid4()), mtu=1450)

@@ -5,11 +5,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from tests.host_room import H1, H2, IMAGE, Room, boot, order, spec, story
 from whimbrel.adapters.bus.door import agents_app
 from whimbrel.adapters.bus.http import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
+from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import NotFound, Refused, Superseded, Unavailable
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName
@@ -17,6 +19,14 @@ from whimbrel.ports.agent import Agents
 from whimbrel.ports.images import Image
 from whimbrel.sim.hypervisor import Times
 
+PCI = "0000:81:00.1"
+NIC = GuestNic(port_id="port-1", mac="fa:16:3e:00:00:01", vif_type="ovs", vif_details={"port_filter": True}, mtu=1450)
+VOLUME = GuestVolume(
+    volume_id="volume-1",
+    attachment_id="attachment-1",
+    device="/dev/vdb",
+    connection={"driver_volume_type": "nbd", "data": {"server": "127.0.0.1", "port": 10809, "export": "one"}},
+)
 OLD, NEW = spec(slot="old"), spec(slot="new", root_gib=2)
 Way = Callable[[Room], AbstractAsyncContextManager[Agents]]
 
@@ -90,6 +100,14 @@ async def test_every_changing_call_may_be_repeated(way: Way) -> None:
         for _ in range(2):
             await agent.start(by, OLD.key)
         for _ in range(2):
+            await agent.plug(by, OLD.key, NIC)
+        for _ in range(2):
+            await agent.attach_volume(by, OLD.key, VOLUME)
+        for _ in range(2):
+            await agent.unplug(by, OLD.key, NIC.port_id)
+        for _ in range(2):
+            await agent.detach_volume(by, OLD.key, VOLUME.volume_id)
+        for _ in range(2):
             await agent.stop(by, OLD.key, 60.0)
         for _ in range(2):
             assert (await agent.export_disk(by, OLD.key)).scheme == "simulated"
@@ -108,8 +126,34 @@ async def test_undoing_what_never_was_is_fine(way: Way) -> None:
         agent, by = agents.at(H1), order()
         await agent.stop(by, OLD.key, 60.0)
         await agent.unexport_disk(by, OLD.key)
+        await agent.unplug(by, OLD.key, NIC.port_id)
+        await agent.detach_volume(by, OLD.key, VOLUME.volume_id)
         await agent.discard_disk(by, OLD.key)
         await agent.destroy(by, OLD.key)
+
+
+@both_ways
+@story
+async def test_devices_go_to_the_guest_and_come_back(way: Way) -> None:
+    async with way(Room()) as agents:
+        agent, by = agents.at(H1), order()
+        await boot(agent, replace(OLD, nics=(NIC,), pci=(PCI,)), by)
+        await agent.attach_volume(by, OLD.key, VOLUME)
+        guest = await agent.look(OLD.key)
+        assert guest
+        assert (guest.ports, guest.volumes, guest.pci) == ((NIC.port_id,), (VOLUME.volume_id,), (PCI,))
+        await agent.unplug(by, OLD.key, NIC.port_id)
+        await agent.detach_volume(by, OLD.key, VOLUME.volume_id)
+        guest = await agent.look(OLD.key)
+        assert guest
+        assert (guest.ports, guest.volumes, guest.pci) == ((), (), (PCI,))
+
+
+@both_ways
+@story
+async def test_a_host_tells_who_it_is(way: Way) -> None:
+    async with way(Room()) as agents:
+        assert [(await agents.at(host).connector())["host"] for host in (H1, H2)] == [H1, H2]
 
 
 @both_ways
@@ -149,5 +193,7 @@ async def test_errors_arrive_by_their_names(way: Way) -> None:
             await agent.prepare(order(epoch=1), OLD)
         with pytest.raises(NotFound):
             await agent.console_log(OLD.key, None)
+        with pytest.raises(Refused, match="nothing of"):
+            await agent.plug(order(epoch=2), OLD.key, NIC)
         with pytest.raises(Unavailable, match="nowhere"):
             await agents.at(HostName("nowhere")).look(OLD.key)

@@ -7,10 +7,12 @@ when a newer epoch came does nothing. Orders on one server never interleave. Onl
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 from weakref import WeakValueDictionary
 
 from whimbrel.agent.fence import Fence
 from whimbrel.agent.jobs import Job, Jobs
+from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec, Order, Progress
 from whimbrel.domain.ids import HostName, ServerId
@@ -62,6 +64,9 @@ class HostAgent:
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
         return await self._hypervisor.console_log(key, lines)
 
+    async def connector(self) -> dict[str, Any]:
+        return await self._hypervisor.connector()
+
     # Short orders
 
     async def prepare(self, order: Order, spec: GuestSpec) -> None:
@@ -91,6 +96,22 @@ class HostAgent:
     async def reboot(self, order: Order, key: GuestKey, hard: bool) -> None:
         async with self._turn(order, key):
             await self._hypervisor.reboot(key, hard)
+
+    async def plug(self, order: Order, key: GuestKey, nic: GuestNic) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.plug(key, nic)
+
+    async def unplug(self, order: Order, key: GuestKey, port_id: str) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.unplug(key, port_id)
+
+    async def attach_volume(self, order: Order, key: GuestKey, volume: GuestVolume) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.attach_volume(key, volume)
+
+    async def detach_volume(self, order: Order, key: GuestKey, volume_id: str) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.detach_volume(key, volume_id)
 
     async def discard_disk(self, order: Order, key: GuestKey) -> None:
         async with self._turn_without_jobs(order, key):

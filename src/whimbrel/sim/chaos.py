@@ -10,7 +10,7 @@ from enum import Enum
 from inspect import iscoroutinefunction
 from typing import Any
 
-from whimbrel.domain.errors import Refused, Unavailable
+from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.cloud import Cell, Cloud
 
@@ -26,6 +26,8 @@ class Fault(Enum):
     LOST_ANSWER = "it happens, and nobody answers"
     LATE = "nobody answers, and the call arrives much later"
     REFUSED = "the answer is no"
+    CONFLICT = "the answer is that somebody was faster"
+    MISSING = "the answer is that it is not there"
     SLEEP = "the caller sleeps before the call, and wakes when others have gone on"
 
 
@@ -36,11 +38,13 @@ After = Callable[[str], Awaitable[None]]
 
 READS = frozenset(
     {"all", "actions", "allocations", "by_name", "entries", "entry", "expired", "find", "get", "guests", "limits"}
-    | {"look", "open_run", "providers", "show", "unplaced", "usage", "wanted_deletes"}
+    | {"look", "of", "open_run", "providers", "show", "unplaced", "usage", "wanted_deletes"}
+    | {"attachment", "attachments", "bindings", "connector", "networks", "port", "ports_of", "security_groups"}
+    | {"made", "of", "snapshot_volume", "volume", "ways"}
 )
 """Calls that change nothing: a crash before one is the crash before the change that follows."""
 
-PORTS = ("journal", "directory", "placement", "images", "flavors", "quotas", "aggregates")
+PORTS = ("journal", "directory", "placement", "images", "network", "volumes", "flavors", "quotas", "aggregates")
 
 
 def changes(touch: str) -> bool:
@@ -67,6 +71,7 @@ class Chaos:
                 name=cell.name,
                 servers=self._touched(cell.servers, f"{name}.servers"),
                 hosts=self._touched(cell.hosts, f"{name}.hosts"),
+                devices=self._touched(cell.devices, f"{name}.devices"),
                 agents=_Agents(self, cell.agents),
             )
             for name, cell in cloud.cells.items()
@@ -102,6 +107,10 @@ class Chaos:
             raise Unavailable(f"no answer from {name}")
         if fault is Fault.REFUSED:
             raise Refused(f"{name} says no")
+        if fault is Fault.CONFLICT:
+            raise Conflict(f"{name} says that somebody was faster")
+        if fault is Fault.MISSING:
+            raise NotFound(f"{name} finds nothing")
         if fault is Fault.SLEEP:
             self.asleep.set()
             await self.wake.wait()

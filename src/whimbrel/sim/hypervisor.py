@@ -6,12 +6,14 @@ half-made disk is no disk, a disk that is offered no more cannot be read to its 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Literal
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from whimbrel.domain import fitting
+from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.guest import Capacity, DiskExport, Guest, GuestKey, GuestSpec
 from whimbrel.domain.ids import CellName, HostName, ServerId, Slot
@@ -20,6 +22,7 @@ from whimbrel.ports.hypervisor import Percent
 from whimbrel.ports.images import Images
 from whimbrel.ports.keep import Keep
 from whimbrel.sim.disks import Contents, Disk, from_file, grown, to_file
+from whimbrel.sim.guests import SimulatedGuest, booted, key_at, path_of, whole_disk
 from whimbrel.sim.hosts import SimulatedWorld
 
 CONSOLE_LINES = 100
@@ -39,30 +42,6 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_s: float = 0.0
     start_s: float = 0.0
     stop_s: float = 0.0
-
-
-class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a host keeps of a guest, one value in the keep."""
-
-    key: GuestKey
-    name: str
-    power: Literal["reserved", "running", "stopped"]
-    vcpus: int
-    memory_mib: int
-    root_gib: int
-    disk: Disk | None = None
-    offered: bool = False
-    console: tuple[str, ...] = ()
-
-    def observed(self) -> Guest:
-        return Guest(
-            key=self.key,
-            power=self.power,
-            vcpus=self.vcpus,
-            memory_mib=self.memory_mib,
-            root_gib=self.root_gib,
-            has_disk=self.disk is not None and self.disk.whole,
-        )
 
 
 _decode = msgspec.json.Decoder(SimulatedGuest).decode
@@ -104,6 +83,16 @@ class SimulatedHypervisor:
     async def capacity(self) -> Capacity:
         return self._capacity
 
+    async def connector(self) -> dict[str, Any]:
+        return {
+            "host": str(self.host),
+            "ip": "127.0.0.1",
+            "platform": "x86_64",
+            "os_type": "linux",
+            "multipath": False,
+            "initiator": f"iqn.2004-10.example:{self.host}",
+        }
+
     async def guests(self) -> list[Guest]:
         await self._opened()
         return self.observed()
@@ -138,7 +127,7 @@ class SimulatedHypervisor:
 
     async def offered(self, path: str) -> Disk:
         """Give a disk that is offered at `path`. Raises: Unavailable: it is not, now."""
-        guest = await self._find(_key(path))
+        guest = await self._find(key_at(path))
         if guest is None or guest.disk is None or not guest.offered:
             raise Unavailable(f"host {self.host} does not offer the disk {path} now")
         return guest.disk
@@ -151,25 +140,26 @@ class SimulatedHypervisor:
         async with self._reserving:  # two at once must not both take the last room
             if await self._find(spec.key) is None:
                 self._check_room(spec)
-                await self._save(_reserved(spec))
+                await self._save(SimulatedGuest(spec=spec))
 
     async def destroy(self, key: GuestKey) -> None:
         if await self._find(key):
-            await self._keep.delete(self._space, _path(key))
+            await self._keep.delete(self._space, path_of(key))
             await self._drop(key)
 
     def _check_room(self, spec: GuestSpec) -> None:
-        memory_mib = self._capacity.memory_mib - sum(guest.memory_mib for guest in self._all())
-        disk_gib = self._capacity.disk_gib - sum(guest.root_gib for guest in self._all())
+        memory_mib = self._capacity.memory_mib - sum(guest.spec.memory_mib for guest in self._all())
+        disk_gib = self._capacity.disk_gib - sum(guest.disk_gib for guest in self._all())
         if spec.memory_mib > memory_mib:
             raise Refused(f"{self.host} has {memory_mib} MiB of memory left, {spec.memory_mib} are wanted")
-        if spec.root_gib > disk_gib:
+        if spec.has_local_root and spec.root_gib > disk_gib:
             raise Refused(f"{self.host} has {disk_gib} GiB of disk left, {spec.root_gib} are wanted")
 
     # Disks
 
     async def create_disk(self, spec: GuestSpec, percent: Percent) -> None:
         self._may("create_disk")
+        _check_wants_disk(spec)
         if not await self._lacks_disk(spec.key):
             return
         image = await self._image(spec.image_id)
@@ -179,6 +169,7 @@ class SimulatedHypervisor:
 
     async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent) -> None:
         self._may("import_disk")
+        _check_wants_disk(spec)
         if export.scheme != "simulated":
             raise Refused(f"a simulated host cannot read a disk that is offered by {export.scheme}")
         if not await self._lacks_disk(spec.key):
@@ -193,11 +184,11 @@ class SimulatedHypervisor:
     async def export_disk(self, key: GuestKey) -> DiskExport:
         guest = await self._get(key)
         if guest.power == "running":
-            raise Refused(f"guest {_path(key)} runs: its disk cannot be offered")
-        disk = _whole_disk(guest)
+            raise Refused(f"guest {path_of(key)} runs: its disk cannot be offered")
+        disk = whole_disk(guest)
         if not guest.offered:
             await self._change(key, offered=True)
-        return DiskExport(scheme="simulated", location=f"{self.host}/{_path(key)}", size_bytes=disk.size_bytes)
+        return DiskExport(scheme="simulated", location=f"{self.host}/{path_of(key)}", size_bytes=disk.size_bytes)
 
     async def unexport_disk(self, key: GuestKey) -> None:
         guest = await self._find(key)
@@ -209,11 +200,11 @@ class SimulatedHypervisor:
         if guest is None or guest.disk is None:
             return
         if guest.power == "running":
-            raise Refused(f"guest {_path(key)} runs: its disk stays")
+            raise Refused(f"guest {path_of(key)} runs: its disk stays")
         await self._change(key, disk=None, offered=False)
 
     async def read_snapshot(self, key: GuestKey, percent: Percent) -> AsyncIterator[bytes]:
-        disk = _whole_disk(await self._get(key))
+        disk = whole_disk(await self._get(key))
         await self._take(self._times.snapshot_s, percent)
         yield to_file(disk)
 
@@ -222,15 +213,18 @@ class SimulatedHypervisor:
     async def define(self, spec: GuestSpec) -> None:
         self._may("define")
         guest = await self._get(spec.key)
-        _whole_disk(guest)
-        if guest.power == "reserved":
-            await self._change(spec.key, power="stopped")
+        if spec.has_local_root:
+            whole_disk(guest)
+        fitting.check(spec)
+        self._check_ports_free(spec)
+        defined = replace(guest, spec=spec, power="stopped")
+        if guest.power != "running" and guest != defined:
+            await self._save(defined)
 
     async def start(self, key: GuestKey) -> None:
         self._may("start")
         guest = await self._get_defined(key)
         if guest.power != "running":
-            await self._check_only_slot(key)
             await self._boot(key)
 
     async def stop(self, key: GuestKey, timeout_s: float) -> None:
@@ -245,37 +239,80 @@ class SimulatedHypervisor:
         self._may("reboot")
         guest = await self._get_defined(key)
         if guest.power != "running" and not hard:
-            raise Refused(f"guest {_path(key)} does not run: nobody is there to be asked to restart")
-        await self._check_only_slot(key)
+            raise Refused(f"guest {path_of(key)} does not run: nobody is there to be asked to restart")
+        await self._check_may_boot(guest)
         if not hard:
             await self._take(self._times.stop_s)
         # It counts as running all the while: who died between off and on can ask for the same again.
         await self._boot(key)
 
     async def _boot(self, key: GuestKey) -> None:
+        await self._check_may_boot(await self._get_defined(key))
         await self._take(self._times.start_s)
-        await self._check_only_slot(key)  # again: another slot may have been faster
         guest = await self._get_defined(key)
-        disk = _whole_disk(guest)
-        contents = disk.contents.booted(f"{key.server} on {self.host}")
-        line = (
-            f"{guest.name}: boot {contents.boots}, now on {self.host}; disk of {disk.size_bytes} bytes"
-            f" made of {contents.origin}, first booted as {contents.marker}"
-        )
+        await self._check_may_boot(guest)  # again: another one may have been faster
+        disk, line = booted(guest, self.host)
         # A disk that is written to is offered no more, so that nobody takes a torn copy for a whole one.
         await self._change(
             key,
             power="running",
-            disk=replace(disk, contents=contents),
+            disk=disk,
             offered=False,
             console=(*guest.console, line)[-CONSOLE_LINES:],
         )
         await self._world.watch_start(self.host, key.server)
 
-    async def _check_only_slot(self, key: GuestKey) -> None:
-        for slot, guest in (await self._opened()).get(key.server, {}).items():
-            if slot != key.slot and guest.power == "running":
-                raise Refused(f"server {key.server} runs on {self.host} already, as {slot}")
+    async def _check_may_boot(self, guest: SimulatedGuest) -> None:
+        fitting.check_bootable(guest.spec)
+        for slot, other in (await self._opened()).get(guest.key.server, {}).items():
+            if slot != guest.key.slot and other.power == "running":
+                raise Refused(f"server {guest.key.server} runs on {self.host} already, as {slot}")
+        self._check_pci_free(guest.spec)
+
+    # Devices
+
+    async def plug(self, key: GuestKey, nic: GuestNic) -> None:
+        self._may("plug")
+        await self._refit(await self._get_defined(key), lambda spec: fitting.with_nic(spec, nic))
+
+    async def unplug(self, key: GuestKey, port_id: str) -> None:
+        self._may("unplug")
+        if guest := await self._find(key):
+            await self._refit(guest, lambda spec: fitting.without_nic(spec, port_id))
+
+    async def attach_volume(self, key: GuestKey, volume: GuestVolume) -> None:
+        self._may("attach_volume")
+        await self._refit(await self._get_defined(key), lambda spec: fitting.with_volume(spec, volume))
+
+    async def detach_volume(self, key: GuestKey, volume_id: str) -> None:
+        self._may("detach_volume")
+        if guest := await self._find(key):
+            if guest.power == "running":
+                fitting.check_not_booted_from(guest.spec, volume_id)
+            await self._refit(guest, lambda spec: fitting.without_volume(spec, volume_id))
+
+    async def _refit(self, guest: SimulatedGuest, change: Callable[[GuestSpec], GuestSpec]) -> None:
+        spec = change(guest.spec)
+        self._check_ports_free(spec)
+        if guest.power == "running":
+            self._check_pci_free(spec)
+        if spec != guest.spec:
+            await self._change(guest.key, spec=spec)
+
+    def _check_ports_free(self, spec: GuestSpec) -> None:
+        if wanted := {nic.port_id for nic in spec.nics}:
+            for other in self._others(spec):
+                if other.key.server != spec.key.server and (taken := wanted.intersection(other.observed().ports)):
+                    raise Refused(f"port {min(taken)} is in a guest of server {other.key.server}")
+
+    def _check_pci_free(self, spec: GuestSpec) -> None:
+        if wanted := set(fitting.pci_of(spec)):
+            for other in self._others(spec):
+                if other.power == "running" and (taken := wanted.intersection(fitting.pci_of(other.spec))):
+                    raise Refused(f"PCI device {min(taken)} is in a running guest of server {other.key.server}")
+
+    def _others(self, spec: GuestSpec) -> list[SimulatedGuest]:
+        return [guest for guest in self._all() if guest.key != spec.key]
 
     # How
 
@@ -333,13 +370,13 @@ class SimulatedHypervisor:
     async def _get(self, key: GuestKey) -> SimulatedGuest:
         guest = await self._find(key)
         if guest is None:
-            raise NotFound(f"nothing of {_path(key)} is on {self.host}")
+            raise NotFound(f"nothing of {path_of(key)} is on {self.host}")
         return guest
 
     async def _get_defined(self, key: GuestKey) -> SimulatedGuest:
         guest = await self._get(key)
         if guest.power == "reserved":
-            raise NotFound(f"guest {_path(key)} is not defined on {self.host}")
+            raise NotFound(f"guest {path_of(key)} is not defined on {self.host}")
         return guest
 
     async def _change(self, key: GuestKey, **fields: object) -> None:
@@ -347,7 +384,7 @@ class SimulatedHypervisor:
 
     async def _save(self, guest: SimulatedGuest) -> None:
         guests = await self._opened()
-        await self._keep.put(self._space, _path(guest.key), _encode(guest))
+        await self._keep.put(self._space, path_of(guest.key), _encode(guest))
         # After the put: what could not be written has not happened.
         guests.setdefault(guest.key.server, {})[guest.key.slot] = guest
 
@@ -359,30 +396,9 @@ class SimulatedHypervisor:
             guests.pop(key.server, None)
 
 
-def _path(key: GuestKey) -> str:
-    return f"{key.server}/{key.slot}"
-
-
-def _key(path: str) -> GuestKey:
-    server, _, slot = path.partition("/")
-    return GuestKey(ServerId(server), Slot(slot))
-
-
-def _reserved(spec: GuestSpec) -> SimulatedGuest:
-    return SimulatedGuest(
-        key=spec.key,
-        name=spec.name,
-        power="reserved",
-        vcpus=spec.vcpus,
-        memory_mib=spec.memory_mib,
-        root_gib=spec.root_gib,
-    )
-
-
-def _whole_disk(guest: SimulatedGuest) -> Disk:
-    if guest.disk is None or not guest.disk.whole:
-        raise NotFound(f"guest {_path(guest.key)} has no whole disk")
-    return guest.disk
+def _check_wants_disk(spec: GuestSpec) -> None:
+    if not spec.has_local_root:
+        raise Refused(f"guest {path_of(spec.key)} boots from a volume: it has no root disk")
 
 
 async def _fetched(images: Images, image_id: str) -> Disk:

@@ -4,7 +4,7 @@ Numbers are those of the design, section 8.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,11 +13,12 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.facts import MovedPort, MoveFacts
 from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.network import Port
 from whimbrel.ports.servers import ServerQuery
 from whimbrel.servers.lookup import listing
-from whimbrel.sim.world import World
+from whimbrel.sim.world import CELL, World
 
 Claims = list[tuple[str, dict[str, int]]]
 """What a consumer holds: (provider, amounts)."""
@@ -49,6 +50,9 @@ class Invariants:
             *self._homes(servers, hosts),
             *self._rising(runs),
             *await self._quota(runs, servers),
+            *await self._ports(runs, servers),
+            *self._volumes(runs, servers),
+            *await self._devices(runs, servers),
             *self._reasons(runs),
         ]
         if problems:
@@ -71,8 +75,10 @@ class Invariants:
             run = open_runs.get(server.id)
             own, moves = held.pop(server.id, []), held.pop(run.id, []) if run else []
             if run is None or not isinstance(run.facts, MoveFacts):
-                going = run is not None and run.saga == "delete"
-                legal = server.host is None or going or _owns(server, own, hosts)
+                going = run is not None and run.saga in ("delete", "attach_interface", "detach_interface")
+                legal = server.host is None or going or sorted(own) == await self._due(server, hosts)
+            elif run.facts.source and run.facts.target is None:  # it has not looked at the ports yet
+                legal = sorted(own) == await self._due(server, hosts) and not moves
             else:
                 legal = self._legal(run.facts, own, moves)
             if not legal:
@@ -90,9 +96,22 @@ class Invariants:
         return problems
 
     def _legal(self, facts: MoveFacts, own: Claims, moves: Claims) -> bool:
-        source = [(facts.source.provider, facts.old_flavor.resources())] if facts.source and facts.old_flavor else []
-        target = [(facts.target.provider, facts.new_flavor.resources())] if facts.target else []
-        return (own, moves) in ((source, []), ([], source), (target, source), (target, []))
+        source: Claims = []
+        if facts.source and facts.old_flavor:
+            resources = facts.old_flavor.resources(facts.has_local_root)
+            source = _with_ports(facts.source.provider, resources, facts.ports)
+        target: Claims = []
+        if facts.target:
+            parts = facts.target.parts.items()
+            target = sorted(parts) or [(facts.target.provider, facts.new_flavor.resources(facts.has_local_root))]
+        pair = sorted(own), sorted(moves)
+        return pair in ((source, []), ([], source), (target, source), (target, []))
+
+    async def _due(self, server: Server, hosts: Hosts) -> Claims:
+        """Give what a settled server is to hold: its flavor's resources, and what its ports ask for where they say."""
+        assert server.host
+        ports = await self._world.cloud.network.ports_of([server.id]) if server.nics else []
+        return _with_ports(hosts[server.host].id, server.flavor.resources(server.has_local_root), ports)
 
     async def _capacity(self) -> list[str]:
         """I5: no provider is over capacity."""
@@ -101,6 +120,60 @@ class Invariants:
             for provider in await self._world.cloud.placement.providers()
             if any(amount < 0 for amount in provider.free.values())
         ]
+
+    async def _ports(self, runs: list[Run], servers: list[Server]) -> list[str]:
+        """I6: each port of a server has one active binding; once settled it is on the guest's host."""
+        busy = {run.subject for run in runs if not run.is_over}
+        owners = {server.id: server for server in servers if server.nics}
+        problems = []
+        named = {nic.port_id for server in owners.values() for nic in server.nics}
+        for port in await self._world.cloud.network.ports_of(list(owners)):
+            if port.id not in named:
+                continue  # it is on its way to its server
+            server, bindings = owners[ServerId(port.device_id)], await self._world.cloud.network.bindings(port.id)
+            active = [binding.host for binding in bindings if binding.is_active]
+            if len(active) != 1 or (server.id not in busy and active != [server.host]):
+                problems.append(f"I6: port {port.id} of the server on {server.host} is bound by {bindings}")
+        return problems
+
+    def _volumes(self, runs: list[Run], servers: list[Server]) -> list[str]:
+        """I7: a volume is connected to one host, where its guest may run; once settled, as the record says."""
+        busy = {run.subject for run in runs if not run.is_over}
+        connected: dict[str, set[str]] = {}
+        held: dict[str, list[tuple[str, str, str | None]]] = {}
+        for one, host in self._world.remains.volumes.everything():
+            held.setdefault(one.server, []).append((one.volume_id, one.id, host))
+            if host is not None:
+                connected.setdefault(one.volume_id, set()).add(host)
+        problems = [f"I7: volume {name} is connected to {on}" for name, on in connected.items() if len(on) > 1]
+        running = {(guest.key.server, host): guest.volumes for host, guest in self._world.simulated.running()}
+        for (owner, host), volumes in running.items():
+            loose = [name for name in volumes if connected.get(name) != {host}]
+            problems += [f"I7: {owner} runs on {host} with volume {name}, which is not connected" for name in loose]
+        for server in servers:
+            recorded = [(device.volume_id, device.attachment_id, device.host) for device in server.volumes]
+            used = [one for one in held.get(server.id, []) if one[2] is not None]
+            if server.id not in busy and sorted(recorded) != sorted(used):
+                problems.append(f"I7: server {server.id} is said to have {recorded}, and has {held.get(server.id)}")
+        return problems
+
+    async def _devices(self, runs: list[Run], servers: list[Server]) -> list[str]:
+        """I8: a PCI device has one owner, a guest of its host; and no running guest has another's."""
+        if not self._world.plan.functions:
+            return []
+        open_runs = {run.subject: run.id for run in runs if not run.is_over}
+        slots = {server.id: server.slot for server in servers}
+        problems = []
+        for name in self._world.hypervisors:
+            held = {one.device.address: one.holder for one in await self._world.cloud.cell(CELL).devices.of(name)}
+            for address, holder in held.items():
+                if holder and holder.slot not in (slots.get(holder.server), open_runs.get(holder.server)):
+                    kept = holder.server in open_runs  # a move keeps the source's until the verdict
+                    problems += [] if kept else [f"I8: {address} of {name} is held by {holder}, which is nobody"]
+            for host, guest in self._world.simulated.running():
+                foreign = [one for one in guest.pci if host == name and held.get(one) != guest.key]
+                problems += [f"I8: {guest.key} runs on {name} with {one}, which it does not hold" for one in foreign]
+        return problems
 
     def _homes(self, servers: list[Server], hosts: Hosts) -> list[str]:
         """I2: the directory names one home, the record is there, and so is its host."""
@@ -133,9 +206,15 @@ class Invariants:
         return [f"I14: run {run.id} was refused without a reason" for run in silent]
 
 
-def _owns(server: Server, own: Claims, hosts: Hosts) -> bool:
-    assert server.host
-    return own == [(hosts[server.host].id, server.flavor.resources())]
+def _with_ports(root: str, resources: dict[str, int], ports: Sequence[Port | MovedPort]) -> Claims:
+    """Give a claim on a host and on the providers that the ports' profiles name."""
+    held = {root: dict(resources)}
+    for port in ports:
+        for request in port.requests:
+            given = held.setdefault((port.profile.get("allocation") or {}).get(request.id, "nobody"), {})
+            for name, amount in request.resources.items():
+                given[name] = given.get(name, 0) + amount
+    return sorted(held.items())
 
 
 async def _servers(world: World) -> list[Server]:
@@ -147,7 +226,7 @@ async def books(world: World) -> dict[str, Any]:
     servers = await _servers(world)
     entries = await world.cloud.directory.entries([ServerId(server.id) for server in servers])
     return {
-        "servers": {server.id: replace(server, generation=0, updated_at=0.0) for server in servers},
+        "servers": {server.id: _comparable(server) for server in servers},
         "claims": sorted(
             (one.consumer, one.provider, tuple(sorted(one.resources.items())))
             for one in await world.cloud.placement.allocations()
@@ -160,4 +239,35 @@ async def books(world: World) -> dict[str, Any]:
             (name, key.server, key.slot) for name, host in world.hypervisors.items() for key in host.offers()
         ),
         "quota": {entry.server_id: (entry.vcpus, entry.memory_mib) for entry in entries.values()},
+        "ports": [
+            (
+                port.id,
+                port.device_id,
+                port.device_owner,
+                port.host,
+                port.profile,
+                len(await world.cloud.network.bindings(port.id)),
+            )
+            for port in sorted(world.remains.network.everything(), key=lambda port: port.id)
+        ],
+        "attachments": sorted(
+            (one.server, one.volume_id, host, one.status) for one, host in world.remains.volumes.everything()
+        ),
+        "volumes": sorted(world.remains.volumes.ids()),
+        "pci": await _held_devices(world),
     }
+
+
+def _comparable(server: Server) -> Server:
+    """Leave out what a way there and back may change: counters, and the ids of attachments, which cannot be kept."""
+    volumes = tuple(replace(device, attachment_id="") for device in server.volumes)
+    return replace(server, generation=0, updated_at=0.0, volumes=volumes)
+
+
+async def _held_devices(world: World) -> list[tuple[str, str, str, str]]:
+    held = []
+    for name in world.hypervisors:
+        for one in await world.cloud.cell(CELL).devices.of(name):
+            if one.holder:
+                held.append((str(name), one.device.address, str(one.holder.server), one.request or ""))
+    return sorted(held)

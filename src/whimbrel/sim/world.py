@@ -12,6 +12,7 @@ from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.keep import MemoryKeep
 from whimbrel.adapters.sql.aggregates import SqlAggregates
 from whimbrel.adapters.sql.database import SqliteDatabase
+from whimbrel.adapters.sql.devices import SqlDevices
 from whimbrel.adapters.sql.directory import SqlDirectory
 from whimbrel.adapters.sql.flavors import SqlFlavors
 from whimbrel.adapters.sql.hosts import SqlHosts
@@ -34,11 +35,14 @@ from whimbrel.ports.cloud import Asker, Cell, Cloud, Rules
 from whimbrel.ports.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Book
+from whimbrel.sim import equipment
 from whimbrel.sim.clock import JumpingClock
 from whimbrel.sim.hosts import SimulatedWorld
 from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
 from whimbrel.sim.ids import SeededIds
 from whimbrel.sim.images import MemoryImages
+from whimbrel.sim.network import SimulatedNetwork
+from whimbrel.sim.volumes import SimulatedVolumes
 
 PROJECT = ProjectId("11111111111141118111111111111111")
 USER = UserId("22222222222242228222222222222222")
@@ -61,27 +65,33 @@ class Plan:
     rules: Rules = field(default_factory=lambda: Rules(cpu_allocation_ratio=1.0, patience_s=20.0))
     times: Times = field(default_factory=Times)
     seed: int = 0
+    equipped: bool = False  # with a network, a volume, and a card with bandwidth on each host
+    functions: bool = False  # with virtual functions on each host too, and a port for one
 
 
 @dataclass
 class Remains:
-    """What survives every crash of the control plane: its databases, what hosts keep, time."""
+    """What survives every crash of the control plane: its databases, what hosts and other services keep, time."""
 
     databases: dict[str, SqliteDatabase]
     keep: MemoryKeep
     clock: JumpingClock
     ids: SeededIds
+    network: SimulatedNetwork
+    volumes: SimulatedVolumes
 
     @classmethod
     async def new(cls, seed: int) -> "Remains":
         databases = {name: SqliteDatabase(None) for name in ("global", "cell_c1", "placement")}
         for name, database in databases.items():
             await create_all(database, name.split("_")[0])
-        return cls(databases, MemoryKeep(), JumpingClock(), SeededIds(seed))
+        ids = SeededIds(seed)
+        return cls(databases, MemoryKeep(), JumpingClock(), ids, SimulatedNetwork(ids), SimulatedVolumes(ids))
 
     def copy(self) -> "Remains":
         databases = {name: database.copy() for name, database in self.databases.items()}
-        return Remains(databases, self.keep.copy(), JumpingClock(self.clock.now()), self.ids.copy())
+        clock, ids = JumpingClock(self.clock.now()), self.ids.copy()
+        return Remains(databases, self.keep.copy(), clock, ids, self.network.copy(ids), self.volumes.copy(ids))
 
 
 class World:
@@ -92,6 +102,7 @@ class World:
         self.remains = remains
         self.book: Book = BOOK  # what its engines drive
         self.simulated = SimulatedWorld()
+        self.placement = SqlPlacement(remains.databases["placement"])
         self._images = MemoryImages({IMAGE: b"tick"})
         self.hypervisors = {name: self._hypervisor(name) for name in map(HostName, plan.hosts)}
         self.cloud = self._cloud()
@@ -136,15 +147,23 @@ class World:
             name: HostAgent(name, hypervisor, remains.keep, self._images, remains.clock)
             for name, hypervisor in self.hypervisors.items()
         }
-        home = Cell(name=CELL, servers=SqlServers(cell), hosts=SqlHosts(cell, CELL), agents=LocalAgents(agents))
+        home = Cell(
+            name=CELL,
+            servers=SqlServers(cell),
+            hosts=SqlHosts(cell, CELL),
+            devices=SqlDevices(cell),
+            agents=LocalAgents(agents),
+        )
         return Cloud(
             clock=remains.clock,
             ids=remains.ids,
             journal=SqlJournal(global_, BOOK.facts_type),
             directory=SqlDirectory(global_),
             cells={CELL: home},
-            placement=SqlPlacement(remains.databases["placement"]),
+            placement=self.placement,
             images=self._images,
+            network=remains.network,
+            volumes=remains.volumes,
             flavors=SqlFlavors(global_),
             keypairs=SqlKeypairs(global_),
             quotas=SqlQuotas(global_),
@@ -170,6 +189,14 @@ class World:
             )
             await cloud.cell(CELL).hosts.register(host)
             await cloud.placement.register_host(host.id, name, of_host(host, cloud.rules))
+            if plan.equipped:
+                await equipment.add_card(self.placement, name, host.id, ProviderId(cloud.ids.uuid()))
+            if plan.functions:
+                await equipment.add_functions(cloud.cell(CELL), self.placement, host, cloud.ids)
+        if plan.equipped:
+            equipment.add_services(self.remains.network, self.remains.volumes, PROJECT)
+        if plan.functions:
+            equipment.add_direct_port(self.remains.network, PROJECT)
 
     # The control plane: what dies in a crash
 

@@ -7,10 +7,13 @@ import pytest
 from tests.hand_clock import HandClock
 from tests.host_room import H1, Room, boot, order, spec, story
 from whimbrel.agent.host import HostAgent
+from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import Refused, Superseded
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.sim.hypervisor import Times
 
+NIC = GuestNic(port_id="port-1", mac="fa:16:3e:00:00:01", vif_type="ovs")
+VOLUME = GuestVolume(volume_id="volume-1", attachment_id="a", device="/dev/vdb", connection={"driver_volume_type": "x"})
 ONE, TWO = spec("server-1"), spec("server-2")
 
 
@@ -45,6 +48,10 @@ async def test_every_changing_verb_is_fenced() -> None:
         agent.start(late, ONE.key),
         agent.stop(late, ONE.key, 60),
         agent.reboot(late, ONE.key, True),
+        agent.plug(late, ONE.key, NIC),
+        agent.unplug(late, ONE.key, NIC.port_id),
+        agent.attach_volume(late, ONE.key, VOLUME),
+        agent.detach_volume(late, ONE.key, VOLUME.volume_id),
         agent.destroy(late, ONE.key),
         agent.upload_snapshot(late, ONE.key, "shot"),
     ):

@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from msgspec.structs import replace
 
 from tests.hand_clock import HandClock, settle
 from tests.host_room import H1, H2, IMAGE, Room, SlowKeep, spec, story
+from whimbrel.domain.devices import GuestNic
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.guest import DiskExport, GuestSpec
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.images import Image
 from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
 
+PCI = "0000:81:00.1"
 OLD, NEW = spec(slot="old"), spec(slot="new", root_gib=2)
 
 
@@ -368,3 +371,38 @@ async def test_a_snapshot_holds_what_the_disk_held() -> None:
     assert disk.contents.marker == "server-1 on h1"
     assert disk.contents.boots == 2
     assert IMAGE not in disk.contents.origin, "the origin is the image's checksum"
+
+
+@story
+async def test_a_pci_device_is_in_one_running_guest() -> None:
+    h1 = Room().hypervisors[H1]
+    one, two = replace(spec("server-1"), pci=(PCI,)), replace(spec("server-2"), pci=(PCI,))
+    await boot(h1, one)
+    with pytest.raises(Refused, match=f"{PCI} is in a running guest of server server-1"):
+        await boot(h1, two)
+    await h1.stop(one.key, 60)
+    await h1.start(two.key)
+    with pytest.raises(Refused, match=PCI):
+        await h1.start(one.key)
+    assert (await power(h1, one), await power(h1, two)) == ("stopped", "running")
+
+
+@story
+async def test_a_virtual_function_is_not_plugged_into_a_second_running_guest() -> None:
+    h1 = Room().hypervisors[H1]
+    await boot(h1, replace(spec("server-1"), pci=(PCI,)))
+    await boot(h1, spec("server-2"))
+    nic = GuestNic(port_id="p", mac="fa:16:3e:00:00:01", vif_type="hw_veb", pci_address=PCI)
+    with pytest.raises(Refused, match=PCI):
+        await h1.plug(spec("server-2").key, nic)
+    await h1.stop(spec("server-2").key, 60)
+    await h1.plug(spec("server-2").key, nic)
+
+
+@story
+async def test_a_guest_on_a_volume_takes_no_room_on_the_disk() -> None:
+    h1 = Room().hypervisors[H1]
+    await h1.reserve(spec("a", root_gib=40))
+    await h1.reserve(replace(spec("b", root_gib=40), has_local_root=False))
+    with pytest.raises(Refused, match="0 GiB of disk left"):
+        await h1.reserve(spec("c"))

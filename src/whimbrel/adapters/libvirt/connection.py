@@ -110,7 +110,7 @@ class Connection:
 
     def _is_attached(self, domain: Libvirt) -> bool:
         try:
-            domain.blockStats("vda")  # answered by the guest's QEMU, not from libvirtd's memory
+            domain.blockStats("")  # of all disks; answered by the guest's QEMU, not from libvirtd's memory
             return True
         except self.libvirt.libvirtError:
             pass

@@ -14,8 +14,8 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from whimbrel.adapters.libvirt import files, processes
-from whimbrel.adapters.libvirt.files import Owner, in_thread
+from whimbrel.adapters.qemu import files, processes
+from whimbrel.adapters.qemu.files import Owner, in_thread
 from whimbrel.domain.errors import Refused, Unavailable
 
 INSTALL = "apt-get install qemu-system-x86 qemu-utils libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients"

@@ -7,12 +7,15 @@ Source: https://libvirt.org/formatdomain.html
 
 import os
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from whimbrel.adapters.libvirt import devices
 from whimbrel.adapters.libvirt.connection import NAME_PREFIX, Libvirt
+from whimbrel.adapters.libvirt.devices import Fitted, Plugging
 from whimbrel.adapters.libvirt.slots import SlotDirectory
+from whimbrel.domain import fitting
 from whimbrel.domain.guest import Guest, GuestKey, GuestSpec
 from whimbrel.domain.ids import ServerId, Slot
 
@@ -33,6 +36,7 @@ class Domain:
     runs: bool
     vcpus: int
     memory_mib: int
+    fitted: Fitted = field(default_factory=Fitted)  # what a running one has
 
     def is_of(self, key: GuestKey) -> bool:
         return (self.server, self.slot) == (key.server, key.slot)
@@ -47,11 +51,14 @@ class Domain:
             memory_mib=self.memory_mib,
             root_gib=0,
             has_disk=False,
+            ports=self.fitted.ports,
+            volumes=self.fitted.volumes,
+            pci=self.fitted.pci,
         )
 
 
-def domain_xml(spec: GuestSpec, slot: SlotDirectory, virt_type: str) -> str:
-    """Give the definition of one slot's guest."""
+def domain_xml(spec: GuestSpec, slot: SlotDirectory, virt_type: str, plugging: Plugging | None) -> str:
+    """Give the definition of one slot's guest. Raises: Refused: one of its devices cannot be on this host."""
     root = ET.Element("domain", type=virt_type)
     _text(root, "name", NAME_PREFIX + spec.key.server)
     _text(root, "uuid", spec.key.server)
@@ -63,9 +70,7 @@ def domain_xml(spec: GuestSpec, slot: SlotDirectory, virt_type: str) -> str:
     )
     _text(root, "memory", str(spec.memory_mib), unit="MiB")
     _text(root, "vcpu", str(spec.vcpus))
-    system = ET.SubElement(root, "os")
-    _text(system, "type", "hvm", machine=MACHINE)
-    ET.SubElement(system, "boot", dev="hd")
+    _text(ET.SubElement(root, "os"), "type", "hvm", machine=MACHINE)
     features = ET.SubElement(root, "features")
     ET.SubElement(features, "acpi")
     ET.SubElement(features, "apic")
@@ -73,23 +78,33 @@ def domain_xml(spec: GuestSpec, slot: SlotDirectory, virt_type: str) -> str:
         ET.SubElement(root, "cpu", mode="host-model")
     for event, action in (("on_poweroff", "destroy"), ("on_reboot", "restart"), ("on_crash", "destroy")):
         _text(root, event, action)
-    root.append(_devices(slot))
+    root.append(_devices(spec, slot, plugging))
     return ET.tostring(root, encoding="unicode")
 
 
-def _devices(slot: SlotDirectory) -> ET.Element:
-    devices = ET.Element("devices")
-    disk = ET.SubElement(devices, "disk", type="file", device="disk")
+def _devices(spec: GuestSpec, slot: SlotDirectory, plugging: Plugging | None) -> ET.Element:
+    root = ET.Element("devices")
+    if spec.has_local_root:
+        root.append(_root_disk(slot))
+    root.extend(devices.volume_xml(volume) for volume in spec.volumes)
+    root.extend(devices.nic_xml(nic, plugging) for nic in spec.nics)
+    root.extend(devices.pci_xml(address) for address in spec.pci)
+    serial = ET.SubElement(root, "serial", type="file")
+    ET.SubElement(serial, "source", path=str(slot.console), append="on")
+    ET.SubElement(serial, "target", port="0")
+    ET.SubElement(root, "controller", type="usb", model="none")
+    ET.SubElement(root, "memballoon", model="none")
+    _text(ET.SubElement(root, "rng", model="virtio"), "backend", "/dev/urandom", model="random")
+    return root
+
+
+def _root_disk(slot: SlotDirectory) -> ET.Element:
+    disk = ET.Element("disk", type="file", device="disk")
     ET.SubElement(disk, "driver", name="qemu", type="qcow2", cache=_cache(slot.disk), discard="unmap")
     ET.SubElement(disk, "source", file=str(slot.disk))
     ET.SubElement(disk, "target", dev=DISK, bus="virtio")
-    serial = ET.SubElement(devices, "serial", type="file")
-    ET.SubElement(serial, "source", path=str(slot.console), append="on")
-    ET.SubElement(serial, "target", port="0")
-    ET.SubElement(devices, "controller", type="usb", model="none")
-    ET.SubElement(devices, "memballoon", model="none")
-    _text(ET.SubElement(devices, "rng", model="virtio"), "backend", "/dev/urandom", model="random")
-    return devices
+    ET.SubElement(disk, "boot", order="1")
+    return disk
 
 
 def _cache(disk: Path) -> str:
@@ -121,13 +136,14 @@ def observe(libvirt: Libvirt, domain: Libvirt) -> Domain | None:
         runs = bool(domain.isActive())
         _, max_memory_kib, _, vcpus, _ = domain.info()
         mark = _mark(libvirt, domain)
+        fitted = devices.fitted(domain.XMLDesc(0)) if runs else Fitted()
         server = ServerId(domain.UUIDString())
     except libvirt.libvirtError as error:
         if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
             return None
         raise
     slot = mark.get("slot")
-    return Domain(server, Slot(slot) if slot else None, mark.get("home"), runs, vcpus, max_memory_kib // 1024)
+    return Domain(server, Slot(slot) if slot else None, mark.get("home"), runs, vcpus, max_memory_kib // 1024, fitted)
 
 
 def observe_all(libvirt: Libvirt, connection: Libvirt) -> dict[ServerId, Domain]:
@@ -145,3 +161,29 @@ def _mark(libvirt: Libvirt, domain: Libvirt) -> dict[str, Any]:
             return {}
         raise
     return dict(ET.fromstring(text).attrib)
+
+
+def guest_of(slot: SlotDirectory, domain: Domain | None) -> Guest | None:
+    """Give a slot's guest; None: nothing is there. domain: what was just seen of its server."""
+    spec = slot.read_spec()
+    if spec is None:
+        return None
+    is_defined = slot.definition.exists()
+    running = domain if domain and domain.runs and domain.is_of(slot.key) else None
+    has = running.fitted if running else _planned(spec) if is_defined else Fitted()
+    return Guest(
+        key=slot.key,
+        power="running" if running else "stopped" if is_defined else "reserved",
+        vcpus=spec.vcpus,
+        memory_mib=spec.memory_mib,
+        root_gib=spec.root_gib,
+        has_disk=slot.disk.exists() if spec.has_local_root else is_defined,
+        ports=has.ports,
+        volumes=has.volumes,
+        pci=has.pci,
+    )
+
+
+def _planned(spec: GuestSpec) -> Fitted:
+    ports, volumes = (nic.port_id for nic in spec.nics), (volume.volume_id for volume in spec.volumes)
+    return Fitted(tuple(ports), tuple(volumes), fitting.pci_of(spec))

@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from whimbrel.adapters.libvirt import files, processes
-from whimbrel.adapters.libvirt.files import Owner, in_thread
-from whimbrel.adapters.libvirt.processes import Process
 from whimbrel.adapters.libvirt.slots import SlotDirectory
-from whimbrel.adapters.libvirt.tools import Tools
+from whimbrel.adapters.qemu import files, processes
+from whimbrel.adapters.qemu.files import Owner, in_thread
+from whimbrel.adapters.qemu.processes import Process
+from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import DiskExport
 

@@ -5,36 +5,37 @@ process goes on where a killed one stood; and a guest is never touched on behalf
 """
 
 import asyncio
-import contextlib
-import json
 import platform
 import shutil
 import xml.etree.ElementTree as ET
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Literal
+from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
-from whimbrel.adapters.libvirt import domain as domains
-from whimbrel.adapters.libvirt import exports, processes
-from whimbrel.adapters.libvirt.connection import Connection, Libvirt
-from whimbrel.adapters.libvirt.domain import MACHINE, Domain
+from whimbrel.adapters.libvirt import devices, machine, reach
+from whimbrel.adapters.libvirt.connection import Connection
+from whimbrel.adapters.libvirt.devices import Plugging
+from whimbrel.adapters.libvirt.disks import GIB, Disks
+from whimbrel.adapters.libvirt.domain import Domain, domain_xml, guest_of
+from whimbrel.adapters.libvirt.domains import Domains, runs
 from whimbrel.adapters.libvirt.exports import Exports
-from whimbrel.adapters.libvirt.files import finish, in_thread
+from whimbrel.adapters.libvirt.hotplug import LETS_GO_WITHIN_S, Finding, HotPlug
 from whimbrel.adapters.libvirt.images import ImageCache
+from whimbrel.adapters.libvirt.machine import VirtType
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
 from whimbrel.adapters.libvirt.snapshots import Snapshots
-from whimbrel.adapters.libvirt.tools import Tools
+from whimbrel.adapters.qemu.files import in_thread
+from whimbrel.adapters.qemu.tools import Tools
+from whimbrel.domain import fitting
+from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import Capacity, DiskExport, Guest, GuestKey, GuestSpec
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.hypervisor import Percent
 from whimbrel.ports.images import Images
 
-VirtType = Literal["auto", "kvm", "qemu"]
-
-GIB = 1 << 30
-CONSOLE_KEPT_BYTES = 1 << 20
 POLL_S = 0.1
 ASK_AGAIN_S = 10.0  # a guest that still boots does not hear its power button
 
@@ -46,6 +47,9 @@ class LibvirtHypervisor:
     vcpus, memory_mib, disk_gib: what to offer; None: what the machine has.
     virt_type: auto takes KVM where the processor has it, else emulates.
     nbd_address: the address of this host at which others of its cell read disks.
+    host: the name by which the volume service knows this host; None: the machine's.
+    nics: how they are plugged, see devices.Plugging.
+    lets_go_within_s: how long a running guest is waited for that shall give a device back.
     image_cache: a directory that hosts on this machine may share; None: one under `directory`.
     """
 
@@ -60,24 +64,32 @@ class LibvirtHypervisor:
         disk_gib: int | None = None,
         virt_type: VirtType = "auto",
         nbd_address: str = "127.0.0.1",
+        host: str | None = None,
+        nics: Plugging = "tap",
+        lets_go_within_s: float = LETS_GO_WITHIN_S,
         image_cache: Path | None = None,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory.resolve()
         self._given = {"vcpus": vcpus, "memory_mib": memory_mib, "disk_gib": disk_gib}
         self._virt_type = virt_type
+        self._host = host or platform.node()
+        self._address = nbd_address
+        self._plugging = None if nics == "tap" and urlsplit(uri).path == "/session" else nics
         self._slots = Slots(self._directory)
-        self._tools = Tools(self._slots.owner)
-        self._connection = Connection(uri)
-        self._exports = Exports(self._tools, nbd_address)
-        self._snapshots = Snapshots(self._connection, self._tools)
-        self._cache = ImageCache(image_cache or self._directory / "images", images, self._slots.owner)
+        tools, connection = Tools(self._slots.owner), Connection(uri)
+        self._domains = Domains(connection)
+        self._hotplug = HotPlug(connection, lets_go_within_s)
+        self._snapshots = Snapshots(connection, tools)
+        self._exports = Exports(tools, nbd_address)
+        cache = ImageCache(image_cache or self._directory / "images", images, self._slots.owner)
+        self._disks = Disks(tools, cache)
         self._locks: WeakValueDictionary[ServerId, asyncio.Lock] = WeakValueDictionary()
 
     # Looking. No lock: an observation may be old when it is read, whatever we do.
 
     async def capacity(self) -> Capacity:
-        found = await self._connection.run(self._machine)
+        found = await self._domains.capacity()
         disk_gib = (await in_thread(lambda: shutil.disk_usage(self._directory))).total // GIB
         return Capacity(
             vcpus=_first(self._given["vcpus"], found.vcpus),
@@ -88,18 +100,27 @@ class LibvirtHypervisor:
             cpu_info=found.cpu_info,
         )
 
+    async def connector(self) -> dict[str, Any]:
+        return {
+            "host": self._host,
+            "ip": self._address,
+            "platform": platform.machine(),
+            "os_type": "linux",
+            "multipath": False,
+            **await in_thread(machine.iscsi_initiator),
+        }
+
     async def guests(self) -> list[Guest]:
-        libvirt = self._connection.libvirt
-        defined = await self._connection.run(lambda libvirtd: domains.observe_all(libvirt, libvirtd))
+        defined = await self._domains.all()
         slots = await in_thread(self._slots.all)
-        seen = await in_thread(lambda: [_guest(slot, defined.get(slot.key.server)) for slot in slots])
+        seen = await in_thread(lambda: [guest_of(slot, defined.get(slot.key.server)) for slot in slots])
         known = {guest.key: guest for guest in seen if guest}
         strays = (domain.as_guest() for domain in defined.values() if self._is_ours(domain))
         return list(({guest.key: guest for guest in strays} | known).values())
 
     async def look(self, key: GuestKey) -> Guest | None:
-        domain = await self._domain(key.server)
-        guest = await in_thread(lambda: _guest(self._slots.at(key), domain))
+        domain = await self._domains.seen(key.server)
+        guest = await in_thread(lambda: guest_of(self._slots.at(key), domain))
         if guest is None and domain and domain.is_of(key) and self._is_ours(domain):
             return domain.as_guest()
         return guest
@@ -107,7 +128,7 @@ class LibvirtHypervisor:
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
         """Give the end of the console; what is kept of a long one is its last MiB."""
         slot = self._reserved(key)
-        text = await in_thread(lambda: _tail(slot.console))
+        text = await in_thread(slot.read_console)
         return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:] if lines > 0 else [])
 
     # Making and removing.
@@ -115,7 +136,7 @@ class LibvirtHypervisor:
     async def reserve(self, spec: GuestSpec) -> None:
         """Write the guest down. Only a guest that is larger than the whole host is refused: sums are Placement's."""
         room = await self.capacity()
-        for what in ("vcpus", "memory_mib", "root_gib"):
+        for what in ("vcpus", "memory_mib", "root_gib") if spec.has_local_root else ("vcpus", "memory_mib"):
             has = getattr(room, "disk_gib" if what == "root_gib" else what)
             if getattr(spec, what) > has:
                 raise Refused(f"no room: the guest wants {what} {getattr(spec, what)}, the host has {has}")
@@ -125,48 +146,14 @@ class LibvirtHypervisor:
                 await in_thread(lambda: slot.write_spec(spec))
 
     async def create_disk(self, spec: GuestSpec, percent: Percent) -> None:
-        async def fill(part: Path) -> None:
-            if spec.image_id is None:
-                await self._tools.create(part, _size_of(spec, 0))
-                return
-            path, disk_format = await self._cache.fetch(spec.image_id)
-            _size_of(spec, (await self._tools.info(path, disk_format)).virtual_size)
-            await self._tools.copy(["-f", disk_format, str(path)], part, percent)
-
-        await self._make_disk(spec, fill, percent)
+        await self._disks.create(self._reserved(spec.key), spec, percent)
 
     async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent) -> None:
-        async def fill(part: Path) -> None:
-            _size_of(spec, export.size_bytes)
-            async with exports.reading(export, self._slots.at(spec.key)) as source:
-                await self._tools.copy(source, part, percent)
-
-        await self._make_disk(spec, fill, percent)
-
-    async def _make_disk(self, spec: GuestSpec, fill: Callable[[Path], Awaitable[None]], percent: Percent) -> None:
-        """Have a whole disk: fill a part of our own, grow it, then give it its name."""
-        slot = self._reserved(spec.key)
-        part = slot.part("disk")
-        if not slot.disk.exists():
-            await self._end_tools(slot)  # of a process before us, that would write beside us
-            await in_thread(slot.remove_parts)
-            try:
-                await fill(part)
-                await self._fit(part, spec)
-                await in_thread(lambda: finish(part, slot.disk))
-            finally:
-                part.unlink(missing_ok=True)
-        percent(100)
-
-    async def _fit(self, part: Path, spec: GuestSpec) -> None:
-        has_bytes = (await self._tools.info(part, "qcow2")).virtual_size
-        wanted_bytes = _size_of(spec, has_bytes)
-        if wanted_bytes > has_bytes:
-            await self._tools.grow(part, wanted_bytes)
+        await self._disks.copy(self._reserved(spec.key), spec, export, percent)
 
     async def export_disk(self, key: GuestKey) -> DiskExport:
         async with self._alone(key.server):
-            self._refuse_running(await self._domain(key.server), key)
+            self._refuse_running(await self._domains.seen(key.server), key)
             return await self._exports.open(self._slots.at(key))
 
     async def unexport_disk(self, key: GuestKey) -> None:
@@ -176,7 +163,7 @@ class LibvirtHypervisor:
     async def discard_disk(self, key: GuestKey) -> None:
         slot = self._slots.at(key)
         async with self._alone(key.server):
-            self._refuse_running(await self._domain(key.server), key)
+            self._refuse_running(await self._domains.seen(key.server), key)
             await self._end_tools(slot)
             await in_thread(slot.remove_disk)
 
@@ -184,28 +171,106 @@ class LibvirtHypervisor:
         """Write the definition down; libvirt is told now or, while another slot of the server runs, at the start."""
         async with self._alone(spec.key.server):
             slot = self._reserved(spec.key)
-            if not slot.disk.exists():
+            if spec.has_local_root and not slot.disk.exists():
                 raise NotFound("no disk to define a guest with")
-            domain = await self._domain(spec.key.server)
-            if domain and domain.runs and domain.is_of(spec.key):
-                return
-            virt_type = await self._connection.run(self._usable_virt_type)
-            xml = domains.domain_xml(spec, slot, virt_type)
-            if not domain or not domain.runs:
-                await self._connection.run(lambda libvirtd: self._define(libvirtd, spec.key, xml))
-            await in_thread(lambda: slot.write_spec(spec))
-            await in_thread(lambda: slot.write_definition(xml))
+            fitting.check(spec)
+            await self._check_ports_free(spec)
+            domain = await self._domains.seen(spec.key.server)
+            if not runs(domain, spec.key):
+                await self._write(spec, domain)
+
+    async def _write(self, spec: GuestSpec, domain: Domain | None) -> None:
+        """Make `spec` the slot's definition. domain: what was just seen of the server."""
+        slot = self._slots.at(spec.key)
+        virt_type = await self._domains.virt_type(self._virt_type)
+        xml = domain_xml(spec, slot, virt_type, self._plugging)
+        if not domain or not domain.runs or domain.is_of(spec.key):
+            await self._domains.define(spec.key, xml)
+        await in_thread(lambda: slot.write_spec(spec))
+        await in_thread(lambda: slot.write_definition(xml))
 
     async def destroy(self, key: GuestKey) -> None:
         slot = self._slots.at(key)
         async with self._alone(key.server):
-            await self._connection.run(lambda libvirtd: self._undefine(libvirtd, key))
+            await self._domains.undefine(key)
             await self._end_tools(slot)
             await in_thread(lambda: self._slots.remove(slot))
 
     async def _end_tools(self, slot: SlotDirectory) -> None:
         await self._exports.close(slot)
-        await processes.end(await processes.at_work("qemu-img", slot.path))
+        await self._disks.end_tools(slot)
+
+    # Devices. The definition comes first where something is added and last where it goes: a killed process is asked
+    # again, and then finds what it did and does the rest.
+
+    async def plug(self, key: GuestKey, nic: GuestNic) -> None:
+        async with self._alone(key.server):
+            spec = fitting.with_nic(await self._defined(key), nic)
+            device = devices.nic_xml(nic, self._plugging)
+            await self._check_ports_free(spec)
+            await self._add(spec, device, lambda xml: devices.nic_in(xml, nic.port_id))
+
+    async def unplug(self, key: GuestKey, port_id: str) -> None:
+        async with self._alone(key.server):
+            spec = await in_thread(self._slots.at(key).read_spec)
+            rest = fitting.without_nic(spec, port_id) if spec else None
+            await self._take_out(key, rest, lambda xml: devices.nic_in(xml, port_id))
+
+    async def attach_volume(self, key: GuestKey, volume: GuestVolume) -> None:
+        async with self._alone(key.server):
+            spec = fitting.with_volume(await self._defined(key), volume)
+            device = devices.volume_xml(volume)
+            if runs(await self._domains.seen(key.server), key):
+                await reach.check(volume)
+            await self._add(spec, device, lambda xml: devices.volume_in(xml, volume.volume_id))
+
+    async def detach_volume(self, key: GuestKey, volume_id: str) -> None:
+        async with self._alone(key.server):
+            spec = await in_thread(self._slots.at(key).read_spec)
+            if spec and runs(await self._domains.seen(key.server), key):
+                fitting.check_not_booted_from(spec, volume_id)
+            rest = fitting.without_volume(spec, volume_id) if spec else None
+            await self._take_out(key, rest, lambda xml: devices.volume_in(xml, volume_id))
+
+    async def _add(self, spec: GuestSpec, device: ET.Element, found: Finding) -> None:
+        """Have a device in a guest whose new definition is `spec`."""
+        domain = await self._domains.seen(spec.key.server)
+        if runs(domain, spec.key):
+            await self._check_pci_free(spec)
+        await self._write(spec, domain)
+        if runs(domain, spec.key):
+            await self._hotplug.attach(spec.key.server, device, found)
+
+    async def _take_out(self, key: GuestKey, rest: GuestSpec | None, found: Finding) -> None:
+        """Have a device out of a guest. rest: its new definition; None: nothing but libvirt knows the guest."""
+        domain = await self._domains.seen(key.server)
+        if runs(domain, key):
+            await self._hotplug.detach(key.server, found)
+        if rest and self._slots.at(key).definition.exists():
+            await self._write(rest, domain)
+
+    async def _defined(self, key: GuestKey) -> GuestSpec:
+        slot = self._slots.at(key)
+        spec = await in_thread(slot.read_spec)
+        if spec is None or not slot.definition.exists():
+            raise NotFound(f"no guest {key.slot} of server {key.server} is defined here")
+        return spec
+
+    async def _check_ports_free(self, spec: GuestSpec) -> None:
+        wanted = {nic.port_id for nic in spec.nics}
+        if not wanted:
+            return
+        for other in await self.guests():
+            if other.key.server != spec.key.server and (taken := wanted.intersection(other.ports)):
+                raise Refused(f"port {min(taken)} is in a guest of server {other.key.server}")
+
+    async def _check_pci_free(self, spec: GuestSpec) -> None:
+        wanted = set(fitting.pci_of(spec))
+        if not wanted:
+            return
+        for other in (await self._domains.all()).values():
+            if not other.is_of(spec.key) and (taken := wanted.intersection(other.fitted.pci)):
+                raise Refused(f"PCI device {min(taken)} is in a running guest of server {other.server}")
 
     # Power.
 
@@ -216,41 +281,47 @@ class LibvirtHypervisor:
     async def stop(self, key: GuestKey, timeout_s: float) -> None:
         async with self._alone(key.server):
             if not await self._goes_down(key, timeout_s):
-                await self._connection.run(lambda libvirtd: self._switch_off(libvirtd, key))
+                await self._domains.switch_off(key)
 
     async def reboot(self, key: GuestKey, hard: bool) -> None:
         """Restart it. soft presses the power button and boots when the guest is down; whether it obeys, look later."""
         async with self._alone(key.server):
             if hard:
-                await self._connection.run(lambda libvirtd: self._switch_off(libvirtd, key))
+                await self._domains.switch_off(key)
                 await self._start(key)
-            else:
-                await self._connection.run(lambda libvirtd: self._ask_reboot(libvirtd, key))
+                return
+            if not self._slots.at(key).definition.exists():
+                raise NotFound(f"no guest {key.slot} of server {key.server} to reboot")
+            await self._domains.ask_reboot(key)
 
     async def _start(self, key: GuestKey) -> None:
         slot = self._slots.at(key)
-        domain = await self._domain(key.server)
+        domain = await self._domains.seen(key.server)
         if domain and domain.runs:
             if domain.is_of(key):
                 return
             raise Refused("another guest of the same server runs on this host")
-        xml = await in_thread(lambda: _read(slot.definition))
-        if xml is None or not slot.disk.exists():
+        spec, xml = await in_thread(slot.read_spec), await in_thread(slot.read_definition)
+        if spec is None or xml is None or (spec.has_local_root and not slot.disk.exists()):
             raise NotFound(f"no guest {key.slot} of server {key.server} to start")
+        fitting.check_bootable(spec)
+        await self._check_pci_free(spec)
+        for volume in spec.volumes:
+            await reach.check(volume)
         await self._exports.close(slot)  # whoever reads it gets an error and not a torn copy
-        await self._connection.run(lambda libvirtd: self._boot(libvirtd, key, xml))
+        await self._domains.boot(key, xml)
 
     async def _goes_down(self, key: GuestKey, timeout_s: float) -> bool:
         """Ask the guest to shut down and wait; true when it does not run."""
         loop = asyncio.get_running_loop()
         begun, asked = loop.time(), -ASK_AGAIN_S
-        while (domain := await self._domain(key.server)) and domain.runs and domain.is_of(key):
+        while (domain := await self._domains.seen(key.server)) and domain.runs and domain.is_of(key):
             waited = loop.time() - begun
             if waited >= timeout_s:
                 return False
             if waited - asked >= ASK_AGAIN_S:
                 asked = waited
-                await self._connection.run(lambda libvirtd: self._ask_down(libvirtd, key.server))
+                await self._domains.ask_down(key.server)
             await asyncio.sleep(POLL_S)
         return True
 
@@ -259,91 +330,9 @@ class LibvirtHypervisor:
     async def read_snapshot(self, key: GuestKey, percent: Percent) -> AsyncIterator[bytes]:
         """Give the disk as a compressed qcow2; of a running guest by libvirt's backup job, without a pause."""
         slot = self._slots.at(key)
-        domain = await self._domain(key.server)
+        domain = await self._domains.seen(key.server)
         async for chunk in self._snapshots.read(slot, domain, percent):
             yield chunk
-
-    # With libvirtd, in its thread.
-
-    def _machine(self, libvirtd: Libvirt) -> Capacity:
-        _, memory_mib, cpus, *_ = libvirtd.getInfo()
-        return Capacity(
-            vcpus=cpus,
-            memory_mib=memory_mib,
-            disk_gib=0,
-            hypervisor_type=libvirtd.getType(),
-            hypervisor_version=libvirtd.getVersion(),
-            cpu_info=_cpu_info(libvirtd.getCapabilities()),
-        )
-
-    def _usable_virt_type(self, libvirtd: Libvirt) -> str:
-        """Tell kvm from qemu. /dev/kvm can be there, and be advertised, where no guest would run: ask the processor."""
-        if self._virt_type != "auto":
-            return self._virt_type
-        if not _has_virtualization(Path("/proc/cpuinfo").read_text()):
-            return "qemu"
-        try:
-            libvirtd.getDomainCapabilities(None, platform.machine(), MACHINE, "kvm")
-        except self._connection.libvirt.libvirtError:
-            return "qemu"
-        return "kvm"
-
-    def _define(self, libvirtd: Libvirt, key: GuestKey, xml: str) -> Libvirt:
-        """Make libvirt's domain of the server this slot's. A saved memory image of another slot must not come back."""
-        domain, seen = self._found(libvirtd, key.server)
-        if domain and not (seen and seen.is_of(key)) and domain.hasManagedSaveImage():
-            domain.managedSaveRemove()
-        return libvirtd.defineXML(xml)
-
-    def _boot(self, libvirtd: Libvirt, key: GuestKey, xml: str) -> None:
-        libvirt = self._connection.libvirt
-        try:
-            self._define(libvirtd, key, xml).create()
-        except libvirt.libvirtError as error:
-            _, seen = self._found(libvirtd, key.server)
-            if error.get_error_code() != libvirt.VIR_ERR_OPERATION_INVALID or not _runs(seen, key):
-                raise
-
-    def _ask_down(self, libvirtd: Libvirt, server: ServerId) -> None:
-        domain, _ = self._found(libvirtd, server)
-        with contextlib.suppress(self._connection.libvirt.libvirtError):  # down already, or deaf: that is seen soon
-            if domain:
-                domain.shutdown()
-
-    def _ask_reboot(self, libvirtd: Libvirt, key: GuestKey) -> None:
-        domain, seen = self._found(libvirtd, key.server)
-        if not domain or not _runs(seen, key):
-            if not self._slots.at(key).definition.exists():
-                raise NotFound(f"no guest {key.slot} of server {key.server} to reboot")
-            raise Refused("a guest that does not run cannot be asked to reboot")
-        domain.reboot(self._connection.libvirt.VIR_DOMAIN_REBOOT_ACPI_POWER_BTN)
-
-    def _switch_off(self, libvirtd: Libvirt, key: GuestKey) -> None:
-        libvirt = self._connection.libvirt
-        domain, seen = self._found(libvirtd, key.server)
-        if not domain or not _runs(seen, key):
-            return
-        try:
-            domain.destroy()
-        except libvirt.libvirtError:
-            if _runs(domains.observe(libvirt, domain), key):
-                raise
-
-    def _undefine(self, libvirtd: Libvirt, key: GuestKey) -> None:
-        libvirt = self._connection.libvirt
-        self._switch_off(libvirtd, key)
-        domain, seen = self._found(libvirtd, key.server)
-        if domain and seen and seen.is_of(key):
-            domain.undefineFlags(
-                libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
-                | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-                | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
-                | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
-            )
-
-    def _found(self, libvirtd: Libvirt, server: ServerId) -> tuple[Libvirt | None, Domain | None]:
-        domain = domains.find_domain(self._connection.libvirt, libvirtd, server)
-        return domain, domains.observe(self._connection.libvirt, domain) if domain else None
 
     # Common to several verbs.
 
@@ -353,9 +342,6 @@ class LibvirtHypervisor:
         if not slot.spec.exists():
             raise NotFound(f"nothing of guest {key.slot} of server {key.server} is here")
         return slot
-
-    async def _domain(self, server: ServerId) -> Domain | None:
-        return await self._connection.run(lambda libvirtd: self._found(libvirtd, server)[1])
 
     def _alone(self, server: ServerId) -> asyncio.Lock:
         """Let one verb at a time change a server's guests."""
@@ -369,75 +355,9 @@ class LibvirtHypervisor:
 
     @staticmethod
     def _refuse_running(domain: Domain | None, key: GuestKey) -> None:
-        if _runs(domain, key):
+        if runs(domain, key):
             raise Refused("the guest runs")
-
-
-def _runs(domain: Domain | None, key: GuestKey) -> bool:
-    return domain is not None and domain.runs and domain.is_of(key)
-
-
-def _guest(slot: SlotDirectory, domain: Domain | None) -> Guest | None:
-    spec = slot.read_spec()
-    if spec is None:
-        return None
-    return Guest(
-        key=slot.key,
-        power="running" if _runs(domain, slot.key) else "stopped" if slot.definition.exists() else "reserved",
-        vcpus=spec.vcpus,
-        memory_mib=spec.memory_mib,
-        root_gib=spec.root_gib,
-        has_disk=slot.disk.exists(),
-    )
-
-
-def _size_of(spec: GuestSpec, contents_bytes: int) -> int:
-    """Give the size of the disk that shall hold these contents. Raises: Refused: they do not fit."""
-    wanted_bytes = spec.root_gib * GIB or contents_bytes
-    if not wanted_bytes:
-        raise Refused("a disk without an image needs a size")
-    if wanted_bytes < contents_bytes:
-        raise Refused(f"{contents_bytes} bytes do not fit on a disk of {spec.root_gib} GiB")
-    return wanted_bytes
 
 
 def _first(given: int | None, found: int) -> int:
     return found if given is None else given
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text()
-    except FileNotFoundError:
-        return None
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - CONSOLE_KEPT_BYTES))
-            return file.read().decode(errors="replace")
-    except FileNotFoundError:  # it has never run
-        return ""
-
-
-def _has_virtualization(cpuinfo: str) -> bool:
-    flags = (line.partition(":")[2].split() for line in cpuinfo.splitlines() if line.startswith("flags"))
-    return not {"vmx", "svm"}.isdisjoint(next(flags, []))
-
-
-def _cpu_info(capabilities: str) -> str:
-    """Give the host's processor as Nova's clients read it."""
-    cpu = ET.fromstring(capabilities).find("host/cpu")
-    if cpu is None:
-        return "{}"
-    topology = cpu.find("topology")
-    return json.dumps(
-        {
-            "arch": cpu.findtext("arch"),
-            "model": cpu.findtext("model"),
-            "vendor": cpu.findtext("vendor"),
-            "topology": {} if topology is None else {name: int(n) for name, n in topology.attrib.items()},
-            "features": sorted(name for feature in cpu.iter("feature") if (name := feature.get("name"))),
-        }
-    )

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from whimbrel.adapters.libvirt import files
-from whimbrel.adapters.libvirt.files import PART, Owner, in_thread
 from whimbrel.adapters.libvirt.slots import safe_name
+from whimbrel.adapters.qemu import files
+from whimbrel.adapters.qemu.files import PART, Owner, in_thread
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.ports.images import Image, Images
 

@@ -13,11 +13,15 @@ from pathlib import Path
 
 import msgspec
 
-from whimbrel.adapters.libvirt import files
-from whimbrel.adapters.libvirt.files import PART, Owner
+from whimbrel.adapters.qemu import files
+from whimbrel.adapters.qemu.files import PART, Owner
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.domain.ids import ServerId, Slot
+
+CONSOLE_KEPT_BYTES = 1 << 20
+PRIVATE = 0o600
+"""The mode of files that may have secrets in them: how a volume is reached, what a user gave his guest."""
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
@@ -72,10 +76,26 @@ class SlotDirectory:
     def write_spec(self, spec: GuestSpec) -> None:
         content = msgspec.json.format(msgspec.json.encode(spec))
         files.make_directory(self.path, self.owner)
-        files.write(self.spec, content, self.owner)
+        files.write(self.spec, content, self.owner, PRIVATE)
 
     def write_definition(self, xml: str) -> None:
-        files.write(self.definition, xml.encode(), self.owner)
+        files.write(self.definition, xml.encode(), self.owner, PRIVATE)
+
+    def read_definition(self) -> str | None:
+        """Give the domain's XML; None: it is not defined."""
+        try:
+            return self.definition.read_text()
+        except FileNotFoundError:
+            return None
+
+    def read_console(self) -> str:
+        """Give the end of what the guest wrote on its console."""
+        try:
+            with self.console.open("rb") as file:
+                file.seek(max(0, self.console.stat().st_size - CONSOLE_KEPT_BYTES))
+                return file.read().decode(errors="replace")
+        except FileNotFoundError:  # it has never run
+            return ""
 
     def remove_parts(self) -> None:
         """Throw away what nobody finished."""

@@ -12,12 +12,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from whimbrel.adapters.libvirt import processes
 from whimbrel.adapters.libvirt.connection import Connection, Libvirt
 from whimbrel.adapters.libvirt.domain import DISK, Domain, find_domain
-from whimbrel.adapters.libvirt.files import in_thread
 from whimbrel.adapters.libvirt.slots import SlotDirectory
-from whimbrel.adapters.libvirt.tools import Tools
+from whimbrel.adapters.qemu import processes
+from whimbrel.adapters.qemu.files import in_thread
+from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain.errors import NotFound, Unavailable
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.hypervisor import Percent

@@ -22,7 +22,7 @@ def slots(tmp_path: Path) -> Slots:
 
 
 def parsed(slots: Slots, spec: GuestSpec = SPEC, virt_type: str = "qemu") -> ET.Element:
-    return ET.fromstring(domain_xml(spec, slots.at(spec.key), virt_type))
+    return ET.fromstring(domain_xml(spec, slots.at(spec.key), virt_type, "tap"))
 
 
 def test_uuid_and_name_are_the_servers_so_that_libvirt_runs_it_once(slots: Slots) -> None:

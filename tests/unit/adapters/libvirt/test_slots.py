@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.hypervisors import new_spec
-from whimbrel.adapters.libvirt import files
 from whimbrel.adapters.libvirt.slots import Slots
+from whimbrel.adapters.qemu import files
 
 
 @pytest.fixture
@@ -44,3 +44,12 @@ def test_removing_takes_one_slot_and_the_rest_of_an_earlier_removal(slots: Slots
     assert list((tmp_path / "trash").iterdir()) == []
     slots.remove(slots.at(new.key))
     assert list((tmp_path / "guests").iterdir()) == []
+
+
+def test_only_its_owner_reads_what_may_hold_secrets(slots: Slots) -> None:
+    spec = new_spec()
+    slot = slots.at(spec.key)
+    for _ in "ab":
+        slot.write_spec(spec)
+        slot.write_definition("<domain/>")
+        assert [path.stat().st_mode & 0o777 for path in (slot.spec, slot.definition)] == [0o600, 0o600]

@@ -1,0 +1,95 @@
+"""Requests bear our token: one for all who ask at once, another where it is not taken any more."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from whimbrel.adapters.openstack.identity import Login, OwnToken
+from whimbrel.adapters.openstack.session import Session
+from whimbrel.domain.errors import Unavailable
+
+LOGIN = Login(
+    auth_url="http://cloud/identity",
+    username="whimbrel",
+    password="secret",
+    project_name="service",
+    user_domain={"id": "default"},
+    project_domain={"id": "default"},
+)
+
+
+class Cloud:
+    """An identity service that gives tokens t1, t2 ..., and a service that takes only the newest."""
+
+    def __init__(self) -> None:
+        self.logins = 0
+        self.valid = ""
+        self.answers = True
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if not self.answers:
+            return httpx.Response(503)
+        if request.url.path == "/identity/v3/auth/tokens":
+            self.logins += 1
+            self.valid = f"t{self.logins}"
+            return httpx.Response(201, headers={"X-Subject-Token": self.valid})
+        taken = request.headers["X-Auth-Token"] == self.valid
+        return httpx.Response(200 if taken else 401, content=request.content)
+
+
+def clients(cloud: Cloud) -> httpx.AsyncClient:
+    transport = httpx.MockTransport(cloud)
+    identity = httpx.AsyncClient(transport=transport, base_url=LOGIN.auth_url)
+    return httpx.AsyncClient(
+        transport=transport, base_url="http://cloud/service", auth=Session(OwnToken(identity, lambda: LOGIN))
+    )
+
+
+def test_one_login_for_all() -> None:
+    async def story() -> None:
+        cloud = Cloud()
+        client = clients(cloud)
+        answers = await asyncio.gather(*(client.get("/x") for _ in range(5)))
+        assert [answer.status_code for answer in answers] == [200] * 5
+        assert cloud.logins == 1
+
+    asyncio.run(story())
+
+
+def test_a_token_that_ended_is_renewed() -> None:
+    async def story() -> None:
+        cloud = Cloud()
+        client = clients(cloud)
+        await client.get("/x")
+        cloud.valid = "other"
+        answer = await client.post("/x", json={"a": 1})
+        assert (answer.status_code, answer.json(), cloud.logins) == (200, {"a": 1}, 2)
+
+    asyncio.run(story())
+
+
+def test_what_cannot_be_sent_twice_is_not() -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield b"once"
+
+    async def story() -> None:
+        cloud = Cloud()
+        client = clients(cloud)
+        await client.get("/x")
+        cloud.valid = "other"
+        assert (await client.put("/x", content=body())).status_code == 401
+        assert cloud.logins == 1
+
+    asyncio.run(story())
+
+
+def test_an_identity_service_that_does_not_help() -> None:
+    async def story() -> None:
+        cloud = Cloud()
+        cloud.answers = False
+        with pytest.raises(Unavailable):
+            await clients(cloud).get("/x")
+
+    asyncio.run(story())
