@@ -12,13 +12,14 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import Run
 from whimbrel.ports.cloud import Cloud
-from whimbrel.reconcilers.rounds import reconcile
+from whimbrel.reconcilers.rounds import reconcile, reconcile_slowly
 from whimbrel.saga.engine import Engine
 
 log = structlog.get_logger(__name__)
 
 POLL_S = 0.2
 RECONCILE_S = 1.0
+RECONCILE_SLOWLY_S = 60.0
 
 
 class Conductor:
@@ -44,6 +45,7 @@ class Conductor:
             group.create_task(self._take_for_ever())
             group.create_task(self._repeat(self._engine.lease_s / 3, self._renew))
             group.create_task(self._repeat(RECONCILE_S, self._reconcile))
+            group.create_task(self._repeat(RECONCILE_SLOWLY_S, self._reconcile_slowly))
 
     async def close(self) -> None:
         """Stop driving, between two awaits as a crash would, and let others have the runs at once."""
@@ -129,3 +131,6 @@ class Conductor:
 
     async def _reconcile(self) -> None:
         await reconcile(self._cloud, self._engine)
+
+    async def _reconcile_slowly(self) -> None:
+        await reconcile_slowly(self._cloud, self._engine)

@@ -1,16 +1,20 @@
 """What a move knows: written at the start, added to by steps that decide."""
 
+from typing import Any
+
 import msgspec
 
+from whimbrel.domain.devices import BlockDevice, Nic, WishedNic, WishedVolume
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import DiskExport, GuestKey, GuestSpec
 from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
 from whimbrel.domain.run import Run
+from whimbrel.ports.network import PortRequest
 from whimbrel.ports.placement import Owner
 from whimbrel.scheduling.snapshot import Considered
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a guest is or will be."""
 
     cell: CellName
@@ -18,6 +22,20 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     provider: ProviderId
     zone: str
     slot: Slot
+    parts: dict[ProviderId, dict[str, int]] = {}  # what is claimed there; empty: all of it of `provider`
+    served: dict[str, ProviderId] = {}  # by which provider each request of a port is served
+    served_by: dict[str, str] = {}  # the same providers' names
+
+
+class MovedPort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A port of the server: how it was bound when this began, and what it asks of the host that it is bound to."""
+
+    nic: Nic
+    profile: dict[str, Any] = {}
+    requests: tuple[PortRequest, ...] = ()
+    same_subtree: tuple[str, ...] = ()
+    has_groups: bool = False
+    physnet: str | None = None  # of a port of vnic type direct: the physical network of its network
 
 
 class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,6 +58,14 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     considered: tuple[Considered, ...] = ()  # of the scheduler, at most CONSIDERED_KEPT
     export: DiskExport | None = None
     user_data: str | None = None
+    has_local_root: bool = True  # False: it boots from a volume
+    ports: tuple[MovedPort, ...] = ()
+    volumes: tuple[BlockDevice, ...] = ()  # with the attachments of the source
+    target_attachments: dict[str, str] = {}  # volume id -> attachment for the target
+    wished_nics: tuple[WishedNic, ...] = ()  # of a create
+    wished_volumes: tuple[WishedVolume, ...] = ()
+    security_groups: tuple[str, ...] = ()
+    macs: tuple[str, ...] = ()  # of the ports that a create makes, by place among the wished nics; "": it is there
 
 
 CONSIDERED_KEPT = 50
@@ -76,6 +102,7 @@ def target_spec(move: Move) -> GuestSpec:
         image_id=facts.image_id,
         project_id=facts.owner.project,
         user_data=facts.user_data,
+        has_local_root=facts.has_local_root,
     )
 
 
@@ -84,6 +111,40 @@ def target_spec(move: Move) -> GuestSpec:
 
 def changes_size(facts: MoveFacts) -> bool:
     return facts.old_flavor is not None and facts.old_flavor != facts.new_flavor
+
+
+def changes_host(facts: MoveFacts) -> bool:
+    """Tell whether the target is another host; asked of lines below the choice."""
+    return facts.source is None or (facts.target is not None and facts.target.host != facts.source.host)
+
+
+def has_ports(facts: MoveFacts) -> bool:
+    return bool(facts.ports)
+
+
+def moves_ports(facts: MoveFacts) -> bool:
+    return has_ports(facts) and changes_host(facts)
+
+
+def carries_disk(facts: MoveFacts) -> bool:
+    return facts.has_local_root
+
+
+def has_volumes(facts: MoveFacts) -> bool:
+    return bool(facts.volumes)
+
+
+def moves_volumes(facts: MoveFacts) -> bool:
+    """Tell whether volumes are to be used from another host; where it stays the same they stay attached."""
+    return has_volumes(facts) and changes_host(facts)
+
+
+def wishes_nics(facts: MoveFacts) -> bool:
+    return bool(facts.wished_nics)
+
+
+def wishes_volumes(facts: MoveFacts) -> bool:
+    return bool(facts.wished_volumes)
 
 
 def was_running(facts: MoveFacts) -> bool:

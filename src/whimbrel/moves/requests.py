@@ -109,6 +109,7 @@ async def _facts(cloud: Cloud, server: Server) -> MoveFacts:
         launched_at=server.launched_at,
         zone_pin=server.spec.zone_pin,
         user_data=server.user_data,
+        has_local_root=server.has_local_root,
     )
 
 

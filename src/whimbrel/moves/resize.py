@@ -3,8 +3,8 @@
 A cold migration is the same list with the flavor unchanged; on the same host it is the same list with two slots.
 """
 
-from whimbrel.moves.facts import MoveFacts, changes_size
-from whimbrel.moves.steps import claims, disk, guest, quota, record
+from whimbrel.moves.facts import MoveFacts, carries_disk, changes_size, has_ports, moves_ports, moves_volumes
+from whimbrel.moves.steps import claims, disk, guest, network, pci, quota, record, volumes
 from whimbrel.moves.steps.target import choose_target, next_alternate
 from whimbrel.saga.step import Saga, Step
 
@@ -23,16 +23,27 @@ _UNDOABLE = (
          after=(guest.prepare_target,)),  # the move owns the source's claim
     Step(claims.claim_target, event="cold_migrate"),  # the server owns the target's; the one write that returns the
     # source's claim drops it, as soon as nothing of the guest can be there
+    Step(pci.claim_devices, undo=pci.release_devices, only_if=pci.wants_pci, event="compute_prep_resize",
+         after=(guest.prepare_target, guest.start_on_target)),
+    Step(network.bind_target, undo=network.unbind_target, only_if=moves_ports, event="compute_prep_resize",
+         after=(network.activate_target,)),  # not active there yet
+    Step(volumes.attach_target, undo=volumes.detach_target, only_if=moves_volumes, event="compute_prep_resize",
+         after=(guest.stop_on_source,)),  # kept for the target before the source gives anything up
+    Step(volumes.learn_attachments, only_if=moves_volumes),
     Step(guest.prepare_target, undo=guest.abandon_target, event="compute_prep_resize", undo_event=_REVERT,
          after=(disk.carry_disk, guest.start_on_target)),
     # Move. The guest is down from here until start_on_target.
     Step(guest.stop_on_source, undo=guest.start_on_source, event="compute_resize_instance",
          undo_event=_FINISH_REVERT, status="migrating", shows="resize_migrating",
          after=(guest.start_on_target,)),  # never two guests: first the target's is known to be gone
-    Step(disk.carry_disk, undo=disk.discard_carried, event="compute_resize_instance", undo_event=_REVERT,
-         after=(guest.start_on_target,)),
+    Step(disk.carry_disk, undo=disk.discard_carried, only_if=carries_disk, event="compute_resize_instance",
+         undo_event=_REVERT, after=(guest.start_on_target,)),
+    Step(volumes.hand_over, only_if=moves_volumes, event="compute_finish_resize"),  # start_on_source has them back
+    Step(network.activate_target, undo=network.activate_source, only_if=has_ports, event="compute_finish_resize",
+         undo_event=_REVERT, after=(guest.start_on_target,)),  # the hand-over
     Step(guest.start_on_target, undo=guest.destroy_on_target, event="compute_finish_resize", undo_event=_REVERT,
          status="post-migrating", shows="resize_finish"),
+    Step(volumes.complete_target, only_if=moves_volumes, event="compute_finish_resize"),
     Step(record.switch_home, undo=record.switch_home_back, event="compute_finish_resize",
          undo_event=_REVERT),  # the commit point: one row says where it lives
     Step(record.await_verdict, undo=record.show_reverting, parks=True,  # VERIFY_RESIZE, until confirm or revert
@@ -42,6 +53,8 @@ _UNDOABLE = (
 _FORWARD_ONLY = (
     # Confirmed: each line is repeated until it holds.
     Step(guest.destroy_on_source, event="compute_confirm_resize", status="confirming"),
+    Step(network.unbind_source, only_if=moves_ports, event="compute_confirm_resize"),
+    Step(pci.release_old_devices, only_if=pci.had_pci, event="compute_confirm_resize"),
     Step(claims.release_source, event="compute_confirm_resize"),
     Step(quota.book_new, only_if=changes_size),
     Step(record.unlock_resized, event="compute_confirm_resize"),

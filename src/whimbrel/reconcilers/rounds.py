@@ -1,7 +1,8 @@
-"""What a conductor looks after once a second, in one list. Every round may be done by several conductors at once."""
+"""What a conductor looks after, in two lists. Every round may be done by several conductors at once."""
 
 from whimbrel.ports.cloud import Cloud
 from whimbrel.reconcilers.expired_resizes import confirm_expired
+from whimbrel.reconcilers.latecomers import let_go_latecomers
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.delete import follow_up
 
@@ -9,8 +10,19 @@ ROUNDS = (
     follow_up,  # deletes that waited for a run to end
     confirm_expired,  # resizes that nobody confirmed in time
 )
+"""Once a second."""
+
+SLOW_ROUNDS = (
+    let_go_latecomers,  # bindings and attachments that were asked for too late
+)
+"""Once a minute."""
 
 
 async def reconcile(cloud: Cloud, engine: Engine) -> None:
     for look in ROUNDS:
+        await look(cloud, engine)
+
+
+async def reconcile_slowly(cloud: Cloud, engine: Engine) -> None:
+    for look in SLOW_ROUNDS:
         await look(cloud, engine)

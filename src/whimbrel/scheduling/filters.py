@@ -45,6 +45,14 @@ def has_room(host: HostState, request: Request) -> str | None:
     return None
 
 
+def serves_ports(host: HostState, request: Request) -> str | None:
+    return host.way if isinstance(host.way, str) else None
+
+
+def has_devices(host: HostState, request: Request) -> str | None:
+    return host.lacks
+
+
 FILTERS: tuple[Filter, ...] = (
     in_cell,  # a move stays in its cell
     not_excluded,  # the source, unless same-host moves are allowed
@@ -54,4 +62,6 @@ FILTERS: tuple[Filter, ...] = (
     up,
     may_be_that_large,  # before room: it can never fit
     has_room,
+    serves_ports,  # bandwidth on the right physical network
+    has_devices,  # PCI devices
 )

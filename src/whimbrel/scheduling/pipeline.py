@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from zlib import crc32
 
+from whimbrel.ports.placement import Way
 from whimbrel.scheduling.filters import FILTERS
 from whimbrel.scheduling.snapshot import Choice, Considered, Decision, HostState, Request
 from whimbrel.scheduling.weighers import weights
@@ -23,9 +24,21 @@ def choose(request: Request, hosts: Sequence[HostState], most: int) -> Decision:
     weighed = sorted(zip(weights(left), left, strict=True), key=lambda pair: (-pair[0], _turn(request, pair[1])))
     ranked = [Considered(host=host.name, weight=round(weight, 3)) for weight, host in weighed]
     choices = tuple(
-        Choice(host=host.name, cell=host.cell, provider=host.provider, zone=host.zone) for _, host in weighed[:most]
+        Choice(
+            host=host.name,
+            cell=host.cell,
+            provider=host.provider,
+            zone=host.zone,
+            way=host.way if isinstance(host.way, Way) else None,
+        )
+        for _, host in weighed[:most]
     )
     return Decision(choices=choices, considered=(*ranked, *considered))
+
+
+def passing(request: Request, hosts: Sequence[HostState]) -> list[HostState]:
+    """List the hosts that no filter leaves out."""
+    return [host for host in hosts if not _why_out(host, request)]
 
 
 def _why_out(host: HostState, request: Request) -> str | None:

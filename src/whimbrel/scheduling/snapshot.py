@@ -3,6 +3,7 @@
 import msgspec
 
 from whimbrel.domain.ids import CellName, HostName, ProviderId
+from whimbrel.ports.placement import Way
 
 
 class HostState(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,6 +16,8 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
     free: dict[str, int]
     capacity: dict[str, int]
     max_unit: dict[str, int]
+    way: Way | str | None = None  # where ports ask for resources: how they could be served there, or why they could not
+    lacks: str | None = None  # which PCI devices it lacks
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +37,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     cell: CellName
     provider: ProviderId
     zone: str
+    way: Way | None = None
 
 
 class Considered(msgspec.Struct, frozen=True, kw_only=True):

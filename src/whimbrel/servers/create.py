@@ -9,9 +9,9 @@ from whimbrel.domain import machine
 from whimbrel.domain.errors import OverQuota
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
-from whimbrel.moves.facts import Move, MoveFacts, target_of
+from whimbrel.moves.facts import Move, MoveFacts, carries_disk, target_of, wishes_nics, wishes_volumes
 from whimbrel.moves.opening import new_action, new_run
-from whimbrel.moves.steps import claims, disk, guest
+from whimbrel.moves.steps import claims, disk, guest, network, pci, volumes
 from whimbrel.moves.steps.target import choose_target, next_alternate
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.journal import Booking, Limits
@@ -67,7 +67,10 @@ async def displace(move: Move, cloud: Cloud) -> None:
 
 async def activate(move: Move, cloud: Cloud) -> None:
     now = cloud.clock.now()
+    facts: MoveFacts = move.facts
     fields = {
+        "nics": tuple(port.nic for port in facts.ports),
+        "volumes": facts.volumes,
         "vm_state": machine.after("building", "spawned"),
         "launched_at": now,
         "updated_at": now,
@@ -85,11 +88,23 @@ CREATE = Saga(
         Step(greet, undo=bury, door=True, after=(place,)),  # in error where every record begins, not in the cell
         Step(choose_target, again=next_alternate, event="conductor_schedule_and_build_instances"),
         Step(claims.claim_target, undo=claims.release_target, event=_EVENT, after=(guest.prepare_target,)),
+        Step(pci.claim_devices, undo=pci.release_devices, only_if=pci.wants_pci, event=_EVENT,
+             after=(guest.prepare_target, guest.start_on_target)),
         Step(guest.prepare_target, undo=guest.abandon_target, event=_EVENT,
              after=(disk.build_disk, guest.start_on_target)),
         Step(place, undo=displace, event=_EVENT),  # from here on the cell has it
-        Step(disk.build_disk, undo=disk.discard_built, event=_EVENT, after=(guest.start_on_target,)),
+        Step(network.make_ports, undo=network.unmake_ports, only_if=wishes_nics, event=_EVENT,
+             after=(guest.start_on_target,)),
+        Step(network.learn_nics, only_if=wishes_nics),
+        Step(volumes.make_volumes, undo=volumes.unmake_volumes, only_if=wishes_volumes, event=_EVENT,
+             after=(guest.start_on_target,)),
+        Step(volumes.reserve_volumes, only_if=wishes_volumes, event=_EVENT),  # unmake_volumes lets them go
+        Step(volumes.learn_volumes, only_if=wishes_volumes),
+        Step(volumes.connect_target, only_if=wishes_volumes, event=_EVENT),
+        Step(disk.build_disk, undo=disk.discard_built, only_if=carries_disk, event=_EVENT,
+             after=(guest.start_on_target,)),
         Step(guest.start_on_target, undo=guest.destroy_on_target, event=_EVENT),
+        Step(volumes.complete_target, only_if=wishes_volumes, event=_EVENT),
         Step(activate, event=_EVENT),
     ),
 )  # fmt: skip
@@ -147,4 +162,8 @@ def _facts(server: Server, host: HostName | None) -> MoveFacts:
         zone_pin=server.spec.zone_pin,
         wanted_host=host,
         user_data=server.user_data,
+        has_local_root=server.has_local_root,
+        wished_nics=server.wished_nics,
+        wished_volumes=server.wished_volumes,
+        security_groups=server.security_groups,
     )

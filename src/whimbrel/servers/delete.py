@@ -2,16 +2,16 @@
 
 from whimbrel.domain import machine
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
-from whimbrel.domain.ids import ConsumerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.shown import MOVE_SAGAS
+from whimbrel.moves.steps import claims, network, volumes
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import errand, lookup
-from whimbrel.servers.errand import ErrandFacts, is_placed
+from whimbrel.servers.errand import ErrandFacts, has_devices, is_placed
 
 
 async def mark_deleting(run: Run, cloud: Cloud) -> None:
@@ -26,8 +26,24 @@ async def destroy_guest(run: Run, cloud: Cloud) -> None:
     await errand.agent(run, cloud).destroy(run.order, errand.key(run))
 
 
-async def release_server(run: Run, cloud: Cloud) -> None:
-    await cloud.placement.release(run.order, ConsumerId(run.subject))
+async def let_go_volumes(run: Run, cloud: Cloud) -> None:
+    """Detach its volumes, and delete those that were to go with it."""
+    await volumes.detach_all(run, cloud)
+    await volumes.delete_with(await errand.records(run, cloud).get(run.subject), cloud)
+
+
+async def let_go_ports(run: Run, cloud: Cloud) -> None:
+    """Delete the ports that were made for it, and let go those that are its owner's."""
+    record = await errand.records(run, cloud).get(run.subject)
+    made = {nic.port_id for nic in record.nics if nic.is_ours}
+    await network.let_go(run, lambda port: port.id in made, cloud)
+
+
+async def release_devices(run: Run, cloud: Cloud) -> None:
+    """Have its guest hold no device of the host; the guest is gone by now."""
+    facts: ErrandFacts = run.facts
+    if facts.cell and facts.host:
+        await cloud.cell(facts.cell).devices.release(run.order, facts.host, errand.key(run))
 
 
 async def close_record(run: Run, cloud: Cloud) -> None:
@@ -55,7 +71,10 @@ DELETE = Saga(
     forward_only=(
         Step(mark_deleting, door=True),
         Step(destroy_guest, only_if=is_placed, event="compute_terminate_instance"),
-        Step(release_server, event="compute_terminate_instance"),
+        Step(let_go_volumes, only_if=has_devices, event="compute_terminate_instance"),
+        Step(let_go_ports, only_if=has_devices, event="compute_terminate_instance"),
+        Step(release_devices, only_if=has_devices, event="compute_terminate_instance"),
+        Step(claims.release_server, event="compute_terminate_instance"),
         Step(close_record, only_if=is_placed, event="compute_terminate_instance"),
         Step(erase_entry, event="compute_terminate_instance"),
     ),
@@ -81,11 +100,20 @@ async def follow_up(cloud: Cloud, engine: Engine) -> int:
         try:
             server = await lookup.find(cloud, server_id)
             asker = Asker(user_id=user_id, project_id=server.project_id, request_id=request_id)
-            await _start(cloud, engine, asker, server)
-            started += 1
-        except (NotFound, Conflict):
-            continue  # gone, or busy again: the next round sees
+            started += await _start_or_hasten(cloud, engine, asker, server)
+        except NotFound:
+            continue  # it is gone
     return started
+
+
+async def _start_or_hasten(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> int:
+    """Give how many were started. A move that waits is in the way where an errand was when the delete was asked for."""
+    try:
+        await _start(cloud, engine, asker, server)
+    except Conflict:
+        await _hasten(cloud, engine, asker, server)
+        return 0
+    return 1
 
 
 async def _start(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:

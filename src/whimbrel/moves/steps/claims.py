@@ -16,9 +16,10 @@ async def return_source(move: Move, cloud: Cloud) -> None:
 
 
 async def claim_target(move: Move, cloud: Cloud) -> None:
-    target = target_of(move)
-    want = move.facts.new_flavor.resources()
-    await cloud.placement.claim(move.order, ConsumerId(move.subject), move.facts.owner, target.provider, want)
+    """Have the server own what it needs on the target, its ports' bandwidth with it, in one write."""
+    facts, target = move.facts, target_of(move)
+    want = target.parts or {target.provider: facts.new_flavor.resources(facts.has_local_root)}
+    await cloud.placement.claim(move.order, ConsumerId(move.subject), facts.owner, want)
 
 
 async def release_target(move: Move, cloud: Cloud) -> None:

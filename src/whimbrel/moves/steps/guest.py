@@ -1,7 +1,9 @@
 """The guest on source and target. Nothing is destroyed before what replaces it was seen, freshly."""
 
 from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, Place, key_at, source_of, target_of, target_spec, was_running
+from whimbrel.moves.steps import devices, volumes
 from whimbrel.ports.agent import Agent
 from whimbrel.ports.cloud import Cloud
 
@@ -26,9 +28,16 @@ async def stop_on_source(move: Move, cloud: Cloud) -> None:
 
 
 async def start_on_source(move: Move, cloud: Cloud) -> None:
-    """Have it as it was. Only after the target's guest is known to be gone: see `after` in the list."""
+    """Have it as it was, with its volumes. Only after the target's guest is known to be gone: see `after` in the list.
+
+    Volumes that were attached or detached at the target are so here too.
+    """
     source = source_of(move)
     agent = agent_at(cloud, source)
+    record = await cloud.cell(source.cell).servers.get(ServerId(move.subject))
+    if move.facts.volumes or record.volumes:
+        await volumes.return_to_source(move, cloud)
+        await agent.define(move.order, await devices.equipped_source(move, cloud))
     if was_running(move.facts):
         await agent.start(move.order, key_at(move, source))
     else:
@@ -39,7 +48,7 @@ async def start_on_target(move: Move, cloud: Cloud) -> None:
     """Define the guest on its disk and start it; a server that was stopped stays stopped."""
     target = target_of(move)
     agent = agent_at(cloud, target)
-    await agent.define(move.order, target_spec(move))
+    await agent.define(move.order, await devices.equipped_target(move, cloud))
     if was_running(move.facts):
         await agent.start(move.order, key_at(move, target))
 

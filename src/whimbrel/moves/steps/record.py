@@ -4,6 +4,7 @@ from typing import Any
 
 from whimbrel.domain import machine
 from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
+from whimbrel.moves.steps import volumes
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.servers import Servers
 
@@ -38,6 +39,7 @@ async def switch_home(move: Move, cloud: Cloud) -> None:
     fields = {
         **_home(target_of(move)),
         "flavor": facts.new_flavor,
+        "volumes": volumes.devices_at_target(facts),
         "vm_state": machine.after(facts.was, "moved"),
         "task_state": None,
         "launched_at": now,

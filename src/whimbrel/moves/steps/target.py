@@ -5,16 +5,24 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import Slot
 from whimbrel.moves.facts import CONSIDERED_KEPT, Move, MoveFacts, Place
+from whimbrel.moves.steps import devices, pci
 from whimbrel.ports.catalog import zone_of
 from whimbrel.ports.cloud import Cloud
-from whimbrel.scheduling.pipeline import choose
+from whimbrel.ports.placement import Way, Wish
+from whimbrel.scheduling.pipeline import choose, passing
 from whimbrel.scheduling.snapshot import Choice, HostState, Request
 
 
 async def choose_target(move: Move, cloud: Cloud) -> MoveFacts:
     """Choose a target and its alternates. Raises: Refused: no valid host, and why."""
-    facts: MoveFacts = move.facts
-    decision = choose(_request(move), await snapshot(cloud), cloud.rules.max_attempts)
+    facts = await devices.look(move, cloud)
+    request, hosts = _request(move), await snapshot(cloud)
+    wish = devices.wish(facts)
+    if wish.groups:
+        hosts = await _with_ways(request, hosts, wish, cloud)
+    if pci.wants_pci(facts):
+        hosts = [await _with_shortage(host, facts, cloud) for host in hosts]
+    decision = choose(request, hosts, cloud.rules.max_attempts)
     if not decision.choices:
         raise Refused(decision.summary())
     places = [_place(choice, move) for choice in decision.choices]
@@ -32,7 +40,14 @@ def next_alternate(facts: MoveFacts) -> MoveFacts | None:
     if not facts.alternates:
         return None
     target, *others = facts.alternates
-    return replace(facts, target=target, alternates=tuple(others), tried=(*facts.tried, target.host), export=None)
+    return replace(
+        facts,
+        target=target,
+        alternates=tuple(others),
+        tried=(*facts.tried, target.host),
+        export=None,
+        target_attachments={},
+    )
 
 
 async def snapshot(cloud: Cloud) -> list[HostState]:
@@ -62,11 +77,22 @@ async def snapshot(cloud: Cloud) -> list[HostState]:
     return states
 
 
+async def _with_ways(request: Request, hosts: list[HostState], wish: Wish, cloud: Cloud) -> list[HostState]:
+    """Ask for the hosts that pass so far how their devices could serve the ports."""
+    ways = await cloud.placement.ways(wish, [host.provider for host in passing(request, hosts)])
+    return [replace(host, way=ways.get(host.provider)) for host in hosts]
+
+
+async def _with_shortage(host: HostState, facts: MoveFacts, cloud: Cloud) -> HostState:
+    wanted = pci.requests(facts, host.way.served_by if isinstance(host.way, Way) else {}, cloud)
+    return replace(host, lacks=await pci.shortage(host.cell, host.name, wanted, cloud))
+
+
 def _request(move: Move) -> Request:
     facts: MoveFacts = move.facts
     source = facts.source
     return Request(
-        resources=facts.new_flavor.resources(),
+        resources=facts.new_flavor.resources(facts.has_local_root),
         cell=source.cell if source else None,
         zone=facts.zone_pin,
         host=facts.wanted_host,
@@ -76,4 +102,13 @@ def _request(move: Move) -> Request:
 
 
 def _place(choice: Choice, move: Move) -> Place:
-    return Place(cell=choice.cell, host=choice.host, provider=choice.provider, zone=choice.zone, slot=Slot(move.id))
+    return Place(
+        cell=choice.cell,
+        host=choice.host,
+        provider=choice.provider,
+        zone=choice.zone,
+        slot=Slot(move.id),
+        parts=choice.way.parts if choice.way else {},
+        served=choice.way.served if choice.way else {},
+        served_by=choice.way.served_by if choice.way else {},
+    )

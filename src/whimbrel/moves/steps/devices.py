@@ -1,0 +1,86 @@
+"""What a server has besides its guest, looked at before a host is chosen; and what its guest is given of it."""
+
+from msgspec.structs import replace
+
+from whimbrel.domain.guest import GuestSpec
+from whimbrel.domain.ids import ServerId
+from whimbrel.moves.facts import Move, MoveFacts, Place, key_at, source_of, target_of, target_spec
+from whimbrel.moves.steps import network, pci, volumes
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement import Group, Wish
+
+
+async def look(move: Move, cloud: Cloud) -> MoveFacts:
+    """Note which ports and volumes there are, and what the ports ask of a host."""
+    facts: MoveFacts = move.facts
+    if facts.source is None:
+        return await _look_at_wishes(facts, cloud)
+    record = await cloud.cell(facts.source.cell).servers.get(ServerId(move.subject))
+    ports = await network.ports_now(record.id, record.nics, cloud)
+    return replace(facts, ports=ports, volumes=record.volumes)
+
+
+async def _look_at_wishes(facts: MoveFacts, cloud: Cloud) -> MoveFacts:
+    """Of a create: see the ports that are there, and choose the MACs of those to be made, by which they are known."""
+    if not facts.wished_nics:
+        return facts
+    found = []
+    for port in [await cloud.network.port(wish.port_id) for wish in facts.wished_nics if wish.port_id]:
+        one = network.moved(network.nic_of(port, None, tag=None, is_ours=False), port)
+        found.append(await network.with_physnet(one, port, cloud))
+    macs = tuple("" if wish.port_id else new_mac(cloud) for wish in facts.wished_nics)
+    return replace(facts, ports=tuple(found), macs=facts.macs or macs)
+
+
+def new_mac(cloud: Cloud) -> str:
+    digits = cloud.ids.uuid().replace("-", "")
+    return ":".join(("fa", "16", "3e", digits[:2], digits[2:4], digits[4:6]))
+
+
+def wish(facts: MoveFacts) -> Wish:
+    """Give what is asked of a host's tree of providers."""
+    groups = [
+        Group(id=request.id, resources=request.resources, required=request.required)
+        for port in facts.ports
+        for request in port.requests
+    ]
+    return Wish(
+        own=facts.new_flavor.resources(facts.has_local_root),
+        groups=tuple(groups),
+        same_subtree=tuple(port.same_subtree for port in facts.ports if len(port.same_subtree) > 1),
+    )
+
+
+async def equipped_target(move: Move, cloud: Cloud) -> GuestSpec:
+    """Give the guest of the target with all its devices."""
+    facts: MoveFacts = move.facts
+    return replace(
+        target_spec(move),
+        nics=await network.guest_nics(move, target_of(move), cloud),
+        volumes=await volumes.guest_volumes(volumes.devices_at_target(facts), cloud),
+        pci=await _whole_devices(move, target_of(move), cloud) if pci.wants_pci(facts) else (),
+    )
+
+
+async def equipped_source(move: Move, cloud: Cloud) -> GuestSpec:
+    """Give the guest of the source with the devices that the server's record says."""
+    facts, source = move.facts, source_of(move)
+    record = await cloud.cell(source.cell).servers.get(ServerId(move.subject))
+    old = facts.old_flavor
+    return replace(
+        target_spec(move),
+        key=key_at(move, source),
+        vcpus=old.vcpus,
+        memory_mib=old.memory_mib,
+        root_gib=old.root_gib,
+        nics=await network.guest_nics(move, source, cloud),
+        volumes=await volumes.guest_volumes(record.volumes, cloud),
+        pci=await _whole_devices(move, source, cloud) if pci.had_pci(facts) else (),
+    )
+
+
+async def _whole_devices(move: Move, place: Place, cloud: Cloud) -> tuple[str, ...]:
+    """Give the devices that the guest is given besides those of its nics."""
+    ports = {port.nic.port_id for port in move.facts.ports}
+    held = await pci.held(move, place, cloud)
+    return tuple(one.address for request, found in held.items() if request not in ports for one in found)

@@ -1,0 +1,280 @@
+"""The server's volumes: a second attachment for the target before the first is given up, and back in reverse.
+
+Law: at every instant one attachment at least keeps a volume for its server, and it is connected from one host only: the
+source's is given up while the guest is stopped, before the target's is connected. What the owner attached or detached
+while the server waited for his verdict is in its record, and the record is what counts on either way out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from whimbrel.domain.devices import BlockDevice, GuestVolume, free_disk_names
+from whimbrel.domain.errors import Refused
+from whimbrel.domain.ids import ServerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
+from whimbrel.moves.steps.in_hand import check_in_hand
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
+
+POLL_S = 1.0
+"""How often a volume that is being made is looked at."""
+
+# A move
+
+
+async def attach_target(move: Move, cloud: Cloud) -> None:
+    """Have each volume kept for the target too, connected nowhere yet."""
+    server, at_source = ServerId(move.subject), await _held_at_source(move, cloud)
+    held = await cloud.volumes.attachments(server)
+    for volume_id in _volume_ids(move):
+        await cloud.volumes.reserve(server, volume_id, _known(at_source, volume_id), held)
+
+
+async def detach_target(move: Move, cloud: Cloud) -> None:
+    """Give up the target's attachments; before they were learned: whatever is held besides the source's."""
+    await check_in_hand(move, cloud)
+    learned: dict[str, str] = move.facts.target_attachments
+    at_source = {} if learned else await _held_at_source(move, cloud)
+    for volume_id in _volume_ids(move):
+        if volume_id in learned:
+            await cloud.volumes.detach(learned[volume_id])
+        elif not learned:
+            await _detach_others(move, volume_id, at_source.get(volume_id), cloud)
+
+
+async def learn_attachments(move: Move, cloud: Cloud) -> MoveFacts:
+    """Note the attachments for the target, and those that the source has now: a way back may have made new ones."""
+    facts: MoveFacts = move.facts
+    at_source = await _held_at_source(move, cloud)
+    held = await cloud.volumes.attachments(ServerId(move.subject))
+    found = {one.volume_id: one.id for one in held if one.id != at_source.get(one.volume_id)}
+    devices = tuple(
+        replace(device, attachment_id=at_source.get(device.volume_id, device.attachment_id)) for device in facts.volumes
+    )
+    return replace(facts, volumes=devices, target_attachments=found)
+
+
+async def hand_over(move: Move, cloud: Cloud) -> None:
+    """Give up the source's attachments, for its guest is stopped by now, and connect the target's.
+
+    By their ids as they were noted: those that a way back makes have others, and who is late here finds nothing.
+    """
+    facts: MoveFacts = move.facts
+    for device in facts.volumes:
+        await cloud.volumes.detach(device.attachment_id)
+    await connect_target(move, cloud)
+
+
+async def connect_target(move: Move, cloud: Cloud) -> None:
+    await _connect(move.facts.target_attachments.values(), target_of(move), cloud)
+
+
+async def complete_target(move: Move, cloud: Cloud) -> None:
+    """Tell the volume service that the guest uses them."""
+    for attachment_id in move.facts.target_attachments.values():
+        await cloud.volumes.complete(attachment_id)
+
+
+async def return_to_source(move: Move, cloud: Cloud) -> None:
+    """Have each volume that the record names attached from the source alone, and let go what it does not name.
+
+    The undo of `hand_over`; it is called where the source's guest is had back.
+    """
+    await check_in_hand(move, cloud)
+    source, server = source_of(move), ServerId(move.subject)
+    record = await cloud.cell(source.cell).servers.get(server)
+    kept = []
+    for device in record.volumes:
+        at_source = await _at_source(move, device, cloud)
+        await _detach_others(move, device.volume_id, at_source, cloud)
+        await _connect([at_source], source, cloud)
+        await cloud.volumes.complete(at_source)
+        kept.append(replace(device, attachment_id=at_source, host=source.host))
+    for volume_id in set(_volume_ids(move)) - {device.volume_id for device in record.volumes}:
+        await _detach_others(move, volume_id, None, cloud)
+    await cloud.cell(source.cell).servers.change_by_run(move.order, server, {"volumes": tuple(kept)})
+
+
+async def _at_source(move: Move, device: BlockDevice, cloud: Cloud) -> str:
+    """Give the attachment for the source: the one that it has, or one that is kept beside those for the target."""
+    source, server = source_of(move), ServerId(move.subject)
+    held = {one.id for one in await cloud.volumes.attachments(server, device.volume_id)}
+    if device.host == source.host and device.attachment_id in held:
+        return device.attachment_id
+    targets = {device.attachment_id, move.facts.target_attachments.get(device.volume_id)}
+    return (await cloud.volumes.reserve(server, device.volume_id, [one for one in targets if one])).id
+
+
+async def _held_at_source(move: Move, cloud: Cloud) -> dict[str, str]:
+    """Give the source's attachments as the record has them: volume -> attachment."""
+    source = source_of(move)
+    record = await cloud.cell(source.cell).servers.get(ServerId(move.subject))
+    return {device.volume_id: device.attachment_id for device in record.volumes if device.host == source.host}
+
+
+def _known(at_source: Mapping[str, str], volume_id: str) -> list[str]:
+    return [at_source[volume_id]] if volume_id in at_source else []
+
+
+# What a guest is given
+
+
+async def guest_volumes(devices: Sequence[BlockDevice], cloud: Cloud) -> tuple[GuestVolume, ...]:
+    """Give the volumes as the host is to attach them: with the connections that they have now."""
+    given = []
+    for device in devices:
+        attachment = await cloud.volumes.attachment(device.attachment_id)
+        given.append(
+            GuestVolume(
+                volume_id=device.volume_id,
+                attachment_id=attachment.id,
+                device=device.device,
+                connection=attachment.connection,
+                boot_index=device.boot_index,
+                read_only=attachment.is_read_only,
+            )
+        )
+    return tuple(given)
+
+
+def devices_at_target(facts: MoveFacts) -> tuple[BlockDevice, ...]:
+    """Give the volumes with the attachments of the target; on one host they are the source's."""
+    attachments = facts.target_attachments
+    assert facts.target, "asked after the choice"
+    return tuple(
+        replace(device, attachment_id=attachments.get(device.volume_id, device.attachment_id), host=facts.target.host)
+        for device in facts.volumes
+    )
+
+
+# A create
+
+
+async def make_volumes(move: Move, cloud: Cloud) -> None:
+    """Have the volumes made that were wished for."""
+    facts: MoveFacts = move.facts
+    for number, wish in enumerate(facts.wished_volumes):
+        if wish.volume_id is None:
+            volume = await cloud.volumes.create_volume(
+                NewVolume(
+                    mark=_mark(move, number),
+                    project_id=facts.owner.project,
+                    size_gib=wish.size_gib or 1,
+                    zone=None if cloud.rules.cross_az_attach else target_of(move).zone,
+                    volume_type=wish.volume_type,
+                    image_id=wish.image_id,
+                    snapshot_id=wish.snapshot_id,
+                )
+            )
+            await _whole(volume, cloud)
+
+
+async def unmake_volumes(move: Move, cloud: Cloud) -> None:
+    """Let go all volumes and delete those that were made."""
+    facts: MoveFacts = move.facts
+    await detach_all(move, cloud)
+    for volume in await cloud.volumes.made(facts.owner.project, marks(move)):
+        await cloud.volumes.delete_volume(volume.id)
+
+
+async def reserve_volumes(move: Move, cloud: Cloud) -> None:
+    for volume_id in (await _wished(move, cloud)).values():
+        await cloud.volumes.reserve(ServerId(move.subject), volume_id, [])
+
+
+async def learn_volumes(move: Move, cloud: Cloud) -> MoveFacts:
+    """Note the volumes and attachments that the server has now, and under which names its guest will see them."""
+    facts: MoveFacts = move.facts
+    wished = await _wished(move, cloud)
+    held = {one.volume_id: one.id for one in await cloud.volumes.attachments(ServerId(move.subject))}
+    names = device_names([wish.device for wish in facts.wished_volumes], facts.has_local_root)
+    devices = tuple(
+        BlockDevice(
+            id=cloud.ids.uuid(),
+            volume_id=wished[number],
+            attachment_id=held[wished[number]],
+            host=target_of(move).host,
+            device=names[number],
+            boot_index=wish.boot_index,
+            delete_on_termination=wish.delete_on_termination,
+            tag=wish.tag,
+        )
+        for number, wish in enumerate(facts.wished_volumes)
+    )
+    attachments = {device.volume_id: device.attachment_id for device in devices}
+    return replace(facts, volumes=devices, target_attachments=attachments)
+
+
+def device_names(asked: Sequence[str | None], has_local_root: bool) -> list[str]:
+    """Give each volume the name that was asked for, or else the next free one; vda is the local root disk's."""
+    taken = {name for name in asked if name} | ({"/dev/vda"} if has_local_root else set())
+    free = free_disk_names(taken)
+    return [name or next(free) for name in asked]
+
+
+async def _wished(move: Move, cloud: Cloud) -> dict[int, str]:
+    """Give the volume of each wish by its number: the one that was named, or the one that was made."""
+    facts: MoveFacts = move.facts
+    made = {v.metadata[MARK]: v.id for v in await cloud.volumes.made(facts.owner.project, marks(move))}
+    return {number: wish.volume_id or made[_mark(move, number)] for number, wish in enumerate(facts.wished_volumes)}
+
+
+async def _whole(volume: Volume, cloud: Cloud) -> None:
+    """Wait until a volume is made. Raises: Refused: it never will be."""
+    while volume.status in ("creating", "downloading"):
+        await cloud.clock.sleep(POLL_S)
+        volume = await cloud.volumes.volume(volume.id)
+    if volume.status.startswith("error"):
+        raise Refused(f"Volume {volume.id} could not be made: it is in status {volume.status}.")
+
+
+def _mark(move: Move, number: int) -> str:
+    return f"{move.subject}/{number}"
+
+
+def marks(move: Move) -> list[str]:
+    """Give by what the volumes of a create are known that it makes."""
+    return [_mark(move, number) for number, wish in enumerate(move.facts.wished_volumes) if wish.volume_id is None]
+
+
+# A delete
+
+
+async def detach_all(run: Run, cloud: Cloud) -> None:
+    await _detach(run, await cloud.volumes.attachments(ServerId(run.subject)), cloud)
+
+
+async def delete_with(record: Server, cloud: Cloud) -> None:
+    """Delete the volumes that were to go with their server."""
+    for device in record.volumes:
+        if device.delete_on_termination:
+            await cloud.volumes.delete_volume(device.volume_id)
+
+
+# Inside
+
+
+def _volume_ids(move: Move) -> list[str]:
+    facts: MoveFacts = move.facts
+    return [device.volume_id for device in facts.volumes]
+
+
+async def _connect(attachments: Iterable[str], place: Place, cloud: Cloud) -> None:
+    connector = await cloud.agent(place.cell, place.host).connector()
+    for attachment_id in attachments:
+        await cloud.volumes.connect(attachment_id, connector)
+
+
+async def _detach_others(run: Run, volume_id: str, kept: str | None, cloud: Cloud) -> None:
+    held = await cloud.volumes.attachments(ServerId(run.subject), volume_id)
+    await _detach(run, [one for one in held if one.id != kept], cloud)
+
+
+async def _detach(run: Run, seen: Sequence[Attachment], cloud: Cloud) -> None:
+    """Give up attachments as seen before we look whether the run is ours: those of a later try have other ids."""
+    await check_in_hand(run, cloud)
+    for one in seen:
+        await cloud.volumes.detach(one.id)

@@ -1,0 +1,50 @@
+"""What reached the network or the volume service after its run was over: looked for a while after each such run."""
+
+from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.journal import RunFilter
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import lookup
+from whimbrel.servers.errand import ErrandFacts
+from whimbrel.servers.tidy import tidy, tidy_after_create
+
+LATEST_S, EARLIEST_S = 60.0, 240.0
+"""How long ago a run ended that is looked after: a request that nobody waits for arrives within that time, or never."""
+
+
+async def let_go_latecomers(cloud: Cloud, engine: Engine) -> int:
+    """Look at the servers whose runs ended lately; give for how many of them something is let go."""
+    now = cloud.clock.now()
+    ended = await cloud.journal.find(RunFilter(changed_since=now - EARLIEST_S, changed_before=now - LATEST_S))
+    newest = {run.subject: run for run in reversed(ended) if run.is_over and _has_devices(run)}
+    return sum([await _look_after(cloud, engine, run) for run in newest.values()])
+
+
+def _has_devices(run: Run) -> bool:
+    facts = run.facts
+    if isinstance(facts, MoveFacts):
+        return bool(facts.ports or facts.volumes or facts.wished_nics or facts.wished_volumes)
+    return isinstance(facts, ErrandFacts) and facts.devices
+
+
+async def _look_after(cloud: Cloud, engine: Engine, run: Run) -> int:
+    try:
+        server = await _placed(cloud, run)
+        if server is None:
+            return int(run.saga == "create" and await tidy_after_create(run, cloud))
+        asker = Asker(user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}")
+        return int(await tidy(cloud, engine, asker, server))
+    except Conflict:
+        return 0  # it is busy: the next round sees
+
+
+async def _placed(cloud: Cloud, run: Run) -> Server | None:
+    """Give a server that lives somewhere; None: it does not, and never will again."""
+    try:
+        server = await lookup.find(cloud, run.subject)
+    except NotFound:
+        return None
+    return server if server.host else None
