@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from whimbrel.domain.errors import Refused
 
@@ -54,7 +54,21 @@ def front(services: Mapping[str, ASGIApp]) -> Starlette:
     async def show(_request: Request) -> Response:
         return JSONResponse(about)
 
-    return Starlette(routes=[Route("/", show), *(Mount(f"/{name}", app=app) for name, app in services.items())])
+    roots = [Route(f"/{name}", _Root(name, app)) for name, app in services.items() if name]
+    return Starlette(routes=[Route("/", show), *roots, *(Mount(f"/{name}", app) for name, app in services.items())])
+
+
+class _Root:
+    """Answers /name as /name/: clients leave out the slash, and a redirection would cost them their token."""
+
+    def __init__(self, name: str, app: ASGIApp) -> None:
+        self._app = app
+        self._root = f"/{name}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = f"{self._root}/"
+        root = scope.get("root_path", "") + self._root
+        await self._app({**scope, "path": path, "raw_path": path.encode(), "root_path": root}, receive, send)
 
 
 async def serve(app: ASGIApp, door: socket.socket, stop: asyncio.Event, ready: Callable[[], None]) -> None:

@@ -15,7 +15,9 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 import msgspec
 from msgspec import Meta, Struct, field
 
+from whimbrel.domain.cards import Card, HostNet, Kbps
 from whimbrel.domain.errors import Invalid
+from whimbrel.domain.pci import PciAlias, PciDevice
 from whimbrel.ports.cloud import Rules
 
 DEFAULT_CLOUD = "cloud.toml"  # beside this module: the cloud that `whimbrel up` makes when it is given no file
@@ -28,10 +30,14 @@ MemoryMib = Annotated[int, Meta(ge=1, le=2**30)]
 DiskGib = Annotated[int, Meta(ge=1, le=2**30)]
 Seconds = Annotated[float, Meta(ge=0, le=86400)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
+Quota = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
 AN_AMOUNT = "a whole number, 1 or more"
 A_NAME = "at most 63 letters, digits, dots, dashes and underscores, the first a letter or digit"
 A_TIME = "a number of seconds from 0 to 86400"
+A_BANDWIDTH = "a whole number of kbit a second; 0 has it not counted"
+A_RATE = "a whole number of thousands of packets a second; 0 has them not counted"
+A_PCI_ID = "four hexadecimal digits, letters small, such as '8086'"
 
 MUST_BE = {
     "cell": "a list of tables that begin with [[cell]], at least one",
@@ -47,8 +53,35 @@ MUST_BE = {
     "host.guests_dir": "a directory in which the guests' disks lie",
     "host.nbd_address": "an address of this host at which the cell's other hosts reach it",
     "host.virt_type": "'auto', 'kvm' or 'qemu'",
+    "host.guest_nics": "'tap' or 'user'",
+    "host.nic": "a list of tables that begin with [[cell.host.nic]]",
+    "host.kpps": A_RATE,
+    "host.egress_kpps": A_RATE,
+    "host.ingress_kpps": A_RATE,
+    "nic.name": "the name of a network device, such as 'ens5'",
+    "nic.physnet": "the name of a physical network: at most 64 letters, digits, dashes and underscores",
+    "nic.egress_kbps": A_BANDWIDTH,
+    "nic.ingress_kbps": A_BANDWIDTH,
+    "nic.vnic_types": "['normal'] or ['direct']",
+    "host.pci": "a list of tables that begin with [[cell.host.pci]]",
+    "pci.address": "a PCI address, letters small, such as '0000:81:00.1'",
+    "pci.vendor_id": A_PCI_ID,
+    "pci.product_id": A_PCI_ID,
+    "pci.physnet": "the name of a physical network, whose ports may have this device",
+    "pci.parent_ifname": "the network device of the physical function, such as 'ens1f0'",
+    "rules.pci_alias": "a list of tables that begin with [[rules.pci_alias]]",
+    "pci_alias.name": "a name, as flavors say it in pci_passthrough:alias",
+    "pci_alias.vendor_id": A_PCI_ID,
+    "pci_alias.product_id": A_PCI_ID,
     "listen.host": "an address of this machine, such as '127.0.0.1'",
     "listen.port": "a port number from 0 to 65535; 0 takes a free one",
+    "volumes.zones": f"a list of names, each of {A_NAME}; without it the default zone and those of the hosts",
+    "volumes.nbd_address": "an address of this machine at which the libvirt hosts reach volumes",
+    "volumes.nbd_port": "a port number from 0 to 65535; 0 takes a free one and keeps it",
+    "volumes.volumes_quota": "a whole number from -1, which means no limit, to 2147483647",
+    "volumes.snapshots_quota": "a whole number from -1, which means no limit, to 2147483647",
+    "volumes.gigabytes_quota": "a whole number of GiB from -1, which means no limit, to 2147483647",
+    "volumes.per_volume_gigabytes_quota": "a whole number of GiB from -1, which means no limit, to 2147483647",
     "database.url": "'sqlite:///DIRECTORY' or 'postgresql://USER:PASSWORD@HOST/DATABASE'",
 }
 """What each key must be, for the sentence that is said when it is not. Keys that are not here are times or rules."""
@@ -76,6 +109,17 @@ class HostTable(Table, frozen=True, kw_only=True, tag_field="driver"):
     vcpus: Count
     memory_mib: MemoryMib
     disk_gib: DiskGib
+    kpps: Kbps = 0  # how many thousands of packets a second it handles, both directions together; 0: not counted
+    egress_kpps: Kbps = 0
+    ingress_kpps: Kbps = 0
+    cards: tuple[Card, ...] = field(default=(), name="nic")
+    pci: tuple[PciDevice, ...] = ()  # the devices that servers may be given whole
+
+    @property
+    def net(self) -> HostNet:
+        """Give what the network service knows of the host."""
+        rates = {"kpps": self.kpps, "egress_kpps": self.egress_kpps, "ingress_kpps": self.ingress_kpps}
+        return HostNet(host=self.name, cards=self.cards, **rates)
 
 
 class SimulatedHost(HostTable, frozen=True, kw_only=True, tag="simulated"):
@@ -89,6 +133,7 @@ class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
     guests_dir: Annotated[str, Meta(min_length=1)] | None = None  # None: in the data directory
     nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # where the cell's other hosts read a disk that moves
     virt_type: Literal["auto", "kvm", "qemu"] = "auto"  # auto: KVM where the processor has it, else emulation
+    guest_nics: Literal["tap", "user"] = "tap"  # user: QEMU's own network, cut off, for where nobody may make a tap
 
 
 class CellTable(Table, frozen=True, kw_only=True):
@@ -116,6 +161,24 @@ class DatabaseTable(Table, frozen=True, kw_only=True):
     url: Annotated[str, Meta(pattern=r"^(sqlite|postgresql)://")]
 
 
+class VolumesTable(Table, frozen=True, kw_only=True):
+    """The embedded volume service."""
+
+    zones: Annotated[tuple[ZoneNamed, ...], Meta(min_length=1)] | None = None
+    nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    nbd_port: Port = 0
+    volumes_quota: Quota = 10
+    snapshots_quota: Quota = 10
+    gigabytes_quota: Quota = 1000
+    per_volume_gigabytes_quota: Quota = -1
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Give what a project may have for which nothing else is set."""
+        fields = msgspec.structs.asdict(self)
+        return {name.removesuffix("_quota"): limit for name, limit in fields.items() if name.endswith("_quota")}
+
+
 class CloudConfig(Table, frozen=True, kw_only=True):
     """A whole cloud.toml."""
 
@@ -123,7 +186,13 @@ class CloudConfig(Table, frozen=True, kw_only=True):
     rules: Rules = Rules()
     simulated: SimulatedTimes = SimulatedTimes()
     listen: Listen = Listen()
+    volumes: VolumesTable = VolumesTable()
     database: DatabaseTable | None = None
+
+    def volume_zones(self) -> tuple[str, ...]:
+        """List the zones in which volumes can lie; the first is that of volumes for which nobody names one."""
+        default = self.rules.default_availability_zone
+        return self.volumes.zones or tuple(dict.fromkeys([default, *(host.zone for _, host in self.hosts())]))
 
     def hosts(self) -> Iterator[tuple[CellTable, SimulatedHost | LibvirtHost]]:
         for cell in self.cells:
@@ -176,6 +245,33 @@ def _check_unique(name: str, config: CloudConfig) -> None:
             where += "" if homes[host.name] == cell.name else f" and in cell '{homes[host.name]}'"
             raise Invalid(f"{name}: host '{host.name}' is there twice, {where}; give one of them another name")
         homes[host.name] = cell.name
+    _check_nics(name, config)
+    _check_pci(name, config)
+
+
+def _check_nics(name: str, config: CloudConfig) -> None:
+    """A card is known by its host and name; packets are counted in one way."""
+    for _, host in config.hosts():
+        if card := _twice([card.name for card in host.cards]):
+            raise Invalid(f"{name}: host '{host.name}' has the network card '{card}' twice; remove one of them")
+        if host.kpps and (host.egress_kpps or host.ingress_kpps):
+            raise Invalid(
+                f"{name}: host '{host.name}' counts packets together and by direction; give it 'kpps', or"
+                " 'egress_kpps' and 'ingress_kpps'"
+            )
+
+
+def _check_pci(name: str, config: CloudConfig) -> None:
+    """A device is known by its host and address, a kind of devices by its alias."""
+    for _, host in config.hosts():
+        if address := _twice([device.address for device in host.pci]):
+            raise Invalid(f"{name}: host '{host.name}' has the PCI device '{address}' twice; remove one of them")
+    if alias := _twice([alias.name for alias in config.rules.pci_alias]):
+        raise Invalid(f"{name}: two PCI aliases are called '{alias}'; give one of them another name")
+
+
+def _twice(names: list[str]) -> str | None:
+    return next((each for each in names if names.count(each) > 1), None)
 
 
 def _limited_rules() -> Any:
@@ -198,9 +294,13 @@ _CLOUD_FILE = msgspec.defstruct(
 _TABLES: dict[str, Any] = {
     "": CloudConfig,
     "cell": CellTable,
+    "nic": Card,
+    "pci": PciDevice,
     "rules": Rules,
+    "pci_alias": PciAlias,
     "simulated": SimulatedTimes,
     "listen": Listen,
+    "volumes": VolumesTable,
     "database": DatabaseTable,
 }
 
@@ -229,20 +329,28 @@ def _place(tables: dict[str, Any], path: str) -> _Place:
     """Follow a path such as `$.cell[0].host[1].vcpus` through the file."""
     table, key, value, words = "", "", tables, "the file"
     for name, number in re.findall(r"\.(\w+)|\[(\d+)\]", path):
+        if number and key not in _HEADS:
+            break  # a list of plain values is told of as a whole
         if number:
             table, key, value = key, "", cast(Any, value)[int(number)]
-            outer = "" if words == "the file" else f" of {words}"
+            outer = "" if words in ("the file", "[rules]") else f" of {words}"
             words = f"{_HEADS[table]} number {int(number) + 1}{_called(value)}{outer}"
             continue
         if key:
             table, words = key, f"[{key}]"
         key, value = name, value[name]
-    if key in ("rules", "simulated", "listen", "database") and isinstance(value, dict):
+    if key in ("rules", "simulated", "listen", "volumes", "database") and isinstance(value, dict):
         return _Place(key, "", value, f"[{key}]")
     return _Place(table, key, value, words)
 
 
-_HEADS = {"cell": "[[cell]]", "host": "[[cell.host]]"}
+_HEADS = {
+    "cell": "[[cell]]",
+    "host": "[[cell.host]]",
+    "nic": "[[cell.host.nic]]",
+    "pci": "[[cell.host.pci]]",
+    "pci_alias": "[[rules.pci_alias]]",
+}
 
 
 def _called(value: Any) -> str:
@@ -260,7 +368,7 @@ def _known(table: str, value: Any) -> list[str]:
 def _must_be(table: str, key: str) -> str:
     if table == "simulated":
         return A_TIME
-    if table == "rules":
+    if table == "rules" and f"rules.{key}" not in MUST_BE:
         return _rule_must_be(key)
     return MUST_BE.get(f"{table}.{key}" if table else key, "a table")
 

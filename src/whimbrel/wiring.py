@@ -19,6 +19,7 @@ from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.clock import RandomIds, SystemClock
 from whimbrel.adapters.sql.aggregates import SqlAggregates
 from whimbrel.adapters.sql.database import Database, open_database
+from whimbrel.adapters.sql.devices import SqlDevices
 from whimbrel.adapters.sql.directory import SqlDirectory
 from whimbrel.adapters.sql.flavors import SqlFlavors
 from whimbrel.adapters.sql.hosts import SqlHosts
@@ -27,10 +28,13 @@ from whimbrel.adapters.sql.images import SqlImages
 from whimbrel.adapters.sql.journal import SqlJournal
 from whimbrel.adapters.sql.keep import SqlKeep
 from whimbrel.adapters.sql.keypairs import SqlKeypairs
+from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.adapters.sql.placement.upkeep import keep_up, load
 from whimbrel.adapters.sql.quotas import SqlQuotas
 from whimbrel.adapters.sql.schema import prepare
 from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.agent.host import HostAgent
 from whimbrel.conductor.book import BOOK
 from whimbrel.conductor.conductor import Conductor
@@ -42,7 +46,9 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName, ProviderId, RunId
 from whimbrel.embedded.image.files import LocalImages
 from whimbrel.moves.steps import record
+from whimbrel.network_wiring import NetworkService, network_service
 from whimbrel.placement.inventory import of_host
+from whimbrel.placement.trees import StoredTrees
 from whimbrel.ports.agent import Agents
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.cloud import Cell, Cloud
@@ -51,6 +57,7 @@ from whimbrel.saga.engine import Engine
 from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
 from whimbrel.sim.hosts import SimulatedWorld
 from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
+from whimbrel.volume_wiring import EmbeddedVolumes, distant_volumes, embedded_volumes
 
 log = structlog.get_logger(__name__)
 
@@ -82,6 +89,8 @@ class Process:
     agents: Mapping[HostName, HostAgent]
     hypervisors: Mapping[HostName, Hypervisor]
     databases: list[Database]
+    network_service: NetworkService
+    embedded_volumes: EmbeddedVolumes | None  # None: the process with the hosts has it
     _closing: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def run(self) -> None:
@@ -91,7 +100,11 @@ class Process:
                 group.create_task(self.conductor.serve())
             if self.agents:
                 group.create_task(self._beat())
+            if self.embedded_volumes:
+                group.create_task(self.embedded_volumes.run())
+            group.create_task(self.network_service.events.run())
             group.create_task(self._forget_old())
+            group.create_task(keep_up(self.placement, self.cloud.clock))
 
     async def _beat(self) -> None:
         while True:
@@ -115,7 +128,6 @@ class Process:
             before = self.cloud.clock.now() - WEEK_S
             try:
                 await self._forget_fences(await self.cloud.journal.ended(done_until, before))
-                await self.placement.forget_changes()
                 for agent in self.agents.values():
                     await agent.prune(before)
             except WorldError as trouble:
@@ -142,14 +154,23 @@ class Process:
 def prepare_stores(config: CloudConfig, url: str) -> None:
     """Bring every store to this program's schema. Raises: Refused: of a newer version; Unavailable."""
     cells = (_cell_schema(cell.name) for cell in config.cells)
-    for schema in ("global", "placement", "identity", "images", "keep", *cells):
+    for schema in ("global", "placement", "identity", "images", "network", "volumes", "keep", *cells):
         prepare(url, schema)
 
 
 async def open_process(
-    config: CloudConfig, data: DataDir, url: str, name: str, *, hosts: bool, conductor: bool
+    config: CloudConfig,
+    data: DataDir,
+    url: str,
+    name: str,
+    *,
+    hosts: bool,
+    conductor: bool,
+    front_url: str = "",
 ) -> Process:
     """Open a process named `name`; the stores are prepared. hosts: its agents run here, else elsewhere, over HTTP.
+
+    front_url: where the doors of the cloud are.
 
     Raises: Invalid: the settings do not fit what is stored.
     """
@@ -164,7 +185,7 @@ async def open_process(
     images = LocalImages(image_store, image_files, clock)
     global_ = database("global")
     keep = SqlKeep(database("keep"))
-    placement = SqlPlacement(database("placement"))
+    placement = SqlPlacement(database("placement"), Random())
     hypervisors = _hypervisors(config, data, keep, clock, images) if hosts else {}
     local = {host: HostAgent(host, hypervisor, keep, images, clock) for host, hypervisor in hypervisors.items()}
     agents: Agents = LocalAgents(local, PATIENCE_S)
@@ -175,8 +196,18 @@ async def open_process(
     for cell_name in (CellName(cell.name) for cell in config.cells):
         store = database(_cell_schema(cell_name))
         cells[cell_name] = Cell(
-            name=cell_name, servers=SqlServers(store), hosts=SqlHosts(store, cell_name), agents=agents
+            name=cell_name,
+            servers=SqlServers(store),
+            hosts=SqlHosts(store, cell_name),
+            devices=SqlDevices(store),
+            agents=agents,
         )
+    identity = SqlIdentity(database("identity"), clock)
+    networks = await network_service(config, data, SqlNetworks(database("network")), front_url, clock, ids, closing)
+    embedded = None
+    if hosts:
+        volume_store = SqlVolumes(database("volumes"))
+        embedded = await embedded_volumes(config, data, volume_store, images, identity, clock, ids, closing)
     cloud = Cloud(
         clock=clock,
         ids=ids,
@@ -185,6 +216,8 @@ async def open_process(
         cells=cells,
         placement=placement,
         images=images,
+        network=networks.client,
+        volumes=embedded.client if embedded else await distant_volumes(data, front_url, closing),
         flavors=SqlFlavors(global_),
         keypairs=SqlKeypairs(global_),
         quotas=SqlQuotas(global_),
@@ -194,7 +227,7 @@ async def open_process(
     engine = make_engine(cloud, name)
     process = Process(
         cloud=cloud,
-        identity=SqlIdentity(database("identity"), clock),
+        identity=identity,
         image_store=image_store,
         image_files=image_files,
         placement=placement,
@@ -202,13 +235,20 @@ async def open_process(
         conductor=Conductor(cloud, engine) if conductor else None,
         agents=local,
         hypervisors=hypervisors,
+        network_service=networks,
+        embedded_volumes=embedded,
         databases=list(databases.values()),
         _closing=closing,
     )
     try:
+        await load(placement, clock)
         await _check_fit(process, config)
+        if process.embedded_volumes:
+            await process.embedded_volumes.start()
         if hosts:
             await _register(process, config)
+            await process.network_service.report(StoredTrees(placement))
+            await placement.forest()  # with what was registered just now
     except WorldError:
         await process.close()
         raise
@@ -276,6 +316,8 @@ def _libvirt(host: LibvirtHost, data: DataDir, images: LocalImages) -> Hyperviso
         disk_gib=host.disk_gib,
         virt_type=host.virt_type,
         nbd_address=host.nbd_address,
+        host=host.name,
+        nics=host.guest_nics,
     )
 
 
@@ -298,7 +340,8 @@ async def _check_fit(process: Process, config: CloudConfig) -> None:
                 f"the settings have no cell '{home}', and {servers} servers of this cloud live in it: put it back, or"
                 " use another --data-dir"
             )
-    providers = {node.provider.name: node.provider.uuid for node in await process.placement.nodes()}
+    index = await process.placement.forest()
+    providers = {node.provider.name: node.provider.uuid for node in index.nodes.values()}
     for name, cell in process.cloud.cells.items():
         known = {host.name: host.id for host in await cell.hosts.all()}
         for host in (host for each, host in config.hosts() if each.name == name):
@@ -361,6 +404,7 @@ async def _register_host(
             cpu_info=capacity.cpu_info,
         )
     )
+    await cloud.cell(cell).devices.register(row.name, host.pci)
     await cloud.placement.register_host(row.id, row.name, of_host(row, cloud.rules))
     await cloud.placement.set_disabled(row.id, not row.enabled)
 
@@ -410,12 +454,16 @@ def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: s
     from whimbrel.policy import Policy
 
     cloud, identity = process.cloud, process.identity
+    assert process.embedded_volumes, "the process with the doors has the hosts"
     catalog = Catalog(
         services=(
             Service(type="identity", name="keystone", url=f"{base_url}/identity/v3"),
             Service(type="compute", name="nova", url=f"{base_url}/compute/v2.1"),
             Service(type="placement", name="placement", url=f"{base_url}/placement"),
             Service(type="image", name="glance", url=f"{base_url}/image"),
+            Service(type="network", name="neutron", url=f"{base_url}/network"),
+            Service(type="block-storage", name="cinderv3", url=f"{base_url}/volume/v3"),
+            Service(type="volumev3", name="cinderv3", url=f"{base_url}/volume/v3"),
         )
     )
     # One file for both: their rules have names of their own, and those that they rest on are the same.
@@ -428,5 +476,7 @@ def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: s
             process.placement, identity, cloud.clock, cloud.ids, rights=access("legacy", policy)
         ),
         "image": image_app(process.image_store, process.image_files, identity, cloud.clock, cloud.ids),
+        "network": process.network_service.app(identity),
+        "volume": process.embedded_volumes.app,
         INTERNAL: agents_app(LocalAgents(process.agents), data.agents_secret()),
     }

@@ -26,7 +26,7 @@ class Tokens:
 
     async def caller(self, token: str) -> Caller | None:
         role, _, project = token.partition("@")
-        if role not in ("reader", "member", "manager", "admin", "nobody"):
+        if role not in ("reader", "member", "manager", "admin", "service", "nobody"):
             return None
         return Caller(
             user_id=USER if role != "admin" else UserId("admin"),

@@ -88,7 +88,11 @@ def _smallest(schema: Mapping[str, Any]) -> Any:
         return {name: _smallest(known[name]) for name in names} or dict([("k", "v")][: schema.get("minProperties", 0)])
     if kind in ("integer", "number"):
         return max(schema.get("minimum", 1), 1)
-    return {"array": [], "null": None, "boolean": True}.get(str(kind), "ab")
+    if kind == "array":
+        return [_smallest(schema["items"]) for _ in range(schema.get("minItems", 0))]
+    if schema.get("format") == "any-uuid":
+        return IMAGE
+    return {"null": None, "boolean": True}.get(str(kind), "ab")
 
 
 def asked(route: Route) -> str:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from whimbrel.api import sizes, states
 from whimbrel.api.call import Call, Reply
-from whimbrel.domain.errors import Forbidden
+from whimbrel.domain.errors import Forbidden, Invalid
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, Slot
 from whimbrel.domain.run import Action
@@ -44,7 +44,8 @@ async def resize(call: Call) -> None:
     states.check_lock(call)
     states.check(call.server, "resize", states.LIVING)
     flavor = await sizes.flavor(call, call.body["resize"]["flavorRef"])
-    sizes.check_growth(call.server.flavor, flavor)
+    if call.server.has_local_root:
+        sizes.check_growth(call.server.flavor, flavor)
     await requests.resize(call.cloud, call.engine, call.asker, call.server, flavor)
 
 
@@ -123,6 +124,8 @@ def _target(call: Call) -> dict[str, str]:
 async def create_image(call: Call) -> Any:
     wish = call.body["createImage"]
     states.check(call.server, "createImage", states.LIVING)
+    if not call.server.has_local_root:
+        raise Invalid(f"Instance {call.server.id} boots from a volume: take a snapshot of that volume instead.")
     image_id = await snapshot.accept(
         call.cloud, call.engine, call.asker, call.server, wish["name"], wish.get("metadata", {})
     )

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.api import places, sizes
+from whimbrel.api import places, sizes, wished_nics, wished_volumes
 from whimbrel.api.call import Call, Reply
-from whimbrel.api.networks import PRETENDED
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.domain.errors import Invalid, NotFound, OverQuota
 from whimbrel.domain.flavor import Flavor
@@ -31,14 +30,15 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 async def create(call: Call) -> Reply:
     wish: dict[str, Any] = call.body["server"]
-    check_networks(wish)
     check_rest(wish)
+    several = int(wish.get("max_count", wish.get("min_count", 1))) > 1
     flavor = await sizes.flavor(call, wish["flavorRef"])
-    image = await sizes.image(call, image_ref(wish))
-    sizes.check_fit(call, flavor, image)
+    disks = await wished_volumes.read(call, wish, flavor, several=several)
+    nics = await wished_nics.read(call, wish, several=several)
+    groups = await wished_nics.security_groups(call, [group["name"] for group in wish.get("security_groups", [])])
     await check_metadata(call, wish)
     key_data = await public_key(call, wish)
-    destination = await find_destination(call, wish)
+    destination = beside_volumes(await find_destination(call, wish), disks.zone)
     count = await how_many(call, wish, flavor)
     reservation_id = "r-" + _short(call.cloud.ids.uuid())
     first = Server(
@@ -47,7 +47,7 @@ async def create(call: Call) -> Reply:
         user_id=call.caller.user_id,
         name=wish["name"],
         flavor=flavor,
-        image_id=image.id,
+        image_id=disks.image.id if disks.image else None,
         spec=RequestSpec(zone_pin=destination.zone_pin, hints=_hints(call)),
         created_at=call.cloud.clock.now(),
         updated_at=call.cloud.clock.now(),
@@ -63,7 +63,11 @@ async def create(call: Call) -> Reply:
         disk_config=wish.get("OS-DCF:diskConfig", "MANUAL"),
         metadata=wish.get("metadata", {}),
         tags=list(dict.fromkeys(wish.get("tags", []))),
-        image_properties=image.properties,
+        image_properties=disks.root_properties,
+        wished_nics=nics,
+        wished_volumes=disks.volumes,
+        security_groups=tuple(groups),
+        security_group_names=tuple(groups.values()),
         reservation_id=reservation_id,
         admin_pass=wish.get("adminPass") or _password(call.cloud.ids.uuid()),
     )
@@ -107,52 +111,12 @@ def _reply(call: Call, wish: dict[str, Any], first: Server) -> Reply:
 # What cannot be had
 
 
-def check_networks(wish: dict[str, Any]) -> None:
-    """none, auto, an empty list and the networks that networks.py pretends all mean none. Raises: Invalid."""
-    networks = wish.get("networks", [])
-    if isinstance(networks, list) and any(network.get("uuid") not in PRETENDED for network in networks):
-        raise Invalid("There is no network service yet: networks can only be none, auto or an empty list.")
-
-
 def check_rest(wish: dict[str, Any]) -> None:
     """Raises: Invalid: something that this cloud does not do."""
-    if wish.get("block_device_mapping"):
-        raise Invalid("There is no volume service yet: block_device_mapping cannot be used.")
     if wish.get("personality"):
         raise Invalid("Files cannot be injected: use user_data instead of personality.")
     if wish.get("trusted_image_certificates"):
         raise Invalid("Image signatures are not checked here: trusted_image_certificates cannot be used.")
-
-
-def image_ref(wish: dict[str, Any]) -> str:
-    """Give the image to boot from. Raises: Invalid: there is none, or more than a plain boot from it is asked."""
-    devices = wish.get("block_device_mapping_v2") or []
-    of_device = _device_image(devices) if devices else ""
-    ref: str = wish.get("imageRef", "")
-    if ref and of_device and sizes.last_part(ref) != of_device:
-        raise Invalid("imageRef and block_device_mapping_v2 name two images.")
-    if not (ref or of_device):
-        raise Invalid("imageRef is needed: there is no volume service yet, so a server boots from an image.")
-    return ref or of_device
-
-
-def _device_image(devices: list[dict[str, Any]]) -> str:
-    """Read the form in which clients say a plain boot from an image."""
-    one = devices[0]
-    plain = (
-        len(devices) == 1
-        and one.get("source_type") == "image"
-        and one.get("destination_type", "local") == "local"
-        and str(one.get("boot_index")) == "0"
-        and not {"volume_id", "snapshot_id", "no_device"} & one.keys()
-    )
-    image_id: str = one.get("uuid") or one.get("image_id") or ""
-    if not plain or not image_id:
-        raise Invalid(
-            "There is no volume service yet: block_device_mapping_v2 can only be one device with "
-            "source_type image, destination_type local and boot_index 0."
-        )
-    return image_id
 
 
 # What must be there
@@ -203,6 +167,15 @@ async def find_destination(call: Call, wish: dict[str, Any]) -> Destination:
         await _host_zone(call, name)
         return Destination(zone_pin=zone, host=HostName(name))
     return Destination(zone_pin=zone)
+
+
+def beside_volumes(wanted: Destination, zone: str | None) -> Destination:
+    """Have a server where its volumes are, if it must. Raises: Invalid: another zone was asked for."""
+    if zone is None:
+        return wanted
+    if wanted.zone_pin not in (None, zone):
+        raise Invalid(f"The volumes are in the availability zone {zone}, the server is wanted in {wanted.zone_pin}.")
+    return msgspec.structs.replace(wanted, zone_pin=zone)
 
 
 def zone_and_host(text: str | None) -> tuple[str | None, str | None]:

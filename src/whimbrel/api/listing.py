@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from whimbrel.api import paging, times
+from whimbrel.api import ips, paging, server_view, times
 from whimbrel.api.call import Call
 from whimbrel.api.formats import matcher
 from whimbrel.api.schemas.parameters import truth_of_word
@@ -65,8 +65,11 @@ _VALUES: Mapping[str, Callable[[Server], str]] = {
     "power_state": lambda server: str(server.power_state),
     "progress": lambda server: "0",
     "launch_index": lambda server: str(server.launch_index),
-    "root_device_name": lambda server: "/dev/vda" if server.launched_at is not None else "",
+    "root_device_name": lambda server: server_view.root_device(server) or "",
 }
+
+# Filters by addresses: one of them must fit.
+_ADDRESSES: Mapping[str, int] = {"ip": 4, "ip6": 6}
 
 _TIMES: Mapping[str, Callable[[Server], float | None]] = {
     "created_at": lambda server: server.created_at,
@@ -208,14 +211,19 @@ def _fields(sent: dict[str, list[str]], wanted: _Wanted) -> None:
     wanted.also += [_text(read, sent[key][-1]) for key, read in _TEXTS.items() if key in sent]
     wanted.also += [_value(read, sent[key][-1]) for key, read in _VALUES.items() if key in sent]
     wanted.also += [_time(read, key, sent[key][-1]) for key, read in _TIMES.items() if key in sent]
-    # There is no network service yet, and deleting is never soft.
-    if "ip" in sent or "ip6" in sent or truth_of_word(_last(sent, "soft_deleted") or ""):
+    wanted.also += [_address(version, sent[key][-1]) for key, version in _ADDRESSES.items() if key in sent]
+    if truth_of_word(_last(sent, "soft_deleted") or ""):  # deleting is never soft
         wanted.nothing = True
 
 
 def _text(read: Callable[[Server], str], pattern: str) -> Predicate:
     matches = matcher(pattern)
     return lambda server: matches(read(server))
+
+
+def _address(version: int, pattern: str) -> Predicate:
+    matches = matcher(pattern)
+    return lambda server: any(matches(address) for address in ips.of_version(server, version))
 
 
 def _value(read: Callable[[Server], str], value: str) -> Predicate:

@@ -7,6 +7,7 @@ ADMIN: Final = "rule:context_is_admin"
 MANAGER: Final = "rule:project_manager_or_admin"
 MEMBER: Final = "rule:project_member_or_admin"
 READER: Final = "rule:project_reader_or_admin"
+SERVICE_OR_ADMIN: Final = "rule:service_or_admin"
 SELF_OR_ADMIN: Final = "(rule:context_is_admin) or user_id:%(user_id)s"
 EVERYBODY: Final = "@"
 NOBODY: Final = "!"
@@ -40,6 +41,9 @@ RULES: Final[Mapping[str, str]] = {
     "os_compute_api:servers:create": MEMBER,
     "os_compute_api:servers:create:forced_host": ADMIN,
     "compute:servers:create:requested_destination": ADMIN,
+    "os_compute_api:servers:create:attach_network": MEMBER,
+    "os_compute_api:servers:create:attach_volume": MEMBER,
+    "network:attach_external_network": ADMIN,
     "os_compute_api:servers:create:zero_disk_flavor": ADMIN,
     "os_compute_api:servers:update": MEMBER,
     "os_compute_api:servers:delete": MEMBER,
@@ -72,6 +76,8 @@ RULES: Final[Mapping[str, str]] = {
     "whimbrel:moves:show": ADMIN,
     "whimbrel:moves:retry": ADMIN,
     "whimbrel:moves:turn_back": ADMIN,
+    "whimbrel:port_healings:index": ADMIN,
+    "whimbrel:port_healings:create": ADMIN,
     # metadata, tags, addresses
     "os_compute_api:server-metadata:index": READER,
     "os_compute_api:server-metadata:show": READER,
@@ -87,6 +93,23 @@ RULES: Final[Mapping[str, str]] = {
     "os_compute_api:os-server-tags:delete": MEMBER,
     "os_compute_api:ips:index": READER,
     "os_compute_api:ips:show": READER,
+    # networks and volumes
+    "os_compute_api:os-networks:list": READER,
+    "os_compute_api:os-networks:show": READER,
+    "os_compute_api:os-attach-interfaces:list": READER,
+    "os_compute_api:os-attach-interfaces:show": READER,
+    "os_compute_api:os-attach-interfaces:create": MEMBER,
+    "os_compute_api:os-attach-interfaces:delete": MEMBER,
+    "os_compute_api:os-security-groups:list": READER,
+    "os_compute_api:os-security-groups:add": MEMBER,
+    "os_compute_api:os-security-groups:remove": MEMBER,
+    "os_compute_api:os-volumes-attachments:index": READER,
+    "os_compute_api:os-volumes-attachments:show": READER,
+    "os_compute_api:os-volumes-attachments:create": MEMBER,
+    "os_compute_api:os-volumes-attachments:update": MEMBER,
+    "os_compute_api:os-volumes-attachments:swap": SERVICE_OR_ADMIN,
+    "os_compute_api:os-volumes-attachments:delete": MEMBER,
+    "os_compute_api:os-server-external-events:create": SERVICE_OR_ADMIN,
     # flavors
     "os_compute_api:os-flavor-manage:create": ADMIN,
     "os_compute_api:os-flavor-manage:update": ADMIN,

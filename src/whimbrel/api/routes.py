@@ -24,11 +24,13 @@ from whimbrel.api import (
     aggregates,
     creation,
     extensions,
+    external_events,
     extra_specs,
     flavor_access,
     flavors,
     hypervisors,
     instance_actions,
+    interfaces,
     ips,
     keypairs,
     limits,
@@ -36,11 +38,14 @@ from whimbrel.api import (
     migrations,
     moves,
     networks,
+    port_healings,
     quotas,
+    security_groups,
     server_groups,
     servers,
     services,
     tags,
+    volume_attachments,
     zones,
 )
 from whimbrel.api.call import Call
@@ -49,10 +54,12 @@ from whimbrel.api.openapi import document
 from whimbrel.api.schema import Body
 from whimbrel.api.schemas import actions as action_bodies
 from whimbrel.api.schemas import aggregates as aggregate_bodies
+from whimbrel.api.schemas import devices as device_bodies
 from whimbrel.api.schemas import flavors as flavor_bodies
 from whimbrel.api.schemas import history
 from whimbrel.api.schemas import keypairs as keypair_bodies
 from whimbrel.api.schemas import metadata as metadata_bodies
+from whimbrel.api.schemas import port_healings as healing_bodies
 from whimbrel.api.schemas import quotas as quota_bodies
 from whimbrel.api.schemas import servers as server_bodies
 from whimbrel.api.schemas import services as service_bodies
@@ -145,6 +152,30 @@ SERVERS: tuple[Route, ...] = (
     _server("GET", "/ips/{label}", ips.show, "ips:show"),
 )
 
+DEVICES: tuple[Route, ...] = (
+    _server("GET", "/os-interface", interfaces.index, "os-attach-interfaces:list"),
+    _server("POST", "/os-interface", interfaces.create, "os-attach-interfaces:create",
+            body=device_bodies.ATTACH_INTERFACE),
+    _server("GET", "/os-interface/{port_id}", interfaces.show, "os-attach-interfaces:show"),
+    _server("DELETE", "/os-interface/{port_id}", interfaces.delete, "os-attach-interfaces:delete", ok=202),
+    _server("GET", "/os-security-groups", security_groups.index, "os-security-groups:list"),
+    _action("addSecurityGroup", security_groups.add, "os-security-groups:add", device_bodies.ADD_GROUP),
+    _action("removeSecurityGroup", security_groups.remove, "os-security-groups:remove", device_bodies.REMOVE_GROUP),
+
+    _server("GET", "/os-volume_attachments", volume_attachments.index, "os-volumes-attachments:index",
+            query=device_bodies.VOLUMES),
+    _server("POST", "/os-volume_attachments", volume_attachments.create, "os-volumes-attachments:create",
+            body=device_bodies.ATTACH_VOLUME, ok_too=202),
+    _server("GET", "/os-volume_attachments/{volume_id}", volume_attachments.show, "os-volumes-attachments:show"),
+    Route("PUT", "/servers/{server_id}/os-volume_attachments/{volume_id}", volume_attachments.update, None, 202,
+          body=device_bodies.CHANGE_VOLUME, target=server_in_path),
+    _server("DELETE", "/os-volume_attachments/{volume_id}", volume_attachments.delete, "os-volumes-attachments:delete",
+            ok=202),
+
+    Route("POST", "/os-server-external-events", external_events.create,
+          "os_compute_api:os-server-external-events:create", ok_too=207, body=device_bodies.EVENTS),
+)
+
 HISTORY: tuple[Route, ...] = (
     _server("GET", "/os-instance-actions", instance_actions.index, "os-instance-actions:list",
             query=history.ACTIONS, target=server_or_its_past),
@@ -155,7 +186,7 @@ HISTORY: tuple[Route, ...] = (
     Route("GET", "/os-migrations", migrations.index, "os_compute_api:os-migrations:index", query=history.MIGRATIONS),
 )
 
-# Whimbrel's own: moves as they are.
+# Whimbrel's own: moves as they are, and healing.
 OWN: tuple[Route, ...] = (
     Route("GET", "/whimbrel/moves", moves.index, "whimbrel:moves:index", query=history.MOVES),
     Route("GET", "/whimbrel/moves/{move_id}", moves.show, "whimbrel:moves:show"),
@@ -163,12 +194,16 @@ OWN: tuple[Route, ...] = (
           action="retry", body=history.RETRY),
     Route("POST", "/whimbrel/moves/{move_id}/action", moves.turn_back, "whimbrel:moves:turn_back", 202,
           action="turn_back", body=history.TURN_BACK),
+    Route("GET", "/whimbrel/port-healings", port_healings.index, "whimbrel:port_healings:index",
+          query=healing_bodies.LIST),
+    Route("POST", "/whimbrel/port-healings", port_healings.create, "whimbrel:port_healings:create", 202,
+          body=healing_bodies.CREATE),
     Route("GET", "/whimbrel/openapi.json", describe, None),
 )
 
 OTHERS: tuple[Route, ...] = (
-    Route("GET", "/os-networks", networks.index, None, until=35),
-    Route("GET", "/os-networks/{network_id}", networks.show, None, until=35),
+    Route("GET", "/os-networks", networks.index, "os_compute_api:os-networks:list", until=35),
+    Route("GET", "/os-networks/{network_id}", networks.show, "os_compute_api:os-networks:show", until=35),
     Route("GET", "/os-server-groups", server_groups.index, None, query=history.PAGE),
     Route("GET", "/os-server-groups/{group_id}", server_groups.show, None),
     Route("GET", "/extensions", extensions.index, "os_compute_api:extensions"),
@@ -250,4 +285,4 @@ HOSTS: tuple[Route, ...] = (
 )
 # fmt: on
 
-ROUTES: tuple[Route, ...] = (*SERVERS, *HISTORY, *OWN, *OTHERS, *FLAVORS, *LIMITS, *HOSTS)
+ROUTES: tuple[Route, ...] = (*SERVERS, *DEVICES, *HISTORY, *OWN, *OTHERS, *FLAVORS, *LIMITS, *HOSTS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.api import times
+from whimbrel.api import ips, times
 from whimbrel.api.call import Call
 from whimbrel.domain import machine
 from whimbrel.domain.flavor import Flavor
@@ -74,7 +74,7 @@ def _core(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, A
         "flavor": _flavor(call, server.flavor, may),
         "created": times.with_zone(server.created_at),
         "updated": times.with_zone(server.updated_at),
-        "addresses": {},
+        "addresses": {label: ips.full(found) for label, found in ips.by_label(server).items()},
         "accessIPv4": server.access_ipv4,
         "accessIPv6": server.access_ipv6,
         "links": call.links("servers", server.id),
@@ -113,8 +113,10 @@ def _extended(call: Call, server: Server, may: Sight) -> dict[str, Any]:
         "OS-EXT-STS:task_state": server.task_state,
         "OS-EXT-STS:vm_state": server.vm_state,
         "OS-EXT-STS:power_state": server.power_state,
-        "os-extended-volumes:volumes_attached": [],
+        "os-extended-volumes:volumes_attached": _volumes(call, server),
     }
+    if server.nics or server.wished_nics:
+        shown["security_groups"] = [{"name": name} for name in server.security_group_names or ("default",)]
     if may.attributes:
         shown |= _attributes(call, server)
     elif call.minor >= 90:
@@ -139,10 +141,25 @@ def _attributes(call: Call, server: Server) -> dict[str, Any]:
             "OS-EXT-SRV-ATTR:hostname": server.hostname,
             "OS-EXT-SRV-ATTR:kernel_id": "",
             "OS-EXT-SRV-ATTR:ramdisk_id": "",
-            "OS-EXT-SRV-ATTR:root_device_name": "/dev/vda" if server.launched_at is not None else None,
+            "OS-EXT-SRV-ATTR:root_device_name": root_device(server),
             "OS-EXT-SRV-ATTR:user_data": server.user_data,
         }
     return shown
+
+
+def root_device(server: Server) -> str | None:
+    """Give the name of the disk that it boots from, as soon as it has one."""
+    if server.launched_at is None:
+        return None
+    return next((device.device for device in server.volumes if device.boot_index == 0), "/dev/vda")
+
+
+def _volumes(call: Call, server: Server) -> list[dict[str, Any]]:
+    if call.minor < 3:
+        return [{"id": device.volume_id} for device in server.volumes]
+    return [
+        {"id": device.volume_id, "delete_on_termination": device.delete_on_termination} for device in server.volumes
+    ]
 
 
 def host_id(project_id: str, host: str | None) -> str:

@@ -105,7 +105,7 @@ async def delete(call: Call) -> Any:
             " instances first."
         )
     with suppress(NotFound):
-        await call.cloud.placement.delete_provider(host.id)
+        await call.cloud.placement.delete_tree(host.id)
     for aggregate in await call.cloud.aggregates.all():
         if host.name in aggregate.hosts:
             await call.cloud.aggregates.remove_host(aggregate.id, host.name, call.cloud.clock.now())

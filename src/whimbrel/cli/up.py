@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from whimbrel.wiring import Process
 
 IMAGE_NAME = "tick"
+DEMO_PROJECT = "demo"
 MAIN = "main"  # the conductor of the process that has the doors
 
 
@@ -129,7 +130,13 @@ async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> No
 
     wiring.prepare_stores(start.config, start.running.database_url)
     process = await wiring.open_process(
-        start.config, start.home, start.running.database_url, start.name, hosts=True, conductor=start.conducts
+        start.config,
+        start.home,
+        start.running.database_url,
+        start.name,
+        hosts=True,
+        conductor=start.conducts,
+        front_url=start.running.url,
     )
     try:
         await _furnish(process, start.home)
@@ -143,7 +150,13 @@ async def _conduct(start: Start, stop: asyncio.Event) -> None:
     from whimbrel import wiring
 
     process = await wiring.open_process(
-        start.config, start.home, start.running.database_url, start.name, hosts=False, conductor=True
+        start.config,
+        start.home,
+        start.running.database_url,
+        start.name,
+        hosts=False,
+        conductor=True,
+        front_url=start.running.url,
     )
     try:
         say(f"conductor {start.name} is ready (process {os.getpid()})")
@@ -177,12 +190,13 @@ def _first(troubles: ExceptionGroup[WorldError]) -> WorldError:
 
 
 async def _furnish(process: "Process", home: DataDir) -> None:
-    """Have users and an image in a new cloud, so that its first server can be booted at once."""
+    """Have users, an image and a network in a new cloud, so that its first server can be booted at once."""
     if not await process.identity.is_empty():
         return
     from whimbrel.embedded import tick_guest
     from whimbrel.embedded.identity.bootstrap import bootstrap
     from whimbrel.embedded.image.files import seed_id, seed_image
+    from whimbrel.ports.identity import Population
     from whimbrel.ports.images import Image
 
     image = Image(
@@ -195,8 +209,13 @@ async def _furnish(process: "Process", home: DataDir) -> None:
         visibility="public",
     )
     await seed_image(process.cloud.images, image, tick_guest.image())
+
+    async def seed_network(population: Population) -> None:
+        [demo] = [project.id for project in population.projects if project.name == DEMO_PROJECT]
+        await process.network_service.seed(demo)
+
     # Last, for it is what tells whether the cloud is new.
-    await bootstrap(process.identity, process.cloud.ids, write_down=home.write_passwords)
+    await bootstrap(process.identity, process.cloud.ids, write_down=home.write_passwords, prepare=seed_network)
 
 
 def _ready(start: Start) -> None:
@@ -214,7 +233,7 @@ def _ready(start: Start) -> None:
         return
     commands = (
         f"export OS_CLIENT_CONFIG_FILE={home.clouds} OS_CLOUD={DEMO_CLOUD}",
-        f"openstack server create --flavor m1.small --image {IMAGE_NAME} --network none --wait one",
+        f"openstack server create --flavor m1.small --image {IMAGE_NAME} --wait one",
         "openstack server resize --flavor m1.medium --wait one",
         "openstack server resize confirm one",
         f"openstack --os-cloud {ADMIN_CLOUD} server migrate --wait one",

@@ -1,7 +1,5 @@
 """What is made up of a wish when a server is created."""
 
-from typing import Any
-
 import pytest
 
 from whimbrel.api import creation
@@ -35,20 +33,3 @@ def test_a_zone_may_name_a_host(text: str | None, parts: tuple[str | None, str |
 def test_a_zone_that_cannot_be_parsed_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
         creation.zone_and_host(text)
-
-
-@pytest.mark.parametrize(
-    "devices",
-    [
-        [{"source_type": "image", "uuid": "i"}],
-        [{"source_type": "image", "uuid": "i", "boot_index": 1}],
-        [{"source_type": "image", "uuid": "i", "boot_index": 0, "destination_type": "volume"}],
-        [{"source_type": "blank", "boot_index": 0}],
-        [{"source_type": "image", "boot_index": 0}],
-        [{"source_type": "image", "uuid": "i", "boot_index": 0}] * 2,
-        [{"source_type": "image", "uuid": "other", "boot_index": 0}],
-    ],
-)
-def test_only_a_plain_boot_from_one_image_is_understood(devices: list[dict[str, Any]]) -> None:
-    with pytest.raises(Invalid):
-        creation.image_ref({"imageRef": "i", "block_device_mapping_v2": devices})

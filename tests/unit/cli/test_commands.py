@@ -29,7 +29,18 @@ def refusal(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> str:
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--version")
     assert (code, out.split()[0]) == (0, "whimbrel")
-    commands = ([], ["up"], ["conductor"], ["placement"], ["demo"], ["move"], ["move", "show"], ["move", "turn-back"])
+    commands = (
+        [],
+        ["up"],
+        ["conductor"],
+        ["placement"],
+        ["demo"],
+        ["move"],
+        ["move", "show"],
+        ["move", "turn-back"],
+        ["heal"],
+        ["heal", "ports"],
+    )
     for words in commands:
         code, out, _ = run(capsys, *words, "--help")
         assert code == 0

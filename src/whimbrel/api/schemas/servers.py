@@ -128,7 +128,7 @@ def _networks(minor: int) -> Schema:
     one: dict[str, Schema] = {
         "fixed_ip": ADDRESS,
         "port": PORT,
-        "uuid": {"anyOf": [UUID, {"enum": ["none", "auto"]}]} if minor >= 37 else {"type": "string"},
+        "uuid": UUID if minor >= 37 else {"type": "string"},
     }
     if 32 <= minor <= 36 or minor >= 42:
         one["tag"] = TAG

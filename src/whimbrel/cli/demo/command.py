@@ -84,17 +84,29 @@ def _libvirt(directory: Path, hosts: ExitStack) -> str:
     from whimbrel.adapters.libvirt.daemon import PrivateDaemon
 
     text = RULES
+    hosts.callback(_end_exports, directory)
     for name, zone in LIBVIRT:
         daemon = PrivateDaemon(directory / name, directory / "probes")
         hosts.callback(_power_off, daemon)
         asyncio.run(daemon.start())
         text += HOST.format(name=name, zone=zone, driver="libvirt")
-        text += f'uri = "{daemon.uri}"\nguests_dir = "{daemon.guests_dir}"\n'
+        text += f'uri = "{daemon.uri}"\nguests_dir = "{daemon.guests_dir}"\nguest_nics = "user"\n'
     return text
 
 
 def _power_off(daemon: "PrivateDaemon") -> None:
     asyncio.run(daemon.power_off())
+
+
+def _end_exports(directory: Path) -> None:
+    """End who serves volumes to real guests: it goes on when the cloud ends."""
+    from whimbrel.adapters.qemu import processes
+    from whimbrel.adapters.qemu.storage_daemon import PROGRAM
+
+    async def end() -> None:
+        await processes.end(await processes.at_work(PROGRAM, directory))
+
+    asyncio.run(end())
 
 
 @contextmanager

@@ -27,7 +27,7 @@ class Member:
         image_id = self.api.get("image", f"/v2/images?name={image}")["images"][0]["id"]
         ids = {}
         for name in names:
-            self._stage.command("openstack", f"server create --flavor {flavor} --image {image} --network none {name}")
+            self._stage.command("openstack", f"server create --flavor {flavor} --image {image} {name}")
             wanted = {"name": name, "flavorRef": flavor, "imageRef": image_id, "networks": "none"}
             ids[name] = self.api.post("compute", "/servers", {"server": wanted})["server"]["id"]
         for id_ in ids.values():

@@ -1,0 +1,156 @@
+"""Block devices as both forms of a POST say them, and whether they go together: nothing is looked up here."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from whimbrel.api.schemas.parameters import truth
+from whimbrel.domain.errors import Invalid
+
+ROOT = "/dev/vda"
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """One block device as both forms of it say it."""
+
+    source: str  # "image" | "volume" | "snapshot" | "blank"
+    id: str | None
+    is_local: bool = False
+    size_gib: int | None = None
+    volume_type: str | None = None
+    boot_index: int | None = None
+    name: str | None = None
+    delete_on_termination: bool = False
+    tag: str | None = None
+
+
+# The two forms
+
+
+def read(wish: Mapping[str, Any], image_id: str) -> list[Device]:
+    """Read the devices of a wish, in whichever form. Raises: Invalid."""
+    old, new = wish.get("block_device_mapping"), wish.get("block_device_mapping_v2")
+    if old and new:
+        raise Invalid("Using different block_device_mapping syntaxes is not allowed in the same request.")
+    if new:
+        return [_new_form(device) for device in new if not truth(device.get("no_device", False))]
+    return _old_form(old or [], image_id)
+
+
+def _new_form(sent: Mapping[str, Any]) -> Device:
+    source = sent.get("source_type")
+    if source is None:
+        raise Invalid("Block Device Mapping is Invalid: a device has no source_type.")
+    id = sent.get("uuid") or sent.get(f"{source}_id")
+    if source == "blank" and id:
+        raise Invalid("Block Device Mapping is Invalid: Invalid device UUID: what is blank has no source.")
+    if source != "blank" and not id:
+        raise Invalid("Block Device Mapping is Invalid: Missing device UUID.")
+    index = sent.get("boot_index")
+    device = Device(
+        source=source,
+        id=id,
+        is_local=sent.get("destination_type", "local" if source in ("image", "blank") else "volume") == "local",
+        size_gib=_size(sent.get("volume_size")),
+        volume_type=sent.get("volume_type"),
+        boot_index=None if index is None or int(index) < 0 else int(index),
+        name=_name(sent.get("device_name")),
+        delete_on_termination=truth(sent.get("delete_on_termination", False)),
+        tag=sent.get("tag"),
+    )
+    return _possible(device)
+
+
+def _possible(device: Device) -> Device:
+    """Raises: Invalid: such a device cannot be."""
+    if device.is_local and device.volume_type:
+        raise Invalid("Specifying a volume_type with destination_type=local is not supported.")
+    if device.source == "volume" and device.volume_type:
+        raise Invalid("Block Device Mapping is Invalid: a volume that is there has its type already.")
+    if device.is_local and device.source in ("volume", "snapshot"):
+        raise Invalid(f"Block Device Mapping is Invalid: Mapping {device.source} to local is not supported.")
+    if device.is_local and device.source == "blank":
+        raise Invalid("Block Device Mapping is Invalid: the only local disk that a server can have is its root disk.")
+    if device.is_local and device.boot_index != 0:
+        raise Invalid("Block Device Mapping is Invalid: Mapping image to local is not supported but for boot_index 0.")
+    if not device.is_local and device.source in ("image", "blank") and not device.size_gib:
+        raise Invalid(
+            "Block Device Mapping is Invalid: Images and blank devices with destination_type 'volume' need to have a"
+            " non-zero size specified"
+        )
+    return device
+
+
+def _old_form(sent: Sequence[Mapping[str, Any]], image_id: str) -> list[Device]:
+    """Read the first form, in which a server without an image boots from its device vda, or from its first."""
+    devices = [
+        _possible(
+            Device(
+                source="volume" if one.get("volume_id") else "snapshot" if one.get("snapshot_id") else "blank",
+                id=one.get("volume_id") or one.get("snapshot_id"),
+                size_gib=_size(one.get("volume_size")),
+                name=_name(one.get("device_name")),
+                delete_on_termination=truth(one.get("delete_on_termination", False)),
+            )
+        )
+        for one in sent
+        if not one.get("no_device")
+    ]
+    if image_id or not devices:
+        return devices
+    root = next((number for number, device in enumerate(devices) if device.name == ROOT), 0)
+    return [replace(one, boot_index=0) if number == root else one for number, one in enumerate(devices)]
+
+
+def _size(sent: Any) -> int | None:
+    return None if sent is None or sent == "" else int(sent)
+
+
+def _name(sent: str | None) -> str | None:
+    return f"/dev/{sent.removeprefix('/dev/')}" if sent else None
+
+
+# Whether they go together
+
+
+def root_image(image_id: str, devices: Sequence[Device], *, new: bool) -> str | None:
+    """Give the image of the local root disk; None: the root is a volume. Raises: Invalid: two roots, or none."""
+    local = [device.id for device in devices if device.is_local]
+    roots = [device for device in devices if device.boot_index == 0 and not device.is_local]
+    if local:
+        if (image_id and local[0] != image_id) or len(local) > 1:
+            raise Invalid("Block Device Mapping is Invalid: imageRef and block_device_mapping_v2 name two images.")
+        return local[0]
+    if roots:
+        if image_id and (roots[0].source, roots[0].id) != ("image", image_id):
+            raise Invalid("Block Device Mapping is Invalid: imageRef and the device with boot_index 0 are two roots.")
+        return None
+    if not image_id and not new:
+        raise Invalid("Invalid imageRef provided: a server boots from an image or from a volume.")
+    return image_id or None
+
+
+def check_order(devices: Sequence[Device], root: str | None, *, new: bool) -> None:
+    """Raises: Invalid: the boot indexes are not 0, 1, 2 ..."""
+    indexes = sorted(device.boot_index for device in devices if device.boot_index is not None)
+    if not new and root:
+        indexes = [0, *indexes]
+    if indexes != list(range(len(indexes))) or not indexes:
+        raise Invalid(
+            "Block Device Mapping is Invalid: Boot sequence for the instance and image/block device mapping combination"
+            " is not valid."
+        )
+
+
+def check_names(volumes: Sequence[Device], root: str | None) -> None:
+    """root: the image of a local root disk. Raises: Invalid: a name or a volume is given twice."""
+    names = [device.name for device in volumes if device.name]
+    if root and ROOT in names:
+        raise Invalid(f"The volume cannot be assigned the same device name as the root device {ROOT}")
+    if len(set(names)) < len(names):
+        raise Invalid("Block Device Mapping is Invalid: two devices have the same name.")
+    ids = [device.id for device in volumes if device.source == "volume"]
+    if len(set(ids)) < len(ids):
+        raise Invalid("Block Device Mapping is Invalid: a volume is named twice.")

@@ -1,0 +1,91 @@
+"""What may be sent about a server's interfaces and volumes, and what other services may tell of them.
+
+Source: reference of Nova 34, section 2.4, and its list of the versions at which these schemas change.
+"""
+
+from collections.abc import Mapping
+
+from whimbrel.api.schema import Body, Query
+from whimbrel.api.schemas.parameters import BOOLEAN, NAME, NUMBER, UUID, Schema, many, obj, wrapped
+from whimbrel.api.schemas.servers import ADDRESS, TAG
+
+# Interfaces
+
+_INTERFACE: Mapping[str, Schema] = {
+    "net_id": UUID,
+    "port_id": UUID,
+    "fixed_ips": {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 1,
+        "items": obj({"ip_address": ADDRESS}, ["ip_address"]),
+    },
+}
+
+ATTACH_INTERFACE = Body(
+    {
+        1: obj({"interfaceAttachment": obj(_INTERFACE)}),
+        49: obj({"interfaceAttachment": obj({**_INTERFACE, "tag": TAG})}),
+    }
+)
+
+_GROUP = obj({"name": NAME}, ["name"])
+
+ADD_GROUP = Body({1: wrapped("addSecurityGroup", _GROUP)})
+REMOVE_GROUP = Body({1: wrapped("removeSecurityGroup", _GROUP)})
+
+# Volumes
+
+DEVICE: Schema = {"type": ["string", "null"], "pattern": "^(/dev/)?[a-z]{1,8}[0-9]{0,3}$"}
+
+_VOLUME: Mapping[str, Schema] = {"volumeId": UUID, "device": DEVICE}
+_TAGGED: Mapping[str, Schema] = {**_VOLUME, "tag": TAG}
+
+ATTACH_VOLUME = Body(
+    {
+        1: wrapped("volumeAttachment", obj(_VOLUME, ["volumeId"])),
+        49: wrapped("volumeAttachment", obj(_TAGGED, ["volumeId"])),
+        79: wrapped("volumeAttachment", obj({**_TAGGED, "delete_on_termination": BOOLEAN}, ["volumeId"])),
+    }
+)
+
+_CHANGED: Mapping[str, Schema] = {
+    **_TAGGED,
+    "delete_on_termination": BOOLEAN,
+    "serverId": UUID,
+    "id": UUID,
+}
+
+CHANGE_VOLUME = Body(
+    {
+        1: wrapped("volumeAttachment", obj({"volumeId": UUID}, ["volumeId"])),
+        85: wrapped("volumeAttachment", obj(_CHANGED, ["volumeId"])),
+    }
+)
+
+VOLUMES = Query({1: {"limit": many(NUMBER), "offset": many(NUMBER)}}, strict_from=75)
+
+# News of other services
+
+_NAMES_SINCE: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (1, ("network-changed", "network-vif-plugged", "network-vif-unplugged", "network-vif-deleted")),
+    (51, ("volume-extended",)),
+    (76, ("power-update",)),
+    (82, ("accelerator-request-bound",)),
+    (93, ("volume-reimaged",)),
+)
+
+
+def _events(minor: int) -> Schema:
+    names = [name for since, some in _NAMES_SINCE if minor >= since for name in some]
+    event = {
+        "server_uuid": UUID,
+        "name": {"enum": names},
+        "status": {"enum": ["failed", "completed", "in-progress"]},
+        "tag": {"type": "string", "maxLength": 255},
+    }
+    one = obj(event, ["server_uuid", "name"])
+    return obj({"events": {"type": "array", "minItems": 1, "items": one}}, ["events"])
+
+
+EVENTS = Body({minor: _events(minor) for minor, _ in _NAMES_SINCE})

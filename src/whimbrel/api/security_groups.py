@@ -1,0 +1,34 @@
+"""A server's security groups: those of its ports. What they allow is asked of the network service."""
+
+from typing import Any
+
+from whimbrel.api import wished_nics
+from whimbrel.api.call import Call
+from whimbrel.domain.errors import Invalid, NotFound
+from whimbrel.servers import security_groups
+
+
+async def index(call: Call) -> Any:
+    server = call.server
+    ports = await call.cloud.network.ports_of([server.id])
+    used = dict.fromkeys(group for port in ports for group in port.security_groups)
+    names = await call.cloud.network.security_groups(server.project_id) if used else {}
+    groups = [{"id": group, "name": names.get(group, group), "tenant_id": server.project_id} for group in used]
+    return {"security_groups": groups}
+
+
+async def add(call: Call) -> None:
+    names = await call.cloud.network.security_groups(call.server.project_id)
+    await security_groups.add(call.cloud, call.server, _wanted(call, "addSecurityGroup", names), names)
+
+
+async def remove(call: Call) -> None:
+    names = await call.cloud.network.security_groups(call.server.project_id)
+    await security_groups.remove(call.cloud, call.server, _wanted(call, "removeSecurityGroup", names), names)
+
+
+def _wanted(call: Call, action: str, names: dict[str, str]) -> str:
+    try:
+        return wished_nics.find_group(names, call.body[action]["name"])
+    except Invalid as unknown:
+        raise NotFound(unknown.reason) from None

@@ -1,0 +1,178 @@
+"""`whimbrel heal`: what servers hold, where it is not what they should, made right again."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from cyclopts import App, Parameter
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from whimbrel.cli import SAYS_NO, shown, terminal
+from whimbrel.cli.client import Api
+from whimbrel.cli.move import POLL_S, Where
+from whimbrel.domain.errors import NotFound, Refused
+
+URL = "/whimbrel/port-healings"
+AS_USUAL = Where()
+
+app = App(name="heal", help="Heal what servers hold for their ports.", default_parameter=Parameter(negative=()))
+
+
+class Problem(msgspec.Struct, kw_only=True):
+    port_id: str | None
+    problem: str
+
+
+class Part(msgspec.Struct, kw_only=True):
+    """What is held of one provider."""
+
+    provider: str
+    provider_name: str | None
+    resources: dict[str, int]
+
+
+class Profile(msgspec.Struct, kw_only=True):
+    port_id: str
+    allocation: Any
+    due: Any
+
+
+class Finding(msgspec.Struct, kw_only=True):
+    """A server whose ports are not served as they ask, as the API shows it."""
+
+    server_id: str
+    server_name: str
+    host: str
+    problems: list[Problem]
+    obstacle: str | None
+    held: list[Part]
+    due: list[Part]
+    profiles: list[Profile]
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What came of healing a server. message: why it was not healed."""
+
+    server_id: str
+    healed: bool
+    move_id: str | None = None
+    message: str | None = None
+
+
+@app.command
+def ports(*, dry_run: bool = False, json: bool = False, server: str | None = None, where: Where = AS_USUAL) -> int:
+    """Have servers hold what their ports ask for, and the ports' profiles say so; nothing else is changed.
+
+    Servers with which something is done, or that wait for a verdict, are left out. Exit code 1: not all could be
+    healed.
+
+    Parameters
+    ----------
+    dry_run
+        Only say what is wrong and what would be changed.
+    json
+        One JSON document instead of text.
+    server
+        Only this server (id).
+    """
+    with where.api() as api:
+        document = api.get("compute", URL + ("?" + urlencode({"server_id": server}) if server else ""))
+        found = msgspec.convert(document["port_healings"], list[Finding])
+        console = terminal.console()
+        if not json:
+            console.print(listing(found), soft_wrap=True)
+        if dry_run:
+            outcomes = [_as_it_is(one) for one in found if one.obstacle]
+        else:
+            outcomes = [_heal(api, one, None if json else console) for one in found]
+    if json:
+        print(msgspec.json.encode({**document, "dry_run": dry_run, "outcomes": outcomes}).decode())
+    return 0 if all(outcome.healed for outcome in outcomes) else SAYS_NO
+
+
+def _heal(api: Api, one: Finding, console: Console | None) -> Outcome:
+    """Heal a server, if it can be, and say how it went. console None: say nothing."""
+    if console is None:
+        return _try_to_heal(api, one)
+    with console.status(f"healing the ports of {one.server_name} ({one.server_id})"):
+        outcome = _try_to_heal(api, one)
+    console.print(result(one, outcome), soft_wrap=True)
+    return outcome
+
+
+def _try_to_heal(api: Api, one: Finding) -> Outcome:
+    if one.obstacle:
+        return _as_it_is(one)
+    try:
+        move_id = api.post("compute", URL, {"healing": {"server_id": one.server_id}})["healing"]["move_id"]
+        move = _wait(api, move_id)
+    except (NotFound, Refused) as no:
+        return Outcome(server_id=one.server_id, healed=False, message=no.reason)
+    message = "it stands still at a bug" if move.problem else move.message
+    return Outcome(server_id=one.server_id, healed=move.state == "done", move_id=move_id, message=message)
+
+
+def _as_it_is(one: Finding) -> Outcome:
+    return Outcome(server_id=one.server_id, healed=False, message=one.obstacle)
+
+
+def _wait(api: Api, move_id: str) -> shown.Move:
+    """Wait until a move is over, or stands still at a bug."""
+    while True:
+        move = msgspec.convert(api.get("compute", f"/whimbrel/moves/{move_id}")["move"], shown.Move)
+        if move.is_over or move.problem:
+            return move
+        time.sleep(POLL_S)
+
+
+# How it looks
+
+
+def listing(found: Sequence[Finding]) -> RenderableType:
+    """Show what is wrong, and what healing changes: by server, a line for each."""
+    if not found:
+        return Text("the ports of all servers with which nothing is done are served as they ask")
+    return Group(*(line for one in found for line in _lines(one)))
+
+
+def _lines(one: Finding) -> Iterator[Text]:
+    yield Text.assemble((one.server_name, "bold"), f" on {one.host}", (f"  (server {one.server_id})", "dim"))
+    for each in one.problems:
+        subject = f"port {each.port_id}: " if each.port_id else ""
+        yield Text.assemble("  ", (f"{'wrong':<18}", "yellow"), subject, each.problem)
+    if one.obstacle:
+        yield Text.assemble("  ", (f"{'cannot be healed':<18}", "bold red"), one.obstacle)
+    for sentence in changes(one):
+        yield Text.assemble("  ", (f"{'would change':<18}", "cyan"), sentence)
+
+
+def result(one: Finding, outcome: Outcome) -> RenderableType:
+    """Say what was changed, or why nothing was."""
+    server = f"{one.server_name} ({one.server_id})"
+    if not outcome.healed:
+        return Text.assemble(("not healed", "bold red"), f": {server}: {outcome.message}")
+    return Group(Text.assemble(("healed", "green"), f": {server}"), *(Text(f"  {each}") for each in changes(one)))
+
+
+def changes(one: Finding) -> list[str]:
+    """Say in sentences what is different once a server is healed."""
+    held, due = ({part.provider: part for part in parts} for parts in (one.held, one.due))
+    said = []
+    for provider, part in {**held, **due}.items():
+        before, after = (claim[provider].resources if provider in claim else {} for claim in (held, due))
+        for name in {**before, **after}:
+            if before.get(name, 0) != after.get(name, 0):
+                whose = part.provider_name or provider
+                said.append(f"{name} of {whose}: {before.get(name, 0)} -> {after.get(name, 0)}")
+    return said + [
+        f"profile of port {each.port_id}: {_words(each.allocation)} -> {_words(each.due)}" for each in one.profiles
+    ]
+
+
+def _words(allocation: Any) -> str:
+    if not allocation:
+        return "nothing"
+    return ", ".join(map(str, allocation.values())) if isinstance(allocation, dict) else str(allocation)

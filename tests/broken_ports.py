@@ -1,0 +1,42 @@
+"""What hands can do to what a server holds for its ports, and to what the ports' profiles say of it."""
+
+from typing import Any
+
+from whimbrel.domain.ids import ConsumerId, ProviderId, ServerId
+from whimbrel.placement.provider import Claim
+from whimbrel.ports.placement import Owner
+from whimbrel.sim import equipment
+from whimbrel.sim.world import PROJECT, USER, World
+
+Held = dict[ProviderId, dict[str, int]]
+
+
+async def held(world: World, server: ServerId) -> Held:
+    return {one.provider: dict(one.resources) for one in await world.placement.allocations([ConsumerId(server)])}
+
+
+async def hold(world: World, server: ServerId, what: Held) -> None:
+    """Have a server hold this and no more, as an operator does it by the Placement API."""
+    owner = Owner(PROJECT, USER)
+    await world.placement.rewrite([Claim(consumer=ConsumerId(server), owner=owner, held=what, type="INSTANCE")])
+
+
+async def say(world: World, port_id: str, allocation: Any) -> None:
+    """Have the profile of a port's binding say this of its allocation."""
+    network = world.remains.network
+    port = await network.port(port_id)
+    host = next(binding.host for binding in await network.bindings(port_id) if binding.is_active)
+    await network.bind(port, host, {"allocation": allocation}, port.device_owner)
+
+
+async def provider(world: World, name: str) -> ProviderId:
+    return next(one.id for one in await world.placement.providers() if one.name == name)
+
+
+async def card(world: World, host: str) -> ProviderId:
+    """Give the provider of a host's network card."""
+    return await provider(world, f"{host}:Open vSwitch agent:eth0")
+
+
+BANDWIDTH = {equipment.EGRESS: equipment.KBPS, equipment.INGRESS: equipment.KBPS}
+"""What equipment.PORT asks for."""
