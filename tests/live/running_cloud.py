@@ -28,6 +28,7 @@ disk_gib = 200
 driver = "simulated"
 """
 HOSTS = (("n1", "north"), ("n2", "north"), ("s1", "south"), ("s2", "south"))
+SIMULATED = "".join(HOST.format(name=name, zone=zone) for name, zone in HOSTS)
 
 
 class RunningCloud:
@@ -73,10 +74,10 @@ class RunningCloud:
 
 
 @contextmanager
-def running_cloud(directory: Path, *more: str, settings: str = "") -> Iterator[RunningCloud]:
-    """Start a cloud of simulated hosts, on a free port. They take no time, unless further settings say so."""
+def running_cloud(directory: Path, *more: str, settings: str = "", hosts: str = SIMULATED) -> Iterator[RunningCloud]:
+    """Start a cloud on a free port, if nothing else is said of simulated hosts that take no time."""
     cloud_file = directory / "cloud.toml"
-    cloud_file.write_text(CLOUD + "".join(HOST.format(name=name, zone=zone) for name, zone in HOSTS) + settings)
+    cloud_file.write_text(CLOUD + hosts + settings)
     home = DataDir(directory / "data")
     arguments = ["up", "--data-dir", str(home.path), "--port", "0", "--cloud", str(cloud_file), *more]
     program = Program("up", arguments, directory / "up.log")

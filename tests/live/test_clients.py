@@ -18,7 +18,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCloud]:
 
 
 def boot(cloud: RunningCloud, name: str, *more: str) -> Any:
-    words = ("server", "create", "--flavor", "m1.tiny", "--image", "tick", "--network", "none", "--wait", *more, name)
+    words = ("server", "create", "--flavor", "m1.tiny", "--image", "tick", "--no-network", "--wait", *more, name)
     server = cloud.openstack(*words)
     assert server["status"] == "ACTIVE"
     return server
@@ -128,7 +128,7 @@ def test_keypairs_and_quotas(cloud: RunningCloud) -> None:
     assert server["key_name"] == "mykey"
     cloud.say("keypair", "delete", "mykey")
     cloud.say("quota", "set", "--instances", "7", "demo", cloud=ADMIN)
-    too_many = ("--flavor", "m1.tiny", "--image", "tick", "--network", "none", "--min", "20", "--max", "20", "many")
+    too_many = ("--flavor", "m1.tiny", "--image", "tick", "--no-network", "--min", "20", "--max", "20", "many")
     assert "403" in cloud.refusal("server", "create", *too_many)
     shown = cloud.openstack("quota", "show", "--compute", "demo", cloud=ADMIN)
     assert {line["Resource"]: line["Limit"] for line in shown}["instances"] == 7

@@ -1,18 +1,29 @@
 """A real guest tells by its console that its disk came along: the same marker, one boot more, a new memory."""
 
 import asyncio
+import shutil
+import uuid
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.contracts.hypervisors import LibvirtPair, libvirt_hosts, libvirt_pair, new_spec, quiet  # noqa: F401
-from whimbrel.adapters.libvirt import files, processes
-from whimbrel.adapters.libvirt.tools import Tools
+from tests.contracts.hypervisors import (  # noqa: F401
+    LibvirtPair,
+    libvirt_hosts,
+    libvirt_pair,
+    new_nic,
+    new_spec,
+    quiet,
+)
+from whimbrel.adapters.qemu import files, processes
+from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import GuestKey
 from whimbrel.embedded.tick_guest import ticks
 
+NO_TIME_S = 0.0
+A_WHILE_S = 0.5
 ENOUGH_TIME_S = 30.0
 
 
@@ -43,6 +54,105 @@ def test_a_carried_guest_proves_its_disk(pair: LibvirtPair) -> None:
         assert here.nonce != there.nonce
         await a.destroy(old.key)
         assert [guest.power for guest in await b.guests()] == ["running"]
+
+    asyncio.run(story())
+
+
+def test_a_guest_on_a_volume_proves_that_the_volume_came_along(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        a, b = pair.host("a"), pair.host("b")
+        root, data = pair.new_volume("/dev/vda", boot_index=0), pair.new_volume("/dev/vdb")
+        old = msgspec.structs.replace(new_spec(image_id=None), has_local_root=False, volumes=(root, data))
+        new = msgspec.structs.replace(old, key=new_spec(old.key.server).key)
+        await pair.made_on_volume(a, old)
+        await a.start(old.key)
+        mark = await pair.seen(a, old.key, boots=1)
+        await a.stop(old.key, ENOUGH_TIME_S)
+        await pair.made_on_volume(b, new)
+        await b.start(new.key)
+        assert await pair.seen(b, new.key, boots=2) == mark
+        guest = await b.look(new.key)
+        assert guest
+        assert guest.volumes == (root.volume_id, data.volume_id)
+        await b.stop(new.key, ENOUGH_TIME_S)
+        await b.destroy(new.key)
+        await a.start(old.key)
+        assert await pair.seen(a, old.key, boots=3) == mark, "what was written there is here"
+
+    asyncio.run(story())
+
+
+def test_a_snapshot_of_a_running_guest_is_of_its_root_disk_alone(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        host, copy = pair.host("a"), new_spec(image_id=str(uuid.uuid4()))
+        spec = msgspec.structs.replace(new_spec(), volumes=(pair.new_volume(),))
+        await pair.made(host, spec)
+        await host.start(spec.key)
+        mark = await pair.seen(host, spec.key, boots=1)
+        await pair.add_image(
+            str(copy.image_id), b"".join([chunk async for chunk in host.read_snapshot(spec.key, quiet)])
+        )
+        await pair.made(host, copy)
+        await host.start(copy.key)
+        assert await pair.seen(host, copy.key, boots=2) == mark
+        assert [guest.power for guest in await host.guests()] == ["running", "running"]
+
+    asyncio.run(story())
+
+
+def test_a_volume_can_be_a_file_of_the_host(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        host, spec, file = pair.host("a"), new_spec(), pair.directory("a") / "volume"
+        file.write_bytes(bytes(1 << 20))
+        shutil.chown(file, file.parent.owner())
+        connection = {"driver_volume_type": "local", "data": {"device_path": str(file)}}
+        volume = msgspec.structs.replace(pair.new_volume(), connection=connection)
+        await pair.made(host, spec)
+        await host.start(spec.key)
+        await pair.seen(host, spec.key, boots=1)
+        await host.attach_volume(spec.key, volume)
+        await host.detach_volume(spec.key, volume.volume_id)
+        assert [guest.volumes for guest in await host.guests()] == [()]
+
+    asyncio.run(story())
+
+
+def test_a_volume_whose_server_is_away_is_no_lost_volume(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        host, spec = pair.host("a"), new_spec()
+        nowhere = {"driver_volume_type": "nbd", "data": {"server": "127.0.0.1", "port": 1, "export": "none"}}
+        volume = pair.new_volume()
+        away = msgspec.structs.replace(volume, connection=nowhere)
+        await pair.made(host, spec)
+        await host.start(spec.key)
+        await pair.seen(host, spec.key, boots=1)
+        with pytest.raises(Unavailable):
+            await host.attach_volume(spec.key, away)
+        assert [guest.volumes for guest in await host.guests()] == [()]
+        await host.attach_volume(spec.key, volume)
+        assert [guest.volumes for guest in await host.guests()] == [(volume.volume_id,)]
+        await host.stop(spec.key, ENOUGH_TIME_S)
+        await host.attach_volume(spec.key, away)
+        with pytest.raises(Unavailable):
+            await host.start(spec.key)
+        await host.attach_volume(spec.key, volume)
+        await host.start(spec.key)
+
+    asyncio.run(story())
+
+
+def test_a_guest_that_hears_nothing_keeps_its_device_and_is_waited_for(pair: LibvirtPair) -> None:
+    async def story() -> None:
+        host, nic = pair.host("a", lets_go_within_s=A_WHILE_S), new_nic()
+        spec = msgspec.structs.replace(new_spec(image_id=None), nics=(nic,))
+        await pair.made(host, spec)
+        await host.start(spec.key)  # an empty disk: the BIOS finds nothing to boot, and gives nothing back
+        with pytest.raises(Unavailable, match="not let go"):
+            await host.unplug(spec.key, nic.port_id)
+        assert [guest.ports for guest in await host.guests()] == [(nic.port_id,)]
+        await host.stop(spec.key, NO_TIME_S)
+        await host.unplug(spec.key, nic.port_id)
+        assert [guest.ports for guest in await host.guests()] == [()]
 
     asyncio.run(story())
 

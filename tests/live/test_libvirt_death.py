@@ -13,7 +13,8 @@ import pytest
 from tests.contracts.hypervisors import LibvirtPair, libvirt_hosts, libvirt_pair, new_spec, quiet  # noqa: F401
 from tests.live import libvirt_victim
 from tests.live.libvirt_victim import MARKER, spec_of
-from whimbrel.adapters.libvirt import LibvirtHypervisor, processes
+from whimbrel.adapters.libvirt import LibvirtHypervisor
+from whimbrel.adapters.qemu import processes
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.embedded.tick_guest import Tick, ticks

@@ -22,6 +22,7 @@ from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import create, delete, edit, lookup, power
 from whimbrel.sim.chaos import Plan
+from whimbrel.sim.equipment import DIRECT_PORT, PORT, VOLUME, with_a_function, with_devices
 from whimbrel.sim.invariants import Invariants, books
 from whimbrel.sim.world import LARGE, PROJECT, SMALL, World
 
@@ -51,6 +52,8 @@ class Tale:
     insists: bool = False  # it is asked for again, and ends as it is meant to
     new: bool = False  # the server is not there yet
     flavor: Flavor = SMALL
+    devices: bool = False  # with ports, bandwidth and volumes
+    function: bool = False  # with a port that has a virtual function of its host
     rules: Rules = RULES
 
     def __str__(self) -> str:
@@ -102,8 +105,11 @@ _SCENES: dict[str, tuple[World, Server]] = {}
 
 
 async def _scene(tale: Tale) -> tuple[World, Server]:
-    world = await World.build(HOSTS, rules=tale.rules)
+    equipped = tale.devices or tale.function
+    world = await World.build(HOSTS, rules=tale.rules, equipped=equipped, functions=tale.function)
     server = world.new_server("s", tale.flavor)
+    if equipped:
+        server = (with_devices if tale.devices else with_a_function)(server)
     if not tale.new:
         await born(world, server)
     for act in tale.scene:
@@ -185,15 +191,32 @@ async def running_on_its_target(told: Told) -> Books:
         zone=target.zone,
         slot=run.id,
         launched_at=(await lookup.find(told.world.cloud, told.server.id)).launched_at,
+        nics=tuple(port.nic for port in run.facts.ports),
+        volumes=tuple(with_(device, attachment_id="") for device in run.facts.volumes),
     )
     flavor = server.flavor
+    parts = target.parts or {target.provider: flavor.resources()}
     return {
         **told.before,
         "servers": {server.id: server},
-        "claims": [(server.id, target.provider, tuple(sorted(flavor.resources().items())))],
+        "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in parts.items()),
+        "ports": _ports_at(run),
+        "attachments": sorted((server.id, one.volume_id, target.host, "attached") for one in server.volumes),
+        "volumes": sorted({*told.before["volumes"], *(one.volume_id for one in server.volumes)}),
         "guests": [(target.host, server.id, run.id, "running", flavor.vcpus, flavor.memory_mib, True)],
         "quota": {server.id: (flavor.vcpus, flavor.memory_mib)},
     }
+
+
+def _ports_at(run: Run) -> list[tuple[Any, ...]]:
+    """Give the ports of a created server as the books have them: each bound to its host, and served there."""
+    target, facts = run.facts.target, run.facts
+    lines = []
+    for port, wish in zip(facts.ports, facts.wished_nics, strict=True):
+        profile = {"allocation": dict(target.served)} if port.requests else {}
+        assert (port.nic.port_id == wish.port_id) is (wish.port_id is not None)
+        lines.append((port.nic.port_id, run.subject, f"compute:{target.zone}", target.host, profile, 1))
+    return sorted(lines)
 
 
 async def in_error(told: Told) -> Books:
@@ -210,7 +233,15 @@ async def in_error(told: Told) -> Books:
 
 
 async def gone(told: Told) -> Books:
-    return {key: type(held)() for key, held in told.before.items()}
+    return {**{key: type(held)() for key, held in told.before.items()}, **_ownerless(told.world)}
+
+
+def _ownerless(world: World) -> Books:
+    """Give what is there without any server: its owner's port and volume, held by nobody."""
+    if not world.plan.equipped:
+        return {}
+    ports = (PORT, DIRECT_PORT) if world.plan.functions else (PORT,)
+    return {"ports": [(port, "", "", "", {}, 0) for port in ports], "volumes": [VOLUME]}
 
 
 def in_state(vm_state: str, power_now: str) -> Meant:
@@ -321,7 +352,8 @@ async def delete_and_see_nothing(world: World, server_id: ServerId) -> None:
             await world.settle(engine)
             await reconcile(cloud, engine)
     left = await books(world)
-    assert not any(left.values()), left
+    there = _ownerless(world)
+    assert all(value == there.get(name, type(value)()) for name, value in left.items()), left
     assert await cloud.directory.usage(PROJECT) == Usage()
     entry = (await cloud.directory.entries([server_id])).get(server_id)
     if entry and entry.cell:

@@ -14,12 +14,16 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
+from whimbrel.moves.facts import Place
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.journal import RunFilter
+from whimbrel.reconcilers.latecomers import LATEST_S
+from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Book, Saga, Step
 from whimbrel.servers import create, lookup, power
 from whimbrel.sim.chaos import Chaos, Crash, Plan, changes
+from whimbrel.sim.equipment import with_a_function, with_devices
 from whimbrel.sim.invariants import Invariants, Violation, books
 from whimbrel.sim.world import LARGE, World
 
@@ -36,6 +40,8 @@ class Story:
     stopped: bool = False
     flavor: bool = True  # resize; else cold migration
     host: str | None = None  # named by an administrator
+    devices: bool = False  # with ports, bandwidth and volumes
+    function: bool = False  # with a port that has a virtual function of its host
 
     def __str__(self) -> str:
         return self.name
@@ -54,6 +60,11 @@ STORIES = (
     Story(
         "cold migration of a stopped server to a named host, revert", "revert", stopped=True, flavor=False, host="h2"
     ),
+    Story("resize with ports and volumes, confirm", "confirm", devices=True),
+    Story("resize with ports and volumes, revert", "revert", devices=True),
+    Story("resize with ports and volumes on the same host, revert", "revert", devices=True, same_host=True),
+    Story("resize with a virtual function, confirm", "confirm", function=True),
+    Story("resize with a virtual function, revert", "revert", function=True),
 )
 
 
@@ -108,6 +119,10 @@ class Lives:
 
     async def say(self, cloud: Cloud, engine: Engine) -> None:
         """Have its owner say what he wants at the end."""
+
+    async def has_begun(self) -> bool:
+        """Tell whether what its owner asked for was written down, and is not over."""
+        return await self.world.cloud.journal.open_run(self.server.id) is not None
 
     async def _drive(self, cloud: Cloud, engine: Engine) -> None:
         now = cloud.clock.now()
@@ -205,9 +220,12 @@ async def _scene(story: Story) -> tuple[World, Server]:
     """Make a cloud with one server on its first host. On one host alone, what is tried there shows in the accounts."""
     hosts = ("h1",) if story.same_host else ("h1", "h2", "h3")
     rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, allow_resize_to_same_host=story.same_host)
-    world = await World.build(hosts, rules=rules)
+    equipped = story.devices or story.function
+    world = await World.build(hosts, rules=rules, equipped=equipped, functions=story.function)
     engine = world.engine("setup")
     server = world.new_server("s")
+    if equipped:
+        server = (with_devices if story.devices else with_a_function)(server)
     await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
     await world.settle(engine)
     if story.stopped:
@@ -256,15 +274,25 @@ async def sleeping(telling: Lives) -> Told:
 
 
 async def _finish_and_wake(telling: Lives, sleeper: Chaos, acting: asyncio.Task[None]) -> None:
-    begun = await telling.world.cloud.journal.open_run(telling.server.id) is not None
+    begun = await telling.has_begun()
     telling.next_life()
     await telling.settle()
     await telling.end()
     after = await books(telling.world)
     sleeper.wake.set()
     await acting
+    await let_go_latecomers(Told(telling.world, {}, telling.server, telling.lives))
     if begun:  # else it slept before it had asked for anything, and asks now
         assert await books(telling.world) == after, "it woke, and changed what others had finished"
+
+
+async def let_go_latecomers(told: Told) -> None:
+    """Do what conductors do once a minute: what reached a service that knows no epochs too late is let go."""
+    if told.world.plan.equipped:
+        engine = told.world.engine("afterwards")
+        await told.world.cloud.clock.sleep(LATEST_S)
+        await reconcile_slowly(told.world.cloud, engine)
+        await told.world.settle(engine)
 
 
 async def _both_acts(telling: Lives, cloud: Cloud, engine: Engine) -> None:
@@ -289,12 +317,28 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
         slot=run.id,
         flavor=flavor,
         launched_at=now,
+        volumes=tuple(with_(volume, attachment_id="", host=target.host) for volume in server.volumes),
     )
+    parts = target.parts or {target.provider: flavor.resources()}
+    before = told.before
     power = "stopped" if story.stopped else "running"
     return {
+        **before,
         "servers": {server.id: moved},
-        "claims": [(server.id, target.provider, tuple(sorted(flavor.resources().items())))],
+        "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in parts.items()),
         "guests": [(target.host, server.id, run.id, power, flavor.vcpus, flavor.memory_mib, True)],
         "offers": [],
         "quota": {server.id: (flavor.vcpus, flavor.memory_mib)},
+        "ports": [_bound_at(target, port) for port in before["ports"]],
+        "attachments": sorted((who, volume, target.host, status) for who, volume, _, status in before["attachments"]),
+        "pci": [(target.host, address, who, request) for _, address, who, request in before["pci"]],
     }
+
+
+def _bound_at(target: Place, port: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give a port's line in the books as it is once its server is at the target."""
+    port_id, device, owner, _, profile, bindings = port
+    if not device:
+        return port  # nobody's
+    now = {**profile, "allocation": dict(target.served)} if "allocation" in profile else profile
+    return port_id, device, owner, target.host, now, bindings

@@ -43,6 +43,7 @@ def test_services_answer_below_their_paths_until_stopped() -> None:
         await ready.wait()
         async with httpx.AsyncClient(base_url=serve.url_of(door)) as client:
             assert (await client.get("/compute/v2.1/servers")).text == "/compute/v2.1/servers"
+            assert (await client.get("/compute?a=b")).text == "/compute/"
             assert (await client.get("/")).json()["services"] == ["/compute"]
             assert (await client.get("/nothing")).status_code == 404
         stop.set()

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from whimbrel import settings
+from whimbrel.domain.cards import Card, HostNet
 from whimbrel.domain.errors import Invalid
+from whimbrel.domain.pci import PciAlias, PciDevice
 from whimbrel.settings import LibvirtHost
 
 GOOD = """
@@ -21,6 +24,29 @@ disk_gib = 40
 driver = "simulated"
 """
 
+PCI = """
+[[cell.host.pci]]
+address = "0000:81:00.1"
+vendor_id = "8086"
+product_id = "154c"
+physnet = "data"
+parent_ifname = "ens1f0"
+"""
+
+ALIAS = """
+[[rules.pci_alias]]
+name = "gpu"
+vendor_id = "10de"
+product_id = "1eb8"
+"""
+
+NIC = """
+[[cell.host.nic]]
+name = "ens5"
+physnet = "physnet0"
+"""
+
+CARD = "[[cell.host.nic]] number 1"
 HOST = "[[cell.host]] number 1 ('n1') of [[cell]] number 1 ('a')"
 
 
@@ -43,12 +69,13 @@ def test_the_default_cloud_has_two_zones_and_six_simulated_hosts() -> None:
     assert len(hosts) == 6
     assert len({host.zone for host in hosts}) == 2
     assert all(isinstance(host, settings.SimulatedHost) for host in hosts)
+    assert all(host.net.serves("physnet0", "normal") for host in hosts)
 
 
 def test_every_table_is_taken(tmp_path: Path) -> None:
     config = load(
         tmp_path,
-        GOOD.replace('"simulated"', '"libvirt"\nuri = "qemu:///system"')
+        GOOD.replace('"simulated"', '"libvirt"\nuri = "qemu:///system"\nguest_nics = "user"')
         + "[rules]\nlease_s = 1.5\nallow_resize_to_same_host = true\n"
         + "[simulated]\ncopy_disk_s = 2\n[listen]\nport = 0\n"
         + '[database]\nurl = "postgresql://u@h/d"\n',
@@ -57,6 +84,7 @@ def test_every_table_is_taken(tmp_path: Path) -> None:
     assert cell.name == "a"
     assert isinstance(host, LibvirtHost)
     assert host.uri == "qemu:///system"
+    assert host.guest_nics == "user"
     assert config.rules.lease_s == 1.5
     assert config.rules.allow_resize_to_same_host
     assert config.rules.max_attempts == 3
@@ -83,6 +111,20 @@ def test_every_table_is_taken(tmp_path: Path) -> None:
         ("vcpus = 4", "vcpus = 4\ncpus = 5", f"{HOST} has an unknown key 'cpus'", "use one of: name, zone, vcpus"),
         ("vcpus = 4", "vcpus =", "is not valid TOML", "line 8"),
         ('"simulated"', '"libvirt"\nuri="x://"\nvirt_type="xen"', "'virt_type' is 'xen'", "'auto', 'kvm' or 'qemu'"),
+        ('"simulated"', '"libvirt"\nuri="x://"\nguest_nics="macvtap"', "'guest_nics' is 'macvtap'", "'tap' or 'user'"),
+        (GOOD, GOOD + NIC.replace("ens5", "e 5"), f"{CARD} ('e 5') of {HOST}: 'name' is 'e 5'", "such as 'ens5'"),
+        (GOOD, GOOD + NIC + "egress_kbps = -1\n", "'egress_kbps' is -1", "0 has it not counted"),
+        (GOOD, GOOD + NIC + "speed = 1\n", f"{CARD} ('ens5') of {HOST} has an unknown key 'speed'", "egress_kbps"),
+        (GOOD, GOOD + NIC + 'vnic_types = ["macvtap"]\n', "'vnic_types' is ['macvtap']", "['normal'] or ['direct']"),
+        (
+            GOOD,
+            GOOD + NIC.replace("physnet =", "#"),
+            f"{CARD} ('ens5') of {HOST} has no 'physnet'",
+            "a physical network",
+        ),
+        (GOOD, GOOD + NIC + NIC, "host 'n1' has the network card 'ens5' twice", "remove one"),
+        (GOOD, GOOD + "kpps = 5\negress_kpps = 5\n", "host 'n1' counts packets together and by direction", "give it"),
+        (GOOD, GOOD + "kpps = 1.5\n", f"{HOST}: 'kpps' is 1.5", "thousands of packets"),
         (GOOD, "", "the file has no 'cell'", "[[cell]]"),
         (GOOD, 'cell = "a"', "the file: 'cell' is 'a'", "[[cell]]"),
         (GOOD, '[[cell]]\nname = "a"', "[[cell]] number 1 ('a') has no 'host'", "[[cell.host]]"),
@@ -98,12 +140,60 @@ def test_every_table_is_taken(tmp_path: Path) -> None:
         (GOOD, GOOD + "[rules]\nallow_resize_to_same_host = 1", "'allow_resize_to_same_host' is 1", "true or false"),
         (GOOD, GOOD + "[simulated]\nstart_s = -1", "[simulated]: 'start_s' is -1", "seconds from 0"),
         (GOOD, GOOD + "[listen]\nport = 70000", "[listen]: 'port' is 70000", "0 to 65535"),
+        (GOOD, GOOD + "[volumes]\nnbd_port = -1", "[volumes]: 'nbd_port' is -1", "0 to 65535"),
+        (GOOD, GOOD + '[volumes]\nzones = ["a b"]', "'zones' is ['a b']", "a list of names"),
+        (GOOD, GOOD + "[volumes]\nzones = []", "[volumes]: 'zones' is []", "a list of names"),
+        (GOOD, GOOD + "[volumes]\ngigabytes_quota = -2", "'gigabytes_quota' is -2", "from -1"),
+        (GOOD, GOOD + "[volumes]\nsize = 1", "[volumes] has an unknown key 'size'", "use one of: zones"),
+        (GOOD, "volumes = 5" + GOOD, "the file: 'volumes' is 5", "must be a table"),
         (GOOD, GOOD + '[database]\nurl = "mysql://x"', "[database]: 'url' is 'mysql://x'", "postgresql://"),
         (GOOD, "rules = 5" + GOOD, "the file: 'rules' is 5", "must be a table"),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path: Path, was: str, now: str, place: str, remedy: str) -> None:
     said = complaint(tmp_path, GOOD.replace(was, now, 1))
+    assert place in said
+    assert remedy in said
+
+
+def test_volumes_lie_in_the_zones_of_the_hosts_unless_others_are_named(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD).volume_zones() == ("nova", "z")
+    config = load(tmp_path, GOOD + '[volumes]\nzones = ["one", "two"]\nvolumes_quota = 3\n')
+    assert config.volume_zones() == ("one", "two")
+    assert config.volumes.limits["volumes"] == 3
+    assert config.volumes.limits["gigabytes"] == 1000
+
+
+def test_pci_devices_and_their_aliases_are_taken(tmp_path: Path) -> None:
+    config = load(tmp_path, GOOD + PCI + PCI.replace("00.1", "00.2") + ALIAS)
+    [(_, host)] = config.hosts()
+    first = PciDevice(
+        address="0000:81:00.1", vendor_id="8086", product_id="154c", physnet="data", parent_ifname="ens1f0"
+    )
+    assert host.pci == (first, msgspec.structs.replace(first, address="0000:81:00.2"))
+    assert config.rules.pci_alias == (PciAlias(name="gpu", vendor_id="10de", product_id="1eb8"),)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "place", "remedy"),
+    [
+        ("81:00.1", "81:00.8", f"[[cell.host.pci]] number 1 of {HOST}: 'address' is '0000:81:00.8'", "0000:81:00.1"),
+        ('vendor_id = "8086"', "vendor_id = 8086", "'vendor_id' is 8086", "four hexadecimal digits"),
+        ('product_id = "154c"', "", f"[[cell.host.pci]] number 1 of {HOST} has no 'product_id'", "four hexadecimal"),
+        ('physnet = "data"', 'physnet = ""', "'physnet' is ''", "a physical network"),
+        ("physnet", "network", "has an unknown key 'network'", "address, vendor_id, product_id, physnet"),
+        ("[[cell.host.pci]]", "[cell.host.pci]", f"{HOST}: 'pci' is", "[[cell.host.pci]]"),
+        (PCI, PCI + PCI, "host 'n1' has the PCI device '0000:81:00.1' twice", "remove one"),
+        (ALIAS, ALIAS + ALIAS, "two PCI aliases are called 'gpu'", "another name"),
+        ('"10de"', '"10DE"', "[[rules.pci_alias]] number 1 ('gpu'): 'vendor_id' is '10DE'", "letters small"),
+        ('name = "gpu"', 'name = "a b"', "[[rules.pci_alias]] number 1 ('a b'): 'name'", "pci_passthrough:alias"),
+        (ALIAS, "[rules]\npci_alias = 5", "[rules]: 'pci_alias' is 5", "[[rules.pci_alias]]"),
+    ],
+)
+def test_a_mistake_about_pci_devices_is_one_sentence(
+    tmp_path: Path, was: str, now: str, place: str, remedy: str
+) -> None:
+    said = complaint(tmp_path, (GOOD + PCI + ALIAS).replace(was, now, 1))
     assert place in said
     assert remedy in said
 
@@ -120,3 +210,10 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(Invalid, match="not a text file"):
         settings.load(tmp_path / "binary")
+
+
+def test_a_host_has_network_cards(tmp_path: Path) -> None:
+    more = 'egress_kbps = 10_000_000\nvnic_types = ["direct"]\n'
+    [(_, host)] = load(tmp_path, GOOD + "kpps = 7\n" + NIC + more).hosts()
+    card = Card(name="ens5", physnet="physnet0", egress_kbps=10_000_000, vnic_types=("direct",))
+    assert host.net == HostNet(host="n1", cards=(card,), kpps=7)

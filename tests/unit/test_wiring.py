@@ -8,6 +8,7 @@ import pytest
 from whimbrel import settings, wiring
 from whimbrel.datadir import DataDir
 from whimbrel.domain.errors import Invalid
+from whimbrel.domain.ids import CellName, HostName, ProjectId
 from whimbrel.servers import create, lookup
 from whimbrel.sim.world import SMALL, World
 
@@ -54,6 +55,22 @@ def test_hosts_may_come_and_go(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_hosts_pci_devices_are_those_of_the_settings(tmp_path: Path) -> None:
+    async def story() -> None:
+        home = Home(tmp_path)
+        device = '[[cell.host.pci]]\naddress = "{}"\nvendor_id = "10de"\nproduct_id = "1eb8"\n'
+        first, second = "0000:01:00.0", "0000:02:00.0"
+        for addresses in ([first, second], [second]):
+            pci = "".join(map(device.format, addresses))
+            process = await home.start(CELL.format("one") + HOST.format("n1") + pci + HOST.format("n2"))
+            devices = process.cloud.cells[CellName("one")].devices
+            assert [held.device.address for held in await devices.of(HostName("n1"))] == addresses
+            assert await devices.of(HostName("n2")) == []
+            await process.close()
+
+    asyncio.run(story())
+
+
 def test_a_host_is_in_one_cell(tmp_path: Path) -> None:
     async def story() -> None:
         home = Home(tmp_path)
@@ -83,5 +100,25 @@ def test_a_cell_in_which_servers_live_stays(tmp_path: Path) -> None:
         said = await home.refusal(CELL.format("two") + HOST.format("m1"))
         assert "no cell 'one', and 1 servers" in said
         assert set(await home.hosts(ONE + CELL.format("two") + HOST.format("m1"))) == {"n1", "n2", "m1"}
+
+    asyncio.run(story())
+
+
+NIC = '[[cell.host.nic]]\nname = "ens5"\nphysnet = "physnet0"\negress_kbps = 7\n'
+
+
+def test_servers_and_moves_reach_the_network_service_and_placement_knows_the_cards(tmp_path: Path) -> None:
+    async def story() -> None:
+        home = Home(tmp_path)
+        text = CELL.format("one") + HOST.format("n1") + NIC
+        for _ in range(2):  # the second start finds it all
+            process = await home.start(text)
+            await process.network_service.seed("p")
+            [network] = await process.cloud.network.networks(ProjectId("p"))
+            assert (network.name, network.physnets) == ("private", ("physnet0",))
+            index = await process.placement.forest()
+            names = {node.provider.name for node in index.nodes.values()}
+            assert names == {"n1", "n1:Open vSwitch agent", "n1:Open vSwitch agent:ens5"}
+            await process.close()
 
     asyncio.run(story())

@@ -1,0 +1,296 @@
+"""Tales of interfaces and volumes that come and go: what is there before, what is asked for, and how it may end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace as with_
+
+from tests.stories.living import HOSTS, RULES, Ask, Set, resized, stopped
+from tests.stories.telling import Lives, Told, let_go_latecomers, watched
+from whimbrel.conductor.book import BOOK
+from whimbrel.domain.devices import BlockDevice, WishedNic
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import HostName, ServerId, Slot
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.network import Port, PortRequest
+from whimbrel.ports.volumes import Volume
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import create, delete, interfaces, lookup, volumes
+from whimbrel.sim import equipment
+from whimbrel.sim.chaos import Plan
+from whimbrel.sim.invariants import Invariants, Violation, books
+from whimbrel.sim.world import PROJECT, World
+
+FREE_PORT = "66666666-6666-4666-8666-666666666667"
+WIDE_PORT, WIDE = "66666666-6666-4666-8666-666666666668", "88888888-8888-4888-8888-888888888889"
+FREE_VOLUME = "77777777-7777-4777-8777-777777777778"
+Books = dict[str, Any]
+Meant = Callable[[Told, Run], Books]
+
+
+@dataclass(frozen=True)
+class Tale:
+    name: str
+    saga: str
+    ask: Ask
+    meant: Meant
+    scene: tuple[Set, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# What is asked for
+
+
+def attach(*, at_once: bool) -> Ask:
+    async def ask(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+        device = BlockDevice(
+            id="bdm", volume_id=FREE_VOLUME, attachment_id="", host=server.host or "", device=volumes.free_name(server)
+        )
+        await volumes.attach(cloud, engine, asker, server, device, at_once=at_once)
+
+    return ask
+
+
+async def detach(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    device = next(device for device in server.volumes if device.volume_id == equipment.VOLUME)
+    await volumes.detach(cloud, engine, asker, server, device)
+
+
+def plug(wish: WishedNic) -> Ask:
+    async def ask(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+        await interfaces.attach(cloud, engine, asker, server, wish)
+
+    return ask
+
+
+def unplug(*, ours: bool) -> Ask:
+    async def ask(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+        nic = next(nic for nic in server.nics if nic.is_ours == ours)
+        await interfaces.detach(cloud, engine, asker, server, nic)
+
+    return ask
+
+
+# How it is meant to end: worked out from what was before
+
+
+def attached(told: Told, run: Run) -> Books:
+    record = told.before["servers"][run.subject]
+    device = with_(run.facts.device, attachment_id="")
+    return {
+        **told.before,
+        "servers": {run.subject: with_(record, volumes=(*record.volumes, device))},
+        "attachments": sorted(
+            [*told.before["attachments"], (run.subject, FREE_VOLUME, record.host, "attached")], key=lambda one: one[:2]
+        ),
+    }
+
+
+def detached(told: Told, run: Run) -> Books:
+    record = told.before["servers"][run.subject]
+    return {
+        **told.before,
+        "servers": {
+            run.subject: with_(
+                record, volumes=tuple(one for one in record.volumes if one.volume_id != equipment.VOLUME)
+            )
+        },
+        "attachments": [one for one in told.before["attachments"] if one[1] != equipment.VOLUME],
+    }
+
+
+def plugged(told: Told, run: Run) -> Books:
+    record, nic = told.before["servers"][run.subject], run.facts.nic
+    claims, profile = told.before["claims"], {}
+    if nic.port_id == WIDE_PORT:
+        [card] = {provider for _, provider, held in claims if equipment.EGRESS in dict(held)}
+        profile = {"allocation": {WIDE: card}}
+        twice = tuple((name, 2 * equipment.KBPS) for name in (equipment.EGRESS, equipment.INGRESS))
+        claims = [(owner, provider, twice if provider == card else held) for owner, provider, held in claims]
+    port = (nic.port_id, run.subject, "compute:nova", record.host, profile, 1)
+    return {
+        **told.before,
+        "claims": claims,
+        "servers": {run.subject: with_(record, nics=(*record.nics, nic))},
+        "ports": sorted(
+            [*(one for one in told.before["ports"] if one[0] != nic.port_id), port], key=lambda one: one[0]
+        ),
+    }
+
+
+def unplugged(told: Told, run: Run) -> Books:
+    record, nic = told.before["servers"][run.subject], run.facts.nic
+    left = [one for one in told.before["ports"] if one[0] != nic.port_id]
+    free = [] if nic.is_ours else [(nic.port_id, "", "", "", {}, 0)]
+    bandwidth = {equipment.EGRESS, equipment.INGRESS}
+    claims = [one for one in told.before["claims"] if not bandwidth & {name for name, _ in one[2]}]
+    assert len(claims) == len(told.before["claims"]) - 1
+    return {
+        **told.before,
+        "servers": {run.subject: with_(record, nics=tuple(one for one in record.nics if one != nic))},
+        "ports": sorted([*left, *free], key=lambda one: one[0]),
+        "claims": told.before["claims"] if nic.is_ours else claims,
+    }
+
+
+BY_NETWORK, BY_PORT = WishedNic(network_id=equipment.NETWORK), WishedNic(port_id=FREE_PORT)
+BY_WIDE_PORT = WishedNic(port_id=WIDE_PORT)
+
+TALES = (
+    Tale("attach a volume", "attach_volume", attach(at_once=True), attached),
+    Tale("attach a volume later", "attach_volume", attach(at_once=False), attached),
+    Tale("attach a volume to a stopped one", "attach_volume", attach(at_once=True), attached, (stopped,)),
+    Tale("attach a volume while a move waits", "attach_volume", attach(at_once=True), attached, (resized,)),
+    Tale("detach a volume", "detach_volume", detach, detached),
+    Tale("detach a volume while a move waits", "detach_volume", detach, detached, (resized,)),
+    Tale("plug by network", "attach_interface", plug(BY_NETWORK), plugged),
+    Tale("plug by port, a stopped one", "attach_interface", plug(BY_PORT), plugged, (stopped,)),
+    Tale("plug a port with bandwidth", "attach_interface", plug(BY_WIDE_PORT), plugged),
+    Tale("unplug what was made for it", "detach_interface", unplug(ours=True), unplugged),
+    Tale("unplug a port with bandwidth", "detach_interface", unplug(ours=False), unplugged),
+)
+
+
+# Telling
+
+
+class Errand(Lives):
+    """Tells one tale."""
+
+    def __init__(self, tale: Tale, *plans: Plan) -> None:
+        super().__init__(*plans)
+        self._tale = tale
+
+    async def set_the_scene(self) -> None:
+        if self._tale.scene not in _SCENES:
+            _SCENES[self._tale.scene] = await _scene(self._tale.scene)
+        scene, self.server = _SCENES[self._tale.scene]
+        self.world = await scene.copy()
+        self.world.book = watched(BOOK, self.world)
+        self._invariants = Invariants(self.world)
+
+    async def move(self, cloud: Cloud, engine: Engine) -> None:
+        await self._tale.ask(cloud, engine, self.world.asker(), await lookup.find(cloud, self.server.id))
+        await self._drive(cloud, engine)
+
+    async def has_begun(self) -> bool:
+        runs = await self.world.cloud.journal.find(RunFilter(subject=self.server.id, only_open=True))
+        return any(run.saga == self._tale.saga for run in runs)
+
+    async def end(self) -> None:
+        await self._invariants.check()
+
+
+_SCENES: dict[tuple[Set, ...], tuple[World, Server]] = {}
+
+
+async def _scene(acts: tuple[Set, ...]) -> tuple[World, Server]:
+    """Have a server with ports and volumes, a port and a volume that are nobody's, and what is done before."""
+    world = await World.build(HOSTS, rules=RULES, equipped=True)
+    network, storage = world.remains.network, world.remains.volumes
+    network.add_port(Port(id=FREE_PORT, network_id=equipment.NETWORK, project_id=PROJECT, mac="fa:16:3e:00:00:02"))
+    request = PortRequest(
+        id=WIDE,
+        resources={equipment.EGRESS: equipment.KBPS, equipment.INGRESS: equipment.KBPS},
+        required=(equipment.PHYSNET, equipment.NORMAL),
+    )
+    wide = Port(id=WIDE_PORT, network_id=equipment.NETWORK, project_id=PROJECT, mac="fa:16:3e:00:00:03")
+    network.add_port(wide, requests=[request], same_subtree=[WIDE])
+    storage.add_volume(
+        Volume(id=FREE_VOLUME, project_id=PROJECT, name="more", status="available", size_gib=1, zone="nova")
+    )
+    server, engine = equipment.with_devices(world.new_server("s")), world.engine("setup")
+    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await world.settle(engine)
+    for act in acts:
+        await act(world, server)
+    return world, await lookup.find(world.cloud, server.id)
+
+
+async def told(tale: Tale) -> list[str]:
+    """Tell a tale without faults; give its touches."""
+    ended = await Errand(tale).tell()
+    await check(ended, tale, may_be_nothing=False)
+    return ended.lives[0].touches
+
+
+async def tell(tale: Tale, *plans: Plan) -> None:
+    try:
+        ended = await Errand(tale, *plans).tell()
+        assert len(ended.fired) == len(plans), "the fault did not happen"
+        await check(ended, tale)
+    except (AssertionError, Violation, WorldError) as error:
+        raise AssertionError(f"{tale} with {plans}: {error}") from error
+
+
+async def check(ended: Told, tale: Tale, *, may_be_nothing: bool = True) -> None:
+    """See that it ended as it was meant to, or as if it had never begun, the guest too; then see what follows."""
+    after = await books(ended.world)
+    if not (may_be_nothing and after == ended.before):
+        [run] = await ended.world.cloud.journal.find(RunFilter(subject=ended.server.id, sagas=[tale.saga]))
+        wanted = tale.meant(ended, run)
+        assert after == wanted, "\n".join(
+            f"{key} should be {wanted[key]}\nand is {after[key]}" for key in wanted if after[key] != wanted[key]
+        )
+    await see_the_guest(ended.world, ended.server.id)
+    await (either_verdict if resized in tale.scene else delete_and_see_nothing)(ended)
+
+
+async def see_the_guest(world: World, server_id: ServerId) -> None:
+    """See that the guest has what the record says."""
+    record = await lookup.find(world.cloud, server_id)
+    assert record.cell, "it lives somewhere"
+    agent = world.cloud.agent(record.cell, HostName(record.host or ""))
+    guest = await agent.look(GuestKey(server_id, Slot(record.slot or "")))
+    assert guest, "it is there"
+    assert sorted(guest.volumes) == sorted(device.volume_id for device in record.volumes)
+    assert sorted(guest.ports) == sorted(nic.port_id for nic in record.nics)
+
+
+async def either_verdict(ended: Told) -> None:
+    """Confirm in one world and revert in another: what came and went meanwhile stays so in both."""
+    for judge in (requests.confirm, requests.revert):
+        world = await ended.world.copy()
+        engine, record = world.engine("afterwards"), await lookup.find(world.cloud, ended.server.id)
+        await judge(world.cloud, engine, world.asker(), record)
+        await world.settle(engine)
+        settled = await lookup.find(world.cloud, record.id)
+        assert (settled.vm_state, settled.task_state) == ("active", None)
+        assert [one.volume_id for one in settled.volumes] == [one.volume_id for one in record.volumes]
+        assert {one.host for one in settled.volumes} == {settled.host}
+        await see_the_guest(world, record.id)
+        await Invariants(world).check()
+        await delete_and_see_nothing(Told(world, ended.before, ended.server, ended.lives))
+    await ended.world.close()
+
+
+async def see_no_stray_after_the_verdict(ended: Told) -> None:
+    world, engine = ended.world, ended.world.engine("afterwards")
+    record = await lookup.find(world.cloud, ended.server.id)
+    await requests.confirm(world.cloud, engine, world.asker(), record)
+    await world.settle(engine)
+    await let_go_latecomers(ended)
+    held = {one.id for one in await world.cloud.volumes.attachments(record.id)}
+    assert held == {device.attachment_id for device in (await lookup.find(world.cloud, record.id)).volumes}
+    await world.close()
+
+
+async def delete_and_see_nothing(ended: Told) -> None:
+    """Delete the server; see that nothing is left but what is its owner's, and that this is free."""
+    world, cloud, engine = ended.world, ended.world.cloud, ended.world.engine("afterwards")
+    await delete.accept(cloud, engine, world.asker(), await lookup.find(cloud, ended.server.id))
+    await world.settle(engine)
+    left = await books(world)
+    assert left["ports"] == [(name, "", "", "", {}, 0) for name in (equipment.PORT, FREE_PORT, WIDE_PORT)]
+    assert left["volumes"] == sorted([equipment.VOLUME, FREE_VOLUME])
+    assert not any(left[key] for key in ("servers", "claims", "guests", "attachments", "quota")), left
+    await Invariants(world).check()
+    await world.close()

@@ -1,0 +1,127 @@
+"""Interfaces and volumes come and go under every fault, also while a move waits: it is done, or was never begun."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+
+from tests.stories.attaching import (
+    TALES,
+    Errand,
+    Tale,
+    check,
+    see_no_stray_after_the_verdict,
+    see_the_guest,
+    tell,
+    told,
+)
+from tests.stories.living import resized
+from tests.stories.telling import let_go_latecomers, sleeping
+from whimbrel.domain.errors import WorldError
+from whimbrel.sim.chaos import Fault, Plan, changes
+from whimbrel.sim.invariants import books
+
+
+def every(story: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(story())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_crash(tale: Tale) -> None:
+    async def story() -> None:
+        touches = await told(tale)
+        for touch in range(len(touches)):
+            await tell(tale, {touch: Fault.CRASH_BEFORE})
+        await tell(tale, {len(touches) - 1: Fault.CRASH_AFTER})
+
+    every(story)
+
+
+@pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_call_without_an_answer(tale: Tale, fault: Fault) -> None:
+    async def story() -> None:
+        for touch in range(len(await told(tale))):
+            await tell(tale, {touch: fault})
+
+    every(story)
+
+
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_refusal(tale: Tale) -> None:
+    async def story() -> None:
+        for touch, name in enumerate(await told(tale)):
+            if name.startswith(("agent", "placement", "network", "volumes")):
+                await tell(tale, {touch: Fault.REFUSED})
+
+    every(story)
+
+
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_sleeper(tale: Tale) -> None:
+    async def story() -> None:
+        for touch in range(len(await told(tale))):
+            ended = await sleeping(Errand(tale, {touch: Fault.SLEEP}))
+            assert ended.fired, touch
+            await check(ended, tale)
+
+    every(story)
+
+
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_order_that_arrives_late(tale: Tale) -> None:
+    async def story() -> None:
+        for touch, name in enumerate(await told(tale)):
+            if changes(name) and not name.startswith("journal"):
+                await tell_late(tale, {touch: Fault.LATE})
+
+    every(story)
+
+
+async def tell_late(tale: Tale, plan: Plan) -> None:
+    ended = await Errand(tale, plan).tell()
+    after = await books(ended.world)
+    [late] = ended.lives[0].late
+    with suppress(WorldError):
+        await late()
+    await let_go_latecomers(ended)
+    assert await books(ended.world) == after, f"{tale}: {plan} came late and did harm"
+    await check(ended, tale)
+
+
+@pytest.mark.parametrize("tale", [tale for tale in TALES if tale.saga.startswith("attach")], ids=str)
+def test_what_arrives_when_all_was_undone_is_let_go(tale: Tale) -> None:
+    """A call comes late, its repetition is done, and then the host refuses: nothing of either is left."""
+
+    async def story() -> None:
+        for touch, name in enumerate(await told(tale)):
+            if changes(name) and name.startswith(("network", "volumes", "agent")):
+                await tell_late_and_refused(tale, touch)
+
+    every(story)
+
+
+async def tell_late_and_refused(tale: Tale, touch: int) -> None:
+    late = await Errand(tale, {touch: Fault.LATE}).tell()
+    last = max(
+        number for number, name in enumerate(late.lives[0].touches) if name.endswith((".plug", ".attach_volume"))
+    )
+    if last <= touch:
+        return
+    ended = await Errand(tale, {touch: Fault.LATE, last: Fault.REFUSED}).tell()
+    assert len(ended.fired) == 2
+    assert await books(ended.world) == ended.before
+    [call] = ended.lives[0].late
+    with suppress(WorldError):
+        await call()
+    if resized in tale.scene:  # what a waiting move holds is let alone until its verdict
+        await see_no_stray_after_the_verdict(ended)
+        return
+    await let_go_latecomers(ended)
+    after = await books(ended.world)
+    for books_ in (after, ended.before):  # a port that is nobody's may be bound to somewhere: who takes it binds it
+        books_["ports"] = [port if port[1] else port[:2] for port in books_["ports"]]
+    assert after == ended.before, f"{tale}: {touch} came late, after a refusal, and did harm"
+    await see_the_guest(ended.world, ended.server.id)
+    await ended.world.close()

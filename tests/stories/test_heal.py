@@ -1,0 +1,378 @@
+"""Ports are healed under every fault: all is right again, or as wrong as it was, and nothing else ever changes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests import broken_ports
+from tests.broken_ports import BANDWIDTH
+from tests.stories.living import HOSTS, RULES, delete_and_see_nothing, stopped
+from tests.stories.telling import Lives, Told, let_go_latecomers, sleeping, watched
+from whimbrel.conductor.book import BOOK
+from whimbrel.domain.errors import Conflict, Invalid, WorldError
+from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.journal import RunFilter
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import create, lookup
+from whimbrel.servers.heal import heal, survey
+from whimbrel.sim.chaos import Fault, Plan, changes
+from whimbrel.sim.equipment import EGRESS, INGRESS, PORT, REQUEST, with_devices
+from whimbrel.sim.invariants import Invariants, Violation, books
+from whimbrel.sim.world import World
+
+Books = dict[str, Any]
+Break = Callable[[World, Server], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Tale:
+    """What was done by hand."""
+
+    name: str
+    done: tuple[Break, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# What is done by hand
+
+
+def holding(factor: int, *hosts: str) -> Break:
+    """Have the server hold its bandwidth so many times, of the cards of these hosts."""
+
+    async def act(world: World, server: Server) -> None:
+        now = await broken_ports.held(world, server.id)
+        left = {one: part for one, part in now.items() if EGRESS not in part}
+        wrong = {name: factor * amount for name, amount in BANDWIDTH.items()}
+        cards = {await broken_ports.card(world, host): wrong for host in hosts}
+        await broken_ports.hold(world, server.id, {**left, **cards})
+
+    return act
+
+
+async def half(world: World, server: Server) -> None:
+    now = await broken_ports.held(world, server.id)
+    await broken_ports.hold(
+        world, server.id, {one: {name: n for name, n in part.items() if name != INGRESS} for one, part in now.items()}
+    )
+
+
+async def all_dropped(world: World, server: Server) -> None:
+    await broken_ports.hold(world, server.id, {})
+
+
+async def silent(world: World, server: Server) -> None:
+    await broken_ports.say(world, PORT, None)
+
+
+async def of_another_host(world: World, server: Server) -> None:
+    await broken_ports.say(world, PORT, {REQUEST: await broken_ports.card(world, "h2")})
+
+
+async def of_nobody(world: World, server: Server) -> None:
+    await broken_ports.say(world, PORT, {REQUEST: world.cloud.ids.uuid()})
+
+
+async def in_the_other_form(world: World, server: Server) -> None:
+    await broken_ports.say(world, PORT, await broken_ports.card(world, "h1"))
+
+
+CLAIMED_ELSEWHERE = Tale("held of the wrong host, which the profile names", (holding(1, "h2"), of_another_host))
+
+# Told with all faults: the claim changes, the profile, both.
+TALES = (
+    Tale("dropped", (holding(0),)),
+    Tale("the profile names the card of another host", (of_another_host,)),
+    CLAIMED_ELSEWHERE,
+)
+
+# Told with crashes.
+MORE = (
+    Tale("dropped, and the profile says nothing", (holding(0), silent)),
+    Tale("dropped by half", (half,)),
+    Tale("doubled", (holding(2, "h1"),)),
+    Tale("held of two hosts", (holding(1, "h1", "h2"),)),
+    Tale("held of the wrong host", (holding(1, "h2"),)),
+    Tale("the profile says nothing", (silent,)),
+    Tale("the profile names nobody that there is", (of_nobody,)),
+    Tale("the profile says it in the other form", (in_the_other_form,)),
+    Tale("dropped, of a stopped one", (stopped, holding(0))),
+)
+
+
+# Telling
+
+
+class Healing(Lives):
+    """Tells one tale."""
+
+    def __init__(self, tale: Tale, *plans: Plan) -> None:
+        super().__init__(*plans)
+        self._tale = tale
+        self.right: Books
+        self._wrong: Books
+
+    async def set_the_scene(self) -> None:
+        if self._tale.name not in _SCENES:
+            _SCENES[self._tale.name] = await _scene(self._tale)
+        scene, self.server, self.right = _SCENES[self._tale.name]
+        self.world = await scene.copy()
+        self.world.book = watched(BOOK, self.world)
+        self._wrong = await books(self.world)
+        assert self._wrong != self.right, "nothing was broken"
+
+    async def move(self, cloud: Cloud, engine: Engine) -> None:
+        await heal(cloud, engine, self.world.asker(), await lookup.find(cloud, self.server.id))
+        await self._drive(cloud, engine)
+
+    async def has_begun(self) -> bool:
+        runs = await self.world.cloud.journal.find(RunFilter(subject=self.server.id, only_open=True))
+        return any(run.saga == "heal_ports" for run in runs)
+
+    async def after_each(self, touch: str) -> None:
+        """See that nothing changes but what is wrong, and that only to what is right."""
+        if changes(touch):
+            now = await books(self.world)
+            for key, value in now.items():
+                if value not in (self._wrong[key], self.right[key]):
+                    raise Violation(f"after {touch} {key} is {value}")
+
+    async def end(self) -> None:
+        """What is over is right or wrong, nothing in between."""
+        assert await books(self.world) in (self._wrong, self.right)
+
+
+_SCENES: dict[str, tuple[World, Server, Books]] = {}
+
+
+async def _scene(tale: Tale) -> tuple[World, Server, Books]:
+    """Have a server with ports and volumes, see how all is right, and break it."""
+    world = await World.build(HOSTS, rules=RULES, equipped=True)
+    server, engine = with_devices(world.new_server("s")), world.engine("setup")
+    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await world.settle(engine)
+    right = await books(world)
+    for act in tale.done:
+        await act(world, await lookup.find(world.cloud, server.id))
+        if act is stopped:
+            right = await books(world)
+    return world, await lookup.find(world.cloud, server.id), right
+
+
+async def told(tale: Tale) -> list[str]:
+    """Tell a tale without faults; give its touches."""
+    telling = Healing(tale)
+    ended = await telling.tell()
+    assert await books(ended.world) == telling.right
+    assert await survey(ended.world.cloud) == []
+    await Invariants(ended.world).check()
+    await delete_and_see_nothing(ended.world, ended.server.id)
+    await ended.world.close()
+    return ended.lives[0].touches
+
+
+async def tell(tale: Tale, *plans: Plan) -> None:
+    telling = Healing(tale, *plans)
+    try:
+        ended = await telling.tell()
+        assert len(ended.fired) == len(plans), "the fault did not happen"
+        await check(telling, ended)
+    except (AssertionError, Violation, WorldError) as error:
+        raise AssertionError(f"{tale} with {plans}: {error}") from error
+
+
+async def check(telling: Healing, ended: Told) -> None:
+    """See that it can be healed in the end, if it is not yet, and that nothing is left when it is deleted."""
+    await heal_at_last(ended.world, ended.server.id)
+    assert await books(ended.world) == telling.right
+    await Invariants(ended.world).check()
+    await delete_and_see_nothing(ended.world, ended.server.id)
+    await ended.world.close()
+
+
+async def heal_at_last(world: World, server: ServerId) -> None:
+    cloud, engine = world.cloud, world.engine("afterwards")
+    if found := await survey(cloud):
+        assert [one.server_id for one in found] == [server]
+        await heal(cloud, engine, world.asker(), await lookup.find(cloud, server))
+        await world.settle(engine)
+    with pytest.raises(Invalid):
+        await heal(cloud, engine, world.asker(), await lookup.find(cloud, server))
+
+
+@pytest.mark.parametrize("tale", TALES + MORE, ids=str)
+def test_every_crash(tale: Tale) -> None:
+    async def story() -> None:
+        touches = await told(tale)
+        for touch in range(len(touches)):
+            await tell(tale, {touch: Fault.CRASH_BEFORE})
+        await tell(tale, {len(touches) - 1: Fault.CRASH_AFTER})
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_call_without_an_answer(tale: Tale, fault: Fault) -> None:
+    async def story() -> None:
+        for touch in range(len(await told(tale))):
+            await tell(tale, {touch: fault})
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_refusal(tale: Tale) -> None:
+    async def story() -> None:
+        for touch, name in enumerate(await told(tale)):
+            if name.startswith(("placement", "network")):
+                await tell(tale, {touch: Fault.REFUSED})
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_sleeper(tale: Tale) -> None:
+    async def story() -> None:
+        for touch in range(len(await told(tale))):
+            telling = Healing(tale, {touch: Fault.SLEEP})
+            ended = await sleeping(telling)
+            assert ended.fired, touch
+            await check(telling, ended)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("tale", TALES, ids=str)
+def test_every_order_that_arrives_late(tale: Tale) -> None:
+    async def story() -> None:
+        for touch, name in enumerate(await told(tale)):
+            if changes(name) and not name.startswith("journal"):
+                await tell_late(tale, {touch: Fault.LATE})
+
+    asyncio.run(story())
+
+
+async def tell_late(tale: Tale, plan: Plan) -> None:
+    telling = Healing(tale, plan)
+    ended = await telling.tell()
+    after = await books(ended.world)
+    [late] = ended.lives[0].late
+    with suppress(WorldError):
+        await late()
+    await let_go_latecomers(ended)
+    assert await books(ended.world) == after, f"{tale}: {plan} came late and did harm"
+    await check(telling, ended)
+
+
+@pytest.mark.parametrize("fault", [Fault.LATE, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
+def test_what_is_asked_in_vain_and_then_refused_is_undone(fault: Fault) -> None:
+    """A call is asked, again, and then the service says no: all is as wrong as it was, whatever arrives after it."""
+
+    async def story() -> None:
+        for touch, name in enumerate(await told(CLAIMED_ELSEWHERE)):
+            if name in ("placement.claim", "network.bind"):
+                await tell_refused(touch, name, fault)
+
+    asyncio.run(story())
+
+
+async def tell_refused(touch: int, name: str, fault: Fault) -> None:
+    first = await Healing(CLAIMED_ELSEWHERE, {touch: fault}).tell()
+    again = max(number for number, other in enumerate(first.lives[0].touches) if other == name)
+    assert again > touch, "it was not asked again"
+    telling = Healing(CLAIMED_ELSEWHERE, {touch: fault, again: Fault.REFUSED})
+    ended = await telling.tell()
+    assert len(ended.fired) == 2
+    assert await books(ended.world) == ended.before
+    for late in ended.lives[0].late:
+        with suppress(WorldError):
+            await late()
+    assert await books(ended.world) == ended.before, f"{name} came late, after a refusal, and did harm"
+    await check(telling, ended)
+
+
+def test_the_server_is_locked_until_all_is_undone() -> None:
+    async def story() -> None:
+        bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
+        undone = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).tell()
+        back = max(number for number, name in enumerate(undone.lives[0].touches) if name == "placement.claim")
+        ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED, back: Fault.UNANSWERED}).tell()
+        assert await books(ended.world) == ended.before
+        [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
+        ends = [(entry.step, entry.way) for entry in run.log if entry.outcome == "done"]
+        assert ends[-2:] == [("claim_due", "undo"), ("lock", "undo")]
+
+    asyncio.run(story())
+
+
+def test_a_profile_that_is_refused_leaves_all_as_wrong_as_it_was() -> None:
+    async def story() -> None:
+        bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
+        ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).tell()
+        assert await books(ended.world) == ended.before
+        [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
+        assert (run.state, run.message) == ("undone", "network.bind says no")
+
+    asyncio.run(story())
+
+
+class WithOthers(Healing):
+    """Somebody else takes what is given back as soon as it is free."""
+
+    async def after_each(self, touch: str) -> None:
+        card = await broken_ports.card(self.world, "h2")
+        if touch == "placement.claim" and card not in await broken_ports.held(self.world, self.server.id):
+            all_of_it = {card: {name: 4 * amount for name, amount in BANDWIDTH.items()}}
+            await broken_ports.hold(self.world, ServerId("99999999-9999-4999-8999-999999999999"), all_of_it)
+
+    async def end(self) -> None:
+        return
+
+
+def test_what_somebody_else_has_meanwhile_is_not_waited_for() -> None:
+    """It was wrong to hold it: the way back ends with the server free, and what is right is held."""
+
+    async def story() -> None:
+        bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
+        telling = WithOthers(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED})
+        ended = await telling.tell()
+        [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
+        assert (run.state, run.debts) == ("undone", ())
+        assert await broken_ports.card(ended.world, "h1") in await broken_ports.held(ended.world, ended.server.id)
+        await heal_at_last(ended.world, ended.server.id)
+        assert (await books(ended.world))["ports"] == telling.right["ports"]
+
+    asyncio.run(story())
+
+
+def test_what_lacks_altogether_is_healed_for_the_ports_only() -> None:
+    async def story() -> None:
+        world, server, right = await _scene(Tale("all is dropped", (all_dropped,)))
+        await heal_at_last(world, server.id)
+        of_card = [claim for claim in right["claims"] if EGRESS in dict(claim[2])]
+        assert (await books(world))["claims"] == of_card
+        await world.close()
+
+    asyncio.run(story())
+
+
+def test_two_that_heal_the_same_server_are_not_in_each_others_way() -> None:
+    async def story() -> None:
+        world, server, right = await _scene(TALES[0])
+        engine, record = world.engine("one"), await lookup.find(world.cloud, server.id)
+        await heal(world.cloud, engine, world.asker(), record)
+        with pytest.raises(Conflict):
+            await heal(world.cloud, world.engine("two"), world.asker(), record)
+        await world.settle(engine)
+        assert await books(world) == right
+        await world.close()
+
+    asyncio.run(story())

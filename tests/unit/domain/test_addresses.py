@@ -1,0 +1,68 @@
+"""Arithmetic of addresses at its edges."""
+
+import pytest
+
+from whimbrel.domain import addresses
+from whimbrel.domain.addresses import Pool
+
+
+@pytest.mark.parametrize(
+    ("cidr", "gateway", "pools"),
+    [
+        ("10.0.0.0/30", "10.0.0.1", [Pool("10.0.0.2", "10.0.0.2")]),
+        ("10.0.0.0/30", None, [Pool("10.0.0.1", "10.0.0.2")]),
+        ("10.0.0.0/29", "10.0.0.6", [Pool("10.0.0.1", "10.0.0.5")]),
+        ("10.0.0.0/29", "10.0.0.3", [Pool("10.0.0.1", "10.0.0.2"), Pool("10.0.0.4", "10.0.0.6")]),
+        ("10.0.0.0/31", "10.0.0.0", [Pool("10.0.0.1", "10.0.0.1")]),
+        ("10.0.0.7/32", None, [Pool("10.0.0.7", "10.0.0.7")]),
+        ("10.0.0.7/32", "10.0.0.7", []),
+        ("2001:db8::/126", "2001:db8::1", [Pool("2001:db8::2", "2001:db8::3")]),
+        ("2001:db8::/127", None, [Pool("2001:db8::", "2001:db8::1")]),
+    ],
+)
+def test_usual_pools(cidr: str, gateway: str | None, pools: list[Pool]) -> None:
+    assert addresses.usual_pools(cidr, gateway) == pools
+
+
+def test_the_lowest_free_address() -> None:
+    pools = [Pool("10.0.0.5", "10.0.0.6"), Pool("10.0.0.2", "10.0.0.2")]
+    taken: set[str] = set()
+    found = []
+    while free := addresses.first_free(pools, taken):
+        taken.add(free)
+        found.append(free)
+    assert found == ["10.0.0.5", "10.0.0.6", "10.0.0.2"]
+    assert addresses.size(pools) == 3
+    endless = [Pool("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff")]
+    assert addresses.first_free(endless, {"2001:db8::1"}) == "2001:db8::2"
+
+
+@pytest.mark.parametrize(
+    ("address", "cidr", "inside"),
+    [
+        ("10.0.0.1", "10.0.0.0/24", True),
+        ("10.0.0.0", "10.0.0.0/24", False),
+        ("10.0.0.255", "10.0.0.0/24", False),
+        ("10.0.1.1", "10.0.0.0/24", False),
+        ("10.0.0.0", "10.0.0.0/31", True),
+        ("2001:db8::", "2001:db8::/64", False),
+        ("2001:db8::ffff:ffff:ffff:ffff", "2001:db8::/64", True),
+        ("10.0.0.1", "2001:db8::/64", False),
+    ],
+)
+def test_which_addresses_hosts_have(address: str, cidr: str, inside: bool) -> None:
+    assert addresses.is_inside(address, cidr) == inside
+
+
+def test_an_address_out_of_a_mac() -> None:
+    """RFC 4291, appendix A: the bit that says "universal" is turned, FF-FE goes into the middle."""
+    assert addresses.from_mac("2001:db8::/64", "34:56:78:9a:bc:de") == "2001:db8::3656:78ff:fe9a:bcde"
+
+
+def test_overlaps_and_shortest_form() -> None:
+    assert addresses.overlaps("10.0.0.0/24", "10.0.0.128/25")
+    assert not addresses.overlaps("10.0.0.0/25", "10.0.0.128/25")
+    assert not addresses.overlaps("0.0.0.0/0", "::/0")
+    assert addresses.canonical("2001:DB8:0::01") == "2001:db8::1"
+    with pytest.raises(ValueError, match="banana"):
+        addresses.canonical("banana")
