@@ -56,8 +56,8 @@ def test_guaranteed_bandwidth(cloud: RunningCloud) -> None:
     cloud.say("network", "qos", "policy", "create", "gold")
     least = ("--type", "minimum-bandwidth", "--min-kbps", "1000", "--egress")
     cloud.say("network", "qos", "rule", "create", *least, "gold")
-    cloud.say("port", "create", "--network", "fast", "--qos-policy", "gold", "p")
-    shown = cloud.openstack("port", "show", "p", cloud=ADMIN)
+    cloud.say("port", "create", "--network", "fast", "--qos-policy", "gold", "promised")
+    shown = cloud.openstack("port", "show", "promised", cloud=ADMIN)
     [group] = shown["resource_request"]["request_groups"]
     assert group["resources"] == {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}
     assert "is used by a port" in cloud.refusal("network", "qos", "policy", "delete", "gold")

@@ -41,6 +41,9 @@ def test_a_volume_is_created_changed_enlarged_snapshot_and_deleted(cloud: Runnin
     assert (listed["Status"], listed["Size"]) == ("available", 2)
     assert "has snapshots" in cloud.refusal("volume", "delete", "life2")
     cloud.say("volume", "delete", "--purge", "life2")
+    deadline = time.monotonic() + DEADLINE_S
+    while cloud.openstack("volume", "list"):
+        assert time.monotonic() < deadline
 
 
 def test_types_and_what_administrators_see(cloud: RunningCloud) -> None:
