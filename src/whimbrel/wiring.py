@@ -54,6 +54,7 @@ from whimbrel.ports.clock import Clock
 from whimbrel.ports.cloud import Cell, Cloud
 from whimbrel.ports.hypervisor import Hypervisor
 from whimbrel.saga.engine import Engine
+from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
 from whimbrel.sim.hosts import SimulatedWorld
 from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
@@ -208,12 +209,14 @@ async def open_process(
     if hosts:
         volume_store = SqlVolumes(database("volumes"))
         embedded = await embedded_volumes(config, data, volume_store, images, identity, clock, ids, closing)
+    aggregates = SqlAggregates(global_)
     cloud = Cloud(
         clock=clock,
         ids=ids,
         journal=SqlJournal(global_, BOOK.facts_type),
         directory=SqlDirectory(global_),
         cells=cells,
+        fleets=KnownFleet(cells, aggregates, clock, lambda: config.rules.default_availability_zone),
         placement=placement,
         images=images,
         network=networks.client,
@@ -221,7 +224,7 @@ async def open_process(
         flavors=SqlFlavors(global_),
         keypairs=SqlKeypairs(global_),
         quotas=SqlQuotas(global_),
-        aggregates=SqlAggregates(global_),
+        aggregates=aggregates,
         rules=config.rules,
     )
     engine = make_engine(cloud, name)

@@ -73,6 +73,13 @@ KNOWN_STATUSES = frozenset(
 )
 
 
+IO_TASKS = (
+    *("resize_prep", "resize_migrating", "rebuilding", "image_snapshot", "image_backup"),
+    *("shelving", "unshelving", "rescuing"),
+)
+"""Task states in which a server loads the disk of its host; so does one that is being built."""
+
+
 def status(vm_state: str, task_state: str | None) -> str:
     """Give the status that the API shows."""
     return _BY_TASK_STATE.get((vm_state, task_state or ""), _BY_VM_STATE[vm_state])

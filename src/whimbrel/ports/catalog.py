@@ -129,6 +129,11 @@ class Quotas(Protocol):
 
 
 class Aggregates(Protocol):
+    @property
+    def changes(self) -> int:
+        """Tell how often aggregates were changed by way of this very object."""
+        ...
+
     async def all(self) -> list[Aggregate]:
         """List all, in the order of their numbers."""
         ...

@@ -13,6 +13,7 @@ from whimbrel.ports.catalog import Aggregates, Flavors, Keypairs, Quotas
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.devices import Devices
 from whimbrel.ports.directory import Directory
+from whimbrel.ports.fleet import Fleets
 from whimbrel.ports.hosts import Hosts
 from whimbrel.ports.images import Images
 from whimbrel.ports.journal import Journal
@@ -66,6 +67,7 @@ class Cloud:
     journal: Journal
     directory: Directory
     cells: Mapping[CellName, Cell]
+    fleets: Fleets
     placement: Placement
     images: Images
     network: Network

@@ -8,6 +8,11 @@ from whimbrel.domain.ids import HostName
 
 
 class Hosts(Protocol):
+    @property
+    def changes(self) -> int:
+        """Tell how often hosts were changed by way of this very object, signs of life left out."""
+        ...
+
     async def all(self) -> list[Host]: ...
 
     async def get(self, name: HostName) -> Host:

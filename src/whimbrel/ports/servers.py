@@ -8,6 +8,7 @@ import msgspec
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot, UserId
 from whimbrel.domain.server import Server
+from whimbrel.ports.fleet import Load
 
 
 class ServerQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +52,10 @@ class Servers(Protocol):
 
     async def count(self, host: HostName) -> int:
         """Count the servers that live on a host."""
+        ...
+
+    async def loads(self) -> dict[HostName, Load]:
+        """Count the servers of each host, and those whose present task loads its disk."""
         ...
 
     async def insert(self, order: Order, server: Server) -> None:

@@ -35,6 +35,7 @@ from whimbrel.ports.cloud import Asker, Cell, Cloud, Rules
 from whimbrel.ports.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Book
+from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.sim import equipment
 from whimbrel.sim.clock import JumpingClock
 from whimbrel.sim.hosts import SimulatedWorld
@@ -154,12 +155,15 @@ class World:
             devices=SqlDevices(cell),
             agents=LocalAgents(agents),
         )
+        cells, aggregates = {CELL: home}, SqlAggregates(global_)
+        default_zone = self.plan.rules.default_availability_zone
         return Cloud(
             clock=remains.clock,
             ids=remains.ids,
             journal=SqlJournal(global_, BOOK.facts_type),
             directory=SqlDirectory(global_),
-            cells={CELL: home},
+            cells=cells,
+            fleets=KnownFleet(cells, aggregates, remains.clock, lambda: default_zone),
             placement=self.placement,
             images=self._images,
             network=remains.network,
@@ -167,7 +171,7 @@ class World:
             flavors=SqlFlavors(global_),
             keypairs=SqlKeypairs(global_),
             quotas=SqlQuotas(global_),
-            aggregates=SqlAggregates(global_),
+            aggregates=aggregates,
             rules=self.plan.rules,
         )
 

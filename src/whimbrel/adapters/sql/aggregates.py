@@ -4,7 +4,8 @@ Law: a host is in at most one zone. Whoever changes memberships or zones locks a
 checks under that lock; there are few of them and they change rarely.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 import sqlalchemy as sa
 
@@ -43,6 +44,13 @@ class SqlAggregates:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.changes = 0
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[Tx]:
+        async with self._db.write() as tx:
+            yield tx
+        self.changes += 1
 
     async def all(self) -> list[Aggregate]:
         async with self._db.read() as tx:
@@ -57,7 +65,7 @@ class SqlAggregates:
         return found[0]
 
     async def create(self, name: str, uuid: str, metadata: Mapping[str, str], now: float) -> Aggregate:
-        async with self._db.write() as tx:
+        async with self._changing() as tx:
             _name_must_be_free(await _locked(tx), name)
             values = {"uuid": uuid, "name": name, "metadata": dict(metadata), "created_at": now}
             number = await tx.value(_INSERT, values)
@@ -72,7 +80,7 @@ class SqlAggregates:
         return await self._change(number, None, metadata, now)
 
     async def _change(self, number: int, name: str | None, metadata: Mapping[str, str | None], now: float) -> Aggregate:
-        async with self._db.write() as tx:
+        async with self._changing() as tx:
             known = await _locked(tx)
             aggregate = _pick(known, number)
             if name is not None and name != aggregate.name:
@@ -88,13 +96,13 @@ class SqlAggregates:
             return await _write(tx, aggregate, now)
 
     async def delete(self, number: int) -> None:
-        async with self._db.write() as tx:
+        async with self._changing() as tx:
             if _pick(await _locked(tx), number).hosts:
                 raise Refused(f"Cannot delete aggregate {number}. Reason: Host aggregate is not empty.")
             await tx.run(_DELETE, {"number": number})
 
     async def add_host(self, number: int, host: HostName, now: float) -> Aggregate:
-        async with self._db.write() as tx:
+        async with self._changing() as tx:
             known = await _locked(tx)
             aggregate = _pick(known, number)
             if host in aggregate.hosts:
@@ -109,7 +117,7 @@ class SqlAggregates:
             return await _write(tx, aggregate, now)
 
     async def remove_host(self, number: int, host: HostName, now: float) -> Aggregate:
-        async with self._db.write() as tx:
+        async with self._changing() as tx:
             aggregate = _pick(await _locked(tx), number)
             if host not in aggregate.hosts:
                 raise NotFound(f"Aggregate {number} has no host {host}.")

@@ -4,12 +4,13 @@ Law: what a host says of itself (sizes, hypervisor) and what an operator decides
 different methods, and neither touches the other's columns.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.cell import hosts
 from whimbrel.domain.errors import NotFound
@@ -68,6 +69,13 @@ class SqlHosts:
         self._db = db
         self._cell = cell
         self._register = _REGISTERS[db.dialect]
+        self.changes = 0
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[Tx]:
+        async with self._db.write() as tx:
+            yield tx
+        self.changes += 1
 
     async def all(self) -> list[Host]:
         async with self._db.read() as tx:
@@ -78,7 +86,7 @@ class SqlHosts:
             return self._found(name, await tx.row(_GET, {"named": name}))
 
     async def register(self, host: Host) -> Host:
-        async with self._db.write() as tx:
+        async with self._changing() as tx:
             row = await tx.row(self._register, {name: getattr(host, name) for name in _COLUMNS})
         return self._found(host.name, row)
 
@@ -90,12 +98,12 @@ class SqlHosts:
     async def set_service(
         self, name: HostName, *, enabled: bool, disabled_reason: str | None, forced_down: bool
     ) -> Host:
-        async with self._db.write() as tx:
+        async with self._changing() as tx:
             decided = {"enabled": enabled, "disabled_reason": disabled_reason, "forced_down": forced_down}
             return self._found(name, await tx.row(_SET_SERVICE, {"named": name, **decided}))
 
     async def delete(self, name: HostName) -> None:
-        async with self._db.write() as tx:
+        async with self._changing() as tx:
             if not (await tx.run(_DELETE, {"named": name})).rowcount:
                 raise NotFound(f"Host {name} could not be found.")
 

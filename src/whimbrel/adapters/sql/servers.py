@@ -17,6 +17,7 @@ from whimbrel.domain.errors import Conflict, NotFound, WrongState
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
+from whimbrel.ports.fleet import Load
 from whimbrel.ports.servers import ServerQuery
 
 _encode = msgspec.json.Encoder().encode
@@ -38,6 +39,14 @@ _update = fixed(
     .values({name: bindparam(name) for name in _ROW if name != "id"})
 )
 _delete = fixed(sa.delete(servers).where(servers.c.id == bindparam("b_id")))
+
+
+_IS_BUSY = sa.or_(servers.c.vm_state == "building", servers.c.task_state.in_(machine.IO_TASKS))
+_LOADS = fixed(
+    sa.select(servers.c.host, sa.func.count(), sa.func.sum(sa.case((_IS_BUSY, 1), else_=0)))
+    .where(servers.c.host.is_not(None), servers.c.deleted_at.is_(None))
+    .group_by(servers.c.host)
+)
 
 
 class SqlServers:
@@ -64,6 +73,10 @@ class SqlServers:
         query = sa.select(sa.func.count()).where(servers.c.host == host, servers.c.deleted_at.is_(None))
         async with self._db.read() as tx:
             return int(await tx.value(query) or 0)
+
+    async def loads(self) -> dict[HostName, Load]:
+        async with self._db.read() as tx:
+            return {HostName(host): Load(number, int(busy)) for host, number, busy in await tx.rows(_LOADS)}
 
     # Changes by a run
 

@@ -1,0 +1,163 @@
+"""All hosts of all cells in columns: what a decision looks at besides the room that placement knows of.
+
+Law: a fleet is read, never changed. It may be a moment old: what it is wrong about costs a try, for the claim and the
+agents check again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from whimbrel.domain.host import SERVICE_DOWN_S, Aggregate, Host
+from whimbrel.domain.ids import CellName, HostName, ProviderId
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much goes on at a host."""
+
+    servers: int = 0
+    io_ops: int = 0  # servers that are being built, moved, rebuilt, imaged: what loads a disk
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """Hosts as rows, in one order for every column."""
+
+    hosts: Sequence[Host]
+    aggregates: Sequence[Aggregate] = ()
+    default_zone: str = ""  # the id of the zone of hosts that no aggregate gives one
+    loads: Mapping[HostName, Load] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.hosts)
+
+    @cached_property
+    def names(self) -> tuple[HostName, ...]:
+        return tuple(host.name for host in self.hosts)
+
+    @cached_property
+    def providers(self) -> tuple[ProviderId, ...]:
+        """Give the root provider of each host."""
+        return tuple(host.id for host in self.hosts)
+
+    @cached_property
+    def row(self) -> Mapping[HostName, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    @cached_property
+    def provider_row(self) -> Mapping[ProviderId, int]:
+        return {provider: number for number, provider in enumerate(self.providers)}
+
+    @cached_property
+    def zones(self) -> tuple[str, ...]:
+        """Give the id of the zone that each host is in."""
+        of_host = {name: each.zone for each in self.aggregates if each.zone for name in each.hosts}
+        return tuple(of_host.get(name) or self.default_zone for name in self.names)
+
+    @cached_property
+    def enabled(self) -> Mask:
+        return np.array([host.enabled for host in self.hosts], np.bool_)
+
+    def up(self, now: float) -> Mask:
+        """Tell which agents gave a sign of life lately and are not declared down."""
+        alive: Mask = now - self._seen_at < SERVICE_DOWN_S
+        return alive & ~self._forced_down
+
+    @cached_property
+    def servers(self) -> Numbers:
+        return self._loaded("servers")
+
+    @cached_property
+    def io_ops(self) -> Numbers:
+        return self._loaded("io_ops")
+
+    @cached_property
+    def versions(self) -> Numbers:
+        """Give the version of each hypervisor."""
+        return np.array([host.hypervisor_version for host in self.hosts], np.int64)
+
+    def in_cell(self, cell: CellName) -> Mask:
+        return self._coded("cell").of(cell)
+
+    def in_zone(self, zone: str) -> Mask:
+        return self._coded("zone").of(zone)
+
+    def named(self, names: Sequence[HostName]) -> Mask:
+        """Tell which hosts are among these."""
+        mask = np.zeros(len(self), np.bool_)
+        mask[[self.row[name] for name in names if name in self.row]] = True
+        return mask
+
+    def members(self, aggregate: Aggregate) -> Mask:
+        """Tell which hosts are in an aggregate of this fleet."""
+        mask: Mask | None = self._members.get(aggregate.id)
+        if mask is None:
+            mask = self._members[aggregate.id] = self.named(aggregate.hosts)
+        return mask
+
+    def marked(self, key: str) -> Sequence[tuple[Aggregate, Mask]]:
+        """Give the aggregates that have this key in their metadata, with their members."""
+        if key not in self._marked:
+            self._marked[key] = tuple((a, self.members(a)) for a in self.aggregates if key in a.metadata)
+        found: Sequence[tuple[Aggregate, Mask]] = self._marked[key]
+        return found
+
+    # Inside
+
+    @cached_property
+    def _seen_at(self) -> Floats:
+        return np.array([host.seen_at for host in self.hosts], np.float64)
+
+    @cached_property
+    def _forced_down(self) -> Mask:
+        return np.array([host.forced_down for host in self.hosts], np.bool_)
+
+    def _loaded(self, what: str) -> Numbers:
+        nothing = Load()
+        return np.array([getattr(self.loads.get(name, nothing), what) for name in self.names], np.int64)
+
+    @cached_property
+    def _codes(self) -> dict[str, "_Coded"]:
+        return {}
+
+    def _coded(self, what: str) -> "_Coded":
+        if what not in self._codes:
+            values: Sequence[str] = self.zones if what == "zone" else [host.cell for host in self.hosts]
+            self._codes[what] = _Coded(values)
+        return self._codes[what]
+
+    @cached_property
+    def _members(self) -> dict[int, Mask]:
+        return {}
+
+    @cached_property
+    def _marked(self) -> dict[str, Sequence[tuple[Aggregate, Mask]]]:
+        return {}
+
+
+class _Coded:
+    """A column of words as numbers: comparing them takes a fraction of the time."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._codes = {word: code for code, word in enumerate(dict.fromkeys(words))}
+        self._column = np.array([self._codes[word] for word in words], np.int64)
+
+    def of(self, word: str) -> Mask:
+        mask: Mask = self._column == self._codes.get(word, -1)
+        return mask
+
+
+class Fleets(Protocol):
+    """Where the fleet is looked at."""
+
+    async def now(self) -> Fleet:
+        """Give all hosts as they are, at most moments ago; the same object while nothing is known to have changed."""
+        ...
