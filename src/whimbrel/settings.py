@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import NODEFAULT, Meta, Struct, field
 
 from whimbrel.domain.cards import Card, HostNet, Kbps
 from whimbrel.domain.errors import Invalid
@@ -37,6 +37,7 @@ A_NAME = "at most 63 letters, digits, dots, dashes and underscores, the first a 
 A_TIME = "a number of seconds from 0 to 86400"
 A_BANDWIDTH = "a whole number of kbit a second; 0 has it not counted"
 A_RATE = "a whole number of thousands of packets a second; 0 has them not counted"
+AN_AZ_ON_MOVE = "'keep', 'prefer' or 'free'"
 A_PCI_ID = "four hexadecimal digits, letters small, such as '8086'"
 
 MUST_BE = {
@@ -69,6 +70,8 @@ MUST_BE = {
     "pci.product_id": A_PCI_ID,
     "pci.physnet": "the name of a physical network, whose ports may have this device",
     "pci.parent_ifname": "the network device of the physical function, such as 'ens1f0'",
+    "rules.az_on_move": AN_AZ_ON_MOVE,
+    "rules.az_on_move_of_projects": f"a table of project ids, each with {AN_AZ_ON_MOVE}",
     "rules.pci_alias": "a list of tables that begin with [[rules.pci_alias]]",
     "pci_alias.name": "a name, as flavors say it in pci_passthrough:alias",
     "pci_alias.vendor_id": A_PCI_ID,
@@ -280,7 +283,8 @@ def _limited_rules() -> Any:
     for rule in msgspec.structs.fields(Rules):
         limit = Meta(ge=LEAST_RULE.get(rule.name, 0), le=MOST_RULE)
         limited = Annotated[rule.type, limit] if rule.type in (int, float) else rule.type
-        fields.append((rule.name, limited, rule.default))
+        table = field(default_factory=rule.default_factory) if rule.default is NODEFAULT else rule.default
+        fields.append((rule.name, limited, table))
     return msgspec.defstruct("RulesTable", fields, bases=(Table,), frozen=True, kw_only=True)
 
 

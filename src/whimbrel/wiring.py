@@ -5,7 +5,7 @@ A process with hosts has the agents and the doors; one without reaches the agent
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -35,6 +35,7 @@ from whimbrel.adapters.sql.quotas import SqlQuotas
 from whimbrel.adapters.sql.schema import prepare
 from whimbrel.adapters.sql.servers import SqlServers
 from whimbrel.adapters.sql.volumes import SqlVolumes
+from whimbrel.adapters.sql.zones import SqlZones
 from whimbrel.agent.host import HostAgent
 from whimbrel.conductor.book import BOOK
 from whimbrel.conductor.conductor import Conductor
@@ -42,7 +43,7 @@ from whimbrel.datadir import INTERNAL, DataDir
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, WorldError
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import Capacity
-from whimbrel.domain.host import Host
+from whimbrel.domain.host import Host, Zone
 from whimbrel.domain.ids import CellName, HostName, ProviderId, RunId
 from whimbrel.embedded.image.files import LocalImages
 from whimbrel.moves.steps import record
@@ -225,6 +226,7 @@ async def open_process(
         keypairs=SqlKeypairs(global_),
         quotas=SqlQuotas(global_),
         aggregates=aggregates,
+        zones=SqlZones(global_),
         rules=config.rules,
     )
     engine = make_engine(cloud, name)
@@ -414,16 +416,18 @@ async def _register_host(
 
 async def _register_zones(cloud: Cloud, config: CloudConfig) -> None:
     """Have an aggregate for every zone that the settings name, with its hosts; what operators changed later stays."""
-    now = cloud.clock.now()
+    now, default = cloud.clock.now(), await _default_zone(cloud)
     known = {aggregate.name: aggregate for aggregate in await cloud.aggregates.all()}
     placed = {host: aggregate.zone for aggregate in known.values() if aggregate.zone for host in aggregate.hosts}
     for _, host in config.hosts():
-        if (zone := placed.get(HostName(host.name))) not in (None, host.zone):
+        meant = known[host.zone].zone if host.zone in known else default.id
+        if (zone := placed.get(HostName(host.name))) not in (None, meant):
             log.warning("a host stays in its zone, which is not that of the settings", host=host.name, zone=zone)
-        if host.zone == cloud.rules.default_availability_zone or host.name in placed:
+        if host.zone in (default.id, default.name) or host.name in placed:
             continue
         if host.zone not in known:
-            metadata = {"availability_zone": host.zone}
+            zone = (await cloud.zones.ensure(Zone(id=cloud.ids.uuid(), name=host.zone, created_at=now))).id
+            metadata = {"availability_zone": zone}
             known[host.zone] = await cloud.aggregates.create(host.zone, cloud.ids.uuid(), metadata, now)
         try:
             await cloud.aggregates.add_host(known[host.zone].id, HostName(host.name), now)
@@ -434,6 +438,20 @@ async def _register_zones(cloud: Cloud, config: CloudConfig) -> None:
         aggregates = await cloud.aggregates.all()
         for name, provider in ids.items():
             await cloud.placement.set_aggregates(provider, [a.uuid for a in aggregates if name in a.hosts])
+
+
+async def _default_zone(cloud: Cloud) -> Zone:
+    """Give the zone of hosts that no aggregate puts into one. Raises: Invalid: its name is another zone's."""
+    rule = cloud.rules.default_availability_zone
+    with suppress(NotFound):
+        return await cloud.zones.get(rule)
+    found = await cloud.zones.ensure(Zone(id=rule, name=rule, created_at=cloud.clock.now()))
+    if found.id != rule:
+        raise Invalid(
+            f"[rules]: 'default_availability_zone' is '{rule}', the name of a zone that is there already; to make that"
+            f" one the default zone give its id, '{found.id}'"
+        )
+    return found
 
 
 # Doors

@@ -4,7 +4,6 @@ import msgspec
 
 from whimbrel.domain.ids import CellName, HostName, ProviderId
 
-DEFAULT_ZONE = "nova"
 SERVICE_DOWN_S = 60.0
 
 
@@ -35,8 +34,16 @@ class Host(msgspec.Struct, kw_only=True):
         return not self.forced_down and now - self.seen_at < SERVICE_DOWN_S
 
 
+class Zone(msgspec.Struct, frozen=True, kw_only=True):
+    """An availability zone. Everything inside keeps its id; people know it by its name, which may change."""
+
+    id: str
+    name: str
+    created_at: float = 0.0
+
+
 class Aggregate(msgspec.Struct, kw_only=True):
-    """A named set of hosts; with the metadata key `availability_zone` it is a zone."""
+    """A named set of hosts; with the metadata key `availability_zone`, a zone's id, it puts them into that zone."""
 
     id: int
     uuid: str
@@ -48,4 +55,5 @@ class Aggregate(msgspec.Struct, kw_only=True):
 
     @property
     def zone(self) -> str | None:
+        """Give the id of the zone that its hosts are in."""
         return self.metadata.get("availability_zone")

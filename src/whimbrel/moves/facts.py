@@ -20,11 +20,19 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cell: CellName
     host: HostName
     provider: ProviderId
-    zone: str
+    zone: str  # its id
     slot: Slot
     parts: dict[ProviderId, dict[str, int]] = {}  # what is claimed there; empty: all of it of `provider`
     served: dict[str, ProviderId] = {}  # by which provider each request of a port is served
     served_by: dict[str, str] = {}  # the same providers' names
+
+
+class ZoneWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which zone a target must be in, and which it had better be in: ids. because: part of a sentence for people."""
+
+    zone: str | None = None
+    preferred: str | None = None
+    because: str = ""
 
 
 class MovedPort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,7 +57,10 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: Place | None = None
     was: str = "active"  # vm_state before; a stopped server arrives stopped
     launched_at: float | None = None  # before, so that a revert restores it
-    zone_pin: str | None = None
+    zone_pin: str | None = None  # zones here are ids
+    asked_zone: str | None = None  # the zone that the server is to be moved to, whatever it is pinned to
+    leaves_zone: bool = False  # whether it may leave its zone, and the one that it is pinned to
+    zone_wish: ZoneWish | None = None  # as it was when the target was chosen
     wanted_host: HostName | None = None
     same_host: bool = False  # whether the source may be the target
     target: Place | None = None

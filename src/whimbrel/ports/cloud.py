@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
@@ -21,6 +22,7 @@ from whimbrel.ports.network import Network
 from whimbrel.ports.placement import Placement
 from whimbrel.ports.servers import Servers
 from whimbrel.ports.volumes import Volumes
+from whimbrel.ports.zones import Zones
 
 
 class Asker(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +34,10 @@ class Asker(msgspec.Struct, frozen=True, kw_only=True):
     is_admin: bool = False
 
 
+ZonePolicy = Literal["keep", "prefer", "free"]
+"""What becomes of a server's zone when it moves and nobody said: it stays, it stays if there is room, or anything."""
+
+
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What an operator sets about moves; Nova's names and defaults where Nova has them."""
 
@@ -39,9 +45,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     resize_confirm_window_s: float = 0.0  # 0: never confirmed by itself
     max_attempts: int = 3  # hosts tried by one move
     shutdown_timeout_s: float = 60.0
-    default_availability_zone: str = "nova"
+    default_availability_zone: str = "nova"  # its id, and its name until it is renamed
     default_schedule_zone: str | None = None
     cross_az_attach: bool = True  # whether a server may use a volume of another availability zone
+    az_on_move: ZonePolicy = "keep"
+    az_on_move_of_projects: dict[str, ZonePolicy] = {}  # project id -> its own
     patience_s: float = 300.0  # how long a forward step is asked without an answer before the move turns back
     lease_s: float = 3.0
     cpu_allocation_ratio: float = 4.0
@@ -76,6 +84,7 @@ class Cloud:
     keypairs: Keypairs
     quotas: Quotas
     aggregates: Aggregates
+    zones: Zones
     rules: Rules = field(default_factory=Rules)
 
     def cell(self, name: CellName) -> Cell:

@@ -22,11 +22,12 @@ from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.quotas import SqlQuotas
 from whimbrel.adapters.sql.schema import create_all
 from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.adapters.sql.zones import SqlZones
 from whimbrel.agent.host import HostAgent
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import Capacity
-from whimbrel.domain.host import Host
+from whimbrel.domain.host import Host, Zone
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, ServerId, UserId
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.moves.steps import record
@@ -172,11 +173,14 @@ class World:
             keypairs=SqlKeypairs(global_),
             quotas=SqlQuotas(global_),
             aggregates=aggregates,
+            zones=SqlZones(global_),
             rules=self.plan.rules,
         )
 
     async def _fill(self) -> None:
         plan, cloud = self.plan, self.cloud
+        default = cloud.rules.default_availability_zone
+        await cloud.zones.ensure(Zone(id=default, name=default, created_at=cloud.clock.now()))
         for flavor in FLAVORS:
             await cloud.flavors.create(flavor, cloud.clock.now())
         for name in self.hypervisors:

@@ -198,6 +198,14 @@ aggregates = sa.Table(
     sa.Column("updated_at", sa.Double),
 )
 
+zones = sa.Table(
+    "zones",
+    metadata,
+    sa.Column("id", sa.String(255), primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False, unique=True),
+    sa.Column("created_at", sa.Double, nullable=False),
+)
+
 aggregate_hosts = sa.Table(
     "aggregate_hosts",
     metadata,
