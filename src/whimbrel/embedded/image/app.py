@@ -2,25 +2,12 @@
 
 from pathlib import Path
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from whimbrel.domain.errors import WorldError
+from whimbrel.embedded.door import App, Line, base_url, json
 from whimbrel.embedded.image import images, members, schemas, transfer
-from whimbrel.embedded.image.door import (
-    Door,
-    Handler,
-    base_url,
-    endpoint,
-    json,
-    on_bug,
-    on_disconnect,
-    on_http_error,
-    on_world_error,
-)
+from whimbrel.embedded.image.door import MANNERS, Door, Handler, endpoint
 from whimbrel.embedded.image.shelf import LIMIT_BYTES, Shelf
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.identity import Identity
@@ -58,23 +45,12 @@ def image_app(
     clock: Clock,
     ids: IdSource,
     limit_bytes: int = LIMIT_BYTES,
-) -> Starlette:
+) -> App:
     """Make the application, to be mounted at /image. limit_bytes: how large one file may be."""
     shelf = Shelf(files_dir, limit_bytes)
     door = Door(store=store, shelf=shelf, identity=identity, clock=clock, ids=ids)
-    return Starlette(
-        routes=[
-            Route("/", _versions),
-            Route("/versions", _versions),
-            *(Route(path, endpoint(door, handler), methods=[method]) for method, path, handler in ROUTES),
-        ],
-        exception_handlers={
-            WorldError: on_world_error,
-            HTTPException: on_http_error,
-            ClientDisconnect: on_disconnect,
-            Exception: on_bug,
-        },
-    )
+    lines: list[Line] = [(method, path, endpoint(door, handler)) for method, path, handler in ROUTES]
+    return App([("GET", "/", _versions), ("GET", "/versions", _versions), *lines], MANNERS)
 
 
 async def _versions(request: Request) -> Response:

@@ -3,21 +3,22 @@
 Law: who may not see an image is told that it is not there.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable, WorldError
 from whimbrel.embedded.bodies import decode, read
+from whimbrel.embedded.door import Asked, Endpoint, Manners, caller_of, json
 from whimbrel.embedded.image.shelf import Shelf, TooLarge
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.identity import Caller, Identity
+from whimbrel.ports.identity import Identity
 from whimbrel.ports.images import ImageRecord, ImageStore
 
 BODY_LIMIT_BYTES = 1 << 20
@@ -37,13 +38,11 @@ class Door:
     ids: IdSource
 
 
-@dataclass(frozen=True)
-class Ask:
-    """One request of somebody with a token for a project."""
+@dataclass(frozen=True, kw_only=True)
+class Ask(Asked):
+    """One request, and what it is answered with."""
 
     door: Door
-    request: Request
-    caller: Caller
 
     @property
     def store(self) -> ImageStore:
@@ -58,10 +57,6 @@ class Ask:
     def viewer(self) -> str | None:
         """Give whose images he sees in lists; None: everybody's."""
         return None if self.is_admin else self.caller.project_id
-
-    def path(self, name: str) -> str:
-        value: str = self.request.path_params[name]
-        return value
 
     async def seen(self) -> ImageRecord:
         """Give the image that the path names. Raises: NotFound: there is none that he may see."""
@@ -93,19 +88,12 @@ class Ask:
 Handler = Callable[[Ask], Awaitable[Response]]
 
 
-def endpoint(door: Door, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def endpoint(door: Door, handler: Handler) -> Endpoint:
     async def answer(request: Request) -> Response:
-        if "\0" in request.scope["path"] or "\0" in "".join(request.query_params.values()):
-            raise HTTPException(400, "A NUL character is not allowed.")  # PostgreSQL knows no such text
-        token = request.headers.get("x-auth-token")
-        caller = await door.identity.caller(token) if token else None
-        if caller is None:
-            raise HTTPException(401, "This request needs a valid token.")
-        if not caller.project_id:
-            raise HTTPException(403, "This request needs a token for a project.")
+        caller = await caller_of(request, door.identity)
         if request.method not in ("GET", "HEAD") and not caller.roles & {"member", *SEES_ALL}:
             raise HTTPException(403, "You are not authorized to complete this action.")
-        return await handler(Ask(door, request, caller))
+        return await handler(Ask(door=door, request=request, caller=caller))
 
     return answer
 
@@ -118,50 +106,17 @@ def checked(value: Any, kind: type[Body]) -> Body:
         raise HTTPException(400, f"Provided object does not match schema 'image': {error}") from error
 
 
-def base_url(request: Request) -> str:
-    """Give the address by which the service was reached, without a slash at the end."""
-    return f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
+STATUS: Sequence[tuple[type[WorldError], int]] = (
+    (NotFound, 404),
+    (Conflict, 409),
+    (TooLarge, 413),
+    (Refused, 403),
+    (Unavailable, 503),
+)
 
 
-def json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
+def _say(request: Request, status: int, message: str, error: Exception) -> Response:
+    return json({"code": status, "title": HTTPStatus(status).phrase, "message": message}, status)
 
 
-def nothing() -> Response:
-    return Response(status_code=204)
-
-
-def problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    title = HTTPStatus(status).phrase
-    return json({"code": status, "title": title, "message": message}, status, headers)
-
-
-STATUS: dict[type[WorldError], int] = {
-    NotFound: 404,
-    Conflict: 409,
-    TooLarge: 413,
-    Refused: 403,
-    Unavailable: 503,
-}
-
-
-async def on_world_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, WorldError)
-    status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
-    return problem(status, error.reason)
-
-
-async def on_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return problem(error.status_code, error.detail, dict(error.headers or {}))
-
-
-async def on_disconnect(request: Request, error: Exception) -> Response:
-    """Answer somebody who does not listen any more: he broke off his upload."""
-    assert isinstance(error, ClientDisconnect)
-    return problem(400, "The body ended before it was whole.")
-
-
-async def on_bug(request: Request, error: Exception) -> Response:
-    """Answer where we are wrong; the server's log has the traceback."""
-    return problem(500, "An unexpected error prevented the server from fulfilling your request.")
+MANNERS = Manners(STATUS, _say)

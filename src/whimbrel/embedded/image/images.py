@@ -6,8 +6,9 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from whimbrel.embedded.door import json, nothing
 from whimbrel.embedded.image import drafts, files, queries, views
-from whimbrel.embedded.image.door import Ask, checked, json, nothing
+from whimbrel.embedded.image.door import Ask, checked
 from whimbrel.ports.images import ImageRecord
 
 PATCH_TYPE = "application/openstack-images-v2.1-json-patch"

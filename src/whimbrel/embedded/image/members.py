@@ -6,8 +6,9 @@ import msgspec
 from starlette.responses import Response
 
 from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.embedded.door import json, nothing
 from whimbrel.embedded.image import views
-from whimbrel.embedded.image.door import Ask, json, nothing
+from whimbrel.embedded.image.door import Ask
 from whimbrel.ports.images import ImageRecord, Member
 
 

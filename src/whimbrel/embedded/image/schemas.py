@@ -4,7 +4,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from whimbrel.embedded.image.door import Ask, json
+from whimbrel.embedded.door import json
+from whimbrel.embedded.image.door import Ask
 from whimbrel.embedded.image.drafts import CONTAINER_FORMATS, DISK_FORMATS
 
 TEXT = {"type": ["null", "string"]}

@@ -9,8 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from whimbrel.domain.errors import Conflict
+from whimbrel.embedded.door import nothing
 from whimbrel.embedded.image import files
-from whimbrel.embedded.image.door import Ask, nothing
+from whimbrel.embedded.image.door import Ask
 
 OCTETS = "application/octet-stream"
 

@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from whimbrel.domain.cards import AGENTS, HostNet
 from whimbrel.domain.errors import NotFound
-from whimbrel.embedded.network.door import Ask, json, pruned
+from whimbrel.embedded.door import json
+from whimbrel.embedded.network.door import Ask, pruned
 from whimbrel.embedded.network.views import moment
 
 BINARIES = {"normal": "neutron-openvswitch-agent", "direct": "neutron-sriov-nic-agent"}

@@ -2,13 +2,8 @@
 
 from collections.abc import Iterable
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
-from starlette.routing import Route
-
 from whimbrel.domain.cards import HostNet
-from whimbrel.domain.errors import WorldError
+from whimbrel.embedded.door import App, Line
 from whimbrel.embedded.network import (
     agents,
     bindings,
@@ -22,15 +17,7 @@ from whimbrel.embedded.network import (
     tags,
     versions,
 )
-from whimbrel.embedded.network.door import (
-    Door,
-    Handler,
-    endpoint,
-    on_bug,
-    on_disconnect,
-    on_http_error,
-    on_world_error,
-)
+from whimbrel.embedded.network.door import MANNERS, Door, Handler, endpoint
 from whimbrel.embedded.network.listing import routes
 from whimbrel.embedded.network.segments import for_admins
 from whimbrel.ports.clock import Clock, IdSource
@@ -104,7 +91,7 @@ def network_app(
     events: ServerEvents,
     *,
     in_groups: bool = True,
-) -> Starlette:
+) -> App:
     """Make the application, to be mounted at /network. in_groups: see Door."""
     door = Door(
         store=store,
@@ -115,17 +102,5 @@ def network_app(
         events=events,
         in_groups=in_groups,
     )
-    return Starlette(
-        routes=[
-            Route("/", versions.list_versions),
-            Route("/v2.0", versions.list_resources),
-            Route("/v2.0/", versions.list_resources),
-            *(Route(path, endpoint(door, handler), methods=[method]) for method, path, handler in ROUTES),
-        ],
-        exception_handlers={
-            WorldError: on_world_error,
-            HTTPException: on_http_error,
-            ClientDisconnect: on_disconnect,
-            Exception: on_bug,
-        },
-    )
+    lines: list[Line] = [(method, path, endpoint(door, handler)) for method, path, handler in ROUTES]
+    return App([("GET", "/", versions.list_versions), ("GET", "/v2.0", versions.list_resources), *lines], MANNERS)

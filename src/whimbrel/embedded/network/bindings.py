@@ -10,9 +10,10 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
+from whimbrel.embedded.door import json, nothing
 from whimbrel.embedded.network import vifs
 from whimbrel.embedded.network.bodies import Body, Text, one
-from whimbrel.embedded.network.door import Ask, Problem, json, nothing, pruned
+from whimbrel.embedded.network.door import Ask, Problem, pruned
 from whimbrel.embedded.network.ports import Profile, VnicType, binding_of
 from whimbrel.ports.network_errors import (
     PortBindingAlreadyActive,

@@ -11,15 +11,16 @@ from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from whimbrel.domain.cards import HostNet
 from whimbrel.domain.errors import Conflict, Forbidden, Invalid, NotFound, Refused, Unavailable, WorldError
+from whimbrel.embedded.door import Asked, Endpoint, Manners, caller_of, json
 from whimbrel.embedded.network import policy
 from whimbrel.ports import network_errors
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.identity import Caller, Identity
+from whimbrel.ports.identity import Identity
 from whimbrel.ports.network_errors import RevisionNumberConstraintFailed
 from whimbrel.ports.network_store import NetworkStore, Query, R
 from whimbrel.ports.server_events import ServerEvents
@@ -49,13 +50,11 @@ class Problem(HTTPException):
         self.name = name
 
 
-@dataclass(frozen=True)
-class Ask:
-    """One request of somebody with a token for a project."""
+@dataclass(frozen=True, kw_only=True)
+class Ask(Asked):
+    """One request, and what it is answered with."""
 
     door: Door
-    request: Request
-    caller: Caller
 
     @property
     def store(self) -> NetworkStore:
@@ -69,10 +68,6 @@ class Ask:
     def viewer(self) -> str | None:
         """Give whose things he sees; None: everybody's."""
         return None if self.is_admin else self.caller.project_id
-
-    def path(self, name: str) -> str:
-        value: str = self.request.path_params[name]
-        return value
 
     async def seen(self, kind: type[R], record_id: str) -> R:
         """Give a record that he may see. Raises: NotFound, of the kind."""
@@ -129,38 +124,18 @@ class Ask:
 Handler = Callable[[Ask], Awaitable[Response]]
 
 
-def endpoint(door: Door, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def endpoint(door: Door, handler: Handler) -> Endpoint:
     async def answer(request: Request) -> Response:
-        if "\0" in request.scope["path"] or "\0" in "".join(request.query_params.values()):
-            raise Problem(400, "A NUL character is not allowed.")  # PostgreSQL knows no such text
-        token = request.headers.get("x-auth-token")
-        caller = await door.identity.caller(token) if token else None
-        if caller is None:
-            raise Problem(401, "This request needs a valid token.")
-        if not caller.project_id:
-            raise Problem(403, "This request needs a token for a project.")
+        caller = await caller_of(request, door.identity)
         if request.method not in ("GET", "HEAD") and not caller.roles & policy.WRITES:
             raise forbidden("rule:member")
-        return await handler(Ask(door, request, caller))
+        return await handler(Ask(door=door, request=request, caller=caller))
 
     return answer
 
 
 def forbidden(rule: str) -> Problem:
     return Problem(403, f"({rule}) is disallowed by policy", "PolicyNotAuthorized")
-
-
-def base_url(request: Request) -> str:
-    """Give the address by which the service was reached, without a slash at the end."""
-    return f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
-
-
-def json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
-
-
-def nothing() -> Response:
-    return Response(status_code=204)
 
 
 def pruned(view: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
@@ -180,32 +155,13 @@ STATUS: Sequence[tuple[type[WorldError], int]] = (
 )
 
 
-def problem(status: int, name: str, message: str, headers: dict[str, str] | None = None) -> Response:
-    error = {"type": name or f"HTTP{HTTPStatus(status).phrase.replace(' ', '')}", "message": message, "detail": ""}
-    return json({"NeutronError": error}, status, headers)
+def _say(request: Request, status: int, message: str, error: Exception) -> Response:
+    name = type(error).__name__ if isinstance(error, WorldError) else getattr(error, "name", "")
+    kind = name or f"HTTP{HTTPStatus(status).phrase.replace(' ', '')}"
+    return json({"NeutronError": {"type": kind, "message": message, "detail": ""}}, status)
 
 
-async def on_world_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, WorldError)
-    status = next(status for kind, status in STATUS if isinstance(error, kind))
-    return problem(status, type(error).__name__, error.reason)
-
-
-async def on_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    name = error.name if isinstance(error, Problem) else ""
-    return problem(error.status_code, name, error.detail, dict(error.headers or {}))
-
-
-async def on_disconnect(request: Request, error: Exception) -> Response:
-    """Answer somebody who does not listen any more."""
-    assert isinstance(error, ClientDisconnect)
-    return problem(400, "", "The body ended before it was whole.")
-
-
-async def on_bug(request: Request, error: Exception) -> Response:
-    """Answer where we are wrong; the server's log has the traceback."""
-    return problem(500, "", "Request Failed: internal server error while processing your request.")
+MANNERS = Manners(STATUS, _say, bug="Request Failed: internal server error while processing your request.")
 
 
 def _words(name: str) -> str:

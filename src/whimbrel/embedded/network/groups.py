@@ -9,8 +9,9 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from whimbrel.domain.errors import Conflict, Unavailable
+from whimbrel.embedded.door import nothing
 from whimbrel.embedded.network.bodies import Changed, New, Text, given, one, several
-from whimbrel.embedded.network.door import TRIES, Ask, nothing
+from whimbrel.embedded.network.door import TRIES, Ask
 from whimbrel.embedded.network.listing import Filter, Resource
 from whimbrel.embedded.network.views import common
 from whimbrel.ports.network_errors import (

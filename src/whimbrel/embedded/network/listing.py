@@ -9,8 +9,9 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from whimbrel.domain.errors import NotFound
+from whimbrel.embedded.door import base_url, json, nothing
 from whimbrel.embedded.network import policy
-from whimbrel.embedded.network.door import Ask, Handler, Problem, base_url, json, nothing, pruned
+from whimbrel.embedded.network.door import Ask, Handler, Problem, pruned
 from whimbrel.ports.network_store import Query, R
 
 TAG_FILTERS = ("tags", "tags-any", "not-tags", "not-tags-any")

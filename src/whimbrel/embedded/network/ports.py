@@ -7,9 +7,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
+from whimbrel.embedded.door import nothing
 from whimbrel.embedded.network import requests, vifs
 from whimbrel.embedded.network.bodies import Changed, New, Text, given, one, several
-from whimbrel.embedded.network.door import Ask, forbidden, nothing
+from whimbrel.embedded.network.door import Ask, forbidden
 from whimbrel.embedded.network.groups import default_of
 from whimbrel.embedded.network.listing import Filter, Resource
 from whimbrel.embedded.network.policy import NETWORK_OWNERS_ONLY

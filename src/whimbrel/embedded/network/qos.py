@@ -10,8 +10,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
+from whimbrel.embedded.door import json, nothing
 from whimbrel.embedded.network.bodies import Body, Changed, New, given, one, several
-from whimbrel.embedded.network.door import Ask, Handler, json, nothing, pruned
+from whimbrel.embedded.network.door import Ask, Handler, pruned
 from whimbrel.embedded.network.listing import Filter, Resource
 from whimbrel.embedded.network.views import common
 from whimbrel.ports.network_errors import QosPolicyInUse, QosRuleNotFound

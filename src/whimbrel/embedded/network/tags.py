@@ -8,8 +8,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from whimbrel.embedded.bodies import decode, read
+from whimbrel.embedded.door import json, nothing
 from whimbrel.embedded.network.bodies import LIMIT_BYTES, Body, Tag, converted
-from whimbrel.embedded.network.door import Ask, Handler, Problem, json, nothing
+from whimbrel.embedded.network.door import Ask, Handler, Problem
 from whimbrel.ports.network_store import R
 
 MOST_TAGS = 50

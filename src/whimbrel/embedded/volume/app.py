@@ -1,22 +1,8 @@
 """Every URL of the volume service, who may use it, since which version, and what answers."""
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
-from starlette.routing import Route
-
-from whimbrel.domain.errors import WorldError
+from whimbrel.embedded.door import App, Line
 from whimbrel.embedded.volume import actions, attachments, labels, places, quotas, snapshots, types, volumes
-from whimbrel.embedded.volume.door import (
-    ADMINS,
-    Handler,
-    Rule,
-    endpoint,
-    on_bug,
-    on_disconnect,
-    on_http_error,
-    on_world_error,
-)
+from whimbrel.embedded.volume.door import ADMINS, MANNERS, Handler, Rule, endpoint
 from whimbrel.embedded.volume.service import VolumeService
 from whimbrel.ports.identity import Caller
 
@@ -88,27 +74,11 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
 )
 
 
-def volume_app(service: VolumeService) -> Starlette:
+def volume_app(service: VolumeService) -> App:
     """Make the application, to be mounted at /volume. A project's id may stand in the path, or not."""
-    short = [_route(service, "/v3", row) for row in ROUTES]
-    long = [_route(service, "/v3/{project_id}", row) for row in ROUTES]
-    return Starlette(
-        routes=[
-            Route("/", places.show_versions),
-            Route("/v3", places.show_version),
-            Route("/v3/", places.show_version),
-            *short,
-            *long,
-        ],
-        exception_handlers={
-            WorldError: on_world_error,
-            HTTPException: on_http_error,
-            ClientDisconnect: on_disconnect,
-            Exception: on_bug,
-        },
-    )
-
-
-def _route(service: VolumeService, prefix: str, row: tuple[str, str, Handler, Rule, int]) -> Route:
-    method, path, handler, rule, since = row
-    return Route(prefix + path, endpoint(service, handler, rule, since), methods=[method])
+    lines: list[Line] = [
+        (method, prefix + path, endpoint(service, handler, rule, since))
+        for prefix in ("/v3", "/v3/{project_id}")
+        for method, path, handler, rule, since in ROUTES
+    ]
+    return App([("GET", "/", places.show_versions), ("GET", "/v3", places.show_version), *lines], MANNERS)

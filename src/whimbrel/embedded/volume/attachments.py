@@ -13,9 +13,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whimbrel.domain.errors import Conflict, Invalid, WrongState
+from whimbrel.embedded.door import json
 from whimbrel.embedded.volume import states, views
 from whimbrel.embedded.volume.actions import release
-from whimbrel.embedded.volume.door import Ask, json, nothing
+from whimbrel.embedded.volume.door import Ask, nothing
 from whimbrel.embedded.volume.fields import Uuid, wrapped
 from whimbrel.embedded.volume.service import Change
 from whimbrel.ports.volume_store import AttachmentRecord, VolumeRecord

@@ -4,13 +4,13 @@ Law: who may not see a volume is told that it is not there.
 """
 
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from whimbrel.domain.errors import (
@@ -24,6 +24,7 @@ from whimbrel.domain.errors import (
     WrongState,
 )
 from whimbrel.embedded.bodies import decode, read
+from whimbrel.embedded.door import Asked, Endpoint, Manners, caller_of, json
 from whimbrel.embedded.volume.microversions import HEADER, MOST, SERVICE, UnknownVersion, negotiated
 from whimbrel.embedded.volume.service import Change, Decide, VolumeService
 from whimbrel.ports.identity import Caller
@@ -36,13 +37,11 @@ ADMINS = {"admin", "service"}
 Body = TypeVar("Body")
 
 
-@dataclass(frozen=True)
-class Ask:
-    """One request of somebody with a token for a project."""
+@dataclass(frozen=True, kw_only=True)
+class Ask(Asked):
+    """One request, at its version, and what it is answered with."""
 
     service: VolumeService
-    request: Request
-    caller: Caller
     minor: int
 
     @property
@@ -63,16 +62,6 @@ class Ask:
         """Give whose things he sees in lists; None: everybody's, where he asked for that and may."""
         wants_all = self.request.query_params.get("all_tenants", "").lower() in ("1", "true", "yes", "on", "t", "y")
         return None if self.is_admin and wants_all else self.project_id
-
-    @property
-    def base_url(self) -> str:
-        """Give the address by which the service was reached, without a slash at the end."""
-        request = self.request
-        return f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
-
-    def path(self, name: str) -> str:
-        value: str = self.request.path_params[name]
-        return value
 
     def sees(self, project_id: str) -> bool:
         return self.is_admin or project_id == self.caller.project_id
@@ -117,39 +106,27 @@ Handler = Callable[[Ask], Awaitable[Response]]
 Rule = Callable[[Caller], bool]
 
 
-def endpoint(service: VolumeService, handler: Handler, rule: Rule, since: int = 0) -> Any:
+def endpoint(service: VolumeService, handler: Handler, rule: Rule, since: int = 0) -> Endpoint:
     """Make a handler an endpoint. rule: which callers may; since: the version that brought it."""
 
     async def answer(request: Request) -> Response:
         minor = request.state.minor = negotiated(request.headers.getlist(HEADER))
-        if "\0" in request.scope["path"] or "\0" in "".join(request.query_params.values()):
-            raise HTTPException(400, "A NUL character is not allowed.")  # PostgreSQL knows no such text
-        caller = await _caller(service, request)
+        caller = await caller_of(request, service.identity)
+        _check_project(request, caller)
         if minor < since:
             raise HTTPException(404, f"This is there from version 3.{since} on.")
         if not rule(caller):
             raise Forbidden("Policy does not allow this to be performed.")
-        return _marked(await handler(Ask(service, request, caller, minor)), minor)
+        return _marked(await handler(Ask(service=service, request=request, caller=caller, minor=minor)), minor)
 
     return answer
 
 
-async def _caller(service: VolumeService, request: Request) -> Caller:
-    """Raises: HTTPException: nobody, or nobody of this project."""
-    token = request.headers.get("x-auth-token")
-    caller = await service.identity.caller(token) if token else None
-    if caller is None:
-        raise HTTPException(401, "The request you have made requires authentication.")
-    if not caller.project_id:
-        raise HTTPException(403, "This request needs a token for a project.")
+def _check_project(request: Request, caller: Caller) -> None:
+    """Raises: HTTPException: the path names another project than his."""
     named = request.path_params.get("project_id", caller.project_id)
     if named != caller.project_id and (len(named) > 255 or not caller.roles & ADMINS):
         raise HTTPException(400, "Malformed request url: the token is for another project.")
-    return caller
-
-
-def json(value: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
 def nothing(status: int = 202) -> Response:
@@ -173,19 +150,19 @@ NAMES = {
     415: "badMediaType",
     503: "serviceUnavailable",
 }
-STATUS: dict[type[WorldError], int] = {
-    NotFound: 404,
-    WrongState: 400,  # so does Cinder
-    Conflict: 409,
-    OverQuota: 413,
-    Forbidden: 403,
-    UnknownVersion: 406,
-    Refused: 400,
-    Unavailable: 503,
-}
+STATUS: Sequence[tuple[type[WorldError], int]] = (
+    (NotFound, 404),
+    (WrongState, 400),  # so does Cinder
+    (Conflict, 409),
+    (OverQuota, 413),
+    (Forbidden, 403),
+    (UnknownVersion, 406),
+    (Refused, 400),
+    (Unavailable, 503),
+)
 
 
-def problem(request: Request, status: int, message: str) -> Response:
+def _say(request: Request, status: int, message: str, error: Exception) -> Response:
     said: dict[str, Any] = {"code": status, "message": message}
     if status == 401:
         body = {"error": {**said, "title": "Unauthorized"}}
@@ -198,22 +175,4 @@ def problem(request: Request, status: int, message: str) -> Response:
     return _marked(json(body, status), getattr(request.state, "minor", 0))
 
 
-async def on_world_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, WorldError)
-    return problem(request, next(status for kind, status in STATUS.items() if isinstance(error, kind)), error.reason)
-
-
-async def on_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return problem(request, error.status_code, error.detail)
-
-
-async def on_disconnect(request: Request, error: Exception) -> Response:
-    """Answer somebody who does not listen any more."""
-    assert isinstance(error, ClientDisconnect)
-    return problem(request, 400, "The body ended before it was whole.")
-
-
-async def on_bug(request: Request, error: Exception) -> Response:
-    """Answer where we are wrong; the server's log has the traceback."""
-    return problem(request, 500, "An unexpected error prevented the server from fulfilling your request.")
+MANNERS = Manners(STATUS, _say)

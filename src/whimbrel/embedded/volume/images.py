@@ -8,8 +8,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whimbrel.domain.errors import Invalid
+from whimbrel.embedded.door import json
 from whimbrel.embedded.volume import states, views
-from whimbrel.embedded.volume.door import Ask, json, nothing
+from whimbrel.embedded.volume.door import Ask, nothing
 from whimbrel.embedded.volume.fields import Key, Metadata, flag
 from whimbrel.embedded.volume.service import Change
 from whimbrel.ports.images import Image

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from whimbrel.embedded.volume.door import Ask, Handler, json, nothing
+from whimbrel.embedded.door import json
+from whimbrel.embedded.volume.door import Ask, Handler, nothing
 from whimbrel.embedded.volume.fields import Metadata, fitted, wrapped
 from whimbrel.embedded.volume.service import Change
 from whimbrel.embedded.volume.types import type_of_path

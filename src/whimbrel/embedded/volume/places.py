@@ -6,7 +6,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from whimbrel.embedded.volume.door import Ask, json
+from whimbrel.embedded.door import json
+from whimbrel.embedded.volume.door import Ask
 from whimbrel.embedded.volume.fields import flag
 from whimbrel.embedded.volume.microversions import MOST
 from whimbrel.embedded.volume.views import BACK_END, host_of, moment

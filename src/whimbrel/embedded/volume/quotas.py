@@ -7,7 +7,8 @@ from msgspec import Meta
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from whimbrel.embedded.volume.door import Ask, json, nothing
+from whimbrel.embedded.door import json
+from whimbrel.embedded.volume.door import Ask, nothing
 from whimbrel.embedded.volume.fields import flag, wrapped
 from whimbrel.ports.volume_store import VolumeUsage
 

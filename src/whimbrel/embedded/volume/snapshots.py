@@ -8,8 +8,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whimbrel.domain.errors import Conflict, Invalid, WrongState
+from whimbrel.embedded.door import json
 from whimbrel.embedded.volume import queries, states, views
-from whimbrel.embedded.volume.door import Ask, json, nothing
+from whimbrel.embedded.volume.door import Ask, nothing
 from whimbrel.embedded.volume.fields import Metadata, Name, Uuid, cleaned, fitted, flag, wrapped
 from whimbrel.embedded.volume.service import TRIES
 from whimbrel.ports.volume_store import SnapshotRecord, VolumeQuery

@@ -9,8 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whimbrel.domain.errors import Invalid, NotFound, Refused
+from whimbrel.embedded.door import json
 from whimbrel.embedded.volume import views
-from whimbrel.embedded.volume.door import Ask, json, nothing
+from whimbrel.embedded.volume.door import Ask, nothing
 from whimbrel.embedded.volume.fields import Key, Metadata, Name, fitted, flag, wrapped
 from whimbrel.embedded.volume.service import DEFAULT_TYPE, may_use
 from whimbrel.ports.volume_store import VolumeType

@@ -9,8 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whimbrel.domain.errors import WrongState
+from whimbrel.embedded.door import json
 from whimbrel.embedded.volume import queries, sources, states, views
-from whimbrel.embedded.volume.door import Ask, json, nothing
+from whimbrel.embedded.volume.door import Ask, nothing
 from whimbrel.embedded.volume.fields import Metadata, Name, cleaned, flag, wrapped
 from whimbrel.embedded.volume.service import Change
 from whimbrel.ports.volume_store import AttachmentRecord, SnapshotQuery, SnapshotRecord, VolumeQuery, VolumeRecord
