@@ -33,6 +33,7 @@ from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.upkeep import keep_up, load
 from whimbrel.adapters.sql.quotas import SqlQuotas
 from whimbrel.adapters.sql.schema import prepare
+from whimbrel.adapters.sql.server_groups import SqlServerGroups
 from whimbrel.adapters.sql.servers import SqlServers
 from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.adapters.sql.zones import SqlZones
@@ -226,6 +227,7 @@ async def open_process(
         keypairs=SqlKeypairs(global_),
         quotas=SqlQuotas(global_),
         aggregates=aggregates,
+        server_groups=SqlServerGroups(global_),
         zones=SqlZones(global_),
         rules=config.rules,
     )

@@ -11,3 +11,4 @@ CellName = NewType("CellName", str)
 ProviderId = NewType("ProviderId", str)  # uuid of a resource provider; a host's root provider is its hypervisor's id
 ConsumerId = NewType("ConsumerId", str)  # a server's or a run's id
 Slot = NewType("Slot", str)  # which incarnation of a server's guest a host holds: the id of the run that made it
+GroupId = NewType("GroupId", str)  # uuid of a server group

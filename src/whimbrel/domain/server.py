@@ -6,7 +6,7 @@ import msgspec
 
 from whimbrel.domain.devices import BlockDevice, Nic, WishedNic, WishedVolume
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, Slot, UserId
+from whimbrel.domain.ids import CellName, GroupId, HostName, ProjectId, ServerId, Slot, UserId
 
 
 class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,6 +14,12 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     zone_pin: str | None = None  # the availability zone that was asked for; None: any
     hints: dict[str, Any] = {}  # os:scheduler_hints as sent
+
+    @property
+    def wished_group(self) -> GroupId | None:
+        """Give the server group that it was to be made in. Whether that is still there, ServerGroups knows."""
+        group: GroupId | None = self.hints.get("group")
+        return group
 
 
 class Server(msgspec.Struct, kw_only=True):

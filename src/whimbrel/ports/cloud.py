@@ -20,6 +20,7 @@ from whimbrel.ports.images import Images
 from whimbrel.ports.journal import Journal
 from whimbrel.ports.network import Network
 from whimbrel.ports.placement import Placement
+from whimbrel.ports.server_groups import ServerGroups
 from whimbrel.ports.servers import Servers
 from whimbrel.ports.volumes import Volumes
 from whimbrel.ports.zones import Zones
@@ -84,6 +85,7 @@ class Cloud:
     keypairs: Keypairs
     quotas: Quotas
     aggregates: Aggregates
+    server_groups: ServerGroups
     zones: Zones
     rules: Rules = field(default_factory=Rules)
 

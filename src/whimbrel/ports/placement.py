@@ -1,13 +1,19 @@
 """Placement, as moves need it: who owns how much of which provider. Every write is one atomic write."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from whimbrel.domain.guest import Order
-from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, RunId, UserId
+from whimbrel.domain.ids import ConsumerId, GroupId, ProjectId, ProviderId, RunId, ServerId, UserId
 from whimbrel.domain.resources import Resources
+
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
 
 
 class ProviderState(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +41,32 @@ class Owner(msgspec.Struct, frozen=True):
     user: UserId
 
 
+class GroupRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claim must keep to because its server is in a group."""
+
+    group: GroupId
+    policy: str  # affinity | anti-affinity | soft-affinity | soft-anti-affinity; a soft one refuses nothing
+    max_server_per_host: int = 1  # of anti-affinity
+    root: ProviderId  # of the host that the claim is on
+
+
+class GroupPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the servers of a group hold something; one that is moving does so on two hosts."""
+
+    held: frozenset[tuple[ServerId, ProviderId]] = frozenset()  # the provider is a host's root
+    moving_to: ProviderId | None = None  # the host that the whole group goes to
+    moving_since: float = 0.0
+
+    @property
+    def is_moving(self) -> bool:
+        """Tell whether the group goes to another host together, and somebody is not there yet."""
+        return self.moving_to is not None and any(root != self.moving_to for _, root in self.held)
+
+    def beside(self, server: ServerId) -> dict[ProviderId, int]:
+        """Count the others on each host."""
+        return dict(Counter(root for other, root in self.held if other != server))
+
+
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     reserved: int = 0
@@ -44,20 +76,37 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     allocation_ratio: float = 1.0
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Resources that one provider is to give together, such as a port's."""
+class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Resources that one provider is to give together, such as a port's, and what that provider must be."""
 
     id: str  # letters, digits, - and _
     resources: Resources
-    required: tuple[str, ...] = ()  # traits
+    required: tuple[str, ...] = ()  # traits, all of them
+    required_any: tuple[frozenset[str], ...] = ()  # of each set one trait
+    forbidden: frozenset[str] = frozenset()
+    member_of: tuple[frozenset[str], ...] = ()  # of each set one aggregate
+    not_member_of: frozenset[str] = frozenset()
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server needs of a host's tree of providers."""
+class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a server needs of a host's tree of providers.
 
-    own: Resources  # of whichever providers of the tree
+    own is had of whichever providers of the tree; these together have the traits of `required`, none of them one of
+    `forbidden`; and each of them, or its root, is in the aggregates.
+    """
+
+    own: Resources
+    required: tuple[str, ...] = ()
+    required_any: tuple[frozenset[str], ...] = ()
+    forbidden: frozenset[str] = frozenset()
+    member_of: tuple[frozenset[str], ...] = ()
+    not_member_of: frozenset[str] = frozenset()
+    root_required: tuple[str, ...] = ()  # traits of the host itself
+    root_forbidden: frozenset[str] = frozenset()
     groups: tuple[Group, ...] = ()
+    group_policy: Literal["none", "isolate"] = "none"  # isolate: no two groups of one provider
     same_subtree: tuple[tuple[str, ...], ...] = ()  # of each set of groups one provider is above all the others
+    otherwise: "Wish | None" = None  # what is asked instead where no host at all has a class that this one asks for
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,9 +117,59 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     served_by: dict[str, str]  # the same providers' names
 
 
+class Rooms(Protocol):
+    """What some hosts have, as arrays over these hosts in their order: of their root providers, unless said otherwise.
+
+    It is as it was when it was asked for until the next await; asked later it tells how things are by then.
+    """
+
+    @property
+    def known(self) -> Mask:
+        """Tell which of the hosts have a root provider."""
+        ...
+
+    def free(self, resource_class: str) -> Numbers:
+        """Give capacity less use; -1 where there is no such inventory, or more is used than there is."""
+        ...
+
+    def used(self, resource_class: str) -> Numbers: ...
+
+    def capacity(self, resource_class: str) -> Numbers:
+        """Give how much can be allocated in all, overcommit included; 0 where there is no such inventory."""
+        ...
+
+    def largest(self, resource_class: str) -> Numbers:
+        """Give how much one claim may take at most, were nothing used; 0 where there is no such inventory."""
+        ...
+
+    def fits(self, resource_class: str, amount: int) -> Mask:
+        """Tell where a claim of this much could be made now; steps and minimums are kept to."""
+        ...
+
+    def has_trait(self, name: str) -> Mask: ...
+
+    def in_aggregate(self, uuid: str) -> Mask: ...
+
+    def could_hold(self, wish: Wish) -> Mask:
+        """Tell by a look at whole trees where a wish could have a way. Where not, it surely has none."""
+        ...
+
+    def simple(self, wish: Wish) -> Mask:
+        """Tell where the root by itself can give the whole wish: {root: own} is a way there."""
+        ...
+
+    def state(self, place: int) -> ProviderState:
+        """Give all that is known of the host at this place. It must be known."""
+        ...
+
+
 class Placement(Protocol):
     async def providers(self) -> list[ProviderState]:
         """Give all providers with their room now: a scheduler's snapshot, which is not to be changed."""
+        ...
+
+    async def rooms(self, hosts: Sequence[ProviderId]) -> Rooms:
+        """Look at these root providers by columns. For a tuple that was asked for before it takes microseconds."""
         ...
 
     async def ways(self, wish: Wish, hosts: Collection[ProviderId]) -> dict[ProviderId, Way | str]:
@@ -78,11 +177,18 @@ class Placement(Protocol):
         ...
 
     async def claim(
-        self, order: Order, consumer: ConsumerId, owner: Owner, want: Mapping[ProviderId, Resources]
+        self,
+        order: Order,
+        consumer: ConsumerId,
+        owner: Owner,
+        want: Mapping[ProviderId, Resources],
+        group: GroupRule | None = None,
     ) -> None:
         """Make `want` the whole claim of `consumer`, replacing any other. Repeatable.
 
-        Raises: Refused: no room; Superseded; Unavailable.
+        group: what it must keep to; consumer is a server then, which is on that host for the others of its group from
+        now until it, or the run that the claim is handed over to, lets go.
+        Raises: Refused: no room, or the rule of its group would be broken; Superseded; Unavailable.
         """
         ...
 
@@ -96,6 +202,22 @@ class Placement(Protocol):
 
     async def release(self, order: Order, consumer: ConsumerId) -> None:
         """Have `consumer` hold nothing. Repeatable. Raises: Superseded; Unavailable."""
+        ...
+
+    async def group_places(self, group: GroupId) -> GroupPlaces:
+        """Tell where the servers of a group are, and whether it moves as a whole."""
+        ...
+
+    async def move_group(self, group: GroupId, to: ProviderId, now: float) -> None:
+        """Have the servers of an affinity group go to this host: their claims there keep the rule from now on."""
+        ...
+
+    async def rest_groups(self, before: float) -> None:
+        """End the moves, begun before then, of groups that are on one host, wherever that is."""
+        ...
+
+    async def forget_group(self, group: GroupId) -> None:
+        """Forget where the servers of a group are that is no longer. Repeatable."""
         ...
 
     async def allocations(self, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:

@@ -147,7 +147,12 @@ async def _accept(
         run,
         action,
         Booking(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib),
-        Limits(instances=limits["instances"], cores=limits["cores"], ram_mib=limits["ram"]),
+        Limits(
+            instances=limits["instances"],
+            cores=limits["cores"],
+            ram_mib=limits["ram"],
+            group_members=limits["server_group_members"],
+        ),
         replace(server, vm_state="building", task_state="scheduling"),
     )
     await engine.begin(run)

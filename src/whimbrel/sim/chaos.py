@@ -41,10 +41,14 @@ READS = frozenset(
     | {"look", "of", "open_run", "providers", "show", "unplaced", "usage", "wanted_deletes"}
     | {"attachment", "attachments", "bindings", "connector", "networks", "port", "ports_of", "security_groups"}
     | {"made", "of", "snapshot_volume", "volume", "ways"}
+    | {"group_places", "of_server"}
 )
 """Calls that change nothing: a crash before one is the crash before the change that follows."""
 
-PORTS = ("journal", "directory", "placement", "images", "network", "volumes", "flavors", "quotas", "aggregates")
+PORTS = (
+    *("journal", "directory", "placement", "images", "network", "volumes", "flavors", "quotas", "aggregates"),
+    "server_groups",
+)
 
 
 def changes(touch: str) -> bool:

@@ -21,6 +21,7 @@ from whimbrel.adapters.sql.keypairs import SqlKeypairs
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.quotas import SqlQuotas
 from whimbrel.adapters.sql.schema import create_all
+from whimbrel.adapters.sql.server_groups import SqlServerGroups
 from whimbrel.adapters.sql.servers import SqlServers
 from whimbrel.adapters.sql.zones import SqlZones
 from whimbrel.agent.host import HostAgent
@@ -173,6 +174,7 @@ class World:
             keypairs=SqlKeypairs(global_),
             quotas=SqlQuotas(global_),
             aggregates=aggregates,
+            server_groups=SqlServerGroups(global_),
             zones=SqlZones(global_),
             rules=self.plan.rules,
         )

@@ -14,6 +14,7 @@ from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Tx
 from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.placement import groups
 from whimbrel.adapters.sql.placement.changes import note
 from whimbrel.adapters.sql.placement.rows import add_allocations, use
 from whimbrel.adapters.sql.tables.placement import allocations, consumers, inventories, providers, resource_classes
@@ -219,6 +220,7 @@ async def _write(
         await tx.tell(_DELETE_ALLOCATIONS, {"ids": emptied})
     if gone := [claim.consumer for claim in claims if not claim.held and claim.consumer in before]:
         await tx.tell(_DELETE_CONSUMERS, {"ids": gone})
+        await groups.drop(tx, gone)
     if new := [claim for claim in claims if claim.held and claim.consumer not in before]:
         await tx.tell(_ADD_CONSUMER, [_new_consumer(claim) for claim in new])
     if changed := [claim for claim in claims if claim.held and claim.consumer in before]:

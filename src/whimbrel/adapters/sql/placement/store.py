@@ -7,28 +7,31 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from whimbrel.adapters.sql.database import Database, Tx
-from whimbrel.adapters.sql.placement import changes, holdings, providers
+from whimbrel.adapters.sql.placement import changes, groups, holdings, providers
 from whimbrel.adapters.sql.placement.claims import read_held, read_stocks, rewrite
 from whimbrel.adapters.sql.placement.feed import CHECKED, Feed
 from whimbrel.adapters.sql.placement.fences import forget_fences, raise_fence
+from whimbrel.adapters.sql.placement.group_store import GroupStore
 from whimbrel.adapters.sql.placement.names import CLASSES, TRAITS
 from whimbrel.adapters.sql.placement.nodes import read_node
 from whimbrel.adapters.sql.placement.reshape import reshape
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import Order
-from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, RunId, UserId
+from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, RunId, ServerId, UserId
 from whimbrel.domain.resources import Resources
 from whimbrel.placement.errors import Duplicate
+from whimbrel.placement.groups import check
 from whimbrel.placement.index import Index
 from whimbrel.placement.names import standard_traits
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
+from whimbrel.placement.rooms import IndexRooms, state_of
 from whimbrel.placement.ways import ways
-from whimbrel.ports.placement import Allocation, Inventory, Owner, ProviderState, Way, Wish
+from whimbrel.ports.placement import Allocation, GroupRule, Inventory, Owner, ProviderState, Way, Wish
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
-class SqlPlacement:
+class SqlPlacement(GroupStore):
     """Fulfils ports.placement.Placement and placement.store.Store."""
 
     def __init__(self, db: Database, chance: Random | None = None) -> None:
@@ -40,27 +43,41 @@ class SqlPlacement:
 
     async def providers(self) -> list[ProviderState]:
         index = await self.forest()
-        return list(index.derived(index.nodes.values(), _state).values())
+        return list(index.derived(index.nodes.values(), state_of).values())
+
+    async def rooms(self, hosts: Sequence[ProviderId]) -> IndexRooms:
+        return IndexRooms(await self.forest(), hosts)
 
     async def ways(self, wish: Wish, hosts: Collection[ProviderId]) -> dict[ProviderId, Way | str]:
         return ways(await self.forest(), wish, hosts)
 
     async def claim(
-        self, order: Order, consumer: ConsumerId, owner: Owner, want: Mapping[ProviderId, Resources]
+        self,
+        order: Order,
+        consumer: ConsumerId,
+        owner: Owner,
+        want: Mapping[ProviderId, Resources],
+        group: GroupRule | None = None,
     ) -> None:
         given = {provider: {name: n for name, n in amounts.items() if n} for provider, amounts in want.items()}
         held: Held = {provider: amounts for provider, amounts in given.items() if amounts}
         refusal: Refused | None = None
         async with self._db.write() as tx:
             await raise_fence(tx, order)
+            places = await groups.lock(tx, group) if group else None
             before = await self._locked(tx, [consumer])
             if consumer in before and before[consumer][1] == held:
                 return
             claim = Claim(consumer=consumer, owner=owner, held=held, type=_type(order, consumer))
             try:
+                if group and places:
+                    check(group, ServerId(consumer), places)
                 await rewrite(tx, [claim], before)
             except Refused as error:
                 refusal = error  # nothing was written yet, and the fence is to stay raised
+            else:
+                if group:
+                    await groups.put(tx, group, consumer)
         if refusal:
             raise refusal
 
@@ -74,6 +91,7 @@ class SqlPlacement:
                 Claim(consumer=giver, owner=owner, held={}),
                 Claim(consumer=taker, owner=owner, held=before[giver][1], type=_type(order, taker)),
             ]
+            await groups.hand_over(tx, giver, taker)
             await rewrite(tx, claims, before, check_units=False)
 
     async def release(self, order: Order, consumer: ConsumerId) -> None:
@@ -302,18 +320,3 @@ class SqlPlacement:
 def _type(order: Order, consumer: ConsumerId) -> str:
     """Give Nova's word: what a run holds for itself is a migration's, all else an instance's."""
     return "MIGRATION" if consumer == ConsumerId(order.run) else "INSTANCE"
-
-
-def _state(node: Node) -> ProviderState:
-    rooms = {name: stock.capacity for name, stock in node.stocks.items()}
-    return ProviderState(
-        id=node.provider.uuid,
-        name=node.provider.name,
-        root=node.provider.root,
-        parent=node.provider.parent,
-        free={name: rooms[name] - stock.used for name, stock in node.stocks.items()},
-        capacity=rooms,
-        max_unit={name: stock.inventory.max_unit for name, stock in node.stocks.items()},
-        traits=node.traits,
-        aggregates=node.aggregates,
-    )

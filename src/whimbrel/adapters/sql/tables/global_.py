@@ -39,6 +39,18 @@ directory = sa.Table(
     ),
 )
 
+evidence = sa.Table(
+    "evidence",
+    metadata,
+    sa.Column("number", sa.Integer, sa.Identity(), primary_key=True),
+    sa.Column("run", sa.String(36), nullable=False),
+    sa.Column("step", sa.String(64), nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),  # compressed
+    sa.Index("evidence_by_run", "run"),
+)
+"""What runs decided by: adapters/sql/evidence.py."""
+
 runs = sa.Table(
     "runs",
     metadata,
@@ -211,4 +223,38 @@ aggregate_hosts = sa.Table(
     metadata,
     sa.Column("aggregate_id", sa.ForeignKey("aggregates.id"), primary_key=True),
     sa.Column("host", sa.String(255), primary_key=True),
+)
+
+server_groups = sa.Table(
+    "server_groups",
+    metadata,
+    sa.Column("number", sa.Integer, sa.Identity(), primary_key=True),
+    sa.Column("id", sa.String(36), nullable=False, unique=True),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("policy", sa.String(32), nullable=False),
+    sa.Column("max_server_per_host", sa.Integer),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.CheckConstraint(
+        "policy IN ('affinity', 'anti-affinity', 'soft-affinity', 'soft-anti-affinity')", name="server_groups_policy"
+    ),
+    sa.CheckConstraint(
+        "max_server_per_host IS NULL OR (max_server_per_host >= 1 AND policy = 'anti-affinity')",
+        name="server_groups_rules",
+    ),
+    sa.Index("server_groups_by_project", "project_id", "user_id"),
+)
+
+server_group_members = sa.Table(
+    "server_group_members",
+    metadata,
+    sa.Column("number", sa.Integer, sa.Identity(), primary_key=True),
+    sa.Column("server_id", sa.String(36), nullable=False, unique=True),
+    sa.Column(
+        "group_id",
+        sa.ForeignKey("server_groups.id", name="server_group_members_group", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
 )

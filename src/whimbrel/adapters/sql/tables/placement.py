@@ -120,3 +120,23 @@ fences = sa.Table(
     sa.Column("epoch", sa.Integer, nullable=False),
     sa.CheckConstraint("epoch >= 1", name="fences_epoch"),
 )
+
+# What follows has no counterpart in Placement's API: where the servers of a server group are.
+
+claimed_groups = sa.Table(
+    "claimed_groups",  # a row is there to be locked by who claims for a server of the group
+    metadata,
+    sa.Column("group_id", sa.String(36), primary_key=True),
+    sa.Column("moving_to", sa.String(36)),  # a host's root provider
+    sa.Column("moving_since", sa.Double),
+    sa.CheckConstraint("(moving_to IS NULL) = (moving_since IS NULL)", name="claimed_groups_moving"),
+)
+
+group_places = sa.Table(
+    "group_places",
+    metadata,
+    sa.Column("consumer", sa.String(36), primary_key=True),  # the server, or the run that holds its source
+    sa.Column("group_id", sa.String(36), nullable=False, index=True),
+    sa.Column("server", sa.String(36), nullable=False),
+    sa.Column("root", sa.String(36), nullable=False),
+)

@@ -1,0 +1,30 @@
+"""What a move knows of its server's group: the rule that its claim must keep, and where the others are."""
+
+from whimbrel.domain.ids import ProviderId, ServerId
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement import GroupRule
+from whimbrel.scheduling.request import GroupState
+
+
+async def group_state(server_id: ServerId, cloud: Cloud) -> GroupState | None:
+    """Give the group of a server as a choice of hosts needs it; None: it is in none.
+
+    While the whole group moves to one host, that one is where the others are: they all go there.
+    """
+    group = await cloud.server_groups.of_server(server_id)
+    if group is None:
+        return None
+    places = await cloud.placement.group_places(group.id)
+    members = places.beside(server_id)
+    if places.is_moving:
+        assert places.moving_to
+        members = {places.moving_to: max(1, members.get(places.moving_to, 0))}
+    return GroupState(policy=group.policy, max_server_per_host=group.max_server_per_host or 1, members=members)
+
+
+async def rule(server_id: ServerId, root: ProviderId, cloud: Cloud) -> GroupRule | None:
+    """Give what the claim of a server on a host must keep; None: it is in no group."""
+    group = await cloud.server_groups.of_server(server_id)
+    if group is None:
+        return None
+    return GroupRule(group=group.id, policy=group.policy, max_server_per_host=group.max_server_per_host or 1, root=root)
