@@ -26,6 +26,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     instances: int = -1
     cores: int = -1
     ram_mib: int = -1
+    group_members: int = -1  # of the server group that a new server joins
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,10 +57,11 @@ class Journal(Protocol):
     ) -> Run:
         """Write down run, action, quota booking and a new server's record, or nothing of it; give the run's number.
 
+        A new server joins the group that it wishes for.
         before: what a server that is there was booked for when the caller looked. beside: a parked run of the subject
         that goes on waiting meanwhile; it gets no verdict before this run is over.
         Raises: Conflict: the subject has another run that is not over, is deleted, or is booked for something else;
-        OverQuota; Unavailable.
+        OverQuota; NotFound: the new server's group is gone; Unavailable.
         """
         ...
 

@@ -10,6 +10,7 @@ from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.server_groups import join
 from whimbrel.adapters.sql.tables.global_ import actions, directory, runs
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
 from whimbrel.domain.ids import RunId, ServerId
@@ -157,6 +158,9 @@ class SqlJournal:
                 await self._lock_quota(tx, run)
                 await (self._enter(tx, booking, new_server) if new_server else self._book(tx, run, booking, before))
                 await self._check(tx, run, limits or Limits())
+                if new_server and new_server.spec.wished_group:
+                    most = limits.group_members if limits else -1
+                    await join(tx, new_server.spec.wished_group, new_server.id, most)
             values = self._values(run)
             del values["number"]
             number = await tx.value(_insert_run, values)
