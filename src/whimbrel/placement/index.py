@@ -8,14 +8,14 @@ first hosts are not always the same.
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
 import numpy as np
 
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.inventory import MAX_INT, Stock
+from whimbrel.placement.columns import Flags, Seats, Stocks
+from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted
 from whimbrel.placement.soles import MOST_PARTS, Cut, Mask, Numbers, Soles
@@ -27,41 +27,6 @@ MOST_DERIVED = 20_000
 
 FIRST_ROOM = 64
 """Rows that a new index has room for; it doubles when they are full."""
-
-NOTHING = (-1, 1, 0, 1)
-"""The row of a provider that has no inventory of a class: nothing fits."""
-
-
-class _Stocks:
-    """The columns of one resource class."""
-
-    def __init__(self, room: int) -> None:
-        self._columns: Numbers = np.tile(np.array(NOTHING, np.int64)[:, None], room)
-
-    def clear(self, row: int) -> None:
-        self._columns[:, row] = NOTHING
-
-    def fill(self, rows: list[int], stocks: list[Stock]) -> None:
-        known: dict[int, tuple[int, int, int, int]] = {}  # many hosts have the very same
-        for stock in stocks:
-            if id(stock) not in known:
-                known[id(stock)] = _row_of(stock)
-        self._columns[:, rows] = np.array([known[id(stock)] for stock in stocks], np.int64).T
-
-    def grow(self, more: int) -> None:
-        self._columns = np.concatenate([self._columns, _Stocks(more)._columns], axis=1)
-
-    def fitting(self, amount: int) -> Mask:
-        amount = min(amount, MAX_INT + 1)  # which is more than any provider gives at once
-        free, least, most, step = self._columns
-        fits: Mask = (free >= amount) & (least <= amount) & (most >= amount)
-        return fits & (amount % step == 0) if bool((step != 1).any()) else fits
-
-
-def _row_of(stock: Stock) -> tuple[int, int, int, int]:
-    # The room of a large ratio is larger than any number that a column can hold, and than any amount.
-    has, free = stock.inventory, max(-1, min(stock.capacity - stock.used, MAX_INT))
-    return free, has.min_unit, has.max_unit, has.step_size
 
 
 class Index:
@@ -75,14 +40,17 @@ class Index:
         self._rows: dict[ProviderId, int] = {}
         self._uuids: list[ProviderId] = []  # by row
         self._unused: list[int] = []
+        self._layout = 0  # changes whenever a provider is given another row, or none
+        self._seats = Seats()
         self._root_row: Numbers = np.zeros(0, np.int64)
         self._is_root: Mask = np.zeros(0, np.bool_)
-        self._stocks: dict[str, _Stocks] = {}
-        self._traits: dict[str, Mask] = {}
-        self._aggregates: dict[str, Mask] = {}
+        self._stocks: dict[str, Stocks] = {}
+        self.traits = Flags()
+        self.aggregates = Flags()
         self._order: Numbers = np.zeros(0, np.int64)  # of rows, in which trees are offered
         self._derived: dict[Callable[[Node], Any], dict[ProviderId, Any]] = {}
         self._grow(FIRST_ROOM)
+        self._nowhere = self._unused.pop()  # the row of whoever is not there
         self.apply((), nodes)
 
     # Keeping up
@@ -95,6 +63,7 @@ class Index:
                 self._clear(old)
             if uuid not in now and uuid in self._rows:
                 self._unused.append(self._rows.pop(uuid))
+                self._layout += 1
         for node in now.values():
             self._place(node)
         self._fill(now.values())
@@ -109,10 +78,8 @@ class Index:
             derived.pop(node.provider.uuid, None)
         for name in node.stocks:
             self._stocks[name].clear(row)
-        for name in node.traits:
-            self._traits[name][row] = False
-        for name in node.aggregates:
-            self._aggregates[name][row] = False
+        self.traits.clear(node.traits, row)
+        self.aggregates.clear(node.aggregates, row)
 
     def _place(self, node: Node) -> None:
         provider = node.provider
@@ -137,20 +104,10 @@ class Index:
             aggregates.setdefault(node.aggregates, []).append(row)
         for name, (rows, their) in stocks.items():
             if name not in self._stocks:
-                self._stocks[name] = _Stocks(self._room)
+                self._stocks[name] = Stocks(self._room)
             self._stocks[name].fill(rows, their)
-        self._flag(self._traits, traits)
-        self._flag(self._aggregates, aggregates)
-
-    def _flag(self, table: dict[str, Mask], rows_of: dict[frozenset[str], list[int]]) -> None:
-        by_name: dict[str, list[int]] = {}
-        for names, rows in rows_of.items():
-            for name in names:
-                by_name.setdefault(name, []).extend(rows)
-        for name, rows in by_name.items():
-            if name not in table:
-                table[name] = np.zeros(self._room, np.bool_)
-            table[name][rows if len(rows) > 1 else rows[0]] = True  # one alone is much faster so
+        self.traits.set(traits)
+        self.aggregates.set(aggregates)
 
     def _row(self, uuid: ProviderId) -> int:
         if uuid not in self._rows:
@@ -158,6 +115,7 @@ class Index:
                 self._grow(self._room)
             self._rows[uuid] = self._unused.pop()
             self._uuids[self._rows[uuid]] = uuid
+            self._layout += 1
         return self._rows[uuid]
 
     def _grow(self, more: int) -> None:
@@ -168,12 +126,23 @@ class Index:
         self._is_root = np.concatenate([self._is_root, np.zeros(more, np.bool_)])
         for column in self._stocks.values():
             column.grow(more)
-        for table in (self._traits, self._aggregates):
-            for name in table:
-                table[name] = np.concatenate([table[name], np.zeros(more, np.bool_)])
+        self.traits.grow(more)
+        self.aggregates.grow(more)
         self._order = np.frombuffer(self._chance.randbytes(8 * self._room), np.uint64).argsort()
 
     # Asking
+
+    def rows_of(self, uuids: Sequence[ProviderId]) -> Numbers:
+        """Give where in all columns these providers are. What is not there has a row in which there is nothing."""
+        return self._seats.of(uuids, self._rows, self._nowhere, self._layout)
+
+    def is_root(self, rows: Numbers) -> Mask:
+        roots: Mask = self._is_root.take(rows)
+        return roots
+
+    def stocks(self, name: str) -> Stocks | None:
+        """Give the columns of a class; None: nobody has it."""
+        return self._stocks.get(name)
 
     def tree(self, root: ProviderId) -> Collection[Node]:
         return self._trees[root].values()
@@ -197,22 +166,40 @@ class Index:
         return given
 
     def sharing(self) -> Sequence[Node]:
-        rows = np.flatnonzero(self._any(self._traits, [SHARING]))
+        rows = np.flatnonzero(self.traits.any([SHARING]))
         return [self.nodes[self._uuids[row]] for row in rows.tolist()]
 
     def roots(self, request: Request) -> Iterator[ProviderId]:
         """Yield the roots of the trees that could hold a candidate, each time from another one on."""
-        could = self._is_root.copy()
-        for suffix, wanted in request.groups.items():
-            could &= self._could_hold(wanted, alone=suffix != UNNAMED)
-        for some in request.root_required:
-            could &= self._any(self._traits, some)
-        could &= ~self._any(self._traits, request.root_forbidden)
+        could = self.could_hold(request)
         found = self._order[could[self._order]]
         if len(found):
             found = np.roll(found, -self._chance.randrange(len(found)))
         for start in range(0, len(found), 256):
             yield from map(self._uuids.__getitem__, found[start : start + 256].tolist())
+
+    def could_hold(self, request: Request) -> Mask:
+        """Tell, at the rows of roots, which trees could hold a candidate."""
+        could = self._proper_roots(request)
+        for suffix, wanted in request.groups.items():
+            could &= self._could_hold(wanted, alone=suffix != UNNAMED)
+        return could
+
+    def alone(self, request: Request) -> Mask:
+        """Tell, at the rows of roots, which of them can each give the whole unnamed group by itself."""
+        wanted = request.groups[UNNAMED]
+        able = self._proper_roots(request) & self._able(wanted, alone=True)
+        for some in wanted.required:
+            able &= self.traits.any(some)
+        for name, amount in wanted.resources.items():
+            able &= self._fitting(name, amount)
+        return able
+
+    def _proper_roots(self, request: Request) -> Mask:
+        proper = self._is_root & ~self.traits.any(request.root_forbidden)
+        for some in request.root_required:
+            proper &= self.traits.any(some)
+        return proper
 
     def soles(self, request: Request, cut: Cut) -> Callable[[ProviderId], Sequence[ProviderId] | None]:
         is_told = all(resources for _, resources in cut)  # by having nothing, who is not there is told
@@ -226,7 +213,7 @@ class Index:
             for suffix, resources in cut
         ]
         soles = Soles(self._root_row, able)
-        soles.keep_to(request, cut, partial(self._any, self._traits))
+        soles.keep_to(request, cut, self.traits.any)
 
         def sole(root: ProviderId) -> Sequence[ProviderId] | None:
             rows = soles.at(self._rows[root])
@@ -241,14 +228,14 @@ class Index:
             able &= ~self._own_members(wanted.not_member_of)[self._root_row]
         else:
             for some in wanted.required:
-                able &= self._any(self._traits, some)
+                able &= self.traits.any(some)
         return able
 
     def _could_hold(self, wanted: Wanted, *, alone: bool) -> Mask:
         """Tell, at the rows of roots, which trees could give what a group wants. alone: one provider all of it."""
         able = self._able(wanted, alone)
         each = [able & self._fitting(name, amount) for name, amount in wanted.resources.items()]
-        each += [able & self._any(self._traits, some) for some in wanted.required]
+        each += [able & self.traits.any(some) for some in wanted.required]
         if alone:
             each = [np.logical_and.reduce([able, *each])]
         could = self._is_root.copy()
@@ -261,7 +248,7 @@ class Index:
     def _able(self, wanted: Wanted, alone: bool) -> Mask:
         """Tell which providers are not hindered. Where several serve together, each is also where its root is."""
         members = self._own_members if alone else self._members
-        able = ~self._any(self._traits, wanted.forbidden) & ~self._own_members(wanted.not_member_of)
+        able = ~self.traits.any(wanted.forbidden) & ~self._own_members(wanted.not_member_of)
         for some in wanted.member_of:
             able &= members(some)
         if wanted.in_tree is not None:
@@ -273,21 +260,17 @@ class Index:
         column = self._stocks.get(name)
         return column.fitting(amount) if column else np.zeros(self._room, np.bool_)
 
-    def _any(self, table: dict[str, Mask], names: Iterable[str]) -> Mask:
-        masks = [table[name] for name in names if name in table]
-        return np.logical_or.reduce(masks) if masks else np.zeros(self._room, np.bool_)
-
     def _members(self, aggregates: Iterable[str]) -> Mask:
         """Tell which providers are in one of these aggregates, themselves or by their root."""
         own = self._own_members(aggregates)
         return own | own[self._root_row]
 
     def _own_members(self, aggregates: Iterable[str]) -> Mask:
-        return self._any(self._aggregates, aggregates)
+        return self.aggregates.any(aggregates)
 
     def _trees_with(self, mask: Mask) -> Mask:
         """Tell, at the rows of roots, which trees have such a provider; if a sharing one is such, any tree might."""
-        if SHARING in self._traits and bool((mask & self._traits[SHARING]).any()):
+        if SHARING in self.traits and bool((mask & self.traits.any([SHARING])).any()):
             return np.ones(self._room, np.bool_)
         if len(self._trees) == len(self.nodes):
             return mask  # each provider is a tree

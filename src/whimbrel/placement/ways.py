@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from whimbrel.domain.ids import ProviderId
+from whimbrel.domain.resources import Resources
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, fits, has_traits
 from whimbrel.placement.tree_search import Candidate, Quest, ways_in
@@ -11,20 +12,45 @@ from whimbrel.ports.placement import Group, Way, Wish
 
 def ways(woods: Woods, wish: Wish, roots: Collection[ProviderId]) -> dict[ProviderId, Way | str]:
     """Give, for each of these roots, the first way to place a wish in its tree, or why there is none."""
-    suffixes = {group.id: f"_{group.id}" for group in wish.groups}
-    quest = Quest(woods, _request(wish, suffixes))
+    suffixes = _suffixes(wish)
+    quest = Quest(woods, request_of(wish))
     return {root: _way(quest, wish, suffixes, root) for root in roots if root in woods.nodes}
 
 
-def _request(wish: Wish, suffixes: Mapping[str, str]) -> Request:
-    groups = {UNNAMED: Wanted(resources=wish.own)} if wish.own else {}
-    for group in wish.groups:
-        required = tuple(frozenset([trait]) for trait in group.required)
-        groups[suffixes[group.id]] = Wanted(resources=group.resources, required=required)
+def _suffixes(wish: Wish) -> dict[str, str]:
+    return {group.id: f"_{group.id}" for group in wish.groups}
+
+
+def request_of(wish: Wish) -> Request:
+    """Say a wish in the search's words. Whose own amounts are nothing asks the traits of the host itself."""
+    suffixes = _suffixes(wish)
+    groups = {suffixes[group.id]: _wanted(group.resources, group) for group in wish.groups}
+    of_own, of_root = _wanted(wish.own, wish), Wanted()
+    if wish.own:
+        groups = {UNNAMED: of_own, **groups}
+    else:
+        of_root = of_own
     return Request(
         groups=groups,
+        group_policy=wish.group_policy,
         same_subtree=tuple(frozenset(suffixes[name] for name in some) for some in wish.same_subtree),
+        root_required=(*_each(wish.root_required), *of_root.required),
+        root_forbidden=wish.root_forbidden | of_root.forbidden,
     )
+
+
+def _wanted(resources: Resources, what: Wish | Group) -> Wanted:
+    return Wanted(
+        resources=resources,
+        required=(*_each(what.required), *what.required_any),
+        forbidden=what.forbidden,
+        member_of=what.member_of,
+        not_member_of=what.not_member_of,
+    )
+
+
+def _each(traits: tuple[str, ...]) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset([trait]) for trait in traits)
 
 
 def _way(quest: Quest, wish: Wish, suffixes: Mapping[str, str], root: ProviderId) -> Way | str:

@@ -1,0 +1,88 @@
+"""What some hosts have, over the index of all providers: columns of the hosts, in the order asked for."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.index import Index
+from whimbrel.placement.provider import Node
+from whimbrel.placement.search import UNNAMED
+from whimbrel.placement.ways import request_of
+from whimbrel.ports.placement import Mask, Numbers, ProviderState, Wish
+
+
+class IndexRooms:
+    """Fulfils ports.placement.Rooms."""
+
+    def __init__(self, index: Index, hosts: Sequence[ProviderId]) -> None:
+        self._index = index
+        self._hosts = hosts
+
+    @property
+    def _rows(self) -> Numbers:
+        return self._index.rows_of(self._hosts)  # anew each time: rows of who is gone are used again
+
+    @property
+    def known(self) -> Mask:
+        return self._index.is_root(self._rows)
+
+    def free(self, resource_class: str) -> Numbers:
+        stocks = self._index.stocks(resource_class)
+        return self._all(-1) if stocks is None else stocks.free.take(self._rows)
+
+    def used(self, resource_class: str) -> Numbers:
+        stocks = self._index.stocks(resource_class)
+        return self._all(0) if stocks is None else stocks.used.take(self._rows)
+
+    def capacity(self, resource_class: str) -> Numbers:
+        stocks = self._index.stocks(resource_class)
+        return self._all(0) if stocks is None else stocks.capacity.take(self._rows)
+
+    def largest(self, resource_class: str) -> Numbers:
+        stocks = self._index.stocks(resource_class)
+        if stocks is None:
+            return self._all(0)
+        rows = self._rows
+        return np.minimum(stocks.most.take(rows), stocks.capacity.take(rows))
+
+    def _all(self, number: int) -> Numbers:
+        return np.full(len(self._hosts), number, np.int64)
+
+    def fits(self, resource_class: str, amount: int) -> Mask:
+        stocks = self._index.stocks(resource_class)
+        return np.zeros(len(self._hosts), np.bool_) if stocks is None else stocks.fitting(amount).take(self._rows)
+
+    def has_trait(self, name: str) -> Mask:
+        return self._index.traits.at(name, self._rows)
+
+    def in_aggregate(self, uuid: str) -> Mask:
+        return self._index.aggregates.at(uuid, self._rows)
+
+    def could_hold(self, wish: Wish) -> Mask:
+        return self._index.could_hold(request_of(wish)).take(self._rows)
+
+    def simple(self, wish: Wish) -> Mask:
+        request = request_of(wish)
+        if list(request.groups) != [UNNAMED]:
+            return np.zeros(len(self._hosts), np.bool_)
+        return self._index.alone(request).take(self._rows)
+
+    def state(self, place: int) -> ProviderState:
+        node = self._index.nodes[self._hosts[place]]
+        return self._index.derived([node], state_of)[node.provider.uuid]
+
+
+def state_of(node: Node) -> ProviderState:
+    rooms = {name: stock.capacity for name, stock in node.stocks.items()}
+    return ProviderState(
+        id=node.provider.uuid,
+        name=node.provider.name,
+        root=node.provider.root,
+        parent=node.provider.parent,
+        free={name: rooms[name] - stock.used for name, stock in node.stocks.items()},
+        capacity=rooms,
+        max_unit={name: stock.inventory.max_unit for name, stock in node.stocks.items()},
+        traits=node.traits,
+        aggregates=node.aggregates,
+    )
