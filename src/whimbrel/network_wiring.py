@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from whimbrel.adapters.openstack.identity import Login, OwnToken
 from whimbrel.adapters.openstack.network import HttpNetwork
 from whimbrel.adapters.openstack.server_events import HttpServerEvents
+from whimbrel.adapters.openstack.service import InnerService
 from whimbrel.adapters.openstack.session import Session
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.datadir import DataDir
@@ -83,13 +84,7 @@ async def network_service(
     )
     events = HttpServerEvents(compute, clock, Random())
     app = network_app(store, Ourselves(), clock, ids, hosts, events)
-    own = await closing.enter_async_context(
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(app),
-            base_url="http://network",
-            headers={"X-Auth-Token": SERVICE_USER},
-        )
-    )
+    own = InnerService(app, headers={"X-Auth-Token": SERVICE_USER})
     return NetworkService(HttpNetwork(own), events, store, hosts, clock, ids)
 
 

@@ -12,6 +12,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from whimbrel.adapters.openstack.identity import OwnToken
+from whimbrel.adapters.openstack.service import HttpService, InnerService
 from whimbrel.adapters.openstack.session import Session
 from whimbrel.adapters.openstack.volumes import HttpVolumes
 from whimbrel.adapters.qemu.convert import QemuConverter
@@ -72,13 +73,7 @@ async def embedded_volumes(
         zones=config.volume_zones(),
         limits=config.volumes.limits,
     )
-    own = await closing.enter_async_context(
-        httpx.AsyncClient(
-            transport=httpx.ASGITransport(volume_app(replace(service, identity=Ourselves()))),
-            base_url="http://volume/v3",
-            headers={"X-Auth-Token": SERVICE_USER},
-        )
-    )
+    own = InnerService(volume_app(replace(service, identity=Ourselves())), "/v3", {"X-Auth-Token": SERVICE_USER})
     return EmbeddedVolumes(HttpVolumes(own), service)
 
 
@@ -94,7 +89,7 @@ async def distant_volumes(data: DataDir, front_url: str, closing: AsyncExitStack
             auth=Session(OwnToken(identity, login_of(data, front_url))),
         )
     )
-    return HttpVolumes(client)
+    return HttpVolumes(HttpService(client, "volume"))
 
 
 def _exports(config: CloudConfig, data: DataDir) -> VolumeExports:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tests.api.network_service import HOSTS, Events, Tokens
 from tests.contracts.databases import Opener
 from whimbrel.adapters.openstack.network import HttpNetwork
+from whimbrel.adapters.openstack.service import HttpService
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
@@ -78,7 +79,7 @@ async def over_http(client: httpx.AsyncClient, hosts: tuple[HostName, HostName])
     subnet = {"network_id": network_id, "project_id": PROJECT, "cidr": CIDR, "ip_version": 4}
     try:
         (await client.post("/v2.0/subnets", json={"subnet": subnet})).raise_for_status()
-        yield Around(HttpNetwork(client), network_id, hosts, Random(1))
+        yield Around(HttpNetwork(HttpService(client, "network")), network_id, hosts, Random(1))
     finally:
         for port in (await client.get("/v2.0/ports", params={"network_id": network_id})).json()["ports"]:
             await client.delete(f"/v2.0/ports/{port['id']}")
@@ -397,7 +398,7 @@ def test_what_an_http_status_means(status: int, error: type[Exception], body: st
         transport = httpx.MockTransport(lambda request: httpx.Response(status, text=body))
         async with httpx.AsyncClient(transport=transport, base_url="http://network") as client:
             with pytest.raises(error, match=f"{status}: <no>"):
-                await HttpNetwork(client).port(MISSING)
+                await HttpNetwork(HttpService(client, "network")).port(MISSING)
 
     asyncio.run(story())
 
@@ -410,7 +411,7 @@ def test_a_host_that_cannot_connect_a_port_is_a_no() -> None:
         transport = httpx.MockTransport(lambda request: httpx.Response(500, json=body))
         async with httpx.AsyncClient(transport=transport, base_url="http://network") as client:
             with pytest.raises(Refused, match="Binding failed"):
-                await HttpNetwork(client).create_binding(MISSING, NOWHERE, "normal", {})
+                await HttpNetwork(HttpService(client, "network")).create_binding(MISSING, NOWHERE, "normal", {})
 
     asyncio.run(story())
 
@@ -424,7 +425,7 @@ def test_no_answer_is_unavailable(answer: str) -> None:
 
     async def story() -> None:
         async with httpx.AsyncClient(transport=httpx.MockTransport(reply), base_url="http://network") as client:
-            network = HttpNetwork(client)
+            network = HttpNetwork(HttpService(client, "network"))
             for call in (network.port(MISSING), network.ports_of([SERVER]), network.networks(PROJECT)):
                 with pytest.raises(Unavailable):
                     await call
@@ -447,7 +448,7 @@ def test_both_forms_of_a_request_are_read() -> None:
             lambda request: httpx.Response(200, json={"port": {**port, "resource_request": next(shown)}})
         )
         async with httpx.AsyncClient(transport=transport, base_url="http://network") as client:
-            grouped, alone, nothing = [await HttpNetwork(client).port(MISSING) for _ in forms]
+            grouped, alone, nothing = [await HttpNetwork(HttpService(client, "network")).port(MISSING) for _ in forms]
         assert (grouped.has_groups, grouped.same_subtree, [each.id for each in grouped.requests]) == (
             True,
             ("g",),

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from tests.api.volume_cloud import volume_cloud
+from whimbrel.adapters.openstack.service import HttpService
 from whimbrel.adapters.openstack.volumes import HttpVolumes
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
@@ -79,7 +80,7 @@ async def embedded(directory: Path) -> AsyncIterator[Opened]:
         transport = cloud.client._transport
         headers = {"X-Auth-Token": "nova"}
         async with httpx.AsyncClient(transport=transport, base_url="http://cloud/volume/v3", headers=headers) as client:
-            yield Opened(HttpVolumes(client), ProjectId("p1"), cloud.workshop.settle, spoil)
+            yield Opened(HttpVolumes(HttpService(client, "volume")), ProjectId("p1"), cloud.workshop.settle, spoil)
 
 
 @asynccontextmanager
@@ -89,7 +90,9 @@ async def cinder(directory: Path) -> AsyncIterator[Opened]:
 
     headers = {"X-Auth-Token": os.environ["WHIMBREL_TEST_CINDER_TOKEN"]}
     async with httpx.AsyncClient(base_url=CINDER, headers=headers, timeout=60) as client:
-        yield Opened(HttpVolumes(client), ProjectId(os.environ["WHIMBREL_TEST_CINDER_PROJECT"]), settle)
+        yield Opened(
+            HttpVolumes(HttpService(client, "volume")), ProjectId(os.environ["WHIMBREL_TEST_CINDER_PROJECT"]), settle
+        )
 
 
 SERVICES = {"memory": in_memory, "embedded": embedded, **({"cinder": cinder} if CINDER else {})}
@@ -285,7 +288,7 @@ def test_a_snapshot_leads_to_its_volume(tmp_path: Path) -> None:
             made = await cloud.done("ann", "POST", "/snapshots", {"snapshot": {"volume_id": volume}})
             cloud.client.headers["X-Auth-Token"] = "nova"
             cloud.client.base_url = httpx.URL("http://cloud/volume/v3")
-            found = await HttpVolumes(cloud.client).snapshot_volume(made["snapshot"]["id"])
+            found = await HttpVolumes(HttpService(cloud.client, "volume")).snapshot_volume(made["snapshot"]["id"])
             assert (found.id, found.name, found.zone) == (volume, "origin", "nova")
 
     asyncio.run(story())
@@ -311,7 +314,7 @@ def test_what_an_http_status_means(status: int, error: type[Exception]) -> None:
         transport = httpx.MockTransport(lambda request: httpx.Response(status, json=said))
         async with httpx.AsyncClient(transport=transport, base_url="http://volume") as client:
             with pytest.raises(error, match=f"{status}: so it is"):
-                await HttpVolumes(client).volume(NOWHERE)
+                await HttpVolumes(HttpService(client, "volume")).volume(NOWHERE)
 
     asyncio.run(story())
 
@@ -326,6 +329,6 @@ def test_no_answer_and_one_that_cannot_be_read_are_unavailable(answer: bytes | N
     async def story() -> None:
         async with httpx.AsyncClient(transport=httpx.MockTransport(respond), base_url="http://volume") as client:
             with pytest.raises(Unavailable):
-                await HttpVolumes(client).volume(NOWHERE)
+                await HttpVolumes(HttpService(client, "volume")).volume(NOWHERE)
 
     asyncio.run(story())

@@ -6,11 +6,9 @@ Law: an answer that did not come, or that says that the service has trouble, is 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import httpx
-import msgspec
-
 from whimbrel.adapters.openstack import neutron
 from whimbrel.adapters.openstack.neutron import No
+from whimbrel.adapters.openstack.service import Query, Service
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
 from whimbrel.ports.network import Binding, NetworkInfo, NewPort, Port
@@ -25,10 +23,10 @@ OURS = ("allocation", "migrating_to", "pci_slot", "pci_vendor_info", "card_seria
 
 
 class HttpNetwork:
-    """Fulfils ports.network.Network. client: has the service's address as base URL, and puts tokens on requests."""
+    """Fulfils ports.network.Network."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self._client = client
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     # Networks and groups
 
@@ -183,13 +181,11 @@ class HttpNetwork:
                 raise
             raise Conflict(f"Port {port_id} was changed meanwhile.") from no
 
-    async def _get(self, path: str, query: Sequence[tuple[str, str]] = ()) -> bytes:
-        return neutron.checked(await neutron.sent(self._client.get(path, params=list(query))))
+    async def _get(self, path: str, query: Query = ()) -> bytes:
+        return neutron.checked(await self._service.ask("GET", path, query=query))
 
     async def _send(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> bytes:
-        content = None if body is None else msgspec.json.encode(body)
-        sent = {"Content-Type": "application/json", **(headers or {})}
-        return neutron.checked(await neutron.sent(self._client.request(method, path, content=content, headers=sent)))
+        return neutron.checked(await self._service.ask(method, path, body=body, headers=headers))
 
     async def _delete(self, path: str) -> None:
         try:

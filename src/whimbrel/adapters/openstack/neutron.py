@@ -1,12 +1,12 @@
 """What Neutron says, in our words: its networks, ports and bindings, and its noes."""
 
-from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 import httpx
 import msgspec
 from msgspec import field
 
+from whimbrel.adapters.openstack.service import Answer
 from whimbrel.domain.devices import FixedIp
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.ids import HostName
@@ -26,20 +26,11 @@ class No(Refused):
         self.is_late = status == httpx.codes.PRECONDITION_FAILED
 
 
-async def sent(request: Awaitable[httpx.Response]) -> httpx.Response:
-    """Raises: Unavailable: no answer came."""
-    try:
-        return await request
-    except httpx.HTTPError as error:
-        raise Unavailable(f"the network service does not answer: {error!r}") from error
-
-
-def checked(response: httpx.Response) -> bytes:
+def checked(answer: Answer) -> bytes:
     """Give the body of an answer that is a yes. Raises: what any other means to us."""
-    status = response.status_code
-    if response.is_success:
-        return response.content
-    name, message = _problem(response)
+    if answer.is_yes:
+        return answer.content
+    status, (name, message) = answer.status, _problem(answer)
     reason = f"the network service answers {status}: {message}"
     if status in (404, 410):
         raise NotFound(reason)
@@ -57,12 +48,12 @@ class _Problem(msgspec.Struct):
     NeutronError: _Said
 
 
-def _problem(response: httpx.Response) -> tuple[str, str]:
+def _problem(answer: Answer) -> tuple[str, str]:
     """Give an error's name and sentence; what is not Neutron's own has no name."""
     try:
-        said = msgspec.json.decode(response.content, type=_Problem).NeutronError
+        said = msgspec.json.decode(answer.content, type=_Problem).NeutronError
     except msgspec.DecodeError:
-        return "", response.text[:500]
+        return "", answer.text
     return said.type, said.message
 
 

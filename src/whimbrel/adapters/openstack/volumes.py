@@ -6,9 +6,9 @@ Law: an answer that did not come, or that says that the service has trouble, is 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import httpx
 import msgspec
 
+from whimbrel.adapters.openstack.service import Answer, Service
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
 from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
@@ -16,20 +16,20 @@ from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
 HEADERS = {"OpenStack-API-Version": "volume 3.44"}  # the first at which attachments are completed
 OUR_OWN_TROUBLE = (401, 408, 429)  # about our token or our haste: they say nothing about what was asked
 
-AuthOf = Callable[[ProjectId], httpx.Auth]
+ServiceOf = Callable[[ProjectId], Service]
 Body = TypeVar("Body")
 
 
 class HttpVolumes:
-    """Fulfils ports.volumes.Volumes. client: has `.../v3` as base URL, and puts tokens on requests.
+    """Fulfils ports.volumes.Volumes. service: its paths begin behind `/v3`.
 
-    auth_of: what makes volumes for a project, where the service lets only a project's own people do so, as Cinder does.
-    The embedded one takes them from the cloud's services.
+    service_of: it as a project's own people reach it, where nobody else may make volumes for them, as in Cinder. The
+    embedded one takes them from the cloud's services.
     """
 
-    def __init__(self, client: httpx.AsyncClient, auth_of: AuthOf | None = None) -> None:
-        self._client = client
-        self._auth_of = auth_of
+    def __init__(self, service: Service, service_of: ServiceOf | None = None) -> None:
+        self._service = service
+        self._service_of = service_of or (lambda project: service)
 
     async def volume(self, volume_id: str) -> Volume:
         return _volume((await self._read("GET", f"/volumes/{volume_id}", _OneVolume)).volume)
@@ -52,18 +52,17 @@ class HttpVolumes:
             "source_volid": new.source_volume_id,
         }
         sent = {"volume": {name: value for name, value in wish.items() if value is not None}}
-        auth = {"auth": self._auth_of(new.project_id)} if self._auth_of else {}
         try:
-            made = await self._read("POST", f"/{new.project_id}/volumes", _OneVolume, json=sent, **auth)
+            made = await _asked(self._service_of(new.project_id), "POST", f"/{new.project_id}/volumes", body=sent)
         except NotFound as error:  # what it is to be made of, or its type
             raise Refused(error.reason) from error
-        return _volume(made.volume)
+        return _volume(_decoded(made, _OneVolume).volume)
 
     async def made(self, project: ProjectId, marks: Sequence[str]) -> list[Volume]:
         found = []
         for mark in marks:
             wanted = {"all_tenants": "1", "project_id": project, "metadata": repr({MARK: mark})}
-            page = await self._read("GET", "/volumes/detail", _ManyVolumes, params=wanted)
+            page = await self._read("GET", "/volumes/detail", _ManyVolumes, query=list(wanted.items()))
             found += [_volume(each) for each in page.volumes]
         return [each for each in found if each.project_id == project and each.metadata.get(MARK) in marks]
 
@@ -84,7 +83,7 @@ class HttpVolumes:
 
     async def attachments(self, server: ServerId, volume_id: str | None = None) -> list[Attachment]:
         wanted = {"all_tenants": "1", "instance_id": server, **({"volume_id": volume_id} if volume_id else {})}
-        page = await self._read("GET", "/attachments", _ManyAttachments, params=wanted)
+        page = await self._read("GET", "/attachments", _ManyAttachments, query=list(wanted.items()))
         return [_attachment(each) for each in page.attachments]
 
     async def attachment(self, attachment_id: str) -> Attachment:
@@ -97,13 +96,13 @@ class HttpVolumes:
             if attachment.volume_id == volume_id and attachment.id not in known:
                 return attachment
         sent = {"attachment": {"volume_uuid": volume_id, "instance_uuid": server, "connector": None}}
-        made = await self._read("POST", "/attachments", _OneAttachment, json=sent)
+        made = await self._read("POST", "/attachments", _OneAttachment, body=sent)
         return msgspec.structs.replace(_attachment(made.attachment), connection={})
 
     async def connect(self, attachment_id: str, connector: Mapping[str, Any]) -> Attachment:
         sent = {"attachment": {"connector": dict(connector)}}
         try:
-            made = await self._read("PUT", f"/attachments/{attachment_id}", _OneAttachment, json=sent)
+            made = await self._read("PUT", f"/attachments/{attachment_id}", _OneAttachment, body=sent)
         except Refused:
             attachment = await self.attachment(attachment_id)
             if not attachment.connection:
@@ -112,7 +111,7 @@ class HttpVolumes:
         return _attachment(made.attachment)
 
     async def complete(self, attachment_id: str) -> None:
-        await self._ask("POST", f"/attachments/{attachment_id}/action", json={"os-complete": {}})
+        await self._ask("POST", f"/attachments/{attachment_id}/action", body={"os-complete": {}})
 
     async def detach(self, attachment_id: str) -> None:
         try:
@@ -123,27 +122,31 @@ class HttpVolumes:
     # Inside
 
     async def _read(self, method: str, path: str, kind: type[Body], **what: Any) -> Body:
-        content = (await self._ask(method, path, **what)).content
-        try:
-            return msgspec.json.decode(content, type=kind)
-        except msgspec.DecodeError as error:
-            raise Unavailable(f"the volume service answers what cannot be read: {error}") from error
+        return _decoded(await self._ask(method, path, **what), kind)
 
-    async def _ask(self, method: str, path: str, **what: Any) -> httpx.Response:
-        try:
-            response = await self._client.request(method, path, headers=HEADERS, **what)
-        except httpx.HTTPError as error:
-            raise Unavailable(f"the volume service does not answer: {error!r}") from error
-        _check(response)
-        return response
+    async def _ask(self, method: str, path: str, **what: Any) -> bytes:
+        return await _asked(self._service, method, path, **what)
 
 
-def _check(response: httpx.Response) -> None:
+async def _asked(service: Service, method: str, path: str, **what: Any) -> bytes:
+    answer = await service.ask(method, path, headers=HEADERS, **what)
+    _check(answer)
+    return answer.content
+
+
+def _decoded(content: bytes, kind: type[Body]) -> Body:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"the volume service answers what cannot be read: {error}") from error
+
+
+def _check(answer: Answer) -> None:
     """Raises: what this status means to us."""
-    status = response.status_code
-    if response.is_success:
+    status = answer.status
+    if answer.is_yes:
         return
-    reason = f"the volume service answers {status}: {_message(response)}"
+    reason = f"the volume service answers {status}: {_message(answer)}"
     if status in (404, 410):
         raise NotFound(reason)
     if status == 409:
@@ -155,12 +158,12 @@ def _check(response: httpx.Response) -> None:
     raise Unavailable(reason)
 
 
-def _message(response: httpx.Response) -> str:
+def _message(answer: Answer) -> str:
     """Give the sentence out of an error, which stands below the name of its kind."""
     try:
-        return next(iter(msgspec.json.decode(response.content, type=dict[str, _Said]).values())).message
+        return next(iter(msgspec.json.decode(answer.content, type=dict[str, _Said]).values())).message
     except (msgspec.DecodeError, StopIteration):
-        return response.text[:500]
+        return answer.text
 
 
 class _Said(msgspec.Struct):

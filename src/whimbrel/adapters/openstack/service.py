@@ -1,0 +1,110 @@
+"""One service of a cloud, as our clients ask it: over HTTP, or in this very process.
+
+Both ways speak the same protocol to the same applications. The one within the process leaves out what nobody needs
+there: sockets, and a client's redirections, cookies and merging of URLs, which cost more than the services' own work.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+import httpx
+import msgspec
+from starlette.types import ASGIApp, Message
+
+from whimbrel.domain.errors import Unavailable
+
+Query = Sequence[tuple[str, str]]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    status: int
+    content: bytes
+
+    @property
+    def is_yes(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def text(self) -> str:
+        """Give what it says to people, as far as anybody reads."""
+        return self.content[:500].decode("utf-8", "replace")
+
+
+class Service(Protocol):
+    async def ask(
+        self, method: str, path: str, *, query: Query = (), body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send one request; body: goes as JSON, None: there is none. Raises: Unavailable: no answer came."""
+        ...
+
+
+class HttpService:
+    """Fulfils Service. client: has the service's address as base URL, and puts tokens on requests. name: for errors."""
+
+    def __init__(self, client: httpx.AsyncClient, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    async def ask(
+        self, method: str, path: str, *, query: Query = (), body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        content = None if body is None else msgspec.json.encode(body)
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        try:
+            answer = await self._client.request(method, path, params=list(query) or None, content=content, headers=sent)
+        except httpx.HTTPError as error:
+            raise Unavailable(f"the {self._name} service does not answer: {error!r}") from error
+        return Answer(answer.status_code, answer.content)
+
+
+class InnerService:
+    """Fulfils Service by an application of this process. root: what its paths begin with here.
+
+    headers: of every request, in lower case; who asks may be among them.
+    """
+
+    def __init__(self, app: ASGIApp, root: str = "", headers: Mapping[str, str] | None = None) -> None:
+        self._app = app
+        self._root = root
+        self._headers = [(b"content-type", b"application/json"), *_raw(headers or {})]
+
+    async def ask(
+        self, method: str, path: str, *, query: Query = (), body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        content = b"" if body is None else msgspec.json.encode(body)
+        status, parts = 0, list[bytes]()
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": content}
+
+        async def send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            else:
+                parts.append(message.get("body", b""))
+
+        await self._app(
+            {
+                "type": "http",
+                "asgi": {"version": "3.0"},
+                "http_version": "1.1",
+                "method": method,
+                "scheme": "http",
+                "path": self._root + path,
+                "raw_path": (self._root + path).encode(),
+                "query_string": urlencode(query).encode() if query else b"",
+                "root_path": "",
+                "headers": [*self._headers, *_raw(headers or {})],
+                "server": ("localhost", None),
+                "client": None,
+            },
+            receive,
+            send,
+        )
+        return Answer(status, b"".join(parts))
+
+
+def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
