@@ -16,7 +16,7 @@ from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.directory import Usage
-from whimbrel.ports.journal import Booking, Limits, RunFilter
+from whimbrel.ports.journal import Booking, Evidence, Limits, RunFilter
 
 LEASE_S = 3.0
 
@@ -305,6 +305,21 @@ def test_an_epoch_that_was_not_read_saves_nothing(open_store: Opener, epoch: int
         with pytest.raises(Superseded):
             await store.journal.save(attempt, raised)
         assert await store.journal.get(run.id) == stored
+
+    tell(open_store, story)
+
+
+def test_what_a_run_decided_by_is_kept_in_order_and_only_with_what_was_saved(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run, other = await store.accept("a"), await store.accept("b")
+        first = Evidence(step="choose", at=NOW, document=b"\x00why" * 1000)
+        second = Evidence(step="choose", at=NOW + 1, document=b"")
+        await store.journal.save(run, evidence=first)
+        await store.journal.save(replace(run, epoch=2), raised=True, evidence=second)
+        with pytest.raises(Superseded):
+            await store.journal.save(run, evidence=first)
+        assert await store.journal.evidence(run.id) == [first, second]
+        assert await store.journal.evidence(other.id) == []
 
     tell(open_store, story)
 

@@ -17,6 +17,10 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.shown import MOVE_SAGAS
 from whimbrel.ports.journal import RunFilter
 from whimbrel.saga.step import Saga, applies
+from whimbrel.scheduling.record import from_bytes
+
+MOST_SHOWN = 50
+"""Hosts of which the page of a move tells; its decisions tell of more."""
 
 
 async def index(call: Call) -> Any:
@@ -32,17 +36,17 @@ async def index(call: Call) -> Any:
 
 
 async def show(call: Call) -> Any:
-    return {"move": _full(call, await call.cloud.journal.get(RunId(call.params["move_id"])))}
+    return {"move": await _full(call, await call.cloud.journal.get(RunId(call.params["move_id"])))}
 
 
 async def retry(call: Call) -> Any:
     """Have an open move tried again now."""
-    return {"move": _full(call, await requests.retry(call.cloud, call.engine, RunId(call.params["move_id"])))}
+    return {"move": await _full(call, await requests.retry(call.cloud, call.engine, RunId(call.params["move_id"])))}
 
 
 async def turn_back(call: Call) -> Any:
     """Have an open move undone."""
-    return {"move": _full(call, await requests.turn_back(call.cloud, call.engine, RunId(call.params["move_id"])))}
+    return {"move": await _full(call, await requests.turn_back(call.cloud, call.engine, RunId(call.params["move_id"])))}
 
 
 def _brief(run: Run) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def _brief(run: Run) -> dict[str, Any]:
     }
 
 
-def _full(call: Call, run: Run) -> dict[str, Any]:
+async def _full(call: Call, run: Run) -> dict[str, Any]:
     saga = call.engine.book.of(run)
     facts = run.facts
     return _brief(run) | {
@@ -90,9 +94,18 @@ def _full(call: Call, run: Run) -> dict[str, Any]:
         "due_at": run.due_at,
         "steps": [_step(entry) for entry in run.log],
         "ahead": _ahead(saga, run),
-        "considered": msgspec.to_builtins(facts.considered) if isinstance(facts, MoveFacts) else [],
+        "considered": await _considered(call, run),
         "facts": msgspec.to_builtins(facts),
     }
+
+
+async def _considered(call: Call, run: Run) -> list[dict[str, Any]]:
+    """Tell of the hosts that its last choice was among, the best first."""
+    evidence = await call.cloud.journal.evidence(run.id)
+    told = from_bytes(evidence[-1].document).considered[:MOST_SHOWN] if evidence else ()
+    return [
+        {"host": one.host, "reason": one.reason.words if one.reason else None, "weight": one.weight} for one in told
+    ]
 
 
 def _step(entry: LogEntry) -> dict[str, Any]:

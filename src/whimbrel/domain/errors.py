@@ -10,7 +10,11 @@ class WorldError(Exception):
 
 
 class Refused(WorldError):
-    """No, and asking again will not change it."""
+    """No, and asking again will not change it. evidence: what a decision was taken by, to be kept beside its run."""
+
+    def __init__(self, reason: str, evidence: bytes | None = None) -> None:
+        super().__init__(reason)
+        self.evidence = evidence
 
 
 class OverQuota(Refused):

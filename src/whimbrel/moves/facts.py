@@ -11,7 +11,6 @@ from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
 from whimbrel.domain.run import Run
 from whimbrel.ports.network import PortRequest
 from whimbrel.ports.placement import Owner
-from whimbrel.scheduling.snapshot import Considered
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,10 +65,11 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     target: Place | None = None
     alternates: tuple[Place, ...] = ()
     tried: tuple[HostName, ...] = ()
-    considered: tuple[Considered, ...] = ()  # of the scheduler, at most CONSIDERED_KEPT
     export: DiskExport | None = None
     user_data: str | None = None
     has_local_root: bool = True  # False: it boots from a volume
+    image_properties: dict[str, str] = {}
+    hints: dict[str, Any] = {}  # os:scheduler_hints of its create
     ports: tuple[MovedPort, ...] = ()
     volumes: tuple[BlockDevice, ...] = ()  # with the attachments of the source
     target_attachments: dict[str, str] = {}  # volume id -> attachment for the target
@@ -78,8 +78,6 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     security_groups: tuple[str, ...] = ()
     macs: tuple[str, ...] = ()  # of the ports that a create makes, by place among the wished nics; "": it is there
 
-
-CONSIDERED_KEPT = 50
 
 Move = Run
 """A run whose facts are MoveFacts."""

@@ -110,6 +110,8 @@ async def _facts(cloud: Cloud, server: Server) -> MoveFacts:
         zone_pin=server.spec.zone_pin,
         user_data=server.user_data,
         has_local_root=server.has_local_root,
+        image_properties=server.image_properties,
+        hints=server.spec.hints,
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import CellName, HostName, ProjectId, UserId
 from whimbrel.domain.pci import PciAlias
+from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.ports.agent import Agent, Agents
 from whimbrel.ports.catalog import Aggregates, Flavors, Keypairs, Quotas
 from whimbrel.ports.clock import Clock, IdSource
@@ -57,6 +58,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     ram_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0
     key_pairs_quota: int = 100
+    scheduler: SchedulerRules = SchedulerRules()
     pci_alias: tuple[PciAlias, ...] = ()  # the kinds of PCI devices that flavors may ask for
 
 

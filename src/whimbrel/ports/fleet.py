@@ -7,16 +7,18 @@ agents check again.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
+from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
 from whimbrel.domain.host import SERVICE_DOWN_S, Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName, ProviderId
 
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ class Fleet:
     @cached_property
     def io_ops(self) -> Numbers:
         return self._loaded("io_ops")
+
+    @cached_property
+    def hashes(self) -> NDArray[np.uint64]:
+        """Give a number for each name, the same in each process."""
+        return np.array([crc32(name.encode()) for name in self.names], np.uint64)
 
     @cached_property
     def versions(self) -> Numbers:

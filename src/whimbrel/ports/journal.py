@@ -44,6 +44,14 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step of a run decided by. The document is the step's own; the journal only keeps it."""
+
+    step: str
+    at: float
+    document: bytes
+
+
 class Journal(Protocol):
     async def accept(
         self,
@@ -72,8 +80,10 @@ class Journal(Protocol):
         """
         ...
 
-    async def save(self, run: Run, raised: bool = False) -> None:
+    async def save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
         """Write the run's present state. raised: its epoch is one more than the one under which it was read.
+
+        evidence: what it decided by just now, to be kept beside it.
 
         Raises: Superseded; Unavailable.
         """
@@ -81,6 +91,10 @@ class Journal(Protocol):
 
     async def get(self, run_id: RunId) -> Run:
         """Raises: NotFound."""
+        ...
+
+    async def evidence(self, run_id: RunId) -> list[Evidence]:
+        """Give what a run decided by, in the order of its decisions."""
         ...
 
     async def open_run(self, server_id: ServerId) -> Run | None:

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Superseded, Unavailable, WorldError, WrongState
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.journal import Booking, Journal
+from whimbrel.ports.journal import Booking, Evidence, Journal
 from whimbrel.saga.backoff import pause_s
-from whimbrel.saga.step import Book, Saga, Step
+from whimbrel.saga.step import Book, Decided, Saga, Step
 
 NEVER = 1e15
 """A due time that does not come: a run that met a bug stands still until somebody says retry."""
@@ -158,11 +158,14 @@ class Engine:
             raise
         except (Refused, NotFound, WrongState) as refusal:
             if saga.may_turn_back(step.name):
-                return await self._turn(run, step, "refused", began, refusal.reason)
+                turned = self._turned(run, step, "refused", began, refusal.reason)
+                return await self._save(turned, raised=True, evidence=_evidence(step, began, refusal))
             return await self._ask_again(run, saga, step, began, refusal)
         except (Unavailable, Conflict) as silence:
             return await self._ask_again(run, saga, step, began, silence)
-        return await self._save(self._advanced(run, saga, step, began, learned))
+        evidence = _evidence(step, began, learned)
+        facts = learned.facts if isinstance(learned, Decided) else learned
+        return await self._save(self._advanced(run, saga, step, began, facts), evidence=evidence)
 
     def _advanced(self, run: Run, saga: Saga, step: Step, began: float, learned: Any) -> Run:
         now = self._clock.now()
@@ -316,11 +319,11 @@ class Engine:
             action=run.action,
         )
 
-    async def _save(self, run: Run, raised: bool = False) -> Run:
+    async def _save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> Run:
         """Write the run down; while it is ours, that is a sign of life and extends the lease."""
         if run.owner:  # else the due time that we read would take back a renewal
             run = replace(run, due_at=self._clock.now() + self.lease_s)
-        await self._journal.save(run, raised)
+        await self._journal.save(run, raised, evidence)
         return run
 
     async def _stand_still(self, run: Run, story: str) -> None:
@@ -331,3 +334,8 @@ class Engine:
         except WorldError as trouble:
             log.error("the problem of a run could not be written down", run=run.id, reason=trouble.reason)
         log.error("a run met a bug and stands still", run=run.id, saga=run.saga, at=run.at, traceback=story)
+
+
+def _evidence(step: Step, at: float, outcome: Decided | WorldError | Any) -> Evidence | None:
+    document = getattr(outcome, "evidence", None)
+    return None if document is None else Evidence(step=step.name, at=at, document=document)

@@ -13,7 +13,15 @@ from typing import Any
 from whimbrel.domain.run import Run
 
 Do = Callable[[Run, Any], Awaitable[Any]]
-"""async (run, world) -> new facts, or None when it acted. Raises Refused, Unavailable ... as domain.errors says."""
+"""async (run, world) -> new facts, plain or Decided, or None when it acted. Raises what domain.errors names."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """New facts of a step that decides, and what it decided by: kept beside the run, for people who ask why."""
+
+    facts: Any
+    evidence: bytes
 
 
 @dataclass(frozen=True)

@@ -1,67 +1,61 @@
-"""Filters: each says why a host is out, or None when it is in. The order is the order of asking: cheap ones first."""
+"""Filters, by their Nova names: each gives the constraints that it makes of a request, none where nothing is asked.
 
-from collections.abc import Callable
+Which are in force is said by the rule enabled_filters. The order is the order in which reasons are looked for.
+"""
 
-from whimbrel.scheduling.snapshot import HostState, Request
+from collections.abc import Callable, Iterator, Mapping
 
-Filter = Callable[[HostState, Request], str | None]
+import numpy as np
 
+from whimbrel.scheduling.constraint import Constraint
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.snapshot import Snapshot
 
-def in_cell(host: HostState, request: Request) -> str | None:
-    return None if request.cell in (None, host.cell) else "in another cell"
+Filter = Callable[[Request, Snapshot], Iterator[Constraint]]
 
-
-def not_excluded(host: HostState, request: Request) -> str | None:
-    return request.excluded_because if host.name in request.excluded else None
-
-
-def asked_for(host: HostState, request: Request) -> str | None:
-    return None if request.host in (None, host.name) else "not the host that was asked for"
+COMPUTE = "ComputeFilter"
 
 
-def in_zone(host: HostState, request: Request) -> str | None:
-    return None if request.zone in (None, host.zone) else f"not in zone {request.zone}"
+def compute(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    fleet = snapshot.fleet
+
+    def enable(place: int) -> str:
+        return f"its service enabled (openstack compute service set --enable {fleet.names[place]} nova-compute)"
+
+    yield Constraint(COMPUTE, fleet.enabled, "its service is disabled", remedy=enable)
+    yield Constraint(COMPUTE, fleet.up(snapshot.now), "its service is down", remedy=lambda place: "its service up")
 
 
-def enabled(host: HostState, request: Request) -> str | None:
-    return None if host.enabled else "its service is disabled"
+def anti_affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    if request.group and request.group.policy == "anti-affinity":
+        others, most = _members(request, snapshot), request.group.max_server_per_host
+        words = "others of its anti-affinity group are there"
+        yield Constraint("ServerGroupAntiAffinityFilter", others < most, words)
 
 
-def up(host: HostState, request: Request) -> str | None:
-    return None if host.up else "its service is down"
+def affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    if request.group and request.group.policy == "affinity" and request.group.members:
+        words = "the others of its affinity group are elsewhere"
+        yield Constraint("ServerGroupAffinityFilter", _members(request, snapshot) > 0, words, remedy=_as_group)
 
 
-def may_be_that_large(host: HostState, request: Request) -> str | None:
-    for name, amount in request.resources.items():
-        if amount > min(host.max_unit.get(name, 0), max(host.capacity.get(name, 0), 0)):
-            return f"{amount} {name} is more than one server may have there"
-    return None
+def _members(request: Request, snapshot: Snapshot) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    assert request.group
+    row = snapshot.fleet.provider_row
+    return snapshot.at({row[root]: number for root, number in request.group.members.items() if root in row})
 
 
-def has_room(host: HostState, request: Request) -> str | None:
-    for name, amount in request.resources.items():
-        if amount > host.free.get(name, 0):
-            return f"no room for {amount} {name}"
-    return None
+def _as_group(place: int) -> str:
+    return "the whole group moved there (whimbrel server move --group)"
 
 
-def serves_ports(host: HostState, request: Request) -> str | None:
-    return host.way if isinstance(host.way, str) else None
+def all_hosts(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    yield from ()
 
 
-def has_devices(host: HostState, request: Request) -> str | None:
-    return host.lacks
-
-
-FILTERS: tuple[Filter, ...] = (
-    in_cell,  # a move stays in its cell
-    not_excluded,  # the source, unless same-host moves are allowed
-    asked_for,  # an administrator named a host
-    in_zone,  # the zone that the server is pinned to
-    enabled,
-    up,
-    may_be_that_large,  # before room: it can never fit
-    has_room,
-    serves_ports,  # bandwidth on the right physical network
-    has_devices,  # PCI devices
-)
+FILTERS: Mapping[str, Filter] = {
+    COMPUTE: compute,
+    "AllHostsFilter": all_hosts,
+    "ServerGroupAntiAffinityFilter": anti_affinity,
+    "ServerGroupAffinityFilter": affinity,
+}

@@ -1,50 +1,97 @@
-"""The decision: filter, weigh, order. Pure: the same snapshot and request give the same decision."""
+"""The decision: constrain, weigh, order. Pure: the same snapshot and request give the same ranking.
 
-from collections.abc import Sequence
+Everything is asked of all hosts at once, by columns; nobody is left out before all constraints have been asked, so
+that it is known how much a host that is out falls short by.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
 from zlib import crc32
 
-from whimbrel.ports.placement import Way
-from whimbrel.scheduling.filters import FILTERS
-from whimbrel.scheduling.snapshot import Choice, Considered, Decision, HostState, Request
-from whimbrel.scheduling.weighers import weights
+import numpy as np
+
+from whimbrel.ports.fleet import Floats, Mask, Numbers
+from whimbrel.ports.placement import Wish
+from whimbrel.scheduling.asked import asked
+from whimbrel.scheduling.constraint import Constraint
+from whimbrel.scheduling.filters import COMPUTE, FILTERS
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.room import in_force, room
+from whimbrel.scheduling.snapshot import Snapshot
+from whimbrel.scheduling.weighers import weigh
 
 
-def choose(request: Request, hosts: Sequence[HostState], most: int) -> Decision:
-    """Choose up to `most` hosts, the best first; the others are alternates for when the best refuses."""
-    left: list[HostState] = []
-    considered: list[Considered] = []
-    for host in hosts:
-        reason = _why_out(host, request)
-        if reason:
-            considered.append(Considered(host=host.name, reason=reason))
-        else:
-            left.append(host)
-    if not left:
-        return Decision(choices=(), considered=tuple(considered))
-    weighed = sorted(zip(weights(left), left, strict=True), key=lambda pair: (-pair[0], _turn(request, pair[1])))
-    ranked = [Considered(host=host.name, weight=round(weight, 3)) for weight, host in weighed]
-    choices = tuple(
-        Choice(
-            host=host.name,
-            cell=host.cell,
-            provider=host.provider,
-            zone=host.zone,
-            way=host.way if isinstance(host.way, Way) else None,
-        )
-        for _, host in weighed[:most]
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Who is in, the best first, and what is wrong with the others. Places are those of the snapshot."""
+
+    snapshot: Snapshot
+    request: Request
+    wish: Wish  # what is really asked of placement
+    constraints: tuple[Constraint, ...]
+    first: Numbers  # by place: number of the first constraint that leaves it out, from 1; 0: it is in
+    misses: Numbers  # by place: how many constraints leave it out
+    order: Numbers  # places of those who are in, the best first
+    weights: Floats  # of these, in that order
+    parts: dict[str, Floats]  # by weigher, in that order
+    simple: Mask  # by place: its root provider alone gives all that is asked for
+
+    @cached_property
+    def rank(self) -> dict[int, int]:
+        return {place: number for number, place in enumerate(self.order.tolist())}
+
+
+def rank(request: Request, snapshot: Snapshot) -> Ranking:
+    wish = in_force(request.wish, snapshot.rooms)
+    constraints = _constraints(request, wish, snapshot)
+    first, misses = np.zeros(len(snapshot), np.int64), np.zeros(len(snapshot), np.int64)
+    for number, constraint in enumerate(constraints, 1):
+        if constraint.passes.all():
+            continue
+        fails = ~constraint.passes
+        misses += fails
+        first[fails & (first == 0)] = number
+    left = np.flatnonzero(first == 0)
+    parts = weigh(request, snapshot, left)
+    total = sum(parts.values(), start=np.zeros(len(left)))
+    by_weight = np.lexsort((_turns(request, snapshot)[left], -total))
+    by_weight = _among_the_best(by_weight, request, snapshot)
+    return Ranking(
+        snapshot=snapshot,
+        request=request,
+        wish=wish,
+        constraints=constraints,
+        first=first,
+        misses=misses,
+        order=left[by_weight],
+        weights=total[by_weight],
+        parts={name: part[by_weight] for name, part in parts.items()},
+        simple=snapshot.rooms.simple(wish),
     )
-    return Decision(choices=choices, considered=(*ranked, *considered))
 
 
-def passing(request: Request, hosts: Sequence[HostState]) -> list[HostState]:
-    """List the hosts that no filter leaves out."""
-    return [host for host in hosts if not _why_out(host, request)]
+def _constraints(request: Request, wish: Wish, snapshot: Snapshot) -> tuple[Constraint, ...]:
+    enabled = [name for name in FILTERS if name in snapshot.rules.enabled_filters]
+    before = [FILTERS[name](request, snapshot) for name in enabled if name == COMPUTE]
+    after = [FILTERS[name](request, snapshot) for name in enabled if name != COMPUTE]
+    found = [*asked(request, snapshot)]
+    for some in (*before, room(wish, snapshot), *after):
+        found += some
+    return tuple(found)
 
 
-def _why_out(host: HostState, request: Request) -> str | None:
-    return next((reason for reason in (check(host, request) for check in FILTERS) if reason), None)
-
-
-def _turn(request: Request, host: HostState) -> int:
+def _turns(request: Request, snapshot: Snapshot) -> Numbers:
     """Give an order among equals that differs from request to request, so that load spreads."""
-    return crc32(f"{request.spread}/{host.name}".encode())
+    if not snapshot.rules.shuffle_best_same_weighed_hosts:
+        return np.arange(len(snapshot), dtype=np.int64)
+    mixed = snapshot.fleet.hashes ^ np.uint64(crc32(request.spread.encode()))
+    return ((mixed * np.uint64(0x9E3779B1)) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+
+
+def _among_the_best(order: Numbers, request: Request, snapshot: Snapshot) -> Numbers:
+    """Put one of the best first, another one for each request."""
+    some = min(snapshot.rules.host_subset_size, len(order))
+    if some < 2:
+        return order
+    taken = crc32(f"{request.spread}/subset".encode()) % some
+    return np.concatenate([order[taken : taken + 1], np.delete(order, taken)])

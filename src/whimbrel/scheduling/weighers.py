@@ -1,38 +1,125 @@
-"""Weighers: how good a host is, higher is better. Each is brought to 0..1 over the hosts that are left, then summed."""
+"""Weighers, by their Nova names: how good a host is, higher is better.
 
-from collections.abc import Callable, Sequence
+Each is brought to 0..1 over the hosts that are left, or to nothing where all are equal, and counts as often as its
+multiplier says; an aggregate's metadata may say another one for its hosts.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
 
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from whimbrel.scheduling.snapshot import HostState
+from whimbrel.ports.fleet import Floats, Numbers
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.snapshot import Snapshot
 
-Weigher = Callable[[HostState], float]
-
-
-def free_cpus(host: HostState) -> float:
-    return host.free.get(VCPU, 0)
-
-
-def free_memory(host: HostState) -> float:
-    return host.free.get(MEMORY_MB, 0)
+Measure = Callable[[Request, Snapshot], "Numbers | None"]
+"""Gives how much of something each host has; None: it is no matter for this request."""
 
 
-def free_disk(host: HostState) -> float:
-    return host.free.get(DISK_GB, 0)
+@dataclass(frozen=True)
+class Weigher:
+    multiplier: str  # its name among the rules, and in aggregates' metadata
+    measure: Measure
 
 
-WEIGHERS: tuple[tuple[Weigher, float], ...] = (
-    (free_cpus, 1.0),
-    (free_memory, 1.0),
-    (free_disk, 1.0),
-)
+def cpu(request: Request, snapshot: Snapshot) -> Numbers:
+    return snapshot.rooms.free(VCPU)
 
 
-def weights(hosts: Sequence[HostState]) -> list[float]:
-    """Give the weight of each host, in the same order."""
-    total = [0.0] * len(hosts)
-    for weigher, multiplier in WEIGHERS:
-        raw = [weigher(host) for host in hosts]
-        low, high = min(raw), max(raw)
-        if high > low:
-            total = [t + multiplier * (r - low) / (high - low) for t, r in zip(total, raw, strict=True)]
-    return total
+def ram(request: Request, snapshot: Snapshot) -> Numbers:
+    return snapshot.rooms.free(MEMORY_MB)
+
+
+def disk(request: Request, snapshot: Snapshot) -> Numbers:
+    return snapshot.rooms.free(DISK_GB)
+
+
+def io_ops(request: Request, snapshot: Snapshot) -> Numbers:
+    return snapshot.fleet.io_ops
+
+
+def num_instances(request: Request, snapshot: Snapshot) -> Numbers:
+    return snapshot.fleet.servers
+
+
+def hypervisor_version(request: Request, snapshot: Snapshot) -> Numbers:
+    return snapshot.fleet.versions
+
+
+def soft_affinity(request: Request, snapshot: Snapshot) -> Numbers | None:
+    return _members(request, snapshot) if request.group and request.group.policy == "soft-affinity" else None
+
+
+def soft_anti_affinity(request: Request, snapshot: Snapshot) -> Numbers | None:
+    return -_members(request, snapshot) if request.group and request.group.policy == "soft-anti-affinity" else None
+
+
+def _members(request: Request, snapshot: Snapshot) -> Numbers:
+    assert request.group
+    row = snapshot.fleet.provider_row
+    return snapshot.at({row[root]: number for root, number in request.group.members.items() if root in row})
+
+
+def zone(request: Request, snapshot: Snapshot) -> Numbers | None:
+    """The zone that is preferred, where one is (az_on_move = prefer). This one is not Nova's."""
+    preferred = request.preferred_zone
+    return None if preferred is None else snapshot.fleet.in_zone(preferred).astype(np.int64)
+
+
+WEIGHERS: Mapping[str, Weigher] = {
+    "CPUWeigher": Weigher("cpu_weight_multiplier", cpu),
+    "RAMWeigher": Weigher("ram_weight_multiplier", ram),
+    "DiskWeigher": Weigher("disk_weight_multiplier", disk),
+    "IoOpsWeigher": Weigher("io_ops_weight_multiplier", io_ops),
+    "NumInstancesWeigher": Weigher("num_instances_weight_multiplier", num_instances),
+    "HypervisorVersionWeigher": Weigher("hypervisor_version_weight_multiplier", hypervisor_version),
+    "ServerGroupSoftAffinityWeigher": Weigher("soft_affinity_weight_multiplier", soft_affinity),
+    "ServerGroupSoftAntiAffinityWeigher": Weigher("soft_anti_affinity_weight_multiplier", soft_anti_affinity),
+    "ZoneWeigher": Weigher("zone_weight_multiplier", zone),
+}
+
+
+def weigh(request: Request, snapshot: Snapshot, left: Numbers) -> dict[str, Floats]:
+    """Give what each weigher adds for the hosts at these places; those that make no difference are left out."""
+    parts = {}
+    for name, weigher in WEIGHERS.items():
+        multipliers = _multipliers(weigher.multiplier, snapshot, left)
+        if isinstance(multipliers, float) and not multipliers:
+            continue
+        measured = weigher.measure(request, snapshot)
+        if measured is not None and (part := _normalized(measured[left])) is not None:
+            parts[name] = multipliers * part
+    return parts
+
+
+def _normalized(raw: Numbers) -> Floats | None:
+    low, high = (raw.min(), raw.max()) if len(raw) else (0, 0)
+    return (raw - low) / (high - low) if high > low else None
+
+
+def _multipliers(name: str, snapshot: Snapshot, left: Numbers) -> Floats | float:
+    """Give the multiplier of each host: the least that an aggregate of it says, else the rule."""
+    rule: float = getattr(snapshot.rules, name)
+    said = [(number, members) for members, text in _said(name, snapshot) if (number := _number(text)) is not None]
+    if not said:
+        return rule
+    column = np.full(len(snapshot), np.inf)
+    for number, members in said:
+        column[members] = np.minimum(column[members], number)
+    column[np.isinf(column)] = rule
+    chosen: Floats = column[left]
+    return chosen
+
+
+def _said(name: str, snapshot: Snapshot) -> list[tuple[np.ndarray, str]]:
+    return [(members, aggregate.metadata[name]) for aggregate, members in snapshot.fleet.marked(name)]
+
+
+def _number(text: str) -> float | None:
+    """Read a multiplier; what is no number does not count, as in Nova."""
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -168,6 +168,8 @@ def _facts(server: Server, host: HostName | None) -> MoveFacts:
         wanted_host=host,
         user_data=server.user_data,
         has_local_root=server.has_local_root,
+        image_properties=server.image_properties,
+        hints=server.spec.hints,
         wished_nics=server.wished_nics,
         wished_volumes=server.wished_volumes,
         security_groups=server.security_groups,

@@ -1,54 +1,64 @@
-"""The decision is a pure function: who is out and why, and the order of those who are in."""
+"""The ranking is a pure function: who is out and why, and the order of those who are in."""
 
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whimbrel.domain.ids import CellName, HostName, ProviderId
-from whimbrel.scheduling.pipeline import choose
-from whimbrel.scheduling.snapshot import HostState, Request
+from tests.unit.scheduling.rooms import FREE, aggregate, host, snapshot
+from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.ports.fleet import Load
+from whimbrel.ports.placement import Wish
+from whimbrel.scheduling.pipeline import Ranking, rank
+from whimbrel.scheduling.record import Record, from_bytes, make_record, to_bytes
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.snapshot import Snapshot
 
-WANT = {"VCPU": 2, "MEMORY_MB": 1024}
-
-
-def host(name: str, **more: Any) -> HostState:
-    room = {"VCPU": 4, "MEMORY_MB": 4096}
-    fields: dict[str, Any] = {
-        "name": HostName(name),
-        "cell": CellName("c1"),
-        "provider": ProviderId(name),
-        "zone": "z1",
-        "enabled": True,
-        "up": True,
-        "free": room,
-        "capacity": room,
-        "max_unit": room,
-    }
-    return HostState(**{**fields, **more})
+WISH = Wish(own={"VCPU": 2, "MEMORY_MB": 1})
 
 
-def reasons(hosts: list[HostState], **asked: Any) -> dict[str, str | None]:
-    decision = choose(Request(resources=WANT, **asked), hosts, 3)
-    return {one.host: one.reason for one in decision.considered}
+def asking(**asked: Any) -> Request:
+    return Request(wish=WISH, **asked)
+
+
+def told(hosts: Snapshot, request: Request) -> Record:
+    ranking = rank(request, hosts)
+    return make_record(ranking, {}, ordered(ranking)[:3])
+
+
+def ordered(ranking: Ranking) -> list[HostName]:
+    return [ranking.snapshot.fleet.names[place] for place in ranking.order.tolist()]
+
+
+def reasons(record: Record) -> dict[str, str | None]:
+    return {one.host: one.reason.words if one.reason else None for one in record.considered}
 
 
 def test_every_reason() -> None:
     hosts = [
         host("elsewhere", cell=CellName("c2")),
         host("source"),
-        host("zone", zone="z2"),
+        host("zone"),
         host("disabled", enabled=False),
-        host("down", up=False),
-        host("small", max_unit={"VCPU": 1, "MEMORY_MB": 4096}),
-        host("full", free={"VCPU": 1, "MEMORY_MB": 4096}),
+        host("down", seen_at=0.0),
+        host("small"),
+        host("full"),
         host("good"),
     ]
-    out = reasons(hosts, cell=CellName("c1"), zone="z1", excluded=frozenset({HostName("source")}))
-    assert out == {
+    now = snapshot(
+        hosts,
+        {"full": FREE | {"VCPU": 1}},
+        largest={"small": 1},
+        aggregates=[aggregate(1, ["zone"], availability_zone="z2")],
+    )
+    asked = asking(
+        cell=CellName("c1"), zone="nova", zone_because="it says so", excluded=frozenset({HostName("source")})
+    )
+    assert reasons(told(now, asked)) == {
         "elsewhere": "in another cell",
         "source": "it is the host that the server is on",
-        "zone": "not in zone z1",
+        "zone": "in another availability zone (it says so)",
         "disabled": "its service is disabled",
         "down": "its service is down",
         "small": "2 VCPU is more than one server may have there",
@@ -57,29 +67,101 @@ def test_every_reason() -> None:
     }
 
 
-def test_the_emptiest_comes_first_and_no_more_than_asked_for() -> None:
-    hosts = [host(f"h{n}", free={"VCPU": n, "MEMORY_MB": 4096}) for n in range(2, 5)]
-    decision = choose(Request(resources=WANT), hosts, 2)
-    assert [choice.host for choice in decision.choices] == ["h4", "h3"]
+def test_a_reason_has_the_numbers_asked_and_free() -> None:
+    record = told(snapshot([host("full")], {"full": FREE | {"VCPU": 1}}), asking())
+    [one] = record.considered
+    assert one.reason is not None
+    assert (one.reason.resource, one.reason.asked, one.reason.free) == ("VCPU", 2, 1)
 
 
-def test_no_host_says_why() -> None:
-    decision = choose(Request(resources=WANT), [host("a", up=False), host("b", up=False)], 3)
-    assert decision.summary() == "No valid host was found. Of 2 hosts considered, 2: its service is down."
+def test_the_emptiest_comes_first() -> None:
+    hosts = snapshot([host(f"h{n}") for n in range(5)], {f"h{n}": FREE | {"VCPU": n} for n in range(5)})
+    ranking = rank(asking(), hosts)
+    assert ordered(ranking) == ["h4", "h3", "h2"]
+    assert ranking.parts["CPUWeigher"].tolist() == [1.0, 0.5, 0.0]
+
+
+def test_what_an_aggregate_says_of_a_multiplier_counts_for_its_hosts_the_least_of_several() -> None:
+    hosts = [host(f"h{n}") for n in range(3)]
+    free = {f"h{n}": FREE | {"VCPU": n + 2} for n in range(3)}
+    key = "cpu_weight_multiplier"
+    aggregates = [
+        aggregate(1, ["h2"], **{key: "-1.5"}),
+        aggregate(2, ["h2", "h1"], **{key: "3"}),
+        aggregate(3, ["h1"], **{key: "no number"}),
+    ]
+    ranking = rank(asking(), snapshot(hosts, free, aggregates=aggregates))
+    assert dict(zip(ordered(ranking), ranking.parts["CPUWeigher"].tolist(), strict=True)) == {
+        "h0": 0,
+        "h1": 1.5,
+        "h2": -1.5,
+    }
+
+
+def test_busy_hosts_come_later() -> None:
+    ranking = rank(asking(), snapshot([host("a"), host("b")], loads={"a": Load(servers=2, io_ops=2)}))
+    assert ordered(ranking) == ["b", "a"]
+
+
+def test_a_zone_that_is_preferred_wins_over_all_room() -> None:
+    hosts = snapshot(
+        [host("empty"), host("there")],
+        {"there": FREE | {"VCPU": 2}},
+        aggregates=[aggregate(1, ["there"], availability_zone="z")],
+    )
+    assert ordered(rank(asking(preferred_zone="z"), hosts)) == ["there", "empty"]
+
+
+def test_a_filter_that_is_not_enabled_leaves_nobody_out() -> None:
+    hosts = snapshot([host("down", seen_at=0.0)], rules=SchedulerRules(enabled_filters=()))
+    assert ordered(rank(asking(), hosts)) == ["down"]
+
+
+def test_no_host_says_why_and_what_would_help() -> None:
+    hosts = [host("a", seen_at=0.0), host("b", seen_at=0.0), host("c"), host("d", enabled=False, seen_at=0.0)]
+    record = told(snapshot(hosts, {"c": FREE | {"VCPU": 1}}), asking())
+    assert record.summary() == (
+        "No valid host was found. Of 4 hosts considered, 2: its service is down; 1: its service is disabled; 1: no room"
+        " for 2 VCPU."
+    )
+    assert [miss.host for miss in record.misses] == ["c", "a", "b"]  # the one that lacks half of something first
+    assert record.misses[0].remedies == ("1 VCPU more free there, or a flavor with at most 1 VCPU",)
+
+
+def test_a_cloud_without_hosts_says_so() -> None:
+    assert told(snapshot([]), asking()).summary() == "No valid host was found: the cloud has no hosts."
+
+
+def test_where_no_host_has_a_class_at_all_something_else_is_asked() -> None:
+    wish = Wish(own={"PCPU": 2}, otherwise=WISH)
+    assert ordered(rank(Request(wish=wish), snapshot([host("a")]))) == ["a"]
+    mixed = snapshot([host("a"), host("b")], {"b": {"PCPU": 1}})
+    assert ordered(rank(Request(wish=wish), mixed)) == []
 
 
 @given(st.lists(st.integers(0, 8), max_size=8), st.text(max_size=3))
-def test_what_is_chosen_has_room_and_all_are_considered(free: list[int], spread: str) -> None:
-    hosts = [host(f"h{n}", free={"VCPU": amount, "MEMORY_MB": 4096}) for n, amount in enumerate(free)]
-    decision = choose(Request(resources=WANT, spread=spread), hosts, 3)
-    room = {one.name: one.free["VCPU"] for one in hosts}
-    assert all(room[choice.host] >= 2 for choice in decision.choices)
-    assert sorted(one.host for one in decision.considered) == sorted(room)
-    assert decision == choose(Request(resources=WANT, spread=spread), hosts, 3)
+def test_what_is_chosen_has_room_and_all_are_told_of(free: list[int], spread: str) -> None:
+    names = [f"h{n}" for n in range(len(free))]
+    room = {name: FREE | {"VCPU": amount} for name, amount in zip(names, free, strict=True)}
+    request = asking(spread=spread)
+    now = snapshot([host(name) for name in names], room)
+    record = told(now, request)
+    assert all(room[name]["VCPU"] >= 2 for name in record.chosen)
+    assert sorted(one.host for one in record.considered) == names
+    assert sum(count.hosts for count in record.counts) == sum(amount < 2 for amount in free)
+    assert from_bytes(to_bytes(record)) == record == told(now, request)
 
 
-@given(st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=2))
-def test_the_order_of_the_snapshot_does_not_matter(names: list[str]) -> None:
-    request = Request(resources=WANT, spread="x")
-    chosen = [choose(request, [host(n) for n in order], 3).choices for order in (names, sorted(names))]
-    assert chosen[0] == chosen[1]
+@given(st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=2), st.integers(1, 3))
+def test_the_order_of_the_hosts_does_not_matter(names: list[str], subset: int) -> None:
+    rules = SchedulerRules(host_subset_size=subset)
+    orders = [
+        ordered(rank(asking(spread="x"), snapshot([host(name) for name in some], rules=rules)))
+        for some in (names, sorted(names))
+    ]
+    assert orders[0] == orders[1]
+
+
+def test_equals_come_in_another_order_for_another_request() -> None:
+    hosts = snapshot([host(f"h{n}") for n in range(6)])
+    assert len({ordered(rank(asking(spread=str(number)), hosts))[0] for number in range(60)}) > 3

@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.evidence import add_evidence, read_evidence
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.server_groups import join
 from whimbrel.adapters.sql.tables.global_ import actions, directory, runs
@@ -16,7 +17,7 @@ from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
 from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import Action, LogEntry, Run, Verdict
 from whimbrel.domain.server import Server
-from whimbrel.ports.journal import Booking, Limits, RunFilter
+from whimbrel.ports.journal import Booking, Evidence, Limits, RunFilter
 
 FactsType = Callable[[str, int], type]
 """(saga name, version) -> the type of its facts."""
@@ -217,13 +218,19 @@ class SqlJournal:
 
     # Drive
 
-    async def save(self, run: Run, raised: bool = False) -> None:
+    async def save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
         values = self._values(run)
         bound = {name: values[name] for name in _CHANGING}
         async with self._db.write() as tx:
             done = await tx.run(_save, {**bound, "b_id": run.id, "b_epoch": run.epoch - raised})
             if done.rowcount != 1:
                 raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}")
+            if evidence:
+                await add_evidence(tx, run.id, evidence)
+
+    async def evidence(self, run_id: RunId) -> list[Evidence]:
+        async with self._db.read() as tx:
+            return await read_evidence(tx, run_id)
 
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
         async with self._db.read() as tx:

@@ -10,12 +10,11 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement import Group, Wish
 
 
-async def look(move: Move, cloud: Cloud) -> MoveFacts:
+async def look(facts: MoveFacts, server: ServerId, cloud: Cloud) -> MoveFacts:
     """Note which ports and volumes there are, and what the ports ask of a host."""
-    facts: MoveFacts = move.facts
     if facts.source is None:
         return await _look_at_wishes(facts, cloud)
-    record = await cloud.cell(facts.source.cell).servers.get(ServerId(move.subject))
+    record = await cloud.cell(facts.source.cell).servers.get(server)
     ports = await network.ports_now(record.id, record.nics, cloud)
     return replace(facts, ports=ports, volumes=record.volumes)
 

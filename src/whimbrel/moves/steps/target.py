@@ -3,40 +3,64 @@
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Refused
-from whimbrel.domain.ids import Slot
-from whimbrel.moves.facts import CONSIDERED_KEPT, Move, MoveFacts, Place
+from whimbrel.domain.ids import ServerId, Slot
+from whimbrel.moves.choosing import Choice, Decision, decide
+from whimbrel.moves.facts import Move, MoveFacts, Place
+from whimbrel.moves.groups import group_state
 from whimbrel.moves.steps import devices, pci
-from whimbrel.ports.catalog import zone_of
+from whimbrel.moves.zones import zone_wish
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement import Way, Wish
-from whimbrel.scheduling.pipeline import choose, passing
-from whimbrel.scheduling.snapshot import Choice, HostState, Request
+from whimbrel.ports.placement import Way
+from whimbrel.saga.step import Decided
+from whimbrel.scheduling.record import to_bytes
+from whimbrel.scheduling.request import Request
 
 
-async def choose_target(move: Move, cloud: Cloud) -> MoveFacts:
+async def choose_target(move: Move, cloud: Cloud) -> Decided:
     """Choose a target and its alternates. Raises: Refused: no valid host, and why."""
-    facts = await devices.look(move, cloud)
-    request, hosts = _request(move), await snapshot(cloud)
-    wish = devices.wish(facts)
-    if wish.groups:
-        hosts = await _with_ways(request, hosts, wish, cloud)
-    if pci.wants_pci(facts):
-        hosts = [await _with_shortage(host, facts, cloud) for host in hosts]
-    decision = choose(request, hosts, cloud.rules.max_attempts)
+    facts, decision = await find_target(move.facts, ServerId(move.subject), move.id, cloud)
+    evidence = to_bytes(decision.record)
     if not decision.choices:
-        raise Refused(decision.summary())
-    places = [_place(choice, move) for choice in decision.choices]
-    return replace(
-        facts,
-        target=places[0],
-        alternates=tuple(places[1:]) if facts.wanted_host is None else (),
-        tried=(*facts.tried, places[0].host),
-        considered=decision.considered[:CONSIDERED_KEPT],
+        raise Refused(decision.record.summary(), evidence)
+    places = _places(decision, move.id)
+    if facts.wanted_host is not None:
+        places = [place for place in places if place.host == places[0].host]
+    target, *alternates = places
+    chosen = replace(facts, target=target, alternates=tuple(alternates), tried=(*facts.tried, target.host))
+    return Decided(chosen, evidence)
+
+
+async def find_target(facts: MoveFacts, server: ServerId, spread: str, cloud: Cloud) -> tuple[MoveFacts, Decision]:
+    """Look where a server could go; give what was learned of it meanwhile too. spread: sets the order among equals.
+
+    Raises: Refused: demands that nothing could fulfil.
+    """
+    facts = await devices.look(facts, server, cloud)
+    zone = await zone_wish(facts, cloud)
+    facts = replace(facts, zone_wish=zone)
+    source = facts.source
+    request = Request(
+        wish=devices.wish(facts),
+        cell=source.cell if source else None,
+        zone=zone.zone,
+        zone_because=zone.because if zone.zone else "",
+        preferred_zone=zone.preferred,
+        host=facts.wanted_host,
+        excluded=frozenset() if source is None or facts.same_host else frozenset({source.host}),
+        group=await group_state(server, cloud),
+        flavor=facts.new_flavor,
+        image_id=facts.image_id,
+        image_properties=facts.image_properties,
+        project=facts.owner.project,
+        hints=facts.hints,
+        wants_pci=pci.wants_pci(facts),
+        spread=spread,
     )
+    return facts, await decide(request, facts, cloud, cloud.rules.max_attempts)
 
 
 def next_alternate(facts: MoveFacts) -> MoveFacts | None:
-    """Take the next best host that was found, without looking again."""
+    """Take the next best that was found, without looking again."""
     if not facts.alternates:
         return None
     target, *others = facts.alternates
@@ -50,65 +74,25 @@ def next_alternate(facts: MoveFacts) -> MoveFacts | None:
     )
 
 
-async def snapshot(cloud: Cloud) -> list[HostState]:
-    """Look at all hosts of all cells as they are now."""
-    now = cloud.clock.now()
-    aggregates = await cloud.aggregates.all()
-    rooms = {provider.id: provider for provider in await cloud.placement.providers()}
-    states = []
-    for cell in cloud.cells.values():
-        for host in await cell.hosts.all():
-            room = rooms.get(host.id)
-            if room is None:
-                continue
-            states.append(
-                HostState(
-                    name=host.name,
-                    cell=host.cell,
-                    provider=host.id,
-                    zone=zone_of(host.name, aggregates) or cloud.rules.default_availability_zone,
-                    enabled=host.enabled,
-                    up=host.is_up(now),
-                    free=room.free,
-                    capacity=room.capacity,
-                    max_unit=room.max_unit,
-                )
-            )
-    return states
+def _places(decision: Decision, run: str) -> list[Place]:
+    """List what may be tried, in order: each host in its first way, and then in the others that it has."""
+    longest = max(len(choice.ways) for choice in decision.choices)
+    return [
+        _place(choice, choice.ways[number], run)
+        for number in range(longest)
+        for choice in decision.choices
+        if number < len(choice.ways)
+    ]
 
 
-async def _with_ways(request: Request, hosts: list[HostState], wish: Wish, cloud: Cloud) -> list[HostState]:
-    """Ask for the hosts that pass so far how their devices could serve the ports."""
-    ways = await cloud.placement.ways(wish, [host.provider for host in passing(request, hosts)])
-    return [replace(host, way=ways.get(host.provider)) for host in hosts]
-
-
-async def _with_shortage(host: HostState, facts: MoveFacts, cloud: Cloud) -> HostState:
-    wanted = pci.requests(facts, host.way.served_by if isinstance(host.way, Way) else {}, cloud)
-    return replace(host, lacks=await pci.shortage(host.cell, host.name, wanted, cloud))
-
-
-def _request(move: Move) -> Request:
-    facts: MoveFacts = move.facts
-    source = facts.source
-    return Request(
-        resources=facts.new_flavor.resources(facts.has_local_root),
-        cell=source.cell if source else None,
-        zone=facts.zone_pin,
-        host=facts.wanted_host,
-        excluded=frozenset() if source is None or facts.same_host else frozenset({source.host}),
-        spread=move.id,
-    )
-
-
-def _place(choice: Choice, move: Move) -> Place:
+def _place(choice: Choice, way: Way, run: str) -> Place:
     return Place(
         cell=choice.cell,
         host=choice.host,
         provider=choice.provider,
         zone=choice.zone,
-        slot=Slot(move.id),
-        parts=choice.way.parts if choice.way else {},
-        served=choice.way.served if choice.way else {},
-        served_by=choice.way.served_by if choice.way else {},
+        slot=Slot(run),
+        parts=way.parts,
+        served=way.served,
+        served_by=way.served_by,
     )

@@ -1,0 +1,47 @@
+"""A constraint: which hosts it lets pass, why another one is out, and what would let that one in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from whimbrel.ports.fleet import Mask, Numbers
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a host is out. words are true of every host that is out for the same reason; numbers are this host's."""
+
+    constraint: str  # a filter's name as in Nova, or what it is about
+    words: str
+    resource: str | None = None
+    asked: int | None = None
+    free: int | None = None  # at this host
+
+
+Remedy = Callable[[int], str | None]
+
+
+def no_remedy(place: int) -> None:
+    """Where nothing that an operator could change would help."""
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """One thing that is asked of every host.
+
+    words: true of each that is out. vague: a closer look can say more. remedy: what would let one in, to be continued
+    "it would do with ..."; None: nothing that could be changed.
+    """
+
+    name: str
+    passes: Mask
+    words: str
+    resource: str | None = None
+    asked: int | None = None
+    free: Numbers | None = None
+    remedy: Remedy = no_remedy
+    vague: bool = False
+
+    def reason(self, place: int) -> Reason:
+        free = None if self.free is None else max(0, int(self.free[place]))
+        return Reason(constraint=self.name, words=self.words, resource=self.resource, asked=self.asked, free=free)

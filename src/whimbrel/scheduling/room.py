@@ -1,0 +1,95 @@
+"""What placement is asked, host by host: resources, traits, aggregates.
+
+A host whose root provider does not have everything may still do by its whole tree, or by what is shared with it; where
+that is possible it passes here, and is looked at closely when its turn comes.
+"""
+
+from collections.abc import Iterator
+
+from whimbrel.ports.fleet import Mask, Numbers
+from whimbrel.ports.placement import Rooms, Wish
+from whimbrel.scheduling.constraint import Constraint, Remedy
+from whimbrel.scheduling.snapshot import Snapshot
+
+PLACEMENT = "placement"
+DISABLED = "COMPUTE_STATUS_DISABLED"
+
+
+def room(wish: Wish, snapshot: Snapshot) -> Iterator[Constraint]:
+    rooms = snapshot.rooms
+    possible = rooms.could_hold(wish)
+    explained = ~snapshot.all
+    for constraint in (*_known(rooms), *_resources(wish, rooms, possible), *_qualities(wish, snapshot, possible)):
+        explained |= ~constraint.passes
+        yield constraint
+    yield Constraint(PLACEMENT, possible | explained, "not all that is asked for can be had there together", vague=True)
+
+
+def in_force(wish: Wish, rooms: Rooms) -> Wish:
+    """Give what is really asked: where no host at all has a class that is asked for, what is asked instead."""
+    while wish.otherwise and not all(rooms.capacity(name).any() for name, amount in wish.own.items() if amount):
+        wish = wish.otherwise
+    return wish
+
+
+def _known(rooms: Rooms) -> Iterator[Constraint]:
+    if not (known := rooms.known).all():
+        yield Constraint(PLACEMENT, known, "placement does not know it")
+
+
+def _resources(wish: Wish, rooms: Rooms, possible: Mask) -> Iterator[Constraint]:
+    for name, amount in wish.own.items():
+        if not amount:
+            continue
+        largest, free = rooms.largest(name), rooms.free(name)
+        enough = possible | (largest >= amount)
+        if not enough.all():
+            words = f"{amount} {name} is more than one server may have there"
+            yield Constraint(PLACEMENT, enough, words, name, amount, largest, _smaller(name, largest))
+        passes = possible | ~enough | rooms.fits(name, amount)
+        words = f"no room for {amount} {name}"
+        yield Constraint(PLACEMENT, passes, words, name, amount, free, _more(name, amount, free))
+
+
+def _qualities(wish: Wish, snapshot: Snapshot, possible: Mask) -> Iterator[Constraint]:
+    rooms = snapshot.rooms
+    for trait in (*wish.root_required, *wish.required):
+        yield Constraint(PLACEMENT, possible | rooms.has_trait(trait), f"it has not the trait {trait}")
+    for some in wish.required_any:
+        yield Constraint(PLACEMENT, possible | _any(rooms, some), f"it has none of the traits {_listed(some)}")
+    for trait in sorted(wish.root_forbidden | wish.forbidden):
+        passes = possible | ~rooms.has_trait(trait)
+        if trait == DISABLED:
+            passes |= ~snapshot.fleet.enabled  # its service row says it, in words of people
+        yield Constraint(PLACEMENT, passes, f"it has the trait {trait}")
+    for some in wish.member_of:
+        member = possible.copy()
+        for uuid in some:
+            member |= rooms.in_aggregate(uuid)
+        yield Constraint(PLACEMENT, member, "it is in none of the aggregates that are asked for")
+    for uuid in sorted(wish.not_member_of):
+        yield Constraint(PLACEMENT, possible | ~rooms.in_aggregate(uuid), "it is in an aggregate that is ruled out")
+
+
+def _any(rooms: Rooms, traits: frozenset[str]) -> Mask:
+    found = ~rooms.known
+    for trait in traits:
+        found |= rooms.has_trait(trait)
+    return found
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _smaller(name: str, largest: Numbers) -> Remedy:
+    return lambda place: f"a flavor with at most {largest[place]} {name}" if largest[place] > 0 else None
+
+
+def _more(name: str, amount: int, free: Numbers) -> Remedy:
+    def told(place: int) -> str:
+        here = max(0, int(free[place]))
+        more = f"{amount - here} {name} more free there"
+        return f"{more}, or a flavor with at most {here} {name}" if here else more
+
+    return told
