@@ -98,7 +98,7 @@ class Forest:
     def roots(self, request: Request) -> Iterable[ProviderId]:
         if self.sharing():
             return self.trees
-        return [root for root, tree in self.trees.items() if len(tree) > 1 or _serves(tree[0], request)]
+        return [root for root, tree in self.trees.items() if len(tree) > 1 or serves(tree[0], request)]
 
     def sharing(self) -> list[Node]:
         return [node for node in self.nodes.values() if SHARING in node.traits]
@@ -128,7 +128,7 @@ def fits(node: Node, resources: Mapping[str, int]) -> bool:
     return True
 
 
-def _serves(node: Node, request: Request) -> bool:
+def serves(node: Node, request: Request) -> bool:
     """Tell whether one provider could serve each of the groups by itself."""
     return all(
         fits(node, wanted.resources)

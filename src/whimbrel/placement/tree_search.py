@@ -60,6 +60,10 @@ class Quest:
             self._soles = self.woods.soles(self.request, [(part.suffix, part.resources) for part in self.parts])
         return self._soles(root)
 
+    def guests(self, root: ProviderId) -> list[Node]:
+        """List the providers of other trees that share what they have with the tree of this root."""
+        return _guests(self, self.woods.tree(root), self.woods.nodes[root])
+
     def _could_help(self, node: Node) -> bool:
         return any(
             node.traits.isdisjoint(self.request.groups[part.suffix].forbidden) and fits(node, part.resources)

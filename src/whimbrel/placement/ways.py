@@ -1,20 +1,43 @@
-"""Where a server with devices could be placed: for each host the way to do it, or the reason why there is none."""
+"""How a wish could be placed in the trees of hosts: all ways, or what is lacking there."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 
 from whimbrel.domain.ids import ProviderId
 from whimbrel.domain.resources import Resources
-from whimbrel.placement.provider import Node
-from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, fits, has_traits
+from whimbrel.placement.lacks import lack_of
+from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, serves
 from whimbrel.placement.tree_search import Candidate, Quest, ways_in
-from whimbrel.ports.placement import Group, Way, Wish
+from whimbrel.ports.placement import Group, Lack, Way, Wish
 
 
 def ways(woods: Woods, wish: Wish, roots: Collection[ProviderId]) -> dict[ProviderId, Way | str]:
     """Give, for each of these roots, the first way to place a wish in its tree, or why there is none."""
-    suffixes = _suffixes(wish)
-    quest = Quest(woods, request_of(wish))
-    return {root: _way(quest, wish, suffixes, root) for root in roots if root in woods.nodes}
+    found = all_ways(woods, wish, roots, 1)
+    return {root: told.words if isinstance(told, Lack) else told[0] for root, told in found.items()}
+
+
+def all_ways(
+    woods: Woods, wish: Wish, roots: Collection[ProviderId], most: int
+) -> dict[ProviderId, tuple[Way, ...] | Lack]:
+    """Give, for each of these roots, up to `most` ways to place a wish in its tree, or what is lacking there."""
+    request, suffixes = request_of(wish), _suffixes(wish)
+    quest = Quest(woods, request)
+    found: dict[ProviderId, tuple[Way, ...] | Lack] = {}
+    for root in roots:
+        if root in woods.nodes:
+            candidates = islice(_candidates(quest, root), most)
+            told = tuple(_told(woods, candidate, suffixes) for candidate in candidates)
+            found[root] = told or lack_of(quest, root)
+    return found
+
+
+def _candidates(quest: Quest, root: ProviderId) -> Iterator[Candidate]:
+    """Yield the ways in a tree of which, other than by a search, nothing is known yet."""
+    tree = quest.woods.tree(root)
+    if quest.is_plain and len(tree) == 1 and not all(serves(node, quest.request) for node in tree):
+        return iter(())
+    return ways_in(quest, root)
 
 
 def _suffixes(wish: Wish) -> dict[str, str]:
@@ -53,11 +76,6 @@ def _each(traits: tuple[str, ...]) -> tuple[frozenset[str], ...]:
     return tuple(frozenset([trait]) for trait in traits)
 
 
-def _way(quest: Quest, wish: Wish, suffixes: Mapping[str, str], root: ProviderId) -> Way | str:
-    candidate = next(ways_in(quest, root), None)
-    return _why_none(quest.woods, wish, root) if candidate is None else _told(quest.woods, candidate, suffixes)
-
-
 def _told(woods: Woods, candidate: Candidate, suffixes: Mapping[str, str]) -> Way:
     served = {name: candidate.mappings[suffix][0] for name, suffix in suffixes.items()}
     return Way(
@@ -65,24 +83,3 @@ def _told(woods: Woods, candidate: Candidate, suffixes: Mapping[str, str]) -> Wa
         served=served,
         served_by={name: woods.nodes[uuid].provider.name for name, uuid in served.items()},
     )
-
-
-def _why_none(woods: Woods, wish: Wish, root: ProviderId) -> str:
-    """Name the first group that nobody of the tree could serve, be it alone there."""
-    tree = woods.tree(root)
-    for group in wish.groups:
-        if reason := _why_not(tree, group):
-            return reason
-    return "not enough room for all that is asked for together"
-
-
-def _why_not(tree: Collection[Node], group: Group) -> str | None:
-    wanted = Wanted(required=tuple(frozenset([trait]) for trait in group.required))
-    able = [node for node in tree if has_traits(node.traits, wanted)]
-    if not able:
-        return f"no device with {', '.join(group.required)}"
-    for name, amount in group.resources.items():
-        if not any(fits(node, {name: amount}) for node in able):
-            where = f" on a device with {', '.join(group.required)}" if group.required else ""
-            return f"no room for {amount} {name}{where}"
-    return None

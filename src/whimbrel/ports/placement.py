@@ -117,6 +117,15 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     served_by: dict[str, str]  # the same providers' names
 
 
+class Lack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a tree of providers cannot fulfil a wish. words are the same wherever it is the same that is lacking."""
+
+    words: str
+    resource: str | None = None  # class
+    asked: int | None = None
+    free: int | None = None  # the most that one provider, of those that would do, could give
+
+
 class Rooms(Protocol):
     """What some hosts have, as arrays over these hosts in their order: of their root providers, unless said otherwise.
 
@@ -174,6 +183,12 @@ class Placement(Protocol):
 
     async def ways(self, wish: Wish, hosts: Collection[ProviderId]) -> dict[ProviderId, Way | str]:
         """Give for each of these root providers a way to fulfil the wish in its tree, or why there is none."""
+        ...
+
+    async def all_ways(
+        self, wish: Wish, hosts: Collection[ProviderId], most: int = 4
+    ) -> dict[ProviderId, tuple[Way, ...] | Lack]:
+        """Give for each of these root providers up to `most` ways to fulfil the wish in its tree, or what it lacks."""
         ...
 
     async def claim(

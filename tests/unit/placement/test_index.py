@@ -152,7 +152,7 @@ def host(number: int, cards: int) -> list[Node]:
         ({"group_policy": "isolate"}, False),
         ({"nested": False}, False),
     ],
-    ids=str,
+    ids=["as it is", "below its root", "one card", "isolated", "flat"],
 )
 def test_who_is_alone_in_what_he_gives_needs_no_search(changed: dict[str, Any], is_known: bool) -> None:
     index = Index([*host(1, 1), *host(2, 2), *host(3, 0)], Random(0))

@@ -25,8 +25,8 @@ from whimbrel.placement.index import Index
 from whimbrel.placement.names import standard_traits
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
 from whimbrel.placement.rooms import IndexRooms, state_of
-from whimbrel.placement.ways import ways
-from whimbrel.ports.placement import Allocation, GroupRule, Inventory, Owner, ProviderState, Way, Wish
+from whimbrel.placement.ways import all_ways, ways
+from whimbrel.ports.placement import Allocation, GroupRule, Inventory, Lack, Owner, ProviderState, Way, Wish
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
@@ -50,6 +50,11 @@ class SqlPlacement(GroupStore):
 
     async def ways(self, wish: Wish, hosts: Collection[ProviderId]) -> dict[ProviderId, Way | str]:
         return ways(await self.forest(), wish, hosts)
+
+    async def all_ways(
+        self, wish: Wish, hosts: Collection[ProviderId], most: int = 4
+    ) -> dict[ProviderId, tuple[Way, ...] | Lack]:
+        return all_ways(await self.forest(), wish, hosts, most)
 
     async def claim(
         self,
