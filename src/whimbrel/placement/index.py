@@ -197,8 +197,11 @@ class Index:
 
     def _proper_roots(self, request: Request) -> Mask:
         proper = self._is_root & ~self.traits.any(request.root_forbidden)
+        proper &= ~self._own_members(request.root_not_member_of)
         for some in request.root_required:
             proper &= self.traits.any(some)
+        for some in request.root_member_of:
+            proper &= self._own_members(some)
         return proper
 
     def soles(self, request: Request, cut: Cut) -> Callable[[ProviderId], Sequence[ProviderId] | None]:

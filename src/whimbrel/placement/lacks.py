@@ -5,9 +5,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.inventory import unit_problem
 from whimbrel.placement.provider import Node
-from whimbrel.placement.search import UNNAMED, Request, Wanted, fits, has_traits, is_member
+from whimbrel.placement.search import UNNAMED, Wanted, fits, has_traits, is_member
 from whimbrel.placement.tree_search import Quest
 from whimbrel.ports.placement import Lack
+
+_OUTSIDE = Lack(words="it is in none of the aggregates that are asked for")
 
 
 def lack_of(quest: Quest, root: ProviderId) -> Lack:
@@ -15,11 +17,7 @@ def lack_of(quest: Quest, root: ProviderId) -> Lack:
     woods, request = quest.woods, quest.request
     top = woods.nodes[root]
     near = [*woods.tree(root), *quest.guests(root)]
-    return (
-        _at_the_root(top, request)
-        or _of_groups(near, top, request.groups)
-        or Lack(words=_together(quest))
-    )  # fmt: skip
+    return _at_the_root(top, quest.of_root) or _of_groups(near, top, request.groups) or Lack(words=_together(quest))
 
 
 def _together(quest: Quest) -> str:
@@ -30,8 +28,17 @@ def _together(quest: Quest) -> str:
     return "not enough room for all that is asked for together"
 
 
-def _at_the_root(top: Node, request: Request) -> Lack | None:
-    return _without(top.traits, request.root_required) or _with(top.traits, request.root_forbidden)
+def _at_the_root(top: Node, wanted: Wanted) -> Lack | None:
+    return (
+        _without(top.traits, wanted.required)
+        or _with(top.traits, wanted.forbidden)
+        or _excluded(top, wanted)
+        or (None if is_member(top.aggregates, wanted) else _OUTSIDE)
+    )
+
+
+def _excluded(top: Node, wanted: Wanted) -> Lack | None:
+    return Lack(words="it is in an aggregate that is ruled out") if top.aggregates & wanted.not_member_of else None
 
 
 def _of_groups(near: Sequence[Node], top: Node, groups: Mapping[str, Wanted]) -> Lack | None:
@@ -42,11 +49,11 @@ def _of_groups(near: Sequence[Node], top: Node, groups: Mapping[str, Wanted]) ->
 
 
 def _of_own(near: Sequence[Node], top: Node, wanted: Wanted) -> Lack | None:
-    if top.aggregates & wanted.not_member_of:
-        return Lack(words="it is in an aggregate that is ruled out")
+    if lack := _excluded(top, wanted):
+        return lack
     there = [node for node in near if is_member(node.aggregates | top.aggregates, wanted)]
     if not there:
-        return Lack(words="it is in none of the aggregates that are asked for")
+        return _OUTSIDE
     able = [node for node in there if node.traits.isdisjoint(wanted.forbidden)]
     if not able:
         return _with(top.traits, wanted.forbidden) or Lack(words="all that is there has a trait that is ruled out")

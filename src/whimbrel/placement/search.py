@@ -40,6 +40,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     same_subtree: Sequence[frozenset[str]] = ()  # of each set of suffixes one provider is above all the others
     root_required: Sequence[frozenset[str]] = ()  # of each set the root of the tree has one trait
     root_forbidden: frozenset[str] = frozenset()
+    root_member_of: Sequence[frozenset[str]] = ()  # of each set the root of the tree is in one aggregate
+    root_not_member_of: frozenset[str] = frozenset()
     nested: bool = True
     limit: int | None = None
 

@@ -45,8 +45,13 @@ class Quest:
         }
         self.is_hopeless = None in self.home_of.values()
         self.sharing = [node for node in woods.sharing() if node.aggregates and self._could_help(node)]
-        self.of_root = Wanted(required=request.root_required, forbidden=request.root_forbidden)
-        self.takes_any_root = not (request.root_required or request.root_forbidden)
+        self.of_root = Wanted(
+            required=request.root_required,
+            forbidden=request.root_forbidden,
+            member_of=request.root_member_of,
+            not_member_of=request.root_not_member_of,
+        )
+        self.takes_any_root = self.of_root == Wanted()
         self.is_plain = list(request.groups) == [UNNAMED] and not woods.sharing()
         self._looked = 0
         self._soles: Callable[[ProviderId], Sequence[ProviderId] | None] | None = None
@@ -87,13 +92,17 @@ def ways_in(quest: Quest, root: ProviderId) -> Iterator[Candidate]:
     """Yield every way to place a request in the tree of this root and what is shared with it."""
     tree = quest.woods.tree(root)
     top = quest.woods.nodes[root]
-    if not (quest.takes_any_root or has_traits(top.traits, quest.of_root)):
+    if not (quest.takes_any_root or _is_proper(top, quest.of_root)):
         return iter(())
     if quest.is_plain and len(tree) == 1:  # the most frequent case: these roots are known to serve the unnamed group
         return iter((Candidate({root: quest.request.groups[UNNAMED].resources}, {UNNAMED: (root,)}),))
     if soles := quest.soles(root):
         return iter((_candidate(quest, quest.parts, soles),))
     return _ways(quest, tree, top)
+
+
+def _is_proper(node: Node, wanted: Wanted) -> bool:
+    return has_traits(node.traits, wanted) and is_member(node.aggregates, wanted)
 
 
 def _ways(quest: Quest, tree: Collection[Node], top: Node) -> Iterator[Candidate]:

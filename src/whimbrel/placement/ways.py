@@ -45,7 +45,7 @@ def _suffixes(wish: Wish) -> dict[str, str]:
 
 
 def request_of(wish: Wish) -> Request:
-    """Say a wish in the search's words. Whose own amounts are nothing asks the traits of the host itself."""
+    """Say a wish in the search's words. Whose own amounts are nothing asks the rest of the host itself."""
     suffixes = _suffixes(wish)
     groups = {suffixes[group.id]: _wanted(group.resources, group) for group in wish.groups}
     of_own, of_root = _wanted(wish.own, wish), Wanted()
@@ -59,6 +59,8 @@ def request_of(wish: Wish) -> Request:
         same_subtree=tuple(frozenset(suffixes[name] for name in some) for some in wish.same_subtree),
         root_required=(*_each(wish.root_required), *of_root.required),
         root_forbidden=wish.root_forbidden | of_root.forbidden,
+        root_member_of=of_root.member_of,
+        root_not_member_of=of_root.not_member_of,
     )
 
 

@@ -78,6 +78,8 @@ def allowed(forest: Forest, request: Request, top: Node, way: Sequence[tuple[Slo
         and all(serves(forest, request.groups[suffix], suffix, nodes, top) for suffix, nodes in of_group.items())
         and all(top.traits & some for some in request.root_required)
         and not top.traits & request.root_forbidden
+        and all(top.aggregates & some for some in request.root_member_of)
+        and not top.aggregates & request.root_not_member_of
         and (request.group_policy == "none" or differ(of_group))
         and (request.nested or one_of_each_tree([node for (_, name, _), node in way if name]))
         and all(is_subtree(forest, [of_group[suffix][0] for suffix in some]) for some in request.same_subtree)
@@ -206,6 +208,8 @@ def requests(draw: st.DrawFn) -> Request:
         group_policy=draw(st.sampled_from(["none", "none", "isolate"])),
         same_subtree=draw(rarely(st.just([frozenset(named)]), [])) if named else (),
         root_required=draw(any_of(TRAITS)),
+        root_member_of=draw(any_of(AGGREGATES)),
+        root_not_member_of=draw(rarely(some(AGGREGATES), frozenset())),
         root_forbidden=draw(rarely(some(TRAITS), frozenset())),
         nested=not draw(rarely(st.just(True), False)),
     )

@@ -78,6 +78,8 @@ class Drawn:
             same_subtree=[frozenset(suffixes)] if subtree else [],
             root_required=[frozenset(("T1",))] if self.random.random() < 0.2 else [],
             root_forbidden=self.some(("T2",), 0.1),
+            root_member_of=[frozenset("a")] if self.random.random() < 0.1 else [],
+            root_not_member_of=self.some(("b",), 0.1),
             nested=self.random.random() < 0.8,
         )
 

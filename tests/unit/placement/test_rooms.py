@@ -67,7 +67,7 @@ def wish(drawn: Drawn) -> Wish:
 
     groups = tuple(Group(id=name, resources=amounts(), **what()) for name in sorted(drawn.some(("a", "b"), 0.3)))
     return Wish(
-        own=amounts(),
+        own=amounts() if not groups or drawn.random.random() < 0.7 else {},
         **what(),
         root_required=tuple(drawn.some(("T1",), 0.1)),
         root_forbidden=drawn.some(("T2",), 0.1),
