@@ -69,7 +69,7 @@ class Journal(Protocol):
         before: what a server that is there was booked for when the caller looked. beside: a parked run of the subject
         that goes on waiting meanwhile; it gets no verdict before this run is over.
         Raises: Conflict: the subject has another run that is not over, is deleted, or is booked for something else;
-        OverQuota; NotFound: the new server's group is gone; Unavailable.
+        OverQuota; Invalid: the new server's group is gone; Unavailable.
         """
         ...
 
