@@ -175,12 +175,6 @@ async def test_the_openapi_document_has_every_route(front: Front) -> None:
 
 
 @with_front
-async def test_there_are_no_server_groups_yet(front: Front) -> None:
-    assert await front.get("/os-server-groups") == {"server_groups": []}
-    fault(await front.ask("GET", "/os-server-groups/1"), "itemNotFound", 404)
-
-
-@with_front
 async def test_extensions_are_listed(front: Front) -> None:
     aliases = [extension["alias"] for extension in (await front.get("/extensions"))["extensions"]]
     assert "os-server-tags" in aliases

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.contracts.databases import Opener
 from tests.contracts.runs import BOOKING, NOW, PROJECT, Store, a_run, a_server, an_action
 from whimbrel.adapters.sql.server_groups import SqlServerGroups
-from whimbrel.domain.errors import Conflict, NotFound, OverQuota
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, OverQuota
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import GroupId, ProjectId, ServerId, UserId
 from whimbrel.domain.server import RequestSpec
@@ -130,7 +130,7 @@ def test_who_cannot_join_is_not_accepted_at_all(open_store: Opener) -> None:
         before = await groups.store.rows()
         with pytest.raises(OverQuota, match="too many servers in group"):
             await groups.join("2", group("a"), 1)
-        with pytest.raises(NotFound):
+        with pytest.raises(Invalid, match="could not be found"):
             await groups.join("3", group("nowhere"))
         assert await groups.store.rows() == before
         await groups.store.directory.erase(Order(a_run("1").id, 1), first, NOW)

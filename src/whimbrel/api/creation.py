@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.api import places, sizes, wished_nics, wished_volumes
+from whimbrel.api import places, server_groups, sizes, wished_nics, wished_volumes
 from whimbrel.api.call import Call, Reply
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.domain.errors import Invalid, NotFound, OverQuota
@@ -37,6 +37,7 @@ async def create(call: Call) -> Reply:
     nics = await wished_nics.read(call, wish, several=several)
     groups = await wished_nics.security_groups(call, [group["name"] for group in wish.get("security_groups", [])])
     await check_metadata(call, wish)
+    await server_groups.check_wished(call, _hints(call))
     key_data = await public_key(call, wish)
     destination = beside_volumes(await find_destination(call, wish), disks.zone)
     count = await how_many(call, wish, flavor)

@@ -37,7 +37,7 @@ async def index(call: Call) -> Any:
         "totalInstancesUsed": usage.instances,
         "totalCoresUsed": usage.cores,
         "totalRAMUsed": usage.ram_mib,
-        "totalServerGroupsUsed": 0,
+        "totalServerGroupsUsed": await call.cloud.server_groups.count(project),
     }
     if call.minor <= 35:
         absolute |= {"totalFloatingIpsUsed": 0, "totalSecurityGroupsUsed": 0}

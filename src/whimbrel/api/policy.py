@@ -137,6 +137,14 @@ RULES: Final[Mapping[str, str]] = {
     "os_compute_api:os-quota-sets:delete": ADMIN,
     "os_compute_api:os-quota-class-sets:show": ADMIN,
     "os_compute_api:os-quota-class-sets:update": ADMIN,
+    # server groups
+    "os_compute_api:os-server-groups:index": READER,
+    "os_compute_api:os-server-groups:index:all_projects": ADMIN,
+    "os_compute_api:os-server-groups:show": READER,
+    "os_compute_api:os-server-groups:create": MEMBER,
+    "os_compute_api:os-server-groups:delete": MEMBER,
+    "whimbrel:server_groups:show": ADMIN,
+    "whimbrel:server_groups:move": ADMIN,
     # hosts
     "os_compute_api:os-availability-zone:list": EVERYBODY,
     "os_compute_api:os-availability-zone:detail": ADMIN,

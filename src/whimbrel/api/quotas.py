@@ -83,7 +83,8 @@ def _name(text: str) -> str:
 async def _used(call: Call, project: ProjectId, user: UserId | None) -> dict[str, int]:
     """Give what counts; everything else is counted where it is used, or nowhere."""
     usage = await call.cloud.directory.usage(project, user)
-    return {"instances": usage.instances, "cores": usage.cores, "ram": usage.ram_mib}
+    groups = await call.cloud.server_groups.count(project, user)
+    return {"instances": usage.instances, "cores": usage.cores, "ram": usage.ram_mib, "server_groups": groups}
 
 
 def _shown(call: Call, limits: Mapping[str, int]) -> dict[str, int]:

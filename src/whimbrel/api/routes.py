@@ -61,6 +61,7 @@ from whimbrel.api.schemas import keypairs as keypair_bodies
 from whimbrel.api.schemas import metadata as metadata_bodies
 from whimbrel.api.schemas import port_healings as healing_bodies
 from whimbrel.api.schemas import quotas as quota_bodies
+from whimbrel.api.schemas import server_groups as group_bodies
 from whimbrel.api.schemas import servers as server_bodies
 from whimbrel.api.schemas import services as service_bodies
 from whimbrel.api.target import server_in_path, server_or_its_past
@@ -105,6 +106,11 @@ def _hypervisor(path: str, handler: Handler, rule: str, **more: Any) -> Route:
 
 def _service(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
     return Route(method, "/os-services" + path, handler, "os_compute_api:os-services:" + rule, **more)
+
+
+def _group(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
+    rule = "os_compute_api:os-server-groups:" + rule
+    return Route(method, "/os-server-groups" + path, handler, rule, **more)
 
 
 async def describe(call: Call) -> Any:
@@ -204,8 +210,10 @@ OWN: tuple[Route, ...] = (
 OTHERS: tuple[Route, ...] = (
     Route("GET", "/os-networks", networks.index, "os_compute_api:os-networks:list", until=35),
     Route("GET", "/os-networks/{network_id}", networks.show, "os_compute_api:os-networks:show", until=35),
-    Route("GET", "/os-server-groups", server_groups.index, None, query=history.PAGE),
-    Route("GET", "/os-server-groups/{group_id}", server_groups.show, None),
+    _group("GET", "", server_groups.index, "index", query=group_bodies.LIST),
+    _group("POST", "", server_groups.create, "create", body=group_bodies.CREATE),
+    _group("GET", "/{group_id}", server_groups.show, "show", target=server_groups.group_in_path),
+    _group("DELETE", "/{group_id}", server_groups.delete, "delete", ok=204, target=server_groups.group_in_path),
     Route("GET", "/extensions", extensions.index, "os_compute_api:extensions"),
     Route("GET", "/extensions/{alias}", extensions.show, "os_compute_api:extensions"),
 )

@@ -3,7 +3,7 @@
 Source: reference of Nova 34, sections 1.0.1 and 2.1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha224
 from typing import Any
 
@@ -30,6 +30,7 @@ class Sight(msgspec.Struct, frozen=True):
     extra_specs: bool
     details: bool  # of a fault that is our fault
     hosts: Mapping[HostName, Host]
+    groups: Sequence[str] = ()  # that the server is in, where it is shown alone
 
 
 def sight(call: Call, hosts: Mapping[HostName, Host], target: Mapping[str, str] | None = None) -> Sight:
@@ -93,7 +94,7 @@ def _core(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, A
     if minor >= 63:
         shown["trusted_image_certificates"] = None
     if minor >= 71 and alone:
-        shown["server_groups"] = []
+        shown["server_groups"] = list(may.groups)
     if minor >= 73:
         shown["locked_reason"] = server.locked_reason
     if minor >= 96:

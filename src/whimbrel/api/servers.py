@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.api import listing, paging, places, server_view, states
+from whimbrel.api import listing, paging, places, server_groups, server_view, states
 from whimbrel.api.call import Call
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.host import Host
@@ -68,7 +68,10 @@ def _repinned(server: Server, zone: str | None) -> Any:
 
 async def _sight(call: Call, server: Server) -> server_view.Sight:
     target = {"project_id": server.project_id, "user_id": server.user_id}
-    return server_view.sight(call, await _host_of(call, server), target)
+    may = server_view.sight(call, await _host_of(call, server), target)
+    if call.minor < 71:
+        return may
+    return msgspec.structs.replace(may, groups=await server_groups.of_server(call, server))
 
 
 async def _host_of(call: Call, server: Server) -> Mapping[HostName, Host]:

@@ -1,6 +1,6 @@
 """Server groups: which servers are to be together, or apart. Each method is one transaction.
 
-Law: a server joins its group in the transaction that accepts it (`Journal.accept`), and is in it until it, or the group,
+Law: a server joins its group in the transaction that accepts it (`Journal.accept`), and is in it until it or the group
 is deleted. That the rule holds is not seen to here but in Placement, where hosts are given.
 """
 

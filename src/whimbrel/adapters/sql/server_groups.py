@@ -10,7 +10,7 @@ from sqlalchemy import bindparam
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import directory, server_group_members, server_groups
-from whimbrel.domain.errors import NotFound, OverQuota
+from whimbrel.domain.errors import Invalid, NotFound, OverQuota
 from whimbrel.domain.ids import GroupId, ProjectId, ServerId, UserId
 from whimbrel.ports.server_groups import ServerGroup
 
@@ -96,10 +96,10 @@ class SqlServerGroups:
 async def join(tx: Tx, group_id: GroupId, server_id: ServerId, limit: int) -> None:
     """Have a server, whose entry is written already, in a group. limit: how many it may have, -1: any.
 
-    Raises: NotFound: the group is gone; OverQuota.
+    Raises: Invalid: the group is gone; OverQuota.
     """
     if await tx.value(_LOCK_GROUP, {"group": group_id}) is None:
-        raise _missing(group_id)
+        raise Invalid(_missing(group_id).reason)
     await tx.run(_JOIN, {"group_id": group_id, "server_id": server_id})
     if 0 <= limit < await tx.value(_SIZE, {"group": group_id}):
         raise OverQuota("Quota exceeded, too many servers in group.")

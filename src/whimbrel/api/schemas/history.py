@@ -1,4 +1,4 @@
-"""What may be asked of lists: actions, migrations, moves, and those that are empty."""
+"""What may be asked of lists: actions, migrations, moves."""
 
 from whimbrel.api.schema import Body, Query
 from whimbrel.api.schemas.parameters import ANY, BOOLEAN_WORD, NUMBER, TIME, UUID, Schema, many, obj, single
@@ -6,10 +6,6 @@ from whimbrel.api.schemas.parameters import ANY, BOOLEAN_WORD, NUMBER, TIME, UUI
 _PAGE: dict[str, Schema] = {"limit": single(NUMBER), "marker": single(ANY), "changes-since": single(TIME)}
 _BEFORE: dict[str, Schema] = {"changes-before": single(TIME)}
 
-PAGE = Query(
-    {1: {"limit": many(NUMBER), "offset": many(NUMBER), "all_projects": many(ANY)}},
-    strict_from=75,
-)
 ACTIONS = Query({1: {}, 58: _PAGE, 66: _PAGE | _BEFORE}, strict_from=58)
 
 _MIGRATIONS: dict[str, Schema] = {
