@@ -92,13 +92,13 @@ def test_a_network_comes_back_with_its_segment_numbered(tell: Teller) -> None:
 def test_a_change_names_what_it_read(tell: Teller) -> None:
     async def story(store: SqlNetworks) -> None:
         read = await store.find(Network, "n1")
-        changed = await store.change(replace(read, name="new", tags=("z",)))
+        changed = await store.change(read, replace(read, name="new", tags=("z",)))
         assert (changed.name, changed.tags, changed.revision) == ("new", ("z",), 1)
         assert await store.find(Network, "n1") == changed
         with pytest.raises(errors.RevisionNumberConstraintFailed):
-            await store.change(replace(read, name="late"))
+            await store.change(read, replace(read, name="late"))
         with pytest.raises(NotFound):
-            await store.change(replace(read, id="n9"))
+            await store.change(replace(read, id="n9"), replace(read, id="n9", name="late"))
 
     tell(story)
 
@@ -130,10 +130,10 @@ def test_addresses_that_are_asked_for(tell: Teller) -> None:
                 await store.add([port(2, fixed_ips=(nonsense,))])
         [bare] = await store.add([port(2, fixed_ips=())])
         assert bare.fixed_ips == ()
-        moved = await store.change(replace(one, fixed_ips=(FixedIp("sub1", "10.0.0.5"),)))
+        moved = await store.change(one, replace(one, fixed_ips=(FixedIp("sub1", "10.0.0.5"),)))
         assert moved.fixed_ips == (FixedIp("sub1", "10.0.0.5"),)
         with pytest.raises(errors.MacAddressInUse):
-            await store.change(replace(bare, mac_address=one.mac_address))
+            await store.change(bare, replace(bare, mac_address=one.mac_address))
 
     tell(story)
 
@@ -178,10 +178,10 @@ def test_bindings_and_groups_are_parts_of_a_port(tell: Teller) -> None:
         [made] = await store.add([port(1, bindings=(BINDING,), security_groups=("g1",), profile={"a": [1]})])
         assert await store.find(Port, "port1") == made
         both = (replace(BINDING, active=False), replace(BINDING, host="h2", profile={"allocation": "rp"}))
-        changed = await store.change(replace(made, bindings=both, security_groups=("g2",), status="ACTIVE"))
+        changed = await store.change(made, replace(made, bindings=both, security_groups=("g2",), status="ACTIVE"))
         assert (changed.bindings, changed.security_groups, changed.fixed_ips) == (both, ("g2",), made.fixed_ips)
         with pytest.raises(Conflict):
-            await store.change(replace(changed, bindings=tuple(replace(each, active=True) for each in both)))
+            await store.change(changed, replace(changed, bindings=tuple(replace(each, active=True) for each in both)))
         assert await store.search(Port, Query(where={"host": ["h2"], "security_group": ["g2"]})) == [changed]
         assert await store.search(Port, Query(where={"host": ["h1"]})) == []
         with pytest.raises(errors.SecurityGroupInUse):

@@ -186,8 +186,8 @@ class NetworkStore(Protocol):
         """
         ...
 
-    async def change(self, record: R) -> R:
-        """Write a record as it is to be, and give it as it is now.
+    async def change(self, before: R, record: R) -> R:
+        """Write a record as it is to be, and give it as it is now. before: as it was read.
 
         Raises: RevisionNumberConstraintFailed: it is not as it was read; ...NotFound; what `add` raises.
         """

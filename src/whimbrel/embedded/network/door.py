@@ -106,7 +106,7 @@ class Ask(Asked):
             self._check_revision(before.revision)
             now = msgspec.structs.replace(await edit(before), updated_at=self.door.clock.now())
             try:
-                return before, await self.store.change(now)
+                return before, await self.store.change(before, now)
             except RevisionNumberConstraintFailed:
                 await self.door.clock.sleep(0)  # on SQLite nothing else does: what others wrote is not seen until then
         raise Unavailable("It is changed by others all the time: ask again.")

@@ -1,6 +1,5 @@
 """Each kind of record: its table, and how rows become records and back."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, Generic
 
@@ -26,55 +25,6 @@ from whimbrel.ports.network_store import (
 )
 
 _THESE: sa.BindParameter[list[str]] = sa.bindparam("these", expanding=True)
-
-
-class Kind(Generic[R]):
-    """A kind of record. parts: field -> the statement that reads what belongs there, by the record's id `whose`."""
-
-    def __init__(self, record: type[R], table: sa.Table, missing: type[NotFound], word: str) -> None:
-        self.record = record
-        self.table = table
-        self.word = word
-        self.columns = [str(column.name) for column in table.columns]  # plain text: SQLAlchemy has a kind of its own
-        self._missing = missing
-        self._find = fixed(sa.select(table).where(table.c.id == sa.bindparam("this")))
-        self._lock = sa.select(table).where(table.c.id == sa.bindparam("this")).with_for_update()
-        self.insert = fixed(sa.insert(table))
-        changed: dict[str, sa.BindParameter[Any]] = {name: sa.bindparam(f"new_{name}") for name in self.columns}
-        self.update = fixed(sa.update(table).where(table.c.id == sa.bindparam("this")).values(changed))
-
-    def missing(self, record_id: str) -> NotFound:
-        return self._missing(f"{self.word} {record_id} could not be found.")
-
-    def row(self, record: R) -> dict[str, Any]:
-        whole = msgspec.to_builtins(record)
-        return {name: whole[name] for name in self.columns}
-
-    def changes(self, record: R) -> dict[str, Any]:
-        """Give the values that `update` writes."""
-        return {"this": record.id, **{f"new_{name}": value for name, value in self.row(record).items()}}
-
-    async def find(self, tx: Tx, record_id: str, *, lock: bool = False) -> R:
-        """Raises: NotFound, of the kind."""
-        row = await tx.row(self._lock if lock else self._find, {"this": record_id})
-        if row is None:
-            raise self.missing(record_id)
-        return (await self.records(tx, [row]))[0]
-
-    async def records(self, tx: Tx, rows: Sequence[Any]) -> list[R]:
-        """Make records of rows, with all that belongs to them."""
-        if not rows:
-            return []
-        values: dict[str, dict[str, Any]] = {row.id: dict(zip(self.columns, row, strict=True)) for row in rows}
-        these = {"these": list(values)}
-        for field, statement in (("tags", _TAGS), *_PARTS.get(self.record, ())):
-            found: dict[str, list[Any]] = defaultdict(list)
-            for part in await tx.rows(statement, these):
-                whole = {str(name): value for name, value in part._mapping.items()}
-                found[part.whose].append(whole.get("only", whole))
-            for record_id, value in values.items():
-                value[field] = found[record_id]
-        return [msgspec.convert(value, self.record) for value in values.values()]
 
 
 _TAGS = fixed(
@@ -107,6 +57,59 @@ _PARTS: Final[dict[type[Record], tuple[tuple[str, sa.Select[Any]], ...]]] = {
     SecurityGroup: (("rules", _parts(tables.security_group_rules, "security_group_id", ("created_at", "id"))),),
     QosPolicy: (("rules", _parts(tables.qos_rules, "policy_id", ("created_at", "id"))),),
 }
+
+
+class Kind(Generic[R]):
+    """A kind of record. parts: field -> the statement that reads what belongs there, by the record's id `whose`."""
+
+    def __init__(self, record: type[R], table: sa.Table, missing: type[NotFound], word: str) -> None:
+        self.record = record
+        self.table = table
+        self.word = word
+        self.columns = [str(column.name) for column in table.columns]  # plain text: SQLAlchemy has a kind of its own
+        self._missing = missing
+        self._find = fixed(sa.select(table).where(table.c.id == sa.bindparam("this")))
+        self._lock = fixed(sa.select(table).where(table.c.id == sa.bindparam("this")).with_for_update())
+        self.insert = fixed(sa.insert(table))
+        changed: dict[str, sa.BindParameter[Any]] = {name: sa.bindparam(f"new_{name}") for name in self.columns}
+        as_read = (table.c.id == sa.bindparam("this"), table.c.revision == sa.bindparam("read"))
+        self.update = fixed(sa.update(table).where(*as_read).values(changed))
+        self._parts = (("tags", _TAGS), *_PARTS.get(record, ()))
+
+    def missing(self, record_id: str) -> NotFound:
+        return self._missing(f"{self.word} {record_id} could not be found.")
+
+    def row(self, record: R) -> dict[str, Any]:
+        whole = msgspec.to_builtins(record)
+        return {name: whole[name] for name in self.columns}
+
+    def changes(self, before: R, now: R) -> dict[str, Any]:
+        """Give the values of `update`, which changes a record only if it is as it was read."""
+        new = {f"new_{name}": value for name, value in self.row(now).items()}
+        return {"this": before.id, "read": before.revision, **new}
+
+    async def find(self, tx: Tx, record_id: str, *, lock: bool = False) -> R:
+        """Raises: NotFound, of the kind."""
+        row = await tx.row(self._lock if lock else self._find, {"this": record_id})
+        if row is None:
+            raise self.missing(record_id)
+        return (await self.records(tx, [row]))[0]
+
+    async def records(self, tx: Tx, rows: Sequence[Any]) -> list[R]:
+        """Make records of rows, with all that belongs to them."""
+        if not rows:
+            return []
+        values: dict[str, dict[str, Any]] = {row.id: dict(zip(self.columns, row, strict=True)) for row in rows}
+        these = {"these": list(values)}
+        found = await tx.ask(*((statement, these) for _, statement in self._parts))
+        for (field, _), parts in zip(self._parts, found, strict=True):
+            for value in values.values():
+                value[field] = []
+            for part in parts:
+                whole = part._mapping
+                values[part.whose][field].append(whole.get("only", whole))
+        return [msgspec.convert(value, self.record) for value in values.values()]
+
 
 NETWORK: Final = Kind(Network, tables.networks, errors.NetworkNotFound, "Network")
 SEGMENT: Final = Kind(Segment, tables.segments, errors.SegmentNotFound, "Segment")

@@ -1,10 +1,11 @@
 """The statement of a list: what the viewer sees of a kind, what he asked for, in his order, from where he stopped."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
+from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.network.kinds import Kind
 from whimbrel.adapters.sql.tables import network as tables
 from whimbrel.ports.network_store import Network, Port, QosPolicy, Query, R, Record, Subnet
@@ -14,21 +15,52 @@ Condition = sa.ColumnElement[bool]
 _SHARED = sa.select(tables.networks.c.id).where(tables.networks.c.shared)
 
 
-def search(kind: Kind[R], query: Query) -> sa.Select[Any]:
+Wanted = Sequence[Any] | sa.BindParameter[Any]
+
+_USUAL_ORDERS = ((("id", False),), (("created_at", False), ("id", False)))
+_usual: dict[tuple[object, ...], sa.Select[Any]] = {}
+"""Statements of usual lists by their shape, of which there are few: one field at most narrows them."""
+
+
+def search(kind: Kind[R], query: Query) -> tuple[sa.Select[Any], Mapping[str, Any] | None]:
+    """Give the statement and its values."""
+    if not _is_usual(query):
+        return _statement(kind, query, query.viewer, query.where), None
+    order, sees_all = tuple(query.order), query.viewer is None
+    shape = (kind.record, sees_all, tuple(query.where), order)
+    if shape not in _usual:
+        viewer = None if sees_all else sa.bindparam("viewer", type_=sa.String)
+        where: dict[str, Wanted] = {name: sa.bindparam("wanted", expanding=True) for name in query.where}
+        _usual[shape] = fixed(_statement(kind, query, viewer, where))
+    values: dict[str, Any] = {} if sees_all else {"viewer": query.viewer}
+    for wanted in query.where.values():
+        values["wanted"] = list(wanted)
+    return _usual[shape], values
+
+
+def _is_usual(query: Query) -> bool:
+    whole = not query.tags and query.after is None and query.limit is None
+    plain = all(values and all(isinstance(each, str) for each in values) for values in query.where.values())
+    return whole and plain and len(query.where) <= 1 and tuple(query.order) in _USUAL_ORDERS
+
+
+def _statement(
+    kind: Kind[R], query: Query, viewer: str | sa.BindParameter[str] | None, where: Mapping[str, Wanted]
+) -> sa.Select[Any]:
     order = [(_ordered(kind.table.c[name]), name, down) for name, down in query.order]
     statement = sa.select(kind.table).order_by(*(column.desc() if down else column for column, _, down in order))
-    if query.viewer is not None:
-        statement = statement.where(_seen_by(kind, query.viewer))
-    for name, values in query.where.items():
+    if viewer is not None:
+        statement = statement.where(_seen_by(kind, viewer))
+    for name, values in where.items():
         statement = statement.where(_has(kind, name, values))
     for way, wanted in query.tags.items():
         statement = statement.where(_TAGGED[way](kind.table, wanted))
     if query.after is not None:
         statement = statement.where(_behind(query.after, order))
-    return statement.limit(query.limit)
+    return statement if query.limit is None else statement.limit(query.limit)
 
 
-def _seen_by(kind: Kind[Any], viewer: str) -> Condition:
+def _seen_by(kind: Kind[Any], viewer: str | sa.BindParameter[str]) -> Condition:
     own = kind.table.c.project_id == viewer
     if kind.record in (Network, QosPolicy):
         return sa.or_(own, kind.table.c.shared)
@@ -40,12 +72,14 @@ def _seen_by(kind: Kind[Any], viewer: str) -> Condition:
     return own
 
 
-def _has(kind: Kind[Any], name: str, values: Sequence[Any]) -> Condition:
+def _has(kind: Kind[Any], name: str, values: Wanted) -> Condition:
     """Say that a field, of the record or of a part of it, has one of these values."""
     if part := _PARTS.get((kind.record, name)):
         table, whose, field, further = part
         return sa.exists().where(table.c[whose] == kind.table.c.id, table.c[field].in_(values), *further)
     column = kind.table.c[name]
+    if isinstance(values, sa.BindParameter):
+        return column.in_(values)
     known = [value for value in values if value is not None]
     return sa.or_(column.in_(known), column.is_(None)) if len(known) < len(values) else column.in_(known)
 

@@ -41,24 +41,23 @@ class SqlNetworks:
     async def search(self, kind: type[R], query: Query) -> list[R]:
         wanted = KINDS[kind]
         async with self._db.read() as tx:
-            return await wanted.records(tx, await tx.rows(queries.search(wanted, query)))
+            return await wanted.records(tx, await tx.rows(*queries.search(wanted, query)))
 
     async def add(self, records: Sequence[R]) -> list[R]:
         async with self._db.write() as tx:
             await _lock_networks(tx, records)
             return [await _add(tx, record) for record in records]
 
-    async def change(self, record: R) -> R:
+    async def change(self, before: R, record: R) -> R:
         kind = KINDS[type(record)]
         async with self._db.write() as tx:
-            before = await kind.find(tx, record.id, lock=True)
-            if before.revision != record.revision:
-                raise RevisionNumberConstraintFailed(
-                    f"Constrained to {record.revision}, but current revision is {before.revision}."
-                )
-            now = msgspec.structs.replace(record, revision=record.revision + 1)
+            now = msgspec.structs.replace(record, revision=before.revision + 1)
             now = await ADMIT[type(record)](tx, now, before)
-            await tx.run(kind.update, kind.changes(now))
+            if (await tx.run(kind.update, kind.changes(before, now))).rowcount == 0:
+                is_now = (await kind.find(tx, before.id)).revision
+                raise RevisionNumberConstraintFailed(
+                    f"Constrained to {before.revision}, but current revision is {is_now}."
+                )
             await _write_parts(tx, before, now)
             if isinstance(now, Port):
                 return now  # the whole of it was written; of others there may be more
