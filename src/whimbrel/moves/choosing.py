@@ -12,10 +12,12 @@ from whimbrel.domain.ids import CellName, HostName, ProviderId
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps import pci
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement import Way
+from whimbrel.ports.placement import Lack, Way
+from whimbrel.scheduling.constraint import Reason
 from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.record import Record, make_record
 from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.room import PLACEMENT
 from whimbrel.scheduling.snapshot import Snapshot
 
 AT_ONCE = 16
@@ -24,6 +26,9 @@ MOST_EXPLAINED = 200
 """Of how many hosts that cannot have all at once the reason is looked for."""
 MOST_WAYS = 4
 """In how many ways one host is tried."""
+
+PCI = "PciPassthroughFilter"
+UNKNOWN = Lack(words="placement does not know it")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,17 +60,17 @@ async def decide(request: Request, facts: MoveFacts, cloud: Cloud, most: int) ->
 
 async def _look_closely(
     ranking: Ranking, facts: MoveFacts, cloud: Cloud, most: int
-) -> tuple[list[Choice], dict[int, str]]:
+) -> tuple[list[Choice], dict[int, Reason]]:
     """Go through those who are in, the best first, until enough can give everything; note why others cannot."""
     choices: list[Choice] = []
-    closer: dict[int, str] = {}
+    closer: dict[int, Reason] = {}
     for places in _batches(ranking.order.tolist(), AT_ONCE):
         ways = await _ways(ranking, places, cloud)
         for place in places:
             found = ways[place]
-            if not isinstance(found, str) and ranking.request.wants_pci:
+            if not isinstance(found, Reason) and ranking.request.wants_pci:
                 found = await _with_devices(ranking, place, found, facts, cloud)
-            if isinstance(found, str):
+            if isinstance(found, Reason):
                 closer[place] = found
                 continue
             choices.append(_choice(ranking, place, found))
@@ -80,36 +85,39 @@ def _batches(places: Sequence[int], size: int) -> Iterator[list[int]]:
         yield batch
 
 
-async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Way, ...] | str]:
+async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Way, ...] | Reason]:
     """Give how each of these hosts could give what is asked for, or why it cannot."""
-    providers = ranking.snapshot.fleet.providers
-    found: dict[int, tuple[Way, ...] | str] = {}
-    asked = [place for place in places if not ranking.simple[place]]
-    told = await cloud.placement.ways(ranking.wish, [providers[place] for place in asked]) if asked else {}
+    providers, own = ranking.snapshot.fleet.providers, {name: n for name, n in ranking.wish.own.items() if n}
+    asked = [providers[place] for place in places if not ranking.simple[place]]
+    told = await cloud.placement.all_ways(ranking.wish, asked, MOST_WAYS) if asked else {}
+    found: dict[int, tuple[Way, ...] | Reason] = {}
     for place in places:
         provider = providers[place]
         if ranking.simple[place]:
-            own = {name: amount for name, amount in ranking.wish.own.items() if amount}
             found[place] = (Way(parts={provider: own}, served={}, served_by={}),)
         else:
-            way = told.get(provider, "placement does not know it")
-            found[place] = way if isinstance(way, str) else (way,)
+            ways = told.get(provider, UNKNOWN)
+            found[place] = _reason(ways) if isinstance(ways, Lack) else ways
     return found
+
+
+def _reason(lack: Lack) -> Reason:
+    return Reason(constraint=PLACEMENT, words=lack.words, resource=lack.resource, asked=lack.asked, free=lack.free)
 
 
 async def _with_devices(
     ranking: Ranking, place: int, ways: tuple[Way, ...], facts: MoveFacts, cloud: Cloud
-) -> tuple[Way, ...] | str:
+) -> tuple[Way, ...] | Reason:
     """Keep the ways in which the host has the PCI devices too."""
     host = ranking.snapshot.fleet.hosts[place]
-    good, why = [], "no devices"
+    good, why = [], ""
     for way in ways:
         wanted = pci.requests(facts, way.served_by, cloud)
         if lacks := await pci.shortage(host.cell, host.name, wanted, cloud):
             why = lacks
         else:
             good.append(way)
-    return tuple(good) or why
+    return tuple(good) or Reason(constraint=PCI, words=why)
 
 
 def _choice(ranking: Ranking, place: int, ways: tuple[Way, ...]) -> Choice:
@@ -118,9 +126,9 @@ def _choice(ranking: Ranking, place: int, ways: tuple[Way, ...]) -> Choice:
     return Choice(host=host.name, cell=host.cell, provider=host.id, zone=fleet.zones[place], ways=ways)
 
 
-async def _explained(ranking: Ranking, cloud: Cloud) -> dict[int, str]:
+async def _explained(ranking: Ranking, cloud: Cloud) -> dict[int, Reason]:
     """Say more of those of whom only is known that they cannot give all at once."""
     vague = [number for number, constraint in enumerate(ranking.constraints, 1) if constraint.vague]
     places = [place for place, first in enumerate(ranking.first.tolist()) if first in vague][:MOST_EXPLAINED]
     ways = await _ways(ranking, places, cloud)
-    return {place: said for place, said in ways.items() if isinstance(said, str)}
+    return {place: said for place, said in ways.items() if isinstance(said, Reason)}

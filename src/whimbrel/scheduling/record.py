@@ -17,8 +17,6 @@ from whimbrel.scheduling.pipeline import Ranking
 MOST_TOLD = 1000
 """How many hosts a record tells of one by one: the best, then those that miss least. The counts are of all."""
 MOST_MISSES = 5
-CLOSER = "a closer look"
-"""What a reason is called that only shows when a single host is looked at: its devices, or its tree of providers."""
 
 
 class Considered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,7 +66,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"No valid host was found. Of {self.hosts} hosts considered, {out}."
 
 
-def make_record(ranking: Ranking, closer: Mapping[int, str], chosen: Iterable[HostName]) -> Record:
+def make_record(ranking: Ranking, closer: Mapping[int, Reason], chosen: Iterable[HostName]) -> Record:
     """closer: by place, what a closer look showed to be wrong with a host."""
     request, snapshot, taken = ranking.request, ranking.snapshot, tuple(chosen)
     groups = (group.resources for group in ranking.wish.groups)
@@ -85,8 +83,8 @@ def make_record(ranking: Ranking, closer: Mapping[int, str], chosen: Iterable[Ho
     )
 
 
-def _counts(ranking: Ranking, closer: Mapping[int, str]) -> tuple[Count, ...]:
-    numbers: Counter[tuple[str, str]] = Counter((CLOSER, words) for words in closer.values())
+def _counts(ranking: Ranking, closer: Mapping[int, Reason]) -> tuple[Count, ...]:
+    numbers: Counter[tuple[str, str]] = Counter((each.constraint, each.words) for each in closer.values())
     first = ranking.first.copy()
     first[list(closer)] = 0
     for number, hosts in enumerate(np.bincount(first, minlength=1).tolist()[1:]):
@@ -96,7 +94,7 @@ def _counts(ranking: Ranking, closer: Mapping[int, str]) -> tuple[Count, ...]:
     return tuple(Count(constraint=name, words=words, hosts=n) for (name, words), n in numbers.most_common())
 
 
-def _considered(ranking: Ranking, closer: Mapping[int, str]) -> tuple[Considered, ...]:
+def _considered(ranking: Ranking, closer: Mapping[int, Reason]) -> tuple[Considered, ...]:
     names, parts = ranking.snapshot.fleet.names, ranking.parts
     ranked = [number for number, place in enumerate(ranking.order[:MOST_TOLD].tolist()) if place not in closer]
     columns = {name: part[:MOST_TOLD].round(3).tolist() for name, part in parts.items()}
@@ -122,13 +120,13 @@ def _by_misses(ranking: Ranking) -> Numbers:
     return out[np.argsort(ranking.misses[out], kind="stable")]
 
 
-def _reason(ranking: Ranking, closer: Mapping[int, str], place: int) -> Reason:
+def _reason(ranking: Ranking, closer: Mapping[int, Reason], place: int) -> Reason:
     if place in closer:
-        return Reason(constraint=CLOSER, words=closer[place])
+        return closer[place]
     return ranking.constraints[int(ranking.first[place]) - 1].reason(place)
 
 
-def _misses(ranking: Ranking, closer: Mapping[int, str]) -> tuple[Miss, ...]:
+def _misses(ranking: Ranking, closer: Mapping[int, Reason]) -> tuple[Miss, ...]:
     """List the hosts that miss least; among these the ones that lack the smallest part of what is asked for."""
     out = _by_misses(ranking)
     if not len(out):
@@ -153,7 +151,7 @@ def _shortfall(ranking: Ranking, places: Numbers) -> "np.ndarray[tuple[int], np.
     return total
 
 
-def _miss(ranking: Ranking, closer: Mapping[int, str], place: int) -> Miss:
+def _miss(ranking: Ranking, closer: Mapping[int, Reason], place: int) -> Miss:
     wrong: list[Constraint] = [each for each in ranking.constraints if not each.passes[place]]
     reasons = [_reason(ranking, closer, place)] if place in closer else [each.reason(place) for each in wrong]
     remedies = [said for each in wrong if (said := each.remedy(place))]
