@@ -29,21 +29,12 @@ _ACTION = {"confirm": "confirmResize", "revert": "revertResize"}
 
 async def resize(cloud: Cloud, engine: Engine, asker: Asker, server: Server, flavor: Flavor) -> Run:
     """Raises: Invalid: the same flavor; OverQuota; WrongState; Conflict; Unavailable."""
-    _check_state(server, "resize")
-    if flavor.flavor_id == server.flavor.flavor_id:
-        raise Invalid("When resizing, instances must change flavor!")
-    facts = replace(await _facts(cloud, server), new_flavor=flavor, same_host=cloud.rules.allow_resize_to_same_host)
-    return await _accept(cloud, engine, asker, server, "resize", facts)
+    return await _accept(cloud, engine, asker, server, "resize", await resize_facts(cloud, server, flavor))
 
 
 async def migrate(cloud: Cloud, engine: Engine, asker: Asker, server: Server, host: HostName | None) -> Run:
     """Raises: Invalid: no such host, or the server is on it; WrongState; Conflict; Unavailable."""
-    _check_state(server, "migrate")
-    if host is not None:
-        await _check_target(cloud, server, host)
-    return await _accept(
-        cloud, engine, asker, server, "migrate", replace(await _facts(cloud, server), wanted_host=host)
-    )
+    return await _accept(cloud, engine, asker, server, "migrate", await migrate_facts(cloud, server, host))
 
 
 async def confirm(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
@@ -74,6 +65,25 @@ async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
     if not engine.book.of(run).may_turn_back(run.at) or run.verdict == "confirm":
         raise Conflict(f"move {run_id} stands at {run.at}, past the point of no return: it can only go on")
     return _take_up(engine, await cloud.journal.turn_back(run, cloud.clock.now()))
+
+
+# What a move starts from: the same for a plan
+
+
+async def resize_facts(cloud: Cloud, server: Server, flavor: Flavor) -> MoveFacts:
+    """Raises: Invalid: the same flavor; WrongState; Conflict; Unavailable."""
+    _check_state(server, "resize")
+    if flavor.flavor_id == server.flavor.flavor_id:
+        raise Invalid("When resizing, instances must change flavor!")
+    return replace(await _facts(cloud, server), new_flavor=flavor, same_host=cloud.rules.allow_resize_to_same_host)
+
+
+async def migrate_facts(cloud: Cloud, server: Server, host: HostName | None) -> MoveFacts:
+    """Raises: Invalid: no such host, or the server is on it; WrongState; Conflict; Unavailable."""
+    _check_state(server, "migrate")
+    if host is not None:
+        await _check_target(cloud, server, host)
+    return replace(await _facts(cloud, server), wanted_host=host)
 
 
 # Inside

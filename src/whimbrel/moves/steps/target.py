@@ -18,7 +18,7 @@ from whimbrel.scheduling.request import Request
 
 async def choose_target(move: Move, cloud: Cloud) -> Decided:
     """Choose a target and its alternates. Raises: Refused: no valid host, and why."""
-    facts, decision = await find_target(move.facts, ServerId(move.subject), move.id, cloud)
+    facts, decision = await find_target(move.facts, ServerId(move.subject), spread(move.facts, move.id), cloud)
     evidence = to_bytes(decision.record)
     if not decision.choices:
         raise Refused(decision.record.summary(), evidence)
@@ -28,6 +28,11 @@ async def choose_target(move: Move, cloud: Cloud) -> Decided:
     target, *alternates = places
     chosen = replace(facts, target=target, alternates=tuple(alternates), tried=(*facts.tried, target.host))
     return Decided(chosen, evidence)
+
+
+def spread(facts: MoveFacts, run: str) -> str:
+    """Give what sets the order among equals: other at each move, and known beforehand, so that a plan foretells it."""
+    return facts.source.slot if facts.source else run
 
 
 async def find_target(facts: MoveFacts, server: ServerId, spread: str, cloud: Cloud) -> tuple[MoveFacts, Decision]:
