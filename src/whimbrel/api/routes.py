@@ -28,6 +28,7 @@ from whimbrel.api import (
     extra_specs,
     flavor_access,
     flavors,
+    group_moves,
     hypervisors,
     instance_actions,
     interfaces,
@@ -204,6 +205,9 @@ OWN: tuple[Route, ...] = (
           query=healing_bodies.LIST),
     Route("POST", "/whimbrel/port-healings", port_healings.create, "whimbrel:port_healings:create", 202,
           body=healing_bodies.CREATE),
+    Route("GET", "/whimbrel/server-groups/{group_id}", group_moves.show, "whimbrel:server_groups:show"),
+    Route("POST", "/whimbrel/server-groups/{group_id}/move", group_moves.move, "whimbrel:server_groups:move", 202,
+          body=group_bodies.MOVE),
     Route("GET", "/whimbrel/openapi.json", describe, None),
 )
 

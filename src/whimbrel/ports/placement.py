@@ -223,8 +223,11 @@ class Placement(Protocol):
         """Tell where the servers of a group are, and whether it moves as a whole."""
         ...
 
-    async def move_group(self, group: GroupId, to: ProviderId, now: float) -> None:
-        """Have the servers of an affinity group go to this host: their claims there keep the rule from now on."""
+    async def move_group(self, group: GroupId, to: ProviderId | None, now: float) -> None:
+        """Have the servers of an affinity group go to this host: their claims there keep the rule from now on.
+
+        None: they go nowhere after all.
+        """
         ...
 
     async def rest_groups(self, before: float) -> None:

@@ -3,6 +3,7 @@
 from whimbrel.ports.cloud import Cloud
 from whimbrel.reconcilers.expired_resizes import confirm_expired
 from whimbrel.reconcilers.latecomers import let_go_latecomers
+from whimbrel.reconcilers.resting_groups import rest_groups
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.delete import follow_up
 
@@ -14,6 +15,7 @@ ROUNDS = (
 
 SLOW_ROUNDS = (
     let_go_latecomers,  # bindings and attachments that were asked for too late
+    rest_groups,  # moves of server groups that came to nothing
 )
 """Once a minute."""
 

@@ -9,6 +9,7 @@ from whimbrel.api.schemas.parameters import ANY, NAME, NUMBER, Schema, many, obj
 HARD = ("anti-affinity", "affinity")
 ALL = (*HARD, "soft-anti-affinity", "soft-affinity")
 
+_NAME_OR_NOTHING: Schema = {"anyOf": [NAME, {"type": "null"}]}
 _MANY: Schema = {"type": ["integer", "string"], "pattern": "^[1-9][0-9]{0,8}$", "minimum": 1, "maximum": 2**31 - 1}
 
 
@@ -22,4 +23,5 @@ _WITH_RULES = obj(
 )
 
 CREATE = Body({1: _with_policies(*HARD), 15: _with_policies(*ALL), 64: wrapped("server_group", _WITH_RULES)})
+MOVE = Body({1: wrapped("move", obj({"host": _NAME_OR_NOTHING, "zone": _NAME_OR_NOTHING}))})
 LIST = Query({1: {"limit": many(NUMBER), "offset": many(NUMBER), "all_projects": many(ANY)}}, strict_from=75)

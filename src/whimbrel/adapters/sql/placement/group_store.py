@@ -15,7 +15,7 @@ class GroupStore:
         async with self._db.read() as tx:
             return await groups.read(tx, group)
 
-    async def move_group(self, group: GroupId, to: ProviderId, now: float) -> None:
+    async def move_group(self, group: GroupId, to: ProviderId | None, now: float) -> None:
         async with self._db.write() as tx:
             await groups.move(tx, group, to, now)
 

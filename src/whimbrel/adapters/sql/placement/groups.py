@@ -105,8 +105,9 @@ async def drop(tx: Tx, consumers: Collection[ConsumerId]) -> None:
     await tx.tell(_DROP, {"ids": list(consumers)})
 
 
-async def move(tx: Tx, group: GroupId, to: ProviderId, now: float) -> None:
-    await tx.tell(_MOVE[tx.dialect], {"group_id": group, "moving_to": to, "moving_since": now})
+async def move(tx: Tx, group: GroupId, to: ProviderId | None, now: float) -> None:
+    since = now if to else None
+    await tx.tell(_MOVE[tx.dialect], {"group_id": group, "moving_to": to, "moving_since": since})
 
 
 async def rest(tx: Tx, before: float) -> None:

@@ -1,0 +1,67 @@
+"""Moving a server group together, and what has become of that. For operators.
+
+This is Whimbrel's own part of the API: /v2.1/whimbrel/server-groups.
+"""
+
+from typing import Any
+
+from whimbrel.api import server_groups
+from whimbrel.api.call import Call
+from whimbrel.domain import machine
+from whimbrel.domain.errors import Invalid
+from whimbrel.domain.ids import ServerId
+from whimbrel.moves import group_moves
+from whimbrel.moves.group_moves import Member, Together
+
+
+async def show(call: Call) -> Any:
+    """Show where the servers of a group are, where they go, and why those that have not arrived have not."""
+    group = await server_groups.in_path(call)
+    return {"server_group": _shown(await group_moves.look(call.cloud, group))}
+
+
+async def move(call: Call) -> Any:
+    """Have all servers of an affinity group move to one host, or go on where that was begun. 409: nobody can."""
+    wish: dict[str, Any] = call.body["move"]
+    group = await server_groups.in_path(call)
+    zone = await _zone(call, wish.get("zone"))
+    begun = await group_moves.move(call.cloud, call.engine, call.asker, group, wish.get("host"), zone)
+    return {"server_group": _shown(await group_moves.look(call.cloud, group), begun.refused)}
+
+
+async def _zone(call: Call, name: str | None) -> str | None:
+    """Raises: Invalid: there is no such zone."""
+    if name is None:
+        return None
+    zone = await call.cloud.zones.by_name(name)
+    if zone is None:
+        raise Invalid(f"The availability zone {name} is not there.")
+    return zone.id
+
+
+def _shown(now: Together, refused: dict[ServerId, str] | None = None) -> dict[str, Any]:
+    group = now.group
+    return {
+        "id": group.id,
+        "name": group.name,
+        "policy": group.policy,
+        "project_id": group.project_id,
+        "state": now.state,
+        "moving_to": now.moving_to,
+        "hosts": sorted({member.server.host for member in now.members if member.server.host}),
+        "servers": [_member(now, member, (refused or {}).get(member.server.id)) for member in now.members],
+    }
+
+
+def _member(now: Together, member: Member, refused: str | None) -> dict[str, Any]:
+    server, run = member.server, member.move
+    return {
+        "id": server.id,
+        "name": server.name,
+        "status": machine.status(server.vm_state, server.task_state),
+        "host": server.host,
+        "arrived": now.moving_to is None or server.host == now.moving_to,
+        "move_id": run.id if run else None,
+        "move_state": run.state if run else None,
+        "reason": refused or (run.message if run else None),
+    }

@@ -1,0 +1,163 @@
+"""Moving an affinity group together, over Whimbrel's own part of the API."""
+
+from typing import Any
+
+import httpx
+
+from tests.api.front import Front, fault, with_front
+from tests.api.test_server_groups import NOWHERE, all_of, boot, booted, host_of, make
+from whimbrel.domain.ids import GroupId
+from whimbrel.ports.placement import GroupPlaces
+
+
+async def ask_to_move(front: Front, group: str, **more: Any) -> httpx.Response:
+    who = more.pop("who", "admin")
+    return await front.ask("POST", f"/whimbrel/server-groups/{group}/move", {"move": more}, who=who)
+
+
+async def moved(front: Front, group: str, **more: Any) -> Any:
+    answer = await ask_to_move(front, group, **more)
+    assert answer.status_code == 202, answer.text
+    return answer.json()["server_group"]
+
+
+async def look(front: Front, group: str) -> Any:
+    return (await front.get(f"/whimbrel/server-groups/{group}", who="admin"))["server_group"]
+
+
+async def confirm_all(front: Front, group: str) -> None:
+    for server in (await look(front, group))["servers"]:
+        assert (await front.act(server["id"], {"confirmResize": None})).status_code == 204
+    await front.settle()
+
+
+async def places(front: Front, group: str) -> GroupPlaces:
+    return await front.world.cloud.placement.group_places(GroupId(group))
+
+
+async def two_together(front: Front) -> tuple[str, list[str], str]:
+    """Give an affinity group with two servers, and the host that they are on."""
+    group = await make(front, "affinity")
+    servers = [await booted(front, name, group) for name in "ab"]
+    host = await host_of(front, servers[0])
+    assert host
+    return group, servers, host
+
+
+@with_front
+async def test_a_group_moves_together(front: Front) -> None:
+    group, servers, source = await two_together(front)
+    assert (await look(front, group))["state"] == "resting"
+    begun = await moved(front, group)
+    target = begun["moving_to"]
+    assert target != source
+    assert (begun["state"], begun["hosts"]) == ("moving", [source])
+    assert [server["reason"] for server in begun["servers"]] == [None, None]
+    await front.settle()
+    now = await look(front, group)
+    assert (now["state"], now["hosts"], now["moving_to"]) == ("waiting", [target], target)
+    assert [(server["id"], server["status"], server["arrived"]) for server in now["servers"]] == [
+        (server, "VERIFY_RESIZE", True) for server in servers
+    ]
+    await confirm_all(front, group)
+    now = await look(front, group)
+    assert (now["state"], now["hosts"], now["moving_to"]) == ("resting", [target], None)
+    assert {server.host for server in await all_of(front)} == {target}
+
+
+@with_front
+async def test_to_a_named_host(front: Front) -> None:
+    group, _, source = await two_together(front)
+    target = next(name for name in ("h3", "h2") if name != source)
+    assert (await moved(front, group, host=target))["moving_to"] == target
+    await front.settle()
+    assert (await look(front, group))["hosts"] == [target]
+
+
+@with_front
+async def test_one_of_an_affinity_group_cannot_leave_the_others(front: Front) -> None:
+    _, servers, source = await two_together(front)
+    assert (await front.act(servers[0], {"migrate": None}, who="admin")).status_code == 202
+    await front.settle()
+    assert (await front.show(servers[0]))["status"] == "ACTIVE"
+    assert await host_of(front, servers[0]) == source
+
+
+@with_front
+async def test_the_host_has_room_for_all_of_them(front: Front) -> None:
+    """Each other host has three of its four cpus taken: room for one, not for two."""
+    group, _, source = await two_together(front)
+    for host in {"h1", "h2", "h3"} - {source}:
+        for number in range(3):
+            await front.boot(f"{host}-{number}", host=host, who="admin")
+    said = fault(await ask_to_move(front, group), "badRequest", 400)
+    assert said.startswith("For all 2 servers of the group at once: No valid host was found.")
+    assert not (await places(front, group)).is_moving
+    assert {(await look(front, group))["state"]} == {"resting"}
+
+
+@with_front
+async def test_who_does_not_arrive_leaves_it_split_and_asking_again_goes_on(front: Front) -> None:
+    group, servers, source = await two_together(front)
+    assert (await front.act(servers[1], {"os-resetState": {"state": "error"}}, who="admin")).status_code == 202
+    begun = await moved(front, group)
+    assert "vm_state error" in begun["servers"][1]["reason"]
+    await front.settle()
+    now = await look(front, group)
+    assert (now["state"], now["hosts"]) == ("split", sorted([source, now["moving_to"]]))
+    assert [server["arrived"] for server in now["servers"]] == [True, False]
+    assert (await front.act(servers[1], {"os-resetState": {"state": "active"}}, who="admin")).status_code == 202
+    assert (await moved(front, group))["moving_to"] == now["moving_to"]
+    await front.settle()
+    await confirm_all(front, group)
+    assert (await look(front, group))["state"] == "resting"
+    assert {server.host for server in await all_of(front)} == {now["moving_to"]}
+
+
+@with_front
+async def test_who_goes_back_leaves_it_split(front: Front) -> None:
+    group, servers, source = await two_together(front)
+    await moved(front, group)
+    await front.settle()
+    assert (await front.act(servers[0], {"revertResize": None})).status_code == 202
+    await front.settle()
+    now = await look(front, group)
+    assert (now["state"], [server["arrived"] for server in now["servers"]]) == ("split", [False, True])
+    assert (await moved(front, group, host=source))["moving_to"] == source  # all of them back
+    assert (await front.act(servers[1], {"revertResize": None})).status_code == 202
+    await front.settle()
+    assert ((await look(front, group))["state"], (await look(front, group))["hosts"]) == ("resting", [source])
+
+
+@with_front
+async def test_a_server_made_meanwhile_goes_where_the_others_go(front: Front) -> None:
+    group, _, _ = await two_together(front)
+    target = (await moved(front, group))["moving_to"]
+    new = await booted(front, "c", group)
+    assert await host_of(front, new) == target
+
+
+@with_front
+async def test_nothing_begins_where_nobody_can_be_moved(front: Front) -> None:
+    group, servers, _ = await two_together(front)
+    for server in servers:
+        await front.act(server, {"os-resetState": {"state": "error"}}, who="admin")
+    said = fault(await ask_to_move(front, group), "conflictingRequest", 409)
+    assert "vm_state error" in said
+    assert not (await places(front, group)).is_moving
+
+
+@with_front
+async def test_what_cannot_be_asked(front: Front) -> None:
+    group, _, source = await two_together(front)
+    apart, empty = await make(front), await make(front, "affinity")
+    assert "anti-affinity do not move together" in fault(await ask_to_move(front, apart), "badRequest", 400)
+    fault(await ask_to_move(front, empty), "conflictingRequest", 409)
+    fault(await ask_to_move(front, group, host=source), "conflictingRequest", 409)
+    assert "nowhere" in fault(await ask_to_move(front, group, host="nowhere"), "badRequest", 400)
+    assert "nowhere" in fault(await ask_to_move(front, group, zone="nowhere"), "badRequest", 400)
+    fault(await ask_to_move(front, group, colour="red"), "badRequest", 400)
+    fault(await ask_to_move(front, NOWHERE), "itemNotFound", 404)
+    fault(await ask_to_move(front, group, who="member"), "forbidden", 403)
+    fault(await front.ask("GET", f"/whimbrel/server-groups/{group}", who="member"), "forbidden", 403)
+    assert (await boot(front, "c", group)).status_code == 202
