@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from whimbrel.adapters.openstack.identity import Login, OwnToken
 from whimbrel.adapters.openstack.network import HttpNetwork
 from whimbrel.adapters.openstack.server_events import HttpServerEvents
-from whimbrel.adapters.openstack.service import InnerService
+from whimbrel.adapters.openstack.service import HttpService, InnerService
 from whimbrel.adapters.openstack.session import Session
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.datadir import DataDir
@@ -53,6 +53,10 @@ class NetworkService:
     clock: Clock
     ids: IdSource
 
+    def hear(self, compute: ASGIApp) -> None:
+        """Have the compute API of this very process hear the news of ports. compute: lets in whoever asks."""
+        self.events.reach(InnerService(compute, "/v2.1", {"X-Auth-Token": SERVICE_USER}))
+
     def app(self, identity: Identity) -> ASGIApp:
         """Give the application to be mounted at /network."""
         return network_app(self.store, identity, self.clock, self.ids, self.hosts, self.events)
@@ -77,12 +81,12 @@ async def network_service(
     )
     compute = await closing.enter_async_context(
         httpx.AsyncClient(
-            base_url=f"{front_url}/compute/v2.1/",
+            base_url=f"{front_url}/compute/v2.1",
             timeout=PATIENCE_S,
             auth=Session(OwnToken(identity, login_of(data, front_url))),
         )
     )
-    events = HttpServerEvents(compute, clock, Random())
+    events = HttpServerEvents(HttpService(compute, "compute"), clock, Random())
     app = network_app(store, Ourselves(), clock, ids, hosts, events)
     own = InnerService(app, headers={"X-Auth-Token": SERVICE_USER})
     return NetworkService(HttpNetwork(own), events, store, hosts, clock, ids)

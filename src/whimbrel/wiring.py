@@ -6,7 +6,7 @@ A process with hosts has the agents and the doors; one without reaches the agent
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -48,7 +48,7 @@ from whimbrel.domain.host import Host, Zone
 from whimbrel.domain.ids import CellName, HostName, ProviderId, RunId
 from whimbrel.embedded.image.files import LocalImages
 from whimbrel.moves.steps import record
-from whimbrel.network_wiring import NetworkService, network_service
+from whimbrel.network_wiring import NetworkService, Ourselves, network_service
 from whimbrel.placement.inventory import of_host
 from whimbrel.placement.trees import StoredTrees
 from whimbrel.ports.agent import Agents
@@ -492,6 +492,7 @@ def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: s
     # One file for both: their rules have names of their own, and those that they rest on are the same.
     policy = Policy.load({**compute_policy.DEFAULTS, **placement_policy.DEFAULTS["legacy"]}, policy_file)
     context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=policy)
+    process.network_service.hear(compute_app(replace(context, identity=Ourselves())))
     return {
         "identity": identity_app(identity, cloud.clock, cloud.ids, catalog),
         "compute": compute_app(context),

@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Sequence
 from random import Random
 
-import httpx
 import msgspec
 import structlog
 
+from whimbrel.adapters.openstack.service import Service
 from whimbrel.domain.errors import Unavailable
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.server_events import ServerEvent
@@ -34,14 +34,18 @@ class _Sent(msgspec.Struct):
 
 
 class HttpServerEvents:
-    """Fulfils ports.server_events.ServerEvents. client: has the compute API's address, and puts tokens on requests."""
+    """Fulfils ports.server_events.ServerEvents. service: the compute API, its paths begin behind `/v2.1`."""
 
-    def __init__(self, client: httpx.AsyncClient, clock: Clock, chance: Random) -> None:
-        self._client = client
+    def __init__(self, service: Service, clock: Clock, chance: Random) -> None:
+        self._service = service
         self._clock = clock
         self._chance = chance
         self._waiting: deque[ServerEvent] = deque(maxlen=MOST_WAITING)  # the oldest go first where it is full
         self._something = asyncio.Event()
+
+    def reach(self, service: Service) -> None:
+        """Pass on news this way from now on."""
+        self._service = service
 
     def tell(self, events: Sequence[ServerEvent]) -> None:
         if events:
@@ -62,20 +66,17 @@ class HttpServerEvents:
         while True:
             try:
                 return await self._send(events)
-            except (httpx.HTTPError, Unavailable) as error:
+            except Unavailable as error:
                 tries += 1
                 if tries == 1:
-                    log.warning("the compute service does not take news of ports", error=repr(error))
+                    log.warning("the compute service does not take news of ports", error=error.reason)
                 await self._clock.sleep(pause_s(tries, self._chance))
 
     async def _send(self, events: list[ServerEvent]) -> None:
-        """Raises: httpx.HTTPError, Unavailable: it has trouble."""
+        """Raises: Unavailable: it has trouble."""
         sent = [_Sent(name=e.name, server_uuid=e.server_id, status=e.status, tag=e.tag) for e in events]
-        body = msgspec.json.encode({"events": sent})
-        headers = {"Content-Type": "application/json"}
-        answer = await self._client.post("os-server-external-events", content=body, headers=headers)
-        status = answer.status_code
-        if status in (401, 408, 429) or status >= 500:
-            raise Unavailable(f"the compute service answers {status}: {answer.text[:500]}")
-        if not answer.is_success:  # 404: none of the servers is there
-            log.info("the compute service does not want news of ports", status=status, said=answer.text[:500])
+        answer = await self._service.ask("POST", "/os-server-external-events", body={"events": sent})
+        if answer.status in (401, 408, 429) or answer.status >= 500:
+            raise Unavailable(f"the compute service answers {answer.status}: {answer.text}")
+        if not answer.is_yes:  # 404: none of the servers is there
+            log.info("the compute service does not want news of ports", status=answer.status, said=answer.text)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from whimbrel.adapters.openstack.server_events import MOST_AT_ONCE, HttpServerEvents
+from whimbrel.adapters.openstack.service import HttpService
 from whimbrel.domain.errors import Unavailable
 from whimbrel.ports.server_events import ServerEvent
 from whimbrel.sim.clock import JumpingClock
@@ -40,9 +41,9 @@ class Compute:
 async def settled(compute: Compute, told: list[list[ServerEvent]]) -> float:
     """Tell the news and wait until all is delivered; give how long that took."""
     clock = JumpingClock()
-    base_url = "http://cloud/compute/v2.1/"
+    base_url = "http://cloud/compute/v2.1"
     async with httpx.AsyncClient(transport=httpx.MockTransport(compute), base_url=base_url) as client:
-        events = HttpServerEvents(client, clock, Random(1))
+        events = HttpServerEvents(HttpService(client, "compute"), clock, Random(1))
         begun = clock.now()
         running = asyncio.create_task(events.run())
         for news in told:
