@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from whimbrel.ports.fleet import Mask, Numbers
 
@@ -44,4 +45,8 @@ class Constraint:
 
     def reason(self, place: int) -> Reason:
         free = None if self.free is None else max(0, int(self.free[place]))
-        return Reason(constraint=self.name, words=self.words, resource=self.resource, asked=self.asked, free=free)
+        return replace(self.without_free(), free=free)
+
+    def without_free(self) -> Reason:
+        """Give the reason as it is the same for every host."""
+        return Reason(constraint=self.name, words=self.words, resource=self.resource, asked=self.asked)

@@ -5,13 +5,15 @@ Law: the record is all that is ever told of a decision, before it is taken (a pl
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.fleet import Numbers
-from whimbrel.scheduling.constraint import Constraint, Reason
+from whimbrel.ports.fleet import Floats, Mask, Numbers
+from whimbrel.scheduling.constraint import Constraint, Reason, no_remedy
 from whimbrel.scheduling.pipeline import Ranking
 
 MOST_TOLD = 1000
@@ -45,6 +47,11 @@ class Miss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Hosts are told of in columns, which are made and kept in a tenth of the time: `considered` reads them.
+
+    The hosts that are in come first, the best first; then those that are out, the ones that miss least first.
+    """
+
     hosts: int  # how many were considered
     at: float = 0.0
     asked: Mapping[str, int] = {}  # resources, ports' included
@@ -52,8 +59,27 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     zone_because: str = ""
     chosen: tuple[HostName, ...] = ()  # the best first; the others are tried if it refuses
     counts: tuple[Count, ...] = ()
-    considered: tuple[Considered, ...] = ()  # at most MOST_TOLD
     misses: tuple[Miss, ...] = ()  # the nearest first; none where a host was chosen
+    names: tuple[HostName, ...] = ()  # at most MOST_TOLD
+    weights: tuple[float, ...] = ()  # of those that are in
+    parts: Mapping[str, tuple[float, ...]] = {}  # of the same, by weigher
+    reasons: tuple[Reason, ...] = ()  # without the numbers of a host
+    verdicts: tuple[int, ...] = ()  # of those that are out: which reason
+    free: tuple[int, ...] = ()  # of the same: what the host has of what is asked for; below zero: no matter of amounts
+
+    @property
+    def considered(self) -> list[Considered]:
+        """Say what became of each host."""
+        into = len(self.weights)
+        inside = [
+            Considered(host=host, weight=weight, weights={name: part[number] for name, part in self.parts.items()})
+            for number, (host, weight) in enumerate(zip(self.names, self.weights, strict=False))
+        ]
+        outside = [
+            Considered(host=host, reason=_with_free(self.reasons[verdict], free))
+            for host, verdict, free in zip(self.names[into:], self.verdicts, self.free, strict=True)
+        ]
+        return inside + outside
 
     def summary(self) -> str:
         """Say in a sentence why there is no host, or how many there were; hosts are counted by reason, not named."""
@@ -64,6 +90,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             fit = self.hosts - sum(one.hosts for one in self.counts)
             return f"{fit} of {self.hosts} hosts fit" + (f"; of the others, {out}." if out else ".")
         return f"No valid host was found. Of {self.hosts} hosts considered, {out}."
+
+
+def _with_free(reason: Reason, free: int) -> Reason:
+    return reason if free < 0 else replace(reason, free=free)
 
 
 def make_record(ranking: Ranking, closer: Mapping[int, Reason], chosen: Iterable[HostName]) -> Record:
@@ -78,8 +108,8 @@ def make_record(ranking: Ranking, closer: Mapping[int, Reason], chosen: Iterable
         zone_because=request.zone_because,
         chosen=taken,
         counts=_counts(ranking, closer),
-        considered=_considered(ranking, closer),
         misses=() if taken else _misses(ranking, closer),
+        **_columns(ranking, closer),
     )
 
 
@@ -94,24 +124,37 @@ def _counts(ranking: Ranking, closer: Mapping[int, Reason]) -> tuple[Count, ...]
     return tuple(Count(constraint=name, words=words, hosts=n) for (name, words), n in numbers.most_common())
 
 
-def _considered(ranking: Ranking, closer: Mapping[int, Reason]) -> tuple[Considered, ...]:
-    names, parts = ranking.snapshot.fleet.names, ranking.parts
-    ranked = [number for number, place in enumerate(ranking.order[:MOST_TOLD].tolist()) if place not in closer]
-    columns = {name: part[:MOST_TOLD].round(3).tolist() for name, part in parts.items()}
-    weights, order = ranking.weights[:MOST_TOLD].round(3).tolist(), ranking.order[:MOST_TOLD].tolist()
-    told = [
-        Considered(
-            host=names[order[number]],
-            weight=weights[number],
-            weights={name: column[number] for name, column in columns.items()},
-        )
-        for number in ranked
+def _columns(ranking: Ranking, closer: Mapping[int, Reason]) -> dict[str, Any]:
+    looked = np.fromiter(closer, np.int64, len(closer))
+    left = ~np.isin(ranking.order, looked)
+    inside = ranking.order[left][:MOST_TOLD]
+    outside = _by_misses(ranking)[: max(0, MOST_TOLD - len(inside) - len(looked))]
+    outside = np.concatenate([looked, outside[~np.isin(outside, looked)]])[: MOST_TOLD - len(inside)]
+    names = ranking.snapshot.fleet.names
+    reasons = [
+        *(each.without_free() for each in ranking.constraints),
+        *(replace(each, free=None) for each in closer.values()),
     ]
-    left = MOST_TOLD - len(told)
-    missing = [place for place in closer if ranking.first[place] == 0]
-    missing += _by_misses(ranking)[: left - len(missing)].tolist() if left > len(missing) else []
-    told += [Considered(host=names[place], reason=_reason(ranking, closer, place)) for place in missing[:left]]
-    return tuple(told)
+    verdicts, free = ranking.first[outside] - 1, np.full(len(outside), -1, np.int64)
+    for number, constraint in enumerate(ranking.constraints):
+        if constraint.free is not None and (its := verdicts == number).any():
+            free[its] = np.clip(constraint.free[outside[its]], 0, None)
+    for number, (place, reason) in enumerate(closer.items()):
+        its = outside == place
+        verdicts[its], free[its] = len(ranking.constraints) + number, -1 if reason.free is None else reason.free
+    used, verdicts = np.unique(verdicts, return_inverse=True)
+    return {
+        "names": tuple(map(names.__getitem__, [*inside.tolist(), *outside.tolist()])),
+        "weights": _rounded(ranking.weights[left]),
+        "parts": {name: _rounded(part[left]) for name, part in ranking.parts.items()},
+        "reasons": tuple(map(reasons.__getitem__, used.tolist())),
+        "verdicts": tuple(verdicts.tolist()),
+        "free": tuple(free.tolist()),
+    }
+
+
+def _rounded(column: Floats) -> tuple[float, ...]:
+    return tuple(column[:MOST_TOLD].round(3).tolist())
 
 
 def _by_misses(ranking: Ranking) -> Numbers:
@@ -127,17 +170,30 @@ def _reason(ranking: Ranking, closer: Mapping[int, Reason], place: int) -> Reaso
 
 
 def _misses(ranking: Ranking, closer: Mapping[int, Reason]) -> tuple[Miss, ...]:
-    """List the hosts that miss least; among these the ones that lack the smallest part of what is asked for."""
-    out = _by_misses(ranking)
-    if not len(out):
-        return ()
-    least = ranking.misses[out[0]]
-    near = out[ranking.misses[out] == least]
+    """List the hosts that miss least; among these the ones that lack the smallest part of what is asked for.
+
+    A host for which nothing could be changed is listed only where that is so of all.
+    """
+    looked = np.fromiter(closer, np.int64, len(closer))
+    places = np.concatenate([looked[ranking.first[looked] == 0], np.flatnonzero(ranking.first)])
+    hopeless = _hopeless(ranking, closer, places)
+    places = places if hopeless.all() else places[~hopeless]
+    number = np.maximum(ranking.misses[places], 1)  # a closer look shows one thing at a time
+    near = places[number == number.min(initial=len(ranking.constraints) + 1)]
     near = near[np.argsort(_shortfall(ranking, near), kind="stable")][:MOST_MISSES]
     return tuple(_miss(ranking, closer, place) for place in near.tolist())
 
 
-def _shortfall(ranking: Ranking, places: Numbers) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _hopeless(ranking: Ranking, closer: Mapping[int, Reason], places: Numbers) -> Mask:
+    """Tell which of these hosts are out for something that nobody knows how to change."""
+    found = np.isin(places, np.fromiter(closer, np.int64, len(closer)))
+    for constraint in ranking.constraints:
+        if constraint.remedy is no_remedy:
+            found |= ~constraint.passes[places]
+    return found
+
+
+def _shortfall(ranking: Ranking, places: Numbers) -> Floats:
     """Give how much of what is asked for each lacks; what is no matter of amounts counts as lacking all of it."""
     total = np.zeros(len(places))
     for constraint in ranking.constraints:
