@@ -13,6 +13,7 @@ from whimbrel.domain.errors import Refused, Superseded
 from whimbrel.domain.guest import GuestKey, Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.pci import HeldDevice, PciDevice, PciRequest
+from whimbrel.ports.devices import DeviceCount
 
 H1, H2 = HostName("h1"), HostName("h2")
 MOVE = RunId("move")
@@ -48,6 +49,19 @@ def tell(open_store: Opener, story: Callable[[SqlDevices], Awaitable[None]]) -> 
 
 async def holders(devices: SqlDevices, host: HostName = H1) -> dict[str, GuestKey]:
     return {held.device.address: held.holder for held in await devices.of(host) if held.holder}
+
+
+def test_counts_what_hosts_offer_and_what_is_free_of_it(open_store: Opener) -> None:
+    async def story(devices: SqlDevices) -> None:
+        assert await devices.counts() == {H1: DeviceCount(offered=7, free=7)}
+        await devices.claim(FIRST, H1, ONE, [replace(GPU, count=2)])
+        await devices.register(H2, [GPUS[0]])
+        assert await devices.counts() == {H1: DeviceCount(offered=7, free=5), H2: DeviceCount(offered=1, free=1)}
+        await devices.register(H1, VFS)  # two of those that are gone are held, and nobody else gets them
+        await devices.register(H2, [])
+        assert await devices.counts() == {H1: DeviceCount(offered=4, free=4)}
+
+    tell(open_store, story)
 
 
 def test_lists_what_a_host_offers(open_store: Opener) -> None:

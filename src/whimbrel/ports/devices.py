@@ -7,9 +7,18 @@ than the newest that this cell has seen of that run (Superseded), as in `ports.s
 from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
+
 from whimbrel.domain.guest import GuestKey, Order
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.pci import HeldDevice, PciDevice, PciRequest
+
+
+class DeviceCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many devices a host offers, and how many of these nobody holds."""
+
+    offered: int
+    free: int
 
 
 class Devices(Protocol):
@@ -19,6 +28,10 @@ class Devices(Protocol):
 
     async def of(self, host: HostName) -> list[HeldDevice]:
         """List a host's devices by address, the withdrawn ones too that somebody holds."""
+        ...
+
+    async def counts(self) -> dict[HostName, DeviceCount]:
+        """Count the devices of all hosts that offer some."""
         ...
 
     async def claim(self, order: Order, host: HostName, consumer: GuestKey, wanted: Sequence[PciRequest]) -> list[str]:

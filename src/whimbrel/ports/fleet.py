@@ -4,10 +4,10 @@ Law: a fleet is read, never changed. It may be a moment old: what it is wrong ab
 agents check again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -19,6 +19,8 @@ from whimbrel.domain.ids import CellName, HostName, ProviderId
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Made = TypeVar("Made")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Load:
 
     servers: int = 0
     io_ops: int = 0  # servers that are being built, moved, rebuilt, imaged: what loads a disk
+    pci: int = 0  # PCI devices that it offers to servers
+    free_pci: int = 0  # of these, the ones that nobody holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +86,14 @@ class Fleet:
         return self._loaded("io_ops")
 
     @cached_property
+    def pci(self) -> Numbers:
+        return self._loaded("pci")
+
+    @cached_property
+    def free_pci(self) -> Numbers:
+        return self._loaded("free_pci")
+
+    @cached_property
     def hashes(self) -> NDArray[np.uint64]:
         """Give a number for each name, the same in each process."""
         return np.array([crc32(name.encode()) for name in self.names], np.uint64)
@@ -96,6 +108,10 @@ class Fleet:
 
     def in_zone(self, zone: str) -> Mask:
         return self._coded("zone").of(zone)
+
+    def where(self, attribute: str, test: Callable[[Any], bool]) -> Mask:
+        """Tell of which hosts an attribute passes a test, which is asked once for each value that there is."""
+        return self._coded(attribute).where(test)
 
     def named(self, names: Sequence[HostName]) -> Mask:
         """Tell which hosts are among these."""
@@ -117,6 +133,14 @@ class Fleet:
         found: Sequence[tuple[Aggregate, Mask]] = self._marked[key]
         return found
 
+    def once(self, make: Callable[Concatenate["Fleet", P], Made], *args: P.args, **more: P.kwargs) -> Made:
+        """Give what is made of this fleet alone; it is made when it is asked for first. Arguments are hashable."""
+        key = (make, args, *more.items())
+        if key not in self._made:
+            self._made[key] = make(self, *args, **more)
+        made: Made = self._made[key]
+        return made
+
     # Inside
 
     @cached_property
@@ -137,7 +161,7 @@ class Fleet:
 
     def _coded(self, what: str) -> "_Coded":
         if what not in self._codes:
-            values: Sequence[str] = self.zones if what == "zone" else [host.cell for host in self.hosts]
+            values = self.zones if what == "zone" else [getattr(host, what) for host in self.hosts]
             self._codes[what] = _Coded(values)
         return self._codes[what]
 
@@ -149,16 +173,24 @@ class Fleet:
     def _marked(self) -> dict[str, Sequence[tuple[Aggregate, Mask]]]:
         return {}
 
+    @cached_property
+    def _made(self) -> dict[Hashable, Any]:
+        return {}
+
 
 class _Coded:
-    """A column of words as numbers: comparing them takes a fraction of the time."""
+    """A column of values as numbers: comparing them takes a fraction of the time."""
 
-    def __init__(self, words: Sequence[str]) -> None:
-        self._codes = {word: code for code, word in enumerate(dict.fromkeys(words))}
-        self._column = np.array([self._codes[word] for word in words], np.int64)
+    def __init__(self, values: Sequence[Hashable]) -> None:
+        self._codes = {value: code for code, value in enumerate(dict.fromkeys(values))}
+        self._column = np.array([self._codes[value] for value in values], np.int64)
 
-    def of(self, word: str) -> Mask:
-        mask: Mask = self._column == self._codes.get(word, -1)
+    def of(self, value: Hashable) -> Mask:
+        mask: Mask = self._column == self._codes.get(value, -1)
+        return mask
+
+    def where(self, test: Callable[[Any], bool]) -> Mask:
+        mask: Mask = np.array([test(value) for value in self._codes], np.bool_)[self._column]
         return mask
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from whimbrel.scheduling import by_aggregate, by_capability, by_hint, by_host, by_image
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
@@ -56,6 +57,28 @@ def all_hosts(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 FILTERS: Mapping[str, Filter] = {
     COMPUTE: compute,
     "AllHostsFilter": all_hosts,
+    "ComputeCapabilitiesFilter": by_capability.capabilities,
+    "ImagePropertiesFilter": by_image.image_properties,
+    "PciPassthroughFilter": by_host.pci,
+    "IsolatedHostsFilter": by_host.isolated,
+    "AggregateMultiTenancyIsolation": by_aggregate.tenancy,
+    "AggregateInstanceExtraSpecsFilter": by_aggregate.extra_specs,
+    "AggregateTypeAffinityFilter": by_aggregate.flavors,
+    "AggregateImagePropertiesIsolation": by_aggregate.image_properties,
     "ServerGroupAntiAffinityFilter": anti_affinity,
     "ServerGroupAffinityFilter": affinity,
+    "DifferentHostFilter": by_hint.different_host,
+    "SameHostFilter": by_hint.same_host,
+    "SimpleCIDRAffinityFilter": by_hint.cidr_affinity,
+    "IoOpsFilter": by_host.io_ops,
+    "AggregateIoOpsFilter": by_aggregate.io_ops,
+    "NumInstancesFilter": by_host.num_instances,
+    "AggregateNumInstancesFilter": by_aggregate.num_instances,
 }
+
+MISSING: Mapping[str, str] = {
+    "JsonFilter": "it has users write queries over hosts that they may not know of",
+    "MetricsFilter": "hosts tell no metrics",
+    "NUMATopologyFilter": "hosts' NUMA nodes are not kept",
+}
+"""Nova's filters that are not there, and why."""

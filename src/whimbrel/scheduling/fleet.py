@@ -5,6 +5,7 @@ hosts. What this process itself changes (a service disabled, a host in another a
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.catalog import Aggregates
@@ -51,4 +52,6 @@ class KnownFleet:
         for cell in self._cells.values():
             hosts += await cell.hosts.all()
             loads |= await cell.servers.loads()
+            for host, count in (await cell.devices.counts()).items():
+                loads[host] = replace(loads.get(host, Load()), pci=count.offered, free_pci=count.free)
         return Fleet(hosts, await self._aggregates.all(), self._default_zone(), loads)

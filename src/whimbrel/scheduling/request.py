@@ -37,5 +37,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     image_properties: Mapping[str, str] = {}
     project: str = ""
     hints: Mapping[str, Any] = {}
+    hinted: Mapping[str, HostName] = {}  # id of a server that the hints name -> where it is; who is nowhere is left out
     wants_pci: bool = False
     spread: str = ""  # hosts of equal weight are taken in an order that depends on this

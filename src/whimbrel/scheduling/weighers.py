@@ -11,11 +11,15 @@ import numpy as np
 
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from whimbrel.ports.fleet import Floats, Numbers
+from whimbrel.scheduling.overrides import overridden
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
 Measure = Callable[[Request, Snapshot], "Numbers | None"]
 """Gives how much of something each host has; None: it is no matter for this request."""
+
+MANY_DEVICES = 99
+"""With so many free PCI devices or more, hosts are equally rich."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,11 @@ def hypervisor_version(request: Request, snapshot: Snapshot) -> Numbers:
     return snapshot.fleet.versions
 
 
+def pci(request: Request, snapshot: Snapshot) -> Numbers:
+    """Spare devices for those who ask for some, and take the last ones of a host before those of a richer one."""
+    return -np.minimum(snapshot.fleet.free_pci, MANY_DEVICES)
+
+
 def soft_affinity(request: Request, snapshot: Snapshot) -> Numbers | None:
     return _members(request, snapshot) if request.group and request.group.policy == "soft-affinity" else None
 
@@ -72,6 +81,7 @@ WEIGHERS: Mapping[str, Weigher] = {
     "CPUWeigher": Weigher("cpu_weight_multiplier", cpu),
     "RAMWeigher": Weigher("ram_weight_multiplier", ram),
     "DiskWeigher": Weigher("disk_weight_multiplier", disk),
+    "PCIWeigher": Weigher("pci_weight_multiplier", pci),
     "IoOpsWeigher": Weigher("io_ops_weight_multiplier", io_ops),
     "NumInstancesWeigher": Weigher("num_instances_weight_multiplier", num_instances),
     "HypervisorVersionWeigher": Weigher("hypervisor_version_weight_multiplier", hypervisor_version),
@@ -85,8 +95,9 @@ def weigh(request: Request, snapshot: Snapshot, left: Numbers) -> dict[str, Floa
     """Give what each weigher adds for the hosts at these places; those that make no difference are left out."""
     parts = {}
     for name, weigher in WEIGHERS.items():
-        multipliers = _multipliers(weigher.multiplier, snapshot, left)
-        if isinstance(multipliers, float) and not multipliers:
+        rule: float = getattr(snapshot.rules, weigher.multiplier)
+        multipliers = overridden(snapshot.fleet, weigher.multiplier, rule)[left]
+        if not multipliers.any():
             continue
         measured = weigher.measure(request, snapshot)
         if measured is not None and (part := _normalized(measured[left])) is not None:
@@ -97,29 +108,3 @@ def weigh(request: Request, snapshot: Snapshot, left: Numbers) -> dict[str, Floa
 def _normalized(raw: Numbers) -> Floats | None:
     low, high = (raw.min(), raw.max()) if len(raw) else (0, 0)
     return (raw - low) / (high - low) if high > low else None
-
-
-def _multipliers(name: str, snapshot: Snapshot, left: Numbers) -> Floats | float:
-    """Give the multiplier of each host: the least that an aggregate of it says, else the rule."""
-    rule: float = getattr(snapshot.rules, name)
-    said = [(number, members) for members, text in _said(name, snapshot) if (number := _number(text)) is not None]
-    if not said:
-        return rule
-    column = np.full(len(snapshot), np.inf)
-    for number, members in said:
-        column[members] = np.minimum(column[members], number)
-    column[np.isinf(column)] = rule
-    chosen: Floats = column[left]
-    return chosen
-
-
-def _said(name: str, snapshot: Snapshot) -> list[tuple[np.ndarray, str]]:
-    return [(members, aggregate.metadata[name]) for aggregate, members in snapshot.fleet.marked(name)]
-
-
-def _number(text: str) -> float | None:
-    """Read a multiplier; what is no number does not count, as in Nova."""
-    try:
-        return float(text)
-    except ValueError:
-        return None

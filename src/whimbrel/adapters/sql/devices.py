@@ -13,6 +13,7 @@ from whimbrel.adapters.sql.tables.cell import pci_devices as devices
 from whimbrel.domain.guest import GuestKey, Order
 from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.domain.pci import HeldDevice, PciDevice, PciRequest, choose
+from whimbrel.ports.devices import DeviceCount
 
 _FACTS = ("vendor_id", "product_id", "physnet", "parent_ifname")
 _NOBODY: dict[str, None] = {"server_id": None, "slot": None, "request": None}
@@ -21,6 +22,15 @@ _ON_HOST = devices.c.host == bindparam("b_host")
 _THIS = sa.and_(_ON_HOST, devices.c.address == bindparam("b_address"))
 _of = fixed(sa.select(devices).where(_ON_HOST).order_by(devices.c.address))
 _of_held = fixed(_of.with_for_update())  # in one order for all, so that no two wait for each other
+_counts = fixed(
+    sa.select(
+        devices.c.host,
+        sa.func.count().label("offered"),
+        sa.func.count().filter(devices.c.server_id.is_(None)).label("free"),
+    )
+    .where(devices.c.is_withdrawn.is_(False))
+    .group_by(devices.c.host)
+)
 _insert = fixed(sa.insert(devices))
 _delete = fixed(sa.delete(devices).where(_THIS))
 _offer = fixed(sa.update(devices).where(_THIS).values({name: bindparam(name) for name in (*_FACTS, "is_withdrawn")}))
@@ -36,6 +46,11 @@ class SqlDevices:
     async def of(self, host: HostName) -> list[HeldDevice]:
         async with self._db.read() as tx:
             return [_held(row) for row in await tx.rows(_of, {"b_host": host})]
+
+    async def counts(self) -> dict[HostName, DeviceCount]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(_counts, {})
+        return {HostName(row.host): DeviceCount(offered=row.offered, free=row.free) for row in rows}
 
     async def register(self, host: HostName, devices: Sequence[PciDevice]) -> None:
         offered = {device.address: device for device in devices}

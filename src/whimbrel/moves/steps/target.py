@@ -7,6 +7,7 @@ from whimbrel.domain.ids import ServerId, Slot
 from whimbrel.moves.choosing import Choice, Decision, decide
 from whimbrel.moves.facts import Move, MoveFacts, Place
 from whimbrel.moves.groups import group_state
+from whimbrel.moves.hints import hinted_hosts
 from whimbrel.moves.steps import devices, pci
 from whimbrel.moves.zones import zone_wish
 from whimbrel.ports.cloud import Cloud
@@ -58,6 +59,7 @@ async def find_target(facts: MoveFacts, server: ServerId, spread: str, cloud: Cl
         image_properties=facts.image_properties,
         project=facts.owner.project,
         hints=facts.hints,
+        hinted=await hinted_hosts(facts.hints, cloud),
         wants_pci=pci.wants_pci(facts),
         spread=spread,
     )

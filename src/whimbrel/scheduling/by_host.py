@@ -1,0 +1,40 @@
+"""Filters by what goes on at a host, and by lists of hosts that an operator keeps."""
+
+from collections.abc import Iterator
+
+from whimbrel.scheduling.constraint import Constraint
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.snapshot import Snapshot
+
+ISOLATED = "IsolatedHostsFilter"
+
+
+def io_ops(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    there, words = snapshot.fleet.io_ops, "as many tasks load its disks as may"
+    passes = there < snapshot.rules.max_io_ops_per_host
+    yield Constraint("IoOpsFilter", passes, words, remedy=lambda place: f"max_io_ops_per_host above {there[place]}")
+
+
+def num_instances(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    there, words = snapshot.fleet.servers, "it has as many servers as it may have"
+    passes = there < snapshot.rules.max_instances_per_host
+    remedy = lambda place: f"max_instances_per_host above {there[place]}"  # noqa: E731
+    yield Constraint("NumInstancesFilter", passes, words, remedy=remedy)
+
+
+def isolated(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    """IsolatedHostsFilter: certain images go to certain hosts, and unless it is said otherwise no others go there."""
+    rules = snapshot.rules
+    those = snapshot.fleet.named(rules.isolated_hosts)  # type: ignore[arg-type]
+    if request.image_id in rules.isolated_images:
+        yield Constraint(
+            ISOLATED, those, "it is not for isolated images", remedy=lambda place: "its name in isolated_hosts"
+        )
+    elif rules.restrict_isolated_hosts_to_isolated_images and rules.isolated_hosts:
+        yield Constraint(ISOLATED, ~those, "it is for isolated images only")
+
+
+def pci(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    """PciPassthroughFilter: leave out who has no devices at all; which ones they are is looked at closely."""
+    if request.wants_pci:
+        yield Constraint("PciPassthroughFilter", snapshot.fleet.pci > 0, "it offers no PCI devices")

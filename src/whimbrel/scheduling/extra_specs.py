@@ -1,0 +1,75 @@
+"""Flavors' extra specs as filters read them: which concern a filter, and when a value fulfils one.
+
+Source: Nova's operators of extra specs, in ComputeCapabilitiesFilter and AggregateInstanceExtraSpecsFilter.
+"""
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from whimbrel.domain.flavor import Flavor
+from whimbrel.scheduling.constraint import Remedy
+
+Compare = Callable[[str, list[str]], bool]
+
+
+class Spec(NamedTuple):
+    key: str  # as the flavor has it
+    name: str  # without its scope
+    wish: str
+
+
+def specs_in(scope: str, flavor: Flavor | None) -> Iterator[Spec]:
+    """List the extra specs of a scope, with those that have no scope: these concern every filter that reads some."""
+    for key, wish in (flavor.extra_specs if flavor else {}).items():
+        before, colon, name = key.partition(":")
+        if not colon:
+            yield Spec(key, key, wish)
+        elif before == scope:
+            yield Spec(key, name, wish)
+
+
+def without(spec: Spec) -> Remedy:
+    return lambda place: f"a flavor without {spec.key}"
+
+
+def fulfils(value: str, wish: str) -> bool:
+    """Tell whether a value is as wished: an operator and what follows, or else the very words."""
+    first, *words = wish.split() or [""]
+    if (compare := _OPERATORS.get(first)) is None:
+        return value == wish
+    return bool(words) and compare(value, words)
+
+
+def _numbers(compare: Callable[[float, float], bool]) -> Compare:
+    """What is no number fulfils nothing."""
+
+    def holds(value: str, words: list[str]) -> bool:
+        try:
+            return compare(float(value), float(words[0]))
+        except ValueError:
+            return False
+
+    return holds
+
+
+def _texts(compare: Callable[[str, str], bool]) -> Compare:
+    return lambda value, words: compare(value, words[0])
+
+
+_OPERATORS: dict[str, Compare] = {
+    "=": _numbers(operator.ge),
+    "==": _numbers(operator.eq),
+    "!=": _numbers(operator.ne),
+    ">=": _numbers(operator.ge),
+    "<=": _numbers(operator.le),
+    "s==": _texts(operator.eq),
+    "s!=": _texts(operator.ne),
+    "s>=": _texts(operator.ge),
+    "s>": _texts(operator.gt),
+    "s<=": _texts(operator.le),
+    "s<": _texts(operator.lt),
+    "<in>": _texts(operator.contains),
+    "<all-in>": lambda value, words: all(word in value for word in words),
+    "<or>": lambda value, words: value in words[::2],  # between the words it is repeated
+}
