@@ -1,0 +1,89 @@
+"""What a record comes to: for an operator the smallest change that would help, for an owner the part that is his.
+
+Law: what an owner is given names no host, no aggregate and no server; numbers of hosts and of free room are all of it.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from whimbrel.scheduling.asked import ZONE
+from whimbrel.scheduling.constraint import Reason
+from whimbrel.scheduling.record import Count, Miss, Record
+
+
+class OwnersPart(msgspec.Struct, frozen=True, kw_only=True):
+    found: bool
+    summary: str
+    change: str | None
+    hosts: int
+    at: float
+    asked: Mapping[str, int]
+    zone: str | None  # id
+    zone_because: str
+    counts: tuple[Count, ...]
+
+
+def owners_part(record: Record) -> OwnersPart:
+    """Give what the owner of a server may know of a decision about it."""
+    return OwnersPart(
+        found=bool(record.chosen),
+        summary=record.summary(),
+        change=change_for_owner(record),
+        hosts=record.hosts,
+        at=record.at,
+        asked=record.asked,
+        zone=record.zone,
+        zone_because=record.zone_because,
+        counts=record.counts,
+    )
+
+
+def smallest_change(record: Record) -> str | None:
+    """Say what would make one host do, the fewest and smallest things; None: one was found, or nothing is known of any.
+
+    Where nothing is known that would help, say who came nearest.
+    """
+    if record.chosen or not record.misses:
+        return None
+    for miss in record.misses:
+        if _can_be_mended(miss):
+            return f"{miss.host} would do with {'; and with '.join(miss.remedies)}."
+    nearest = record.misses[0]
+    return f"{nearest.host} comes nearest, but {'; '.join(reason.words for reason in nearest.reasons)}."
+
+
+def change_for_owner(record: Record) -> str | None:
+    """Say what an owner could ask for instead, or wait for; None: one was found, or it is not in his hands."""
+    if record.chosen:
+        return None
+    return next((said for miss in record.misses if _can_be_mended(miss) and (said := _for_owner(miss))), None)
+
+
+def _can_be_mended(miss: Miss) -> bool:
+    return len(miss.remedies) == len(miss.reasons)
+
+
+def _for_owner(miss: Miss) -> str | None:
+    elsewhere = [reason for reason in miss.reasons if reason.constraint == ZONE]
+    amounts = [reason for reason in miss.reasons if reason.resource is not None]
+    if len(elsewhere) + len(amounts) < len(miss.reasons):
+        return None
+    where = " in another availability zone" if elsewhere else ""
+    if not amounts:
+        return f"It would fit{where}."
+    if all(reason.free for reason in amounts):
+        return f"A flavor with at most {_listed([_there_is(reason) for reason in amounts])} would fit{where}."
+    return f"It would fit with {_listed([_more(reason) for reason in amounts])} more free on a host{where}."
+
+
+def _there_is(reason: Reason) -> str:
+    return f"{reason.free} {reason.resource}"
+
+
+def _more(reason: Reason) -> str:
+    return f"{(reason.asked or 0) - (reason.free or 0)} {reason.resource}"
+
+
+def _listed(amounts: list[str]) -> str:
+    return " and ".join(amounts)
