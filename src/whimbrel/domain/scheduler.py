@@ -38,3 +38,11 @@ class SchedulerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     aggregate_image_properties_isolation_namespace: str = ""
     aggregate_image_properties_isolation_separator: str = "."
     image_properties_default_architecture: str = ""
+
+    # What is asked of placement besides; off as in Nova
+    disable_fallback_pcpu_query: bool = False  # where no host has dedicated CPUs: refuse, instead of shared ones
+    query_placement_for_image_type_support: bool = False
+    image_metadata_prefilter: bool = False
+    enable_isolated_aggregate_filtering: bool = False
+    limit_tenants_to_placement_aggregate: bool = False
+    placement_aggregate_required_for_tenants: bool = False
