@@ -96,8 +96,10 @@ def _with_free(reason: Reason, free: int) -> Reason:
     return reason if free < 0 else replace(reason, free=free)
 
 
-def make_record(ranking: Ranking, closer: Mapping[int, Reason], chosen: Iterable[HostName]) -> Record:
-    """closer: by place, what a closer look showed to be wrong with a host."""
+def make_record(
+    ranking: Ranking, closer: Mapping[int, Reason], chosen: Iterable[HostName], most: int = MOST_TOLD
+) -> Record:
+    """closer: by place, what a closer look showed to be wrong with a host. most: hosts that are told of."""
     request, snapshot, taken = ranking.request, ranking.snapshot, tuple(chosen)
     groups = (group.resources for group in ranking.wish.groups)
     return Record(
@@ -109,7 +111,7 @@ def make_record(ranking: Ranking, closer: Mapping[int, Reason], chosen: Iterable
         chosen=taken,
         counts=_counts(ranking, closer),
         misses=() if taken else _misses(ranking, closer),
-        **_columns(ranking, closer),
+        **_columns(ranking, closer, most),
     )
 
 
@@ -124,37 +126,60 @@ def _counts(ranking: Ranking, closer: Mapping[int, Reason]) -> tuple[Count, ...]
     return tuple(Count(constraint=name, words=words, hosts=n) for (name, words), n in numbers.most_common())
 
 
-def _columns(ranking: Ranking, closer: Mapping[int, Reason]) -> dict[str, Any]:
-    looked = np.fromiter(closer, np.int64, len(closer))
-    left = ~np.isin(ranking.order, looked)
-    inside = ranking.order[left][:MOST_TOLD]
-    outside = _by_misses(ranking)[: max(0, MOST_TOLD - len(inside) - len(looked))]
-    outside = np.concatenate([looked, outside[~np.isin(outside, looked)]])[: MOST_TOLD - len(inside)]
+def _columns(ranking: Ranking, closer: Mapping[int, Reason], most: int) -> dict[str, Any]:
+    inside, weights, parts = ranking.order, ranking.weights, ranking.parts
+    if closer:
+        left = ~np.isin(inside, list(closer))
+        inside, weights, parts = inside[left], weights[left], {name: part[left] for name, part in parts.items()}
+    inside = inside[:most]
+    outside = _out(ranking, closer)[: most - len(inside)]
     names = ranking.snapshot.fleet.names
-    reasons = [
-        *(each.without_free() for each in ranking.constraints),
-        *(replace(each, free=None) for each in closer.values()),
-    ]
-    verdicts, free = ranking.first[outside] - 1, np.full(len(outside), -1, np.int64)
-    for number, constraint in enumerate(ranking.constraints):
-        if constraint.free is not None and (its := verdicts == number).any():
-            free[its] = np.clip(constraint.free[outside[its]], 0, None)
-    for number, (place, reason) in enumerate(closer.items()):
-        its = outside == place
-        verdicts[its], free[its] = len(ranking.constraints) + number, -1 if reason.free is None else reason.free
-    used, verdicts = np.unique(verdicts, return_inverse=True)
     return {
-        "names": tuple(map(names.__getitem__, [*inside.tolist(), *outside.tolist()])),
-        "weights": _rounded(ranking.weights[left]),
-        "parts": {name: _rounded(part[left]) for name, part in ranking.parts.items()},
-        "reasons": tuple(map(reasons.__getitem__, used.tolist())),
-        "verdicts": tuple(verdicts.tolist()),
+        "names": tuple(map(names.__getitem__, inside.tolist() + outside.tolist())),
+        "weights": _rounded(weights[:most]),
+        "parts": {name: _rounded(part[:most]) for name, part in parts.items()},
+        **_verdicts(ranking, closer, outside),
+    }
+
+
+def _out(ranking: Ranking, closer: Mapping[int, Reason]) -> Numbers:
+    """Give the places of those that are out: the ones that only a closer look left out, then the others."""
+    out = _by_misses(ranking)
+    if not closer:
+        return out
+    looked = np.array(list(closer), np.int64)
+    return np.concatenate([looked, out[~np.isin(out, looked)]])
+
+
+def _verdicts(ranking: Ranking, closer: Mapping[int, Reason], outside: Numbers) -> dict[str, Any]:
+    """Say of each of these places which reason it is out for, and how much it has of what is asked for."""
+    said = ranking.first[outside] - 1
+    free = np.full(len(outside), -1, np.int64)
+    for number, reason in zip(range(len(outside)), closer.values(), strict=False):  # they come first, in their order
+        said[number] = len(ranking.constraints) + number
+        free[number] = -1 if reason.free is None else reason.free
+    used = np.flatnonzero(np.bincount(said, minlength=1)).tolist() if len(said) else []
+    for number in used:
+        if number < len(ranking.constraints) and (has := ranking.constraints[number].free) is not None:
+            its = said == number
+            free[its] = np.maximum(has[outside[its]], 0)
+    renumbered = np.zeros(len(ranking.constraints) + len(closer), np.int64)
+    renumbered[used] = range(len(used))
+    of_closer = list(closer.values())
+    return {
+        "reasons": tuple(
+            ranking.constraints[number].without_free()
+            if number < len(ranking.constraints)
+            else replace(of_closer[number - len(ranking.constraints)], free=None)
+            for number in used
+        ),
+        "verdicts": tuple(renumbered[said].tolist()),
         "free": tuple(free.tolist()),
     }
 
 
 def _rounded(column: Floats) -> tuple[float, ...]:
-    return tuple(column[:MOST_TOLD].round(3).tolist())
+    return tuple(column.round(3).tolist())
 
 
 def _by_misses(ranking: Ranking) -> Numbers:
