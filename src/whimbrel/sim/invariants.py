@@ -18,6 +18,7 @@ from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.network import Port
 from whimbrel.ports.servers import ServerQuery
 from whimbrel.servers.lookup import listing
+from whimbrel.sim.groups import broken_rules
 from whimbrel.sim.world import CELL, World
 
 Claims = list[tuple[str, dict[str, int]]]
@@ -53,6 +54,7 @@ class Invariants:
             *await self._ports(runs, servers),
             *self._volumes(runs, servers),
             *await self._devices(runs, servers),
+            *await broken_rules(self._world.cloud, runs, servers, {name: host.id for name, host in hosts.items()}),
             *self._reasons(runs),
         ]
         if problems:

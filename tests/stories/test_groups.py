@@ -1,0 +1,224 @@
+"""Server groups whatever happens: the rule holds at every touch, and who cannot keep it is told why."""
+
+import asyncio
+
+import pytest
+
+from tests.stories.grouped import GROUP, grouped_world, homes, hosts_held
+from tests.stories.telling import Lives, Told, watched
+from whimbrel.conductor.book import BOOK
+from whimbrel.domain.ids import ServerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves import group_moves, requests
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.server_groups import GroupPolicy
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import lookup
+from whimbrel.sim.chaos import Chaos, Fault, Plan, changes
+from whimbrel.sim.invariants import Invariants, Violation, books
+from whimbrel.sim.world import LARGE, World
+
+# Two at once
+
+
+async def both_toward_the_last_host(hosts: list[str]) -> tuple[World, list[Server], list[Run]]:
+    """Both have chosen h3 when the second claims it; then the first wakes, and claims it too."""
+    world, servers = await grouped_world("anti-affinity", ["h1", "h2"], hosts)
+    chaos = Chaos({await claim_of_a_migration(world, servers[0]): Fault.SLEEP})
+    cloud = chaos.wrap(world.cloud)
+    sleeper = world.engine("sleeper", cloud)
+    sleeping = asyncio.create_task(migrate(cloud, sleeper, servers[0], world))
+    await chaos.asleep.wait()
+    await migrate(world.cloud, world.engine("other"), servers[1], world)
+    await Invariants(world).check()
+    chaos.wake.set()
+    await sleeping
+    await world.settle(world.engine("afterwards"))
+    await Invariants(world).check()
+    return world, servers, [await latest(world, server) for server in servers]
+
+
+async def migrate(cloud: Cloud, engine: Engine, server: Server, world: World) -> None:
+    await requests.migrate(cloud, engine, world.asker(), server, None)
+    for run in await cloud.journal.take(engine.name, cloud.clock.now(), engine.lease_s, 10):
+        await engine.drive(run)
+
+
+async def claim_of_a_migration(world: World, server: Server) -> int:
+    """Tell which touch of a migration claims the target."""
+    copy = await world.copy()
+    chaos = Chaos({})
+    cloud = chaos.wrap(copy.cloud)
+    await migrate(cloud, copy.engine("rehearsal", cloud), server, copy)
+    await copy.close()
+    return chaos.touches.index("placement.claim")
+
+
+async def latest(world: World, server: Server) -> Run:
+    [run] = await world.cloud.journal.find(RunFilter(subject=server.id, limit=1))
+    return run
+
+
+def test_of_two_moves_toward_the_last_free_host_one_is_refused_and_hears_why() -> None:
+    async def story() -> None:
+        world, servers, [refused, moved] = await both_toward_the_last_host(["h1", "h2", "h3"])
+        assert await homes(world, servers) == ["h1", "h3"]
+        assert (refused.state, moved.state) == ("undone", "parked")
+        assert refused.message
+        assert "anti-affinity policy of server group" in refused.message
+        assert servers[1].id not in refused.message
+        assert await hosts_held(world, servers) == {servers[0].id: {"h1"}, servers[1].id: {"h2", "h3"}}
+        await world.close()
+
+    asyncio.run(story())
+
+
+def test_of_two_moves_toward_one_host_one_ends_elsewhere() -> None:
+    async def story() -> None:
+        world, servers, runs = await both_toward_the_last_host(["h1", "h2", "h3", "h4"])
+        assert [run.state for run in runs] == ["parked", "parked"]
+        assert sorted(str(host) for host in await homes(world, servers)) == ["h3", "h4"]
+        await world.close()
+
+    asyncio.run(story())
+
+
+# One move, and every fault
+
+
+class Grouped(Lives):
+    """The first of two servers of a group is resized; the other one stays."""
+
+    def __init__(self, policy: GroupPolicy, end: str, *plans: Plan) -> None:
+        super().__init__(*plans)
+        self._policy = policy
+        self._end = end
+
+    async def set_the_scene(self) -> None:
+        if self._policy not in _SCENES:
+            _SCENES[self._policy] = await grouped_world(self._policy, ["h1", "h2"], ["h1", "h2", "h3"])
+        scene, self.servers = _SCENES[self._policy]
+        self.server = self.servers[0]
+        self.world = await scene.copy()
+        self.world.book = watched(BOOK, self.world)
+        self._invariants = Invariants(self.world)
+
+    async def move(self, cloud: Cloud, engine: Engine) -> None:
+        server = await lookup.find(cloud, self.server.id)
+        await requests.resize(cloud, engine, self.world.asker(), server, LARGE)
+        await self._drive(cloud, engine)
+
+    async def say(self, cloud: Cloud, engine: Engine) -> None:
+        run = await self.world.cloud.journal.open_run(self.server.id)
+        if run is not None and run.state == "parked":
+            server = await lookup.find(cloud, self.server.id)
+            verdict = requests.confirm if self._end == "confirm" else requests.revert
+            await verdict(cloud, engine, self.world.asker(), server)
+            await self._drive(cloud, engine)
+
+
+_SCENES: dict[str, tuple[World, list[Server]]] = {}
+
+
+async def check(told: Told, servers: list[Server], end: str) -> None:
+    held = await hosts_held(told.world, servers)
+    if await books(told.world) == told.before:
+        assert held == {servers[0].id: {"h1"}, servers[1].id: {"h2"}}
+    else:
+        assert end == "confirm"
+        assert held == {servers[0].id: {"h3"}, servers[1].id: {"h2"}}
+        assert await homes(told.world, servers) == ["h3", "h2"]
+    await told.world.close()
+
+
+async def tell(end: str, *plans: Plan) -> list[str]:
+    """Tell it, and give the touches of the first life."""
+    grouped = Grouped("anti-affinity", end, *plans)
+    try:
+        told = await grouped.tell()
+        assert len(told.fired) == len(plans)
+        await check(told, grouped.servers, end)
+    except (AssertionError, Violation) as error:
+        raise AssertionError(f"{end} with {plans}: {error}") from error
+    return told.lives[0].touches
+
+
+@pytest.mark.parametrize("end", ["confirm", "revert"])
+def test_every_crash(end: str) -> None:
+    async def every() -> None:
+        touches = await tell(end)
+        assert "placement.claim" in touches
+        for touch in range(len(touches)):
+            await tell(end, {touch: Fault.CRASH_BEFORE})
+        await tell(end, {len(touches) - 1: Fault.CRASH_AFTER})
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.UNANSWERED, Fault.REFUSED], ids=lambda one: one.name)
+@pytest.mark.parametrize("end", ["confirm", "revert"])
+def test_every_other_fault_of_claims(end: str, fault: Fault) -> None:
+    async def every() -> None:
+        for touch, name in enumerate(await tell(end)):
+            if name.startswith(("placement.", "server_groups.")) and (changes(name) or fault is not Fault.REFUSED):
+                await tell(end, {touch: fault})
+
+    asyncio.run(every())
+
+
+# All of a group
+
+
+class Together(Lives):
+    """An affinity group is moved, and its owner confirms."""
+
+    async def set_the_scene(self) -> None:
+        if "together" not in _SCENES:
+            _SCENES["together"] = await grouped_world("affinity", ["h1", "h1"], ["h1", "h2"])
+        scene, self.servers = _SCENES["together"]
+        self.server = self.servers[0]
+        self.world = await scene.copy()
+        self.world.book = watched(BOOK, self.world)
+        self._invariants = Invariants(self.world)
+
+    async def move(self, cloud: Cloud, engine: Engine) -> None:
+        group = await cloud.server_groups.get(GROUP)
+        await group_moves.move(cloud, engine, self.world.asker(), group, None)
+        await self._drive(cloud, engine)
+
+    async def say(self, cloud: Cloud, engine: Engine) -> None:
+        """Ask again where it did not get on; confirm what has arrived."""
+        now = await group_moves.look(self.world.cloud, await self.world.cloud.server_groups.get(GROUP))
+        if now.state == "split" or (now.state == "resting" and now.members[0].server.host == "h1"):
+            await self.move(cloud, engine)
+        for server in self.servers:
+            run = await self.world.cloud.journal.open_run(ServerId(server.id))
+            if run is not None and run.state == "parked":
+                found = await lookup.find(cloud, server.id)
+                await requests.confirm(cloud, engine, self.world.asker(), found)
+                await self._drive(cloud, engine)
+
+
+def test_a_group_moves_together_whatever_crashes() -> None:
+    async def every() -> None:
+        touches = await together()
+        for touch in range(len(touches)):
+            await together({touch: Fault.CRASH_BEFORE})
+
+    asyncio.run(every())
+
+
+async def together(*plans: Plan) -> list[str]:
+    telling = Together(*plans)
+    try:
+        told = await telling.tell()
+        assert len(told.fired) == len(plans)
+        assert await homes(told.world, telling.servers) == ["h2", "h2"]
+        assert set(map(frozenset, (await hosts_held(told.world, telling.servers)).values())) == {frozenset({"h2"})}
+        assert not (await told.world.cloud.placement.group_places(GROUP)).is_moving
+        await told.world.close()
+    except (AssertionError, Violation) as error:
+        raise AssertionError(f"with {plans}: {error}") from error
+    return told.lives[0].touches
