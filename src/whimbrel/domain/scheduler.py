@@ -1,6 +1,13 @@
 """What an operator sets about the choice of hosts: [rules.scheduler] of cloud.toml. Names and defaults are Nova's."""
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
+
+Multiplier = Annotated[float, Meta(ge=-1e9, le=1e9)]
+Some = Annotated[int, Meta(ge=1, le=1_000_000)]
+Most = Annotated[int, Meta(ge=0, le=1_000_000)]
 
 DEFAULT_FILTERS = (
     "ComputeFilter",
@@ -15,23 +22,22 @@ class SchedulerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """An aggregate's metadata key that is named as a multiplier overrides it for its hosts; of several the least."""
 
     enabled_filters: tuple[str, ...] = DEFAULT_FILTERS
-    host_subset_size: int = 1  # among so many of the best one is taken, another one for each request
+    host_subset_size: Some = 1  # among so many of the best one is taken, another one for each request
     shuffle_best_same_weighed_hosts: bool = True
 
-    cpu_weight_multiplier: float = 1.0
-    ram_weight_multiplier: float = 1.0
-    disk_weight_multiplier: float = 1.0
-    io_ops_weight_multiplier: float = -1.0
-    pci_weight_multiplier: float = 1.0
-    soft_affinity_weight_multiplier: float = 1.0
-    soft_anti_affinity_weight_multiplier: float = 1.0
-    hypervisor_version_weight_multiplier: float = 1.0
-    num_instances_weight_multiplier: float = 0.0
-    image_props_weight_multiplier: float = 0.0
-    zone_weight_multiplier: float = 1_000_000.0  # ours: of the zone that is preferred, where one is
+    cpu_weight_multiplier: Multiplier = 1.0
+    ram_weight_multiplier: Multiplier = 1.0
+    disk_weight_multiplier: Multiplier = 1.0
+    io_ops_weight_multiplier: Multiplier = -1.0
+    pci_weight_multiplier: Multiplier = 1.0
+    soft_affinity_weight_multiplier: Multiplier = 1.0
+    soft_anti_affinity_weight_multiplier: Multiplier = 1.0
+    hypervisor_version_weight_multiplier: Multiplier = 1.0
+    num_instances_weight_multiplier: Multiplier = 0.0
+    zone_weight_multiplier: Multiplier = 1_000_000.0  # ours: of the zone that is preferred, where one is
 
-    max_io_ops_per_host: int = 8  # of IoOpsFilter
-    max_instances_per_host: int = 50  # of NumInstancesFilter
+    max_io_ops_per_host: Most = 8  # of IoOpsFilter
+    max_instances_per_host: Most = 50  # of NumInstancesFilter
     isolated_images: tuple[str, ...] = ()  # of IsolatedHostsFilter
     isolated_hosts: tuple[str, ...] = ()
     restrict_isolated_hosts_to_isolated_images: bool = True

@@ -90,6 +90,17 @@ WEIGHERS: Mapping[str, Weigher] = {
     "ZoneWeigher": Weigher("zone_weight_multiplier", zone),
 }
 
+MISSING: Mapping[str, str] = {
+    "build_failure_weight_multiplier": "failed builds are not counted by host",
+    "image_props_weight_multiplier": "it is not known by host which images its servers were made of",
+    "cross_cell_move_weight_multiplier": "a move asks for its cell, it does not weigh cells",
+    "metrics_weight_multiplier": "hosts tell no metrics",
+    "weight_classes": "all weighers are on, and one whose multiplier is 0 counts for nothing",
+    "available_filters": "there are no filters but its own, and enabled_filters says which are on",
+    "track_instance_changes": "the servers on a host are read, not pushed",
+}
+"""Rules of Nova's scheduler that are not there, and why."""
+
 
 def weigh(request: Request, snapshot: Snapshot, left: Numbers) -> dict[str, Floats]:
     """Give what each weigher adds for the hosts at these places; those that make no difference are left out."""

@@ -1,0 +1,59 @@
+"""The settings file, cloud.toml: which cells and hosts there are, and the rules of the cloud.
+
+Law: a file is taken whole or not at all. Whatever is wrong with it is said in one sentence that names the file, the
+place and what to do.
+"""
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whimbrel.domain.errors import Invalid
+from whimbrel.ports.cloud import Rules
+from whimbrel.settings.checks import check
+from whimbrel.settings.rules import limited_rules
+from whimbrel.settings.sentences import sentence
+from whimbrel.settings.tables import CloudConfig, LibvirtHost, SimulatedHost
+
+__all__ = ["CloudConfig", "LibvirtHost", "SimulatedHost", "load"]
+
+DEFAULT_CLOUD = "cloud.toml"  # in the package: the cloud that `whimbrel up` makes when it is given no file
+
+_RULES_TABLE = limited_rules()
+_CLOUD_FILE = msgspec.defstruct(
+    "CloudFile", [("rules", _RULES_TABLE, _RULES_TABLE())], bases=(CloudConfig,), frozen=True, kw_only=True
+)
+
+
+def load(path: Path | None) -> CloudConfig:
+    """Read a file, None: the default cloud. Raises: Invalid."""
+    name = str(path) if path else "the default cloud.toml"
+    tables = _parsed(name, _text(path))
+    try:
+        config: Any = msgspec.convert(tables, _CLOUD_FILE, strict=True)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"{name}: {sentence(str(error), tables)}") from None
+    check(name, config)
+    rules = Rules(**msgspec.structs.asdict(config.rules))
+    return CloudConfig(**{**msgspec.structs.asdict(config), "rules": rules})
+
+
+def _text(path: Path | None) -> str:
+    if path is None:
+        return resources.files("whimbrel").joinpath(DEFAULT_CLOUD).read_text()
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        raise Invalid(f"{path} is not a text file in UTF-8: give a cloud.toml") from None
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read ({error.strerror}): name a file that is there and readable") from None
+
+
+def _parsed(name: str, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"{name} is not valid TOML: {error}; correct it there") from None

@@ -1,0 +1,86 @@
+"""The rules of cloud.toml: [rules] and [rules.scheduler], what each may be, and what of Nova's there is not."""
+
+from collections.abc import Collection
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import NODEFAULT, Meta, field
+
+from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.ports.cloud import Rules
+from whimbrel.scheduling import filters, weighers
+from whimbrel.settings.tables import Table
+
+LEAST_RULE: dict[str, float] = {
+    "max_attempts": 1,
+    "patience_s": 1,
+    "lease_s": 0.5,
+    "cpu_allocation_ratio": 0.001,
+    "ram_allocation_ratio": 0.001,
+    "disk_allocation_ratio": 0.001,
+    "key_pairs_quota": -1,
+}
+"""The least that a rule may be; 0 where it is not named."""
+MOST_RULE = 1_000_000
+
+
+def limited_rules() -> Any:
+    """Make a table of the same fields as Rules that knows the least of each."""
+    fields: list[tuple[str, Any, Any]] = []
+    for rule in msgspec.structs.fields(Rules):
+        limit = Meta(ge=LEAST_RULE.get(rule.name, 0), le=MOST_RULE)
+        limited = Annotated[rule.type, limit] if rule.type in (int, float) else rule.type
+        table = field(default_factory=rule.default_factory) if rule.default is NODEFAULT else rule.default
+        fields.append((rule.name, limited, table))
+    return msgspec.defstruct("RulesTable", fields, bases=(Table,), frozen=True, kw_only=True)
+
+
+def rule_must_be(key: str) -> str:
+    kind = {rule.name: rule.type for rule in msgspec.structs.fields(Rules)}[key]
+    if kind not in (int, float):
+        return "true or false" if kind is bool else "a text"
+    number = "a whole number" if kind is int else "a number"
+    return f"{number} from {LEAST_RULE.get(key, 0):g} to {MOST_RULE}"
+
+
+# The scheduler's
+
+
+def scheduler_rule_must_be(key: str) -> str:
+    if key == "enabled_filters":
+        return f"a list of filters' names: {_known_filters()}"
+    kind = {rule.name: msgspec.inspect.type_info(rule.type) for rule in msgspec.structs.fields(SchedulerRules)}[key]
+    match kind:
+        case msgspec.inspect.BoolType():
+            return "true or false"
+        case msgspec.inspect.IntType():
+            return f"a whole number from {kind.ge} to {kind.le}"
+        case msgspec.inspect.FloatType():
+            return f"a number from {kind.ge:g} to {kind.le:g}"
+        case msgspec.inspect.StrType():
+            return "a text"
+    return "a list of texts"
+
+
+def not_there(key: str) -> str | None:
+    """Say why a rule that Nova's scheduler has is not there; None: Nova has none of this name either."""
+    return weighers.MISSING.get(key)
+
+
+def wrong_with(rules: SchedulerRules, hosts: Collection[str]) -> str | None:
+    """Say what is wrong with the scheduler's rules beside their types; None: nothing. hosts: those that there are."""
+    for name in rules.enabled_filters:
+        if name not in filters.FILTERS:
+            missing = "; ".join(f"{other}, because {why}" for other, why in filters.MISSING.items())
+            known = f"use some of: {_known_filters()}"
+            return f"'enabled_filters' has '{name}', which is not there; {known} (of Nova's there is no {missing})"
+    for host in rules.isolated_hosts:
+        if host not in hosts:
+            return (
+                f"'isolated_hosts' has '{host}', and no host is called that; name one that the file has, or remove it"
+            )
+    return None
+
+
+def _known_filters() -> str:
+    return ", ".join(filters.FILTERS)

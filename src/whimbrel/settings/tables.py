@@ -1,0 +1,122 @@
+"""What cloud.toml is made of: a Struct for each table of the file."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from whimbrel.domain.cards import Card, HostNet, Kbps
+from whimbrel.domain.pci import PciDevice
+from whimbrel.ports.cloud import Rules
+
+CellNamed = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,30}$")]  # it names a schema in a database
+HostNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+ZoneNamed = Annotated[str, Meta(pattern=r"^(?!internal$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+Count = Annotated[int, Meta(ge=1, le=2**20)]
+MemoryMib = Annotated[int, Meta(ge=1, le=2**30)]
+DiskGib = Annotated[int, Meta(ge=1, le=2**30)]
+Seconds = Annotated[float, Meta(ge=0, le=86400)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Quota = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
+
+
+class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+class HostTable(Table, frozen=True, kw_only=True, tag_field="driver"):
+    name: HostNamed
+    zone: ZoneNamed
+    vcpus: Count
+    memory_mib: MemoryMib
+    disk_gib: DiskGib
+    kpps: Kbps = 0  # how many thousands of packets a second it handles, both directions together; 0: not counted
+    egress_kpps: Kbps = 0
+    ingress_kpps: Kbps = 0
+    cards: tuple[Card, ...] = field(default=(), name="nic")
+    pci: tuple[PciDevice, ...] = ()  # the devices that servers may be given whole
+
+    @property
+    def net(self) -> HostNet:
+        """Give what the network service knows of the host."""
+        rates = {"kpps": self.kpps, "egress_kpps": self.egress_kpps, "ingress_kpps": self.ingress_kpps}
+        return HostNet(host=self.name, cards=self.cards, **rates)
+
+
+class SimulatedHost(HostTable, frozen=True, kw_only=True, tag="simulated"):
+    """A host that is played by the program, with guests that cost nothing."""
+
+
+class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
+    """A host that a libvirt daemon drives."""
+
+    uri: Annotated[str, Meta(pattern=r"^[a-z+]+://")]
+    guests_dir: Annotated[str, Meta(min_length=1)] | None = None  # None: in the data directory
+    nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # where the cell's other hosts read a disk that moves
+    virt_type: Literal["auto", "kvm", "qemu"] = "auto"  # auto: KVM where the processor has it, else emulation
+    guest_nics: Literal["tap", "user"] = "tap"  # user: QEMU's own network, cut off, for where nobody may make a tap
+
+
+class CellTable(Table, frozen=True, kw_only=True):
+    name: CellNamed
+    hosts: Annotated[tuple[SimulatedHost | LibvirtHost, ...], Meta(min_length=1)] = field(name="host")
+
+
+class SimulatedTimes(Table, frozen=True, kw_only=True):
+    """How long simulated hosts take, so that people have something to watch."""
+
+    reserve_s: Seconds = 0.0
+    build_disk_s: Seconds = 0.0
+    copy_disk_s: Seconds = 0.0
+    snapshot_s: Seconds = 0.0
+    start_s: Seconds = 0.0
+    stop_s: Seconds = 0.0
+
+
+class Listen(Table, frozen=True, kw_only=True):
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    port: Port = 8774
+
+
+class DatabaseTable(Table, frozen=True, kw_only=True):
+    url: Annotated[str, Meta(pattern=r"^(sqlite|postgresql)://")]
+
+
+class VolumesTable(Table, frozen=True, kw_only=True):
+    """The embedded volume service."""
+
+    zones: Annotated[tuple[ZoneNamed, ...], Meta(min_length=1)] | None = None
+    nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    nbd_port: Port = 0
+    volumes_quota: Quota = 10
+    snapshots_quota: Quota = 10
+    gigabytes_quota: Quota = 1000
+    per_volume_gigabytes_quota: Quota = -1
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Give what a project may have for which nothing else is set."""
+        fields = msgspec.structs.asdict(self)
+        return {name.removesuffix("_quota"): limit for name, limit in fields.items() if name.endswith("_quota")}
+
+
+class CloudConfig(Table, frozen=True, kw_only=True):
+    """A whole cloud.toml."""
+
+    cells: Annotated[tuple[CellTable, ...], Meta(min_length=1)] = field(name="cell")
+    rules: Rules = Rules()
+    simulated: SimulatedTimes = SimulatedTimes()
+    listen: Listen = Listen()
+    volumes: VolumesTable = VolumesTable()
+    database: DatabaseTable | None = None
+
+    def volume_zones(self) -> tuple[str, ...]:
+        """List the zones in which volumes can lie; the first is that of volumes for which nobody names one."""
+        default = self.rules.default_availability_zone
+        return self.volumes.zones or tuple(dict.fromkeys([default, *(host.zone for _, host in self.hosts())]))
+
+    def hosts(self) -> Iterator[tuple[CellTable, SimulatedHost | LibvirtHost]]:
+        for cell in self.cells:
+            for host in cell.hosts:
+                yield cell, host

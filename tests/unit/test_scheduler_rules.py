@@ -1,0 +1,94 @@
+"""[rules.scheduler] of cloud.toml: every rule can be set, and every mistake is told with what could be there."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.test_settings import GOOD, complaint, load
+from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.scheduling.filters import FILTERS, MISSING
+from whimbrel.scheduling.weighers import WEIGHERS
+from whimbrel.settings.rules import scheduler_rule_must_be
+
+TABLE = GOOD + "[rules.scheduler]\n"
+HERE = "[rules.scheduler]: "
+
+OTHERS: dict[str, Any] = {
+    "enabled_filters": ("AllHostsFilter", "IoOpsFilter"),
+    "isolated_images": ("an-image",),
+    "isolated_hosts": ("n1",),
+}
+
+
+def another(rule: msgspec.structs.FieldInfo) -> Any:
+    """Give a value that is not the rule's default."""
+    if rule.name in OTHERS:
+        return OTHERS[rule.name]
+    return not rule.default if isinstance(rule.default, bool) else rule.default + type(rule.default)("5")
+
+
+def in_toml(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+@pytest.mark.parametrize("rule", msgspec.structs.fields(SchedulerRules), ids=lambda rule: rule.name)
+def test_every_rule_is_taken(tmp_path: Path, rule: msgspec.structs.FieldInfo) -> None:
+    other = another(rule)
+    assert other != rule.default
+    rules = load(tmp_path, f"{TABLE}{rule.name} = {in_toml(other)}\n").rules.scheduler
+    assert getattr(rules, rule.name) == other
+
+
+@pytest.mark.parametrize("rule", msgspec.structs.fields(SchedulerRules), ids=lambda rule: rule.name)
+def test_a_rule_of_the_wrong_type_is_refused_with_what_it_must_be(
+    tmp_path: Path, rule: msgspec.structs.FieldInfo
+) -> None:
+    said = complaint(tmp_path, f"{TABLE}{rule.name} = {{}}\n")
+    assert said == f"{HERE}'{rule.name}' is {{}}; it must be {scheduler_rule_must_be(rule.name)}"
+
+
+def test_what_is_not_said_is_as_in_nova(tmp_path: Path) -> None:
+    assert load(tmp_path, TABLE).rules.scheduler == SchedulerRules()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("cpu_weight_multiplier = nan", f"{HERE}'cpu_weight_multiplier' is nan; it must be a number from -1e+09 to"),
+        ("host_subset_size = 0", f"{HERE}'host_subset_size' is 0; it must be a whole number from 1 to 1000000"),
+        ("max_io_ops_per_host = -1", f"{HERE}'max_io_ops_per_host' is -1; it must be a whole number from 0"),
+        ("isolated_images = [5]", f"{HERE}'isolated_images' is [5]; it must be a list of texts"),
+        ("cpu_multiplier = 1", "[rules.scheduler] has an unknown key 'cpu_multiplier'; remove it, or use one of"),
+        ('isolated_hosts = ["n1", "n2"]', f"{HERE}'isolated_hosts' has 'n2', and no host is called that; name one"),
+        (
+            "build_failure_weight_multiplier = 0",
+            "[rules.scheduler] has 'build_failure_weight_multiplier', which is not there as in Nova: failed builds are",
+        ),
+        ("image_props_weight_multiplier = 1", "not known by host which images its servers were made of; remove it"),
+    ],
+)
+def test_a_mistake_is_one_sentence(tmp_path: Path, line: str, said: str) -> None:
+    assert said in complaint(tmp_path, f"{TABLE}{line}\n")
+
+
+def test_the_table_is_a_table(tmp_path: Path) -> None:
+    said = complaint(tmp_path, GOOD + "[rules]\nscheduler = 5\n")
+    assert said == "[rules]: 'scheduler' is 5; it must be a table that begins with [rules.scheduler]"
+
+
+@pytest.mark.parametrize("name", [*MISSING, "Foo"])
+def test_a_filter_that_is_not_there_is_refused_with_all_that_are_and_those_of_novas_that_are_not(
+    tmp_path: Path, name: str
+) -> None:
+    said = complaint(tmp_path, f'{TABLE}enabled_filters = ["ComputeFilter", "{name}"]\n')
+    assert said.startswith(f"{HERE}'enabled_filters' has '{name}', which is not there; use some of: ComputeFilter, ")
+    assert all(each in said for each in (*FILTERS, *MISSING, *MISSING.values()))
+
+
+def test_every_weigher_has_a_rule() -> None:
+    rules = {rule.name for rule in msgspec.structs.fields(SchedulerRules)}
+    assert {weigher.multiplier for weigher in WEIGHERS.values()} == {
+        name for name in rules if name.endswith("_multiplier")
+    }
