@@ -3,13 +3,16 @@
 This is Whimbrel's own part of the API: /v2.1/whimbrel/moves.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from whimbrel.api import paging
 from whimbrel.api.call import Call
+from whimbrel.api.decisions import shown
 from whimbrel.api.schemas.parameters import truth_of_word
+from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.moves import requests
@@ -37,6 +40,27 @@ async def index(call: Call) -> Any:
 
 async def show(call: Call) -> Any:
     return {"move": await _full(call, await call.cloud.journal.get(RunId(call.params["move_id"])))}
+
+
+async def decisions(call: Call) -> Any:
+    """Tell which hosts a run chose among each time it chose, and why; of any kind of run, a create too."""
+    run = await call.cloud.journal.get(RunId(call.params["move_id"]))
+    hosts = call.may("whimbrel:moves:decisions:hosts", {"project_id": run.project_id, "user_id": run.user_id})
+    told = [
+        {"step": each.step, **await shown(from_bytes(each.document), call.cloud.zones, hosts=hosts)}
+        for each in await call.cloud.journal.evidence(run.id)
+    ]
+    message = run.message if hosts else None  # of whatever step failed: it may name a host
+    head = {"id": run.id, "saga": run.saga, "server_id": run.subject, "state": run.state, "message": message}
+    return {"move": head, "decisions": told}
+
+
+async def project_of_run(call: Call) -> Mapping[str, str]:
+    """Find whose server a run is about. Raises: NotFound: there is none, or it is another project's."""
+    run = await call.cloud.journal.get(RunId(call.params["move_id"]))
+    if run.project_id != call.caller.project_id and not call.is_admin:
+        raise NotFound(f"no run {run.id}")  # as if it were not there
+    return {"project_id": run.project_id, "user_id": run.user_id}
 
 
 async def retry(call: Call) -> Any:
@@ -94,18 +118,22 @@ async def _full(call: Call, run: Run) -> dict[str, Any]:
         "due_at": run.due_at,
         "steps": [_step(entry) for entry in run.log],
         "ahead": _ahead(saga, run),
-        "considered": await _considered(call, run),
+        **await _chosen_by(call, run),
         "facts": msgspec.to_builtins(facts),
     }
 
 
-async def _considered(call: Call, run: Run) -> list[dict[str, Any]]:
-    """Tell of the hosts that its last choice was among, the best first."""
+async def _chosen_by(call: Call, run: Run) -> dict[str, Any]:
+    """Tell of its last choice in a sentence, and of the hosts that it was among, the best first."""
     evidence = await call.cloud.journal.evidence(run.id)
-    told = from_bytes(evidence[-1].document).considered[:MOST_SHOWN] if evidence else ()
-    return [
-        {"host": one.host, "reason": one.reason.words if one.reason else None, "weight": one.weight} for one in told
+    if not evidence:
+        return {"summary": None, "considered": []}
+    record = from_bytes(evidence[-1].document)
+    told = [
+        {"host": one.host, "reason": one.reason.words if one.reason else None, "weight": one.weight}
+        for one in record.considered[:MOST_SHOWN]
     ]
+    return {"summary": record.summary(), "considered": told}
 
 
 def _step(entry: LogEntry) -> dict[str, Any]:

@@ -71,11 +71,15 @@ RULES: Final[Mapping[str, str]] = {
     "os_compute_api:os-instance-actions:list": READER,
     "os_compute_api:os-instance-actions:show": READER,
     "os_compute_api:os-instance-actions:events": ADMIN,
-    "os_compute_api:os-instance-actions:events:details": ADMIN,
+    "os_compute_api:os-instance-actions:events:details": READER,  # Nova: administrators; ours name no hosts
     "whimbrel:moves:index": ADMIN,
     "whimbrel:moves:show": ADMIN,
+    "whimbrel:moves:decisions": READER,
+    "whimbrel:moves:decisions:hosts": ADMIN,
     "whimbrel:moves:retry": ADMIN,
     "whimbrel:moves:turn_back": ADMIN,
+    "whimbrel:plans:create": MEMBER,
+    "whimbrel:plans:create:hosts": ADMIN,
     "whimbrel:port_healings:index": ADMIN,
     "whimbrel:port_healings:create": ADMIN,
     # metadata, tags, addresses

@@ -28,7 +28,6 @@ from whimbrel.api import (
     extra_specs,
     flavor_access,
     flavors,
-    group_moves,
     hypervisors,
     instance_actions,
     interfaces,
@@ -37,9 +36,7 @@ from whimbrel.api import (
     limits,
     metadata,
     migrations,
-    moves,
     networks,
-    port_healings,
     quotas,
     security_groups,
     server_groups,
@@ -52,6 +49,7 @@ from whimbrel.api import (
 from whimbrel.api.call import Call
 from whimbrel.api.dispatch import Handler, Route
 from whimbrel.api.openapi import document
+from whimbrel.api.own_routes import OWN_ROUTES
 from whimbrel.api.schema import Body
 from whimbrel.api.schemas import actions as action_bodies
 from whimbrel.api.schemas import aggregates as aggregate_bodies
@@ -60,7 +58,6 @@ from whimbrel.api.schemas import flavors as flavor_bodies
 from whimbrel.api.schemas import history
 from whimbrel.api.schemas import keypairs as keypair_bodies
 from whimbrel.api.schemas import metadata as metadata_bodies
-from whimbrel.api.schemas import port_healings as healing_bodies
 from whimbrel.api.schemas import quotas as quota_bodies
 from whimbrel.api.schemas import server_groups as group_bodies
 from whimbrel.api.schemas import servers as server_bodies
@@ -193,24 +190,6 @@ HISTORY: tuple[Route, ...] = (
     Route("GET", "/os-migrations", migrations.index, "os_compute_api:os-migrations:index", query=history.MIGRATIONS),
 )
 
-# Whimbrel's own: moves as they are, and healing.
-OWN: tuple[Route, ...] = (
-    Route("GET", "/whimbrel/moves", moves.index, "whimbrel:moves:index", query=history.MOVES),
-    Route("GET", "/whimbrel/moves/{move_id}", moves.show, "whimbrel:moves:show"),
-    Route("POST", "/whimbrel/moves/{move_id}/action", moves.retry, "whimbrel:moves:retry", 202,
-          action="retry", body=history.RETRY),
-    Route("POST", "/whimbrel/moves/{move_id}/action", moves.turn_back, "whimbrel:moves:turn_back", 202,
-          action="turn_back", body=history.TURN_BACK),
-    Route("GET", "/whimbrel/port-healings", port_healings.index, "whimbrel:port_healings:index",
-          query=healing_bodies.LIST),
-    Route("POST", "/whimbrel/port-healings", port_healings.create, "whimbrel:port_healings:create", 202,
-          body=healing_bodies.CREATE),
-    Route("GET", "/whimbrel/server-groups/{group_id}", group_moves.show, "whimbrel:server_groups:show"),
-    Route("POST", "/whimbrel/server-groups/{group_id}/move", group_moves.move, "whimbrel:server_groups:move", 202,
-          body=group_bodies.MOVE),
-    Route("GET", "/whimbrel/openapi.json", describe, None),
-)
-
 OTHERS: tuple[Route, ...] = (
     Route("GET", "/os-networks", networks.index, "os_compute_api:os-networks:list", until=35),
     Route("GET", "/os-networks/{network_id}", networks.show, "os_compute_api:os-networks:show", until=35),
@@ -297,4 +276,8 @@ HOSTS: tuple[Route, ...] = (
 )
 # fmt: on
 
-ROUTES: tuple[Route, ...] = (*SERVERS, *DEVICES, *HISTORY, *OWN, *OTHERS, *FLAVORS, *LIMITS, *HOSTS)
+DESCRIPTION: tuple[Route, ...] = (Route("GET", "/whimbrel/openapi.json", describe, None),)
+
+ROUTES: tuple[Route, ...] = (
+    *(*SERVERS, *DEVICES, *HISTORY, *OWN_ROUTES, *DESCRIPTION, *OTHERS, *FLAVORS, *LIMITS, *HOSTS),
+)

@@ -11,7 +11,11 @@ from whimbrel.servers import lookup
 
 async def server_in_path(call: Call) -> Mapping[str, str]:
     """Find the server that the path names; another project's is not found, but by administrators."""
-    server_id = ServerId(call.params["server_id"])
+    return await find_server(call, ServerId(call.params["server_id"]))
+
+
+async def find_server(call: Call, server_id: ServerId) -> Mapping[str, str]:
+    """Find a server for a call. Raises: NotFound: also of another project, unless an administrator asks."""
     server = await lookup.find(call.cloud, server_id)
     if server.project_id != call.caller.project_id and not call.is_admin:
         raise NotFound(f"Instance {server_id} could not be found.")

@@ -1,0 +1,33 @@
+"""The lines of the table of routes that are Whimbrel's own: moves as they are, why they go where they go, and healing.
+
+How a resource is added is said at the head of routes.py.
+"""
+
+from whimbrel.api import group_moves, moves, plans, port_healings
+from whimbrel.api.dispatch import Route
+from whimbrel.api.schemas import history
+from whimbrel.api.schemas import plans as plan_bodies
+from whimbrel.api.schemas import port_healings as healing_bodies
+from whimbrel.api.schemas import server_groups as group_bodies
+
+# fmt: off
+OWN_ROUTES: tuple[Route, ...] = (
+    Route("GET", "/whimbrel/moves", moves.index, "whimbrel:moves:index", query=history.MOVES),
+    Route("GET", "/whimbrel/moves/{move_id}", moves.show, "whimbrel:moves:show"),
+    Route("GET", "/whimbrel/moves/{move_id}/decisions", moves.decisions, "whimbrel:moves:decisions",
+          target=moves.project_of_run),
+    Route("POST", "/whimbrel/moves/{move_id}/action", moves.retry, "whimbrel:moves:retry", 202,
+          action="retry", body=history.RETRY),
+    Route("POST", "/whimbrel/moves/{move_id}/action", moves.turn_back, "whimbrel:moves:turn_back", 202,
+          action="turn_back", body=history.TURN_BACK),
+    Route("POST", "/whimbrel/plans", plans.create, "whimbrel:plans:create", body=plan_bodies.CREATE,
+          target=plans.server_in_body),
+    Route("GET", "/whimbrel/port-healings", port_healings.index, "whimbrel:port_healings:index",
+          query=healing_bodies.LIST),
+    Route("POST", "/whimbrel/port-healings", port_healings.create, "whimbrel:port_healings:create", 202,
+          body=healing_bodies.CREATE),
+    Route("GET", "/whimbrel/server-groups/{group_id}", group_moves.show, "whimbrel:server_groups:show"),
+    Route("POST", "/whimbrel/server-groups/{group_id}/move", group_moves.move, "whimbrel:server_groups:move", 202,
+          body=group_bodies.MOVE),
+)
+# fmt: on

@@ -1,0 +1,71 @@
+"""What a move of a server would do: which host it would choose, and why, without moving anything.
+
+This is Whimbrel's own part of the API: /v2.1/whimbrel/plans.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from whimbrel.api import decisions, places, sizes, states
+from whimbrel.api.call import Call
+from whimbrel.api.target import find_server
+from whimbrel.domain.errors import Invalid
+from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.moves import requests
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.planning import plan
+from whimbrel.scheduling.record import Record
+
+HOSTS = "whimbrel:plans:create:hosts"
+
+
+async def server_in_body(call: Call) -> Mapping[str, str]:
+    return await find_server(call, ServerId(call.body["plan"]["server"]))
+
+
+async def create(call: Call) -> Any:
+    """Tell which host a resize or a migration would choose now, and why not the others; nothing is moved or written."""
+    wish: dict[str, Any] = call.body["plan"]
+    target = {"project_id": call.server.project_id, "user_id": call.server.user_id}
+    facts = await (_resize if wish["action"] == "resize" else _migrate)(call, wish, target)
+    made = await plan(call.cloud, call.server, facts)
+    head = {
+        "server_id": call.server.id,
+        "action": wish["action"],
+        "flavor": facts.new_flavor.name,
+        "source": call.server.host if call.may(HOSTS, target) else None,
+    }
+    if isinstance(made, Record):
+        return {"plan": head | await decisions.shown(made, call.cloud.zones, hosts=call.may(HOSTS, target))}
+    return {"plan": head | decisions.refused(made, call.cloud.clock.now())}
+
+
+async def _resize(call: Call, wish: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
+    """Ask what the resize would be asked. Raises: as it does."""
+    call.check("os_compute_api:servers:resize", target)
+    if wish.get("flavor") is None:
+        raise Invalid("A plan of a resize needs 'flavor'.")
+    if wish.get("host") is not None or wish.get("availability_zone") is not None:
+        raise Invalid("A resize chooses its host itself: 'host' and 'availability_zone' are for plans of a migration.")
+    states.check_lock(call)
+    states.check(call.server, "resize", states.LIVING)
+    flavor = await sizes.flavor(call, wish["flavor"])
+    if call.server.has_local_root:
+        sizes.check_growth(call.server.flavor, flavor)
+    return await requests.resize_facts(call.cloud, call.server, flavor)
+
+
+async def _migrate(call: Call, wish: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
+    """Ask what the migration would be asked. Raises: as it does."""
+    host, zone = wish.get("host"), wish.get("availability_zone")
+    call.check("os_compute_api:os-migrate-server:migrate", target)
+    if wish.get("flavor") is not None:
+        raise Invalid("A migration keeps the flavor: 'flavor' is for plans of a resize.")
+    if host is not None:
+        call.check("os_compute_api:os-migrate-server:migrate:host", target)
+    states.check_lock(call)
+    states.check(call.server, "migrate", states.LIVING)
+    facts = await requests.migrate_facts(call.cloud, call.server, None if host is None else HostName(host))
+    return facts if zone is None else replace(facts, asked_zone=await places.zone_id(call, zone))

@@ -1,0 +1,28 @@
+"""What may be asked of a plan."""
+
+from whimbrel.api.schema import Body
+from whimbrel.api.schemas.parameters import NAME, UUID, Schema, obj, wrapped
+from whimbrel.api.schemas.servers import FLAVOR, HOST
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+CREATE = Body(
+    {
+        1: wrapped(
+            "plan",
+            obj(
+                {
+                    "server": UUID,
+                    "action": {"enum": ["resize", "migrate"]},
+                    "flavor": _or_null(FLAVOR),
+                    "host": _or_null(HOST),
+                    "availability_zone": _or_null(NAME),
+                },
+                ["server", "action"],
+            ),
+        )
+    }
+)
