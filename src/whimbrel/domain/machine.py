@@ -74,10 +74,14 @@ KNOWN_STATUSES = frozenset(
 
 
 IO_TASKS = (
-    *("resize_prep", "resize_migrating", "rebuilding", "image_snapshot", "image_backup"),
+    *("resize_migrating", "rebuilding", "image_snapshot", "image_backup"),
     *("shelving", "unshelving", "rescuing"),
 )
-"""Task states in which a server loads the disk of its host; so does one that is being built."""
+"""Task states in which a server loads the disk of its host; so does one that is being built.
+
+Nova counts resize_prep too. Here a host is chosen in it: a move would count against its own server's host, and choose
+otherwise than its plan said.
+"""
 
 
 def status(vm_state: str, task_state: str | None) -> str:

@@ -1,0 +1,113 @@
+"""What a plan says is what the move does: in clouds that nobody thought of."""
+
+import asyncio
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.host import Zone
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.planning import plan
+from whimbrel.ports.cloud import Rules
+from whimbrel.ports.journal import RunFilter
+from whimbrel.scheduling.record import from_bytes
+from whimbrel.servers import create, lookup
+from whimbrel.sim.world import CELL, LARGE, SMALL, World
+
+HUGE = Flavor(flavor_id="9", name="huge", vcpus=4, memory_mib=1024, root_gib=3)
+NAMES = tuple(HostName(f"h{number}") for number in range(1, 5))
+
+
+@st.composite
+def clouds(draw: st.DrawFn) -> dict[str, Any]:
+    hosts = NAMES[: draw(st.integers(1, 4))]
+    return {
+        "hosts": hosts,
+        "others": draw(st.lists(st.sampled_from([(host, f) for host in hosts for f in (SMALL, LARGE)]), max_size=5)),
+        "disabled": draw(st.lists(st.sampled_from(hosts), unique=True, max_size=1)),
+        "zone": draw(st.lists(st.sampled_from(hosts), unique=True, max_size=2)),
+        "rules": Rules(
+            cpu_allocation_ratio=1.0,
+            patience_s=20.0,
+            allow_resize_to_same_host=draw(st.booleans()),
+            az_on_move=draw(st.sampled_from(["keep", "prefer", "free"])),
+        ),
+    }
+
+
+@st.composite
+def wishes(draw: st.DrawFn) -> Flavor | HostName | None:
+    """A flavor to resize to, a host to migrate to, or None: a migration to wherever."""
+    return draw(st.sampled_from([LARGE, LARGE, HUGE, None, None, *NAMES[1:3]]))
+
+
+@settings(max_examples=20, deadline=None)
+@given(clouds(), wishes())
+def test_the_move_does_what_its_plan_said(cloud: dict[str, Any], wish: Flavor | HostName | None) -> None:
+    asyncio.run(plan_and_move(cloud, wish))
+
+
+async def plan_and_move(given: dict[str, Any], wish: Flavor | HostName | None) -> None:
+    world = await World.build(given["hosts"], rules=given["rules"])
+    try:
+        server = await furnish(world, given)
+        if wish in NAMES and wish not in given["hosts"]:
+            return
+        planned = await plan(world.cloud, server, await facts(world, server, wish))
+        assert await lookup.find(world.cloud, server.id) == server
+        assert await world.cloud.journal.open_run(server.id) is None
+        await really(world, server, wish)
+        [run, *_] = await world.cloud.journal.find(RunFilter(subject=server.id, limit=1))
+        evidence = await world.cloud.journal.evidence(run.id)
+        if isinstance(planned, str):
+            assert not evidence
+            assert run.message == planned
+            return
+        [taken] = [from_bytes(each.document) for each in evidence]
+        assert replace(taken, at=0.0) == replace(planned, at=0.0)
+        assert ([run.facts.target.host] if run.facts.target else []) == list(planned.chosen[:1])
+        assert run.facts.tried == planned.chosen[:1]
+    finally:
+        await world.close()
+
+
+async def furnish(world: World, given: dict[str, Any]) -> Server:
+    """Put a small server on h1 and others where they are to be; give hosts their zone."""
+    cloud = world.cloud
+    await cloud.flavors.create(HUGE, 0.0)
+    zone = await cloud.zones.ensure(Zone(id="east-id", name="east", created_at=0.0))
+    if given["zone"]:
+        made = await cloud.aggregates.create("east", cloud.ids.uuid(), {"availability_zone": zone.id}, 0.0)
+        for host in given["zone"]:
+            await cloud.aggregates.add_host(made.id, host, 0.0)
+    server = world.new_server("one")
+    engine = world.engine("setup")
+    await create.accept(cloud, engine, world.asker(), [server], NAMES[0])
+    await world.settle(engine)
+    for host, flavor in given["others"]:
+        await create.accept(cloud, engine, world.asker(), [world.new_server("other", flavor)], host)
+    await world.settle(engine)
+    for host in given["disabled"]:
+        await cloud.cell(CELL).hosts.set_service(host, enabled=False, disabled_reason=None, forced_down=False)
+    return await lookup.find(cloud, server.id)
+
+
+async def facts(world: World, server: Server, wish: Flavor | HostName | None) -> MoveFacts:
+    if isinstance(wish, Flavor):
+        return await requests.resize_facts(world.cloud, server, wish)
+    return await requests.migrate_facts(world.cloud, server, wish)
+
+
+async def really(world: World, server: Server, wish: Flavor | HostName | None) -> None:
+    engine, cloud = world.engine("really"), world.cloud
+    if isinstance(wish, Flavor):
+        await requests.resize(cloud, engine, world.asker(), server, wish)
+    else:
+        await requests.migrate(cloud, engine, world.asker(), server, wish)
+    await world.settle(engine)
