@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from tests.api.front import OTHER_PROJECT, Front, fault, with_front
+from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
+from whimbrel.api.policy import ADMIN, DEFAULTS
 from whimbrel.domain.flavor import Flavor
+from whimbrel.policy import Policy
 
 ACTION = {"action", "instance_uuid", "request_id", "user_id", "project_id", "start_time", "message"}
 
@@ -77,6 +79,14 @@ async def test_who_sees_what_of_an_event(front: Front) -> None:
         resize = await action(front, server_id, "resize", who=who, minor=minor)
         assert set(resize["events"][0]) == wanted, (who, minor)
     assert "events" not in await action(front, server_id, "resize", who="member", minor=50)
+
+
+@with_cloud(policy=Policy.load({**DEFAULTS, "os_compute_api:os-instance-actions:events:details": ADMIN}))
+async def test_the_policy_may_keep_details_for_administrators(front: Front) -> None:
+    server_id = await moved(front)
+    for who, is_there in (("member", False), ("admin", True)):
+        events = (await action(front, server_id, "resize", who=who))["events"]
+        assert ("details" in events[0]) is is_there
 
 
 @with_front

@@ -5,6 +5,7 @@ Source: reference of Nova 34, section 1.0.5.
 
 from collections.abc import Mapping
 from itertools import dropwhile
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import Action, LogEntry, Run
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.journal import RunFilter
+from whimbrel.scheduling.record import from_bytes
 
 
 class Event(msgspec.Struct, kw_only=True):
@@ -50,12 +52,24 @@ async def show(call: Call) -> Any:
         raise NotFound(f"Action {request_id} not found")
     runs = await _runs(call)
     shown = _shown(call, action, runs)
-    everything = call.may("os_compute_api:os-instance-actions:events", await call.route.target(call))
+    target = await call.route.target(call)
+    everything = call.may("os_compute_api:os-instance-actions:events", target)
+    details = call.minor >= 84 and call.may("os_compute_api:os-instance-actions:events:details", target)
     if everything or call.minor >= 51:
         run = runs.get(action.run_id) if action.run_id else None
-        listed = events(call, action, run) if run else []
-        shown["events"] = [await _event(call, action, event, everything=everything) for event in listed]
+        listed = events(call, action, run, await _summaries(call, run)) if run else []
+        shown["events"] = [
+            await _event(call, action, event, everything=everything, details=details) for event in listed
+        ]
     return {"instanceAction": shown}
+
+
+async def _summaries(call: Call, run: Run) -> Mapping[tuple[str, float], str]:
+    """Give in a sentence what the choices of a run came to, by step and when it began."""
+    if call.minor < 84:
+        return {}
+    evidence = await call.cloud.journal.evidence(run.id)
+    return {(each.step, each.at): from_bytes(each.document).summary() for each in evidence}
 
 
 async def _actions(call: Call) -> list[Action]:
@@ -109,17 +123,22 @@ def _shown(call: Call, action: Action, runs: Mapping[RunId, Run]) -> dict[str, A
 # Events
 
 
-def events(call: Call, action: Action, run: Run) -> list[Event]:
-    """Group the steps that a run took for an action by the names under which users see them."""
+def events(
+    call: Call, action: Action, run: Run, summaries: Mapping[tuple[str, float], str] = MappingProxyType({})
+) -> list[Event]:
+    """Group the steps that a run took for an action by the names under which users see them.
+
+    summaries: details of steps that went well, by step and when it began.
+    """
     found: list[Event] = []
     for entry in run.log:
         if entry.action == action.request_id and entry.event:
-            _add(found, entry, run)
+            _add(found, entry, run, summaries.get((entry.step, entry.began)))
     _add_present(call, found, action, run)
     return found
 
 
-def _add(found: list[Event], entry: LogEntry, run: Run) -> None:
+def _add(found: list[Event], entry: LogEntry, run: Run, summary: str | None) -> None:
     last = found[-1] if found else None
     if last is None or last.name != entry.event:
         assert entry.event, "only named steps are shown"
@@ -128,6 +147,8 @@ def _add(found: list[Event], entry: LogEntry, run: Run) -> None:
     last.finished_at = entry.began + entry.took_s
     if entry.outcome in ("refused", "debt"):
         last.result, last.details = "Error", entry.detail
+    elif summary:
+        last.details = summary
 
 
 def _add_present(call: Call, found: list[Event], action: Action, run: Run) -> None:
@@ -165,7 +186,7 @@ def _host(name: str, run: Run) -> str | None:
     return place.host if place else None
 
 
-async def _event(call: Call, action: Action, event: Event, *, everything: bool) -> dict[str, Any]:
+async def _event(call: Call, action: Action, event: Event, *, everything: bool, details: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "event": event.name,
         "start_time": times.with_fraction(event.started_at),
@@ -178,6 +199,6 @@ async def _event(call: Call, action: Action, event: Event, *, everything: bool) 
         if everything:
             shown["host"] = event.host
         shown["hostId"] = host_id(action.project_id, event.host)
-    if call.minor >= 84:
+    if details:
         shown["details"] = event.details
     return shown
