@@ -27,6 +27,7 @@ def metadata_of(one: Host, aggregates: list[Aggregate]) -> Metadata:
         if one.name in each.hosts:
             for key, text in each.metadata.items():
                 found.setdefault(key, set()).update(value.strip() for value in text.split(","))
+                found.setdefault(f"number {key}", set()).add(text)  # numbers are no lists: this is none then
     return found
 
 
@@ -57,11 +58,11 @@ def is_for_flavor(asked: Request, says: Metadata, one: Host, load: Load, rules: 
 
 
 def may_be_busier(asked: Request, says: Metadata, one: Host, load: Load, rules: SchedulerRules) -> bool:
-    return load.io_ops < _least(says.get("max_io_ops_per_host", ()), rules.max_io_ops_per_host)
+    return load.io_ops < _least(says.get("number max_io_ops_per_host", ()), rules.max_io_ops_per_host)
 
 
 def may_be_fuller(asked: Request, says: Metadata, one: Host, load: Load, rules: SchedulerRules) -> bool:
-    return load.servers < _least(says.get("max_instances_per_host", ()), rules.max_instances_per_host)
+    return load.servers < _least(says.get("number max_instances_per_host", ()), rules.max_instances_per_host)
 
 
 def _least(texts: Any, rule: int) -> int:
