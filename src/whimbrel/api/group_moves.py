@@ -63,5 +63,6 @@ def _member(now: Together, member: Member, refused: str | None) -> dict[str, Any
         "arrived": now.moving_to is None or server.host == now.moving_to,
         "move_id": run.id if run else None,
         "move_state": run.state if run else None,
+        "moves_along": run is not None and run.facts.wanted_host == now.moving_to,
         "reason": refused or (run.message if run else None),
     }

@@ -1,0 +1,148 @@
+"""`whimbrel server move --group`: an affinity group goes to another host, all of it."""
+
+import time
+from urllib.parse import quote
+
+import msgspec
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from whimbrel.cli import SAYS_NO, terminal
+from whimbrel.cli.client import Api
+from whimbrel.cli.move import POLL_S, Where
+from whimbrel.domain.errors import NotFound, Refused
+
+URL = "/whimbrel/server-groups"
+STATES = {"resting": "green", "moving": "yellow", "waiting": "cyan", "split": "red"}
+
+
+class Member(msgspec.Struct, kw_only=True):
+    id: str
+    name: str
+    status: str
+    host: str | None
+    arrived: bool
+    moves_along: bool
+    move_id: str | None = None
+    move_state: str | None = None
+    reason: str | None = None
+
+    @property
+    def awaits_verdict(self) -> bool:
+        """Tell whether it has come with its group, and waits to be confirmed or reverted."""
+        return self.arrived and self.moves_along and self.move_state == "parked"
+
+
+class ServerGroup(msgspec.Struct, kw_only=True):
+    """A server group as the API shows it."""
+
+    id: str
+    name: str
+    policy: str
+    state: str
+    moving_to: str | None
+    hosts: list[str]
+    servers: list[Member]
+
+
+def move(group: str, *, host: str | None, zone: str | None, confirm: bool, json: bool, where: Where) -> int:
+    """Have a group, named by its id or its name, move together, and wait until all have arrived or cannot.
+
+    confirm: each as it arrives. Gives the exit code: not all have arrived.
+    Raises: NotFound; Refused: in the words of the API; Unavailable.
+    """
+    console = terminal.console()
+    with where.api() as api:
+        found = _look(api, _id_of(api, group))
+        if found.state != "waiting" or host or zone:
+            found = _begin(api, found.id, host, zone)
+        if not json:
+            console.print(f"server group {found.name} moves to {found.moving_to}")
+        refused = {server.id: server.reason for server in found.servers if server.reason}
+        found = _with_reasons(_follow(api, found.id, confirm), refused)
+    if json:
+        print(msgspec.json.encode({"server_group": found}).decode())
+    else:
+        console.print(shown(found))
+    return SAYS_NO if found.state == "split" else 0
+
+
+def shown(group: ServerGroup) -> RenderableType:
+    """Show where each server is, and what is to be done next."""
+    table = terminal.plain_table("server", "host", "status", "why")
+    for server in group.servers:
+        why = server.reason or "" if group.state == "split" and not server.arrived else ""
+        table.add_row(server.name, server.host or "-", server.status, why)
+    return Lines(table, Text(), Text(said(group), STATES.get(group.state, "")))
+
+
+def said(group: ServerGroup) -> str:
+    """Give a sentence on how it stands."""
+    if group.state == "resting":
+        return f"All are on {' and '.join(group.hosts) or 'no host'}."
+    if group.state == "waiting":
+        names = " ".join(server.id for server in group.servers if server.awaits_verdict)
+        return (
+            f"All have arrived on {group.moving_to} and wait to be confirmed: whimbrel server move --group {group.id}"
+            f" --confirm, or openstack server migration confirm (or revert), one by one: {names}"
+        )
+    if group.state == "split":
+        left = [server.name for server in group.servers if not server.arrived]
+        return (
+            f"The group is split: {', '.join(left)} did not get to {group.moving_to}. Mend what is in the way and ask"
+            f" again: whimbrel server move --group {group.id}"
+        )
+    return f"It is on its way to {group.moving_to}."
+
+
+# Inside
+
+
+def _id_of(api: Api, wanted: str) -> str:
+    """Raises: NotFound; Refused: several groups have this name."""
+    groups = api.get("compute", "/os-server-groups?all_projects=True")["server_groups"]
+    if any(group["id"] == wanted for group in groups):
+        return wanted
+    named = [str(group["id"]) for group in groups if group["name"] == wanted]
+    if not named:
+        raise NotFound(f"there is no server group {wanted}: openstack server group list --all-projects shows them")
+    if len(named) > 1:
+        raise Refused(f"{len(named)} server groups are named {wanted}: name one by its id: {', '.join(named)}")
+    return named[0]
+
+
+def _begin(api: Api, group: str, host: str | None, zone: str | None) -> ServerGroup:
+    wish = {key: value for key, value in (("host", host), ("zone", zone)) if value is not None}
+    return _read(api.post("compute", f"{URL}/{quote(group)}/move", {"move": wish}))
+
+
+def _follow(api: Api, group: str, confirm: bool) -> ServerGroup:
+    """Look until nothing is under way; where that is wanted, confirm what arrives."""
+    confirmed: set[str | None] = set()
+    while True:
+        now = _look(api, group)
+        new = [
+            server for server in now.servers if confirm and server.awaits_verdict and server.move_id not in confirmed
+        ]
+        for server in new:
+            api.post("compute", f"/servers/{quote(server.id)}/action", {"confirmResize": None})
+            confirmed.add(server.move_id)
+        if now.state != "moving" and not new:
+            return now
+        time.sleep(POLL_S)
+
+
+def _look(api: Api, group: str) -> ServerGroup:
+    return _read(api.get("compute", f"{URL}/{quote(group)}"))
+
+
+def _read(document: object) -> ServerGroup:
+    return msgspec.convert(document, dict[str, ServerGroup])["server_group"]
+
+
+def _with_reasons(group: ServerGroup, refused: dict[str, str | None]) -> ServerGroup:
+    """Say again why servers could not even begin to move: nothing was written down of that."""
+    for server in group.servers:
+        server.reason = server.reason or refused.get(server.id)
+    return group
