@@ -1,6 +1,7 @@
 """Filters by the hints with which a server was created: with or without others, or near an address."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
@@ -77,6 +78,7 @@ def _addresses(fleet: Fleet) -> NDArray[np.uint64]:
     return np.array(rows, np.uint64).reshape(len(fleet), 3)
 
 
+@lru_cache(maxsize=2**17)  # fleets are read again and again, and hosts keep their addresses
 def _numbers(text: str) -> tuple[int, int, int]:
     try:
         address = ip_address(text)
