@@ -10,10 +10,12 @@ from urllib.parse import urlencode
 import msgspec
 from cyclopts import App, Parameter
 
-from whimbrel.cli import shown, terminal
+from whimbrel.cli import decision, shown, terminal
 from whimbrel.cli.client import Api, find_login
+from whimbrel.cli.decision import Decision
 from whimbrel.cli.shown import Move
 from whimbrel.datadir import ADMIN_CLOUD, default_path
+from whimbrel.domain.errors import Invalid
 
 POLL_S = 0.25
 
@@ -55,8 +57,17 @@ def list_moves(*, open: bool = False, server: str | None = None, json: bool = Fa
 
 
 @app.command
-def show(move: str, /, *, watch: bool = False, json: bool = False, where: Where = Where()) -> None:
-    """Show one move: its steps with what each took, its debts, and why its host was chosen.
+def show(
+    move: str,
+    /,
+    *,
+    watch: bool = False,
+    why: bool = False,
+    all: bool = False,
+    json: bool = False,
+    where: Where = Where(),
+) -> None:
+    """Show one move: its steps with what each took, its debts, and what its choice of a host came to.
 
     Parameters
     ----------
@@ -64,10 +75,20 @@ def show(move: str, /, *, watch: bool = False, json: bool = False, where: Where 
         Id of the move: a migration's uuid.
     watch
         Go on until the move is over; with --json one line for each change.
+    why
+        Show instead among which hosts it chose, each time that it did, and why; creates of servers can be asked too.
+    all
+        With --why: every host, not only as many as fit a terminal.
     json
         JSON instead of text.
     """
+    if why and watch:
+        raise Invalid("--why and --watch do not go together: what was decided does not change")
+    if all and not why:
+        raise Invalid("--all is for --why")
     with where.api() as api:
+        if why:
+            return _why(api, move, all, json)
         seen = _changes(api, move) if watch else iter([_get(api, move)])
         if json:
             for document in seen:
@@ -76,6 +97,20 @@ def show(move: str, /, *, watch: bool = False, json: bool = False, where: Where 
             _watch(seen)
         else:
             terminal.console().print(shown.whole(_read(next(seen))))
+    return None
+
+
+def _why(api: Api, move: str, everything: bool, json: bool) -> None:
+    answer = api.get("compute", f"/whimbrel/moves/{move}/decisions")
+    if json:
+        return _write_json(answer)
+    console, run = terminal.console(), answer["move"]
+    console.print(shown.why_head(run["saga"], run["server_id"], run["id"]))
+    if told := msgspec.convert(answer["decisions"], list[Decision]):
+        console.print(decision.several(told, everything))
+    else:
+        console.print(run["message"] or "It has chosen no host.")
+    return None
 
 
 @app.command

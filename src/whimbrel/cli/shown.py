@@ -30,12 +30,6 @@ class StepTaken(msgspec.Struct, kw_only=True):
     detail: str | None = None
 
 
-class Considered(msgspec.Struct, kw_only=True):
-    host: str
-    reason: str | None = None
-    weight: float | None = None
-
-
 class Move(msgspec.Struct, kw_only=True):
     """A move as the API shows it, as far as it is shown here. Times are seconds since 1970."""
 
@@ -57,7 +51,7 @@ class Move(msgspec.Struct, kw_only=True):
     steps: list[StepTaken] = []
     ahead: list[str] = []  # the steps that it will take if it goes on as it goes, the present one first
     debts: list[str] = []
-    considered: list[Considered] = []
+    summary: str | None = None  # of its last choice of a host
     message: str | None = None
     problem: str | None = None
     since: float = 0.0
@@ -101,8 +95,9 @@ def listing(moves: Sequence[Move]) -> RenderableType:
 def whole(move: Move) -> RenderableType:
     """Show everything that there is to know about one move."""
     parts: list[RenderableType] = [head(move), Text(), _steps(move), Text()]
-    if move.considered:
-        parts += [_considered(move), Text()]
+    if move.summary:
+        why = f"  Why: whimbrel move show {move.id} --why"
+        parts += [Text.assemble(move.summary, (why, "dim")), Text()]
     return Group(*parts, standing(move))
 
 
@@ -114,6 +109,10 @@ def head(move: Move) -> Text:
         text.append(f"  {move.old_flavor} -> {move.new_flavor}")
     text.append(f"  (move {move.id})", "dim")
     return text
+
+
+def why_head(saga: str, server_id: str, move_id: str) -> Text:
+    return Text.assemble((saga, "bold"), " of server ", (server_id, "bold"), (f"  (move {move_id})", "dim"))
 
 
 def line(step: StepTaken) -> Text:
@@ -157,15 +156,6 @@ def _steps(move: Move) -> Table:
         table.add_row(">", Text(move.at, "bold"), took, Text("at it", "yellow"), tries)
     for name in move.ahead[1:]:
         table.add_row("", Text(name, "dim"), "", "", "")
-    return table
-
-
-def _considered(move: Move) -> Table:
-    table = plain_table("host", "considered")
-    for one in move.considered:
-        chosen = " (chosen)" if one.host == move.target else ""
-        fate = Text(f"out: {one.reason}", "dim") if one.reason else Text(f"weight {one.weight or 0:.3f}{chosen}")
-        table.add_row(one.host, fate)
     return table
 
 

@@ -38,6 +38,9 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["move"],
         ["move", "show"],
         ["move", "turn-back"],
+        ["plan"],
+        ["plan", "resize"],
+        ["plan", "migrate"],
         ["heal"],
         ["heal", "ports"],
     )
@@ -86,6 +89,17 @@ def test_a_data_directory_that_cannot_be_made(capsys: pytest.CaptureFixture[str]
 
 def test_a_conductor_needs_a_cloud(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "whimbrel up --data-dir" in refusal(capsys, 1, "conductor", "--name", "c1", "--data-dir", str(tmp_path))
+
+
+def test_reasons_are_not_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "do not go together" in refusal(capsys, 2, "move", "show", "x", "--why", "--watch")
+    assert "--why" in refusal(capsys, 2, "move", "show", "x", "--all")
+
+
+def test_a_plan_of_a_resize_needs_a_flavor_and_a_cloud(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(capsys, "plan", "resize", "x")[0] == 2
+    said = refusal(capsys, 1, "plan", "migrate", "x", "--data-dir", str(tmp_path))
+    assert "start a cloud with `whimbrel up`" in said
 
 
 def test_a_move_needs_a_cloud(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -31,10 +31,7 @@ DOCUMENT: dict[str, Any] = {
         {"step": "choose_target", "way": "do", "took_s": 1.25, "outcome": "done", "detail": None},
     ],
     "debts": [],
-    "considered": [
-        {"host": "n2", "weight": 0.5},
-        {"host": "s1", "reason": "it is in another zone"},
-    ],
+    "summary": "1 of 2 hosts fit; of the others, 1: no room for 4 VCPU.",
     "message": None,
     "problem": None,
     "created_at": 1769853600.0,
@@ -65,8 +62,7 @@ def test_an_open_move_shows_what_was_what_is_and_what_comes() -> None:
     assert "carry_disk" in at_it
     assert "asked 2 times" in at_it
     assert lines.index(at_it) < next(n for n, line in enumerate(lines) if "await_verdict" in line)
-    assert "weight 0.500 (chosen)" in seen
-    assert "out: it is in another zone" in seen
+    assert "no room for 4 VCPU.  Why: whimbrel move show 5e3c --why" in seen
     assert "goes forward, with conductor c1, epoch 3" in seen
     assert "\x1b" not in seen
 

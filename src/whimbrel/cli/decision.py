@@ -1,0 +1,127 @@
+"""How a decision about a host looks on a terminal: a line for each host, the best first, and what it comes to."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from whimbrel.cli.terminal import moment, plain_table
+
+MOST_LINES = 26
+"""How many hosts are shown where not all are asked for; with what is said around them they fit a terminal."""
+
+VERDICTS = {"chosen": "bold green", "next": "green", "in": "", "out": "dim"}
+
+
+class Reason(msgspec.Struct, kw_only=True):
+    words: str
+    asked: int | None = None
+    free: int | None = None
+
+
+class Considered(msgspec.Struct, kw_only=True):
+    host: str
+    weight: float | None = None
+    weights: dict[str, float] = {}
+    reason: Reason | None = None
+
+
+class Decision(msgspec.Struct, kw_only=True):
+    """A decision as the API shows it, as far as it is shown here. Owners of servers are told of no hosts."""
+
+    found: bool
+    summary: str
+    change: str | None = None
+    at: float = 0.0
+    availability_zone_because: str | None = None
+    hosts: int = 0
+    chosen: list[str] = []
+    considered: list[Considered] = []
+    untold: int = 0
+
+
+def whole(decision: Decision, everything: bool) -> RenderableType:
+    """Show the hosts and then the sentences. everything: all hosts, else as many as fit a terminal."""
+    return Group(*_parts(decision, everything))
+
+
+def several(decisions: Sequence[Decision], everything: bool) -> RenderableType:
+    """Show the decisions of a run, each with its time; they are in the order in which they were taken."""
+    parts: list[RenderableType] = []
+    for number, decision in enumerate(decisions, 1):
+        parts += [Text(f"choice {number} of {len(decisions)}, at {moment(decision.at)}", "bold"), Text()]
+        parts += [*_parts(decision, everything), Text()]
+    return Group(*parts[:-1])
+
+
+def _parts(decision: Decision, everything: bool) -> Iterator[RenderableType]:
+    if decision.considered:
+        inside = [one for one in decision.considered if one.reason is None]
+        outside = [one for one in decision.considered if one.reason is not None]
+        shown_in, shown_out = _shares(len(inside), len(outside), everything)
+        yield _table(decision.chosen, [*inside[:shown_in], *outside[:shown_out]])
+        yield from _left_out(len(inside) - shown_in, len(outside) - shown_out, decision.untold)
+        yield Text()
+    yield from sentences(decision)
+
+
+def _shares(inside: int, outside: int, everything: bool) -> tuple[int, int]:
+    """Give how many lines those that are in and those that are out get: half each, or what the others leave."""
+    if everything:
+        return inside, outside
+    half = MOST_LINES // 2
+    shown_in = min(inside, max(half, MOST_LINES - outside))
+    return shown_in, min(outside, MOST_LINES - shown_in)
+
+
+def _table(chosen: Sequence[str], hosts: Sequence[Considered]) -> Table:
+    table = plain_table("host", "verdict", "weight", "why", "asked/free")
+    for name in (1, 2, 4):
+        table.columns[name].no_wrap = True
+    table.columns[2].justify = table.columns[4].justify = "right"
+    for one in hosts:
+        verdict = _verdict(one, chosen)
+        weight = "" if one.weight is None else f"{one.weight:.3f}"
+        table.add_row(one.host, verdict, weight, _why(one), _amounts(one.reason), style=VERDICTS[verdict])
+    return table
+
+
+def _verdict(one: Considered, chosen: Sequence[str]) -> str:
+    if one.reason is not None:
+        return "out"
+    if one.host not in chosen:
+        return "in"
+    return "chosen" if one.host == chosen[0] else "next"
+
+
+def _why(one: Considered) -> str:
+    if one.reason is not None:
+        return one.reason.words
+    return ", ".join(f"{name.removesuffix('Weigher')} {part:.2f}" for name, part in one.weights.items())
+
+
+def _amounts(reason: Reason | None) -> str:
+    if reason is None or reason.asked is None or reason.free is None:
+        return ""
+    return f"{reason.asked}/{reason.free}"
+
+
+def _left_out(inside: int, outside: int, untold: int) -> Iterator[Text]:
+    if inside or outside:
+        some = [f"{number} more {what}" for number, what in ((inside, "that fit"), (outside, "that do not")) if number]
+        yield Text(f"and {' and '.join(some)}: --all shows them", "dim")
+    if untold:
+        yield Text(f"and {untold} more, of which only the counts below are kept", "dim")
+
+
+def sentences(decision: Decision) -> Iterator[Text]:
+    """Say what it came to, which zone it kept to, and what would help."""
+    yield Text(decision.summary, "" if decision.found else "red")
+    if decision.availability_zone_because:
+        yield Text(f"Zone: {decision.availability_zone_because}.")
+    if decision.change:
+        yield Text(decision.change, "bold")
+    if decision.hosts and not decision.considered:
+        yield Text("Which hosts these are, administrators are shown.", "dim")

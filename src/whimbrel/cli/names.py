@@ -1,0 +1,53 @@
+"""What people call things by: an id, or a name if only one has it."""
+
+import re
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from whimbrel.cli.client import Api
+from whimbrel.domain.errors import NotFound, Refused
+
+
+def server(api: Api, wanted: str) -> Any:
+    """Find a server, for administrators in any project. Raises: NotFound; Refused: several have this name."""
+    if _is_id(wanted):
+        try:
+            return api.get("compute", f"/servers/{wanted}")["server"]
+        except NotFound:
+            pass  # it may be a name all the same
+    return _only("server", wanted, [one for one in _servers(api, wanted) if one["name"] == wanted])
+
+
+def flavor(api: Api, wanted: str) -> Any:
+    """Find a flavor. Raises: NotFound; Refused: several have this name."""
+    flavors = api.get("compute", "/flavors?is_public=None")["flavors"]
+    found = [one for one in flavors if one["id"] == wanted] or [one for one in flavors if one["name"] == wanted]
+    return _only("flavor", wanted, found)
+
+
+def _servers(api: Api, name: str) -> list[Any]:
+    query = {"name": f"^{re.escape(name)}$"}
+    try:
+        found = api.get("compute", f"/servers?{urlencode(query | {'all_tenants': 'true'})}")
+    except Refused:  # who is no administrator looks among his own
+        found = api.get("compute", f"/servers?{urlencode(query)}")
+    servers: list[Any] = found["servers"]
+    return servers
+
+
+def _only(kind: str, wanted: str, found: list[Any]) -> Any:
+    if not found:
+        raise NotFound(f"there is no {kind} {wanted}: openstack {kind} list shows those that there are")
+    if len(found) > 1:
+        ids = ", ".join(str(one["id"]) for one in found)
+        raise Refused(f"{len(found)} {kind}s are named {wanted}: name one by its id: {ids}")
+    return found[0]
+
+
+def _is_id(wanted: str) -> bool:
+    try:
+        UUID(wanted)
+    except ValueError:
+        return False
+    return True

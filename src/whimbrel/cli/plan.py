@@ -1,0 +1,103 @@
+"""`whimbrel plan`: where a move would go and why, or why nowhere; nothing is moved.
+
+Law: exit code 0: a host was found; 3: none was; 1 and 2 as with all commands.
+"""
+
+from typing import Any
+
+import msgspec
+from cyclopts import App, Parameter
+from rich.text import Text
+
+from whimbrel.cli import decision, names, terminal
+from whimbrel.cli.decision import Decision
+from whimbrel.cli.move import Where
+
+NO_HOST = 3
+URL = "/whimbrel/plans"
+AS_USUAL = Where()
+
+app = App(
+    name="plan", help="What a move would do, and why; nothing is moved.", default_parameter=Parameter(negative=())
+)
+
+
+@app.command
+def resize(server: str, /, *, flavor: str, all: bool = False, json: bool = False, where: Where = AS_USUAL) -> int:
+    """Tell where a server would go if it were resized now, and why not to the other hosts.
+
+    Exit code 0: a host was found; 3: none was, and the last sentence says what would help.
+
+    Parameters
+    ----------
+    server
+        Id or name of the server.
+    flavor
+        Id or name of the flavor.
+    all
+        Show every host, not only as many as fit a terminal.
+    json
+        One JSON document instead of text.
+    """
+    with where.api() as api:
+        wish = {"action": "resize", "flavor": names.flavor(api, flavor)["id"]}
+        found = names.server(api, server)
+        answer = api.post("compute", URL, {"plan": {"server": found["id"], **wish}})
+    return _tell(answer, found["name"], all, json)
+
+
+@app.command
+def migrate(
+    server: str,
+    /,
+    *,
+    host: str | None = None,
+    zone: str | None = None,
+    all: bool = False,
+    json: bool = False,
+    where: Where = AS_USUAL,
+) -> int:
+    """Tell where a server would go if it were migrated now, and why not to the other hosts.
+
+    Exit code 0: a host was found; 3: none was, and the last sentence says what would help.
+
+    Parameters
+    ----------
+    server
+        Id or name of the server.
+    host
+        Only to this host.
+    zone
+        To this availability zone (its name), whatever zone the server is in or pinned to.
+    all
+        Show every host, not only as many as fit a terminal.
+    json
+        One JSON document instead of text.
+    """
+    with where.api() as api:
+        found = names.server(api, server)
+        wish = {"action": "migrate", "host": host, "availability_zone": zone}
+        answer = api.post("compute", URL, {"plan": {"server": found["id"], **wish}})
+    return _tell(answer, found["name"], all, json)
+
+
+def _tell(answer: Any, name: str, everything: bool, json: bool) -> int:
+    plan = answer["plan"]
+    told = msgspec.convert(plan, Decision)
+    if json:
+        print(msgspec.json.encode(answer).decode())
+    else:
+        console = terminal.console()
+        console.print(head(plan, name))
+        console.print(Text())
+        console.print(decision.whole(told, everything))
+    return 0 if told.found else NO_HOST
+
+
+def head(plan: Any, name: str) -> Text:
+    text = Text.assemble((plan["action"], "bold"), " of ", (name, "bold"))
+    if plan["action"] == "resize":
+        text.append(f" to {plan['flavor']}")
+    if plan["source"]:
+        text.append(f", which is on {plan['source']}")
+    return text.append("; nothing is moved", "dim")
