@@ -10,12 +10,12 @@ from whimbrel.conductor.book import BOOK
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves import group_moves, requests
+from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.server_groups import GroupPolicy
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import lookup
+from whimbrel.servers import group_moves, lookup
 from whimbrel.sim.chaos import Chaos, Fault, Plan, changes
 from whimbrel.sim.invariants import Invariants, Violation, books
 from whimbrel.sim.world import LARGE, World

@@ -10,8 +10,8 @@ from whimbrel.api.call import Call
 from whimbrel.domain import machine
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import ServerId
-from whimbrel.moves import group_moves
-from whimbrel.moves.group_moves import Member, Together
+from whimbrel.servers import group_moves
+from whimbrel.servers.group_moves import Member, Together
 
 
 async def show(call: Call) -> Any:

@@ -1,6 +1,7 @@
 """`whimbrel server move --group`: an affinity group goes to another host, all of it."""
 
 import time
+from collections.abc import Mapping
 from urllib.parse import quote
 
 import msgspec
@@ -141,7 +142,7 @@ def _read(document: object) -> ServerGroup:
     return msgspec.convert(document, dict[str, ServerGroup])["server_group"]
 
 
-def _with_reasons(group: ServerGroup, refused: dict[str, str | None]) -> ServerGroup:
+def _with_reasons(group: ServerGroup, refused: Mapping[str, str]) -> ServerGroup:
     """Say again why servers could not even begin to move: nothing was written down of that."""
     for server in group.servers:
         server.reason = server.reason or refused.get(server.id)

@@ -13,15 +13,19 @@ Place = tuple[ServerId, ProviderId]
 
 
 async def broken_rules(
-    cloud: Cloud, runs: Sequence[Run], servers: Sequence[Server], roots: Mapping[HostName, ProviderId]
+    cloud: Cloud,
+    groups: Sequence[ServerGroup],
+    runs: Sequence[Run],
+    servers: Sequence[Server],
+    roots: Mapping[HostName, ProviderId],
 ) -> list[str]:
     """Say which group's rule does not hold, by what its servers claim and by where they are.
 
     roots: the root provider of each host.
     """
     problems = []
-    homes = {server.id: roots[server.host] for server in servers if server.host in roots}
-    for group in await cloud.server_groups.find(None):
+    homes = {server.id: roots[server.host] for server in servers if server.host and server.host in roots}
+    for group in groups:
         places = await cloud.placement.group_places(group.id)
         claimed = await _claimed(cloud, group, runs)
         if claimed != places.held:

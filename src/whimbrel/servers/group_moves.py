@@ -164,7 +164,7 @@ async def _choose(
     if len(cells) > 1:
         raise Refused(f"No valid host was found: the servers are in the cells {' and '.join(sorted(cells))}.")
     request = Request(
-        wish=_together([devices.wish(facts) for facts in all_facts]),
+        wish=_together([await devices.wish(facts, cloud) for facts in all_facts]),
         cell=cells.pop(),
         zone=wanted,
         zone_because=because,
@@ -196,6 +196,7 @@ def _together(wishes: Sequence[Wish]) -> Wish:
         for name, amount in wish.own.items():
             own[name] = own.get(name, 0) + amount
     numbered = list(enumerate(wishes))
+    others = [wish.otherwise or wish for wish in wishes]
     return Wish(
         own=own,
         required=tuple(dict.fromkeys(trait for wish in wishes for trait in wish.required)),
@@ -209,6 +210,7 @@ def _together(wishes: Sequence[Wish]) -> Wish:
         same_subtree=tuple(
             tuple(f"s{number}_{name}" for name in names) for number, wish in numbered for names in wish.same_subtree
         ),
+        otherwise=_together(others) if any(wish.otherwise for wish in wishes) else None,
     )
 
 
