@@ -61,7 +61,7 @@ def _parts(decision: Decision, everything: bool) -> Iterator[RenderableType]:
         inside = [one for one in decision.considered if one.reason is None]
         outside = [one for one in decision.considered if one.reason is not None]
         shown_in, shown_out = _shares(len(inside), len(outside), everything)
-        yield _table(decision.chosen, [*inside[:shown_in], *outside[:shown_out]])
+        yield _table(decision, [*inside[:shown_in], *outside[:shown_out]])
         yield from _left_out(len(inside) - shown_in, len(outside) - shown_out, decision.untold)
         yield Text()
     yield from sentences(decision)
@@ -76,15 +76,22 @@ def _shares(inside: int, outside: int, everything: bool) -> tuple[int, int]:
     return shown_in, min(outside, MOST_LINES - shown_in)
 
 
-def _table(chosen: Sequence[str], hosts: Sequence[Considered]) -> Table:
-    table = plain_table("host", "verdict", "weight", "why", "asked/free")
-    for name in (1, 2, 4):
-        table.columns[name].no_wrap = True
-    table.columns[2].justify = table.columns[4].justify = "right"
-    for one in hosts:
-        verdict = _verdict(one, chosen)
-        weight = "" if one.weight is None else f"{one.weight:.3f}"
-        table.add_row(one.host, verdict, weight, _why(one), _amounts(one.reason), style=VERDICTS[verdict])
+def _table(decision: Decision, hosts: Sequence[Considered]) -> Table:
+    """Show a line for each host; columns in which there would be nothing are left out."""
+    columns = {
+        "host": [one.host for one in hosts],
+        "verdict": [_verdict(one, decision.chosen) for one in hosts],
+        "weight": ["" if one.weight is None else f"{one.weight:.3f}" for one in hosts],
+        "why": [_why(one, decision) for one in hosts],
+        "asked/free": [_amounts(one.reason) for one in hosts],
+    }
+    columns = {name: column for name, column in columns.items() if any(column)}
+    table = plain_table(*columns)
+    for name, column in zip(columns, table.columns, strict=True):
+        column.no_wrap = name not in ("host", "why")
+        column.justify = "right" if name in ("weight", "asked/free") else "left"
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row, style=VERDICTS[row[1]])
     return table
 
 
@@ -96,9 +103,9 @@ def _verdict(one: Considered, chosen: Sequence[str]) -> str:
     return "chosen" if one.host == chosen[0] else "next"
 
 
-def _why(one: Considered) -> str:
+def _why(one: Considered, decision: Decision) -> str:
     if one.reason is not None:
-        return one.reason.words
+        return one.reason.words.replace(f" ({decision.availability_zone_because})", "")  # said once, below
     return ", ".join(f"{name.removesuffix('Weigher')} {part:.2f}" for name, part in one.weights.items())
 
 
@@ -119,7 +126,7 @@ def _left_out(inside: int, outside: int, untold: int) -> Iterator[Text]:
 def sentences(decision: Decision) -> Iterator[Text]:
     """Say what it came to, which zone it kept to, and what would help."""
     yield Text(decision.summary, "" if decision.found else "red")
-    if decision.availability_zone_because:
+    if decision.availability_zone_because and decision.availability_zone_because not in decision.summary:
         yield Text(f"Zone: {decision.availability_zone_because}.")
     if decision.change:
         yield Text(decision.change, "bold")

@@ -96,8 +96,8 @@ def whole(move: Move) -> RenderableType:
     """Show everything that there is to know about one move."""
     parts: list[RenderableType] = [head(move), Text(), _steps(move), Text()]
     if move.summary:
-        why = f"  Why: whimbrel move show {move.id} --why"
-        parts += [Text.assemble(move.summary, (why, "dim")), Text()]
+        said = [] if move.summary == move.message else [Text(move.summary)]
+        parts += [*said, Text(f"Why it chose so: whimbrel move show {move.id} --why", "dim"), Text()]
     return Group(*parts, standing(move))
 
 

@@ -9,9 +9,15 @@ from rich.console import Console, RenderableType
 from whimbrel.cli import decision, plan
 from whimbrel.cli.decision import MOST_LINES, Decision
 
-IN = {"verdict": "in", "reason": None}
-OUT = {"verdict": "out", "weight": None, "weights": {}}
-FULL = {"constraint": "placement", "words": "no room for 4 VCPU", "resource": "VCPU", "asked": 4, "free": 1}
+IN: dict[str, Any] = {"verdict": "in", "reason": None}
+OUT: dict[str, Any] = {"verdict": "out", "weight": None, "weights": {}}
+FULL: dict[str, Any] = {
+    "constraint": "placement",
+    "words": "no room for 4 VCPU",
+    "resource": "VCPU",
+    "asked": 4,
+    "free": 1,
+}
 DOCUMENT: dict[str, Any] = {
     "found": True,
     "summary": "3 of 5 hosts fit; of the others, 2: no room for 4 VCPU.",
@@ -51,6 +57,21 @@ def test_the_best_comes_first_and_each_says_why() -> None:
         ["n5", "out", "its", "service", "is", "down"],
     ]
     assert seen[6:] == ["", DOCUMENT["summary"], "Zone: it stays in zone nova (az_on_move = keep)."]
+
+
+def test_what_is_said_below_and_columns_without_anything_are_left_out() -> None:
+    because = DOCUMENT["availability_zone_because"]
+    elsewhere = {"words": f"in another availability zone ({because})"}
+    hosts = [{"host": "n6", "reason": FULL | elsewhere | {"asked": None}, **OUT}]
+    seen = lines(
+        decision.whole(read(found=False, summary=f"No ({because}).", chosen=[], considered=hosts), everything=False)
+    )
+    assert [line.split() for line in seen] == [
+        ["host", "verdict", "why"],
+        ["n6", "out", "in", "another", "availability", "zone"],
+        [],
+        ["No", *f"({because}).".split()],
+    ]
 
 
 def test_no_host_says_what_would_help() -> None:
@@ -99,7 +120,7 @@ def test_several_choices_of_a_run_each_have_their_time() -> None:
 
 
 def test_the_head_says_what_is_planned() -> None:
-    about = {"action": "resize", "flavor": "large", "source": "n1"}
+    about: dict[str, Any] = {"action": "resize", "flavor": "large", "source": "n1"}
     assert plan.head(about, "anna").plain == "resize of anna to large, which is on n1; nothing is moved"
     about |= {"action": "migrate", "source": None}
     assert plan.head(about, "anna").plain == "migrate of anna; nothing is moved"

@@ -62,7 +62,7 @@ def test_an_open_move_shows_what_was_what_is_and_what_comes() -> None:
     assert "carry_disk" in at_it
     assert "asked 2 times" in at_it
     assert lines.index(at_it) < next(n for n, line in enumerate(lines) if "await_verdict" in line)
-    assert "no room for 4 VCPU.  Why: whimbrel move show 5e3c --why" in seen
+    assert lines.index(f"{DOCUMENT['summary']}") + 1 == lines.index("Why it chose so: whimbrel move show 5e3c --why")
     assert "goes forward, with conductor c1, epoch 3" in seen
     assert "\x1b" not in seen
 
@@ -75,6 +75,12 @@ def test_debts_and_bugs_are_said_with_what_to_do() -> None:
     assert "whimbrel move retry 5e3c" in seen
     assert "no answer from n2" in seen
     assert "with nobody yet" in seen
+
+
+def test_a_refused_choice_is_not_said_twice() -> None:
+    seen = text(shown.whole(read(state="undone", message=DOCUMENT["summary"])))
+    assert seen.count("no room for 4 VCPU") == 1
+    assert "--why" in seen
 
 
 def test_a_parked_move_says_whose_turn_it_is() -> None:
