@@ -19,6 +19,7 @@ from whimbrel.ports.network import Port
 from whimbrel.ports.servers import ServerQuery
 from whimbrel.servers.lookup import listing
 from whimbrel.sim.groups import broken_rules
+from whimbrel.sim.readings import Readings
 from whimbrel.sim.world import CELL, World
 
 Claims = list[tuple[str, dict[str, int]]]
@@ -37,13 +38,16 @@ class Invariants:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._once = Readings(world).once
         self._epochs: dict[str, int] = {}
 
     async def check(self, after: str = "") -> None:
         """Check every law that holds at every instant. Raises: Violation."""
-        runs = await self._world.cloud.journal.find(RunFilter())
-        servers = await _servers(self._world)
-        hosts = {host.name: host for cell in self._world.cloud.cells.values() for host in await cell.hosts.all()}
+        cloud = self._world.cloud
+        runs = await self._once("runs", ("global",), lambda: cloud.journal.find(RunFilter()))
+        servers = await self._once("servers", ("global", "cell_c1"), lambda: _servers(self._world))
+        hosts = await self._once("hosts", ("cell_c1",), self._hosts)
+        groups = await self._once("groups", ("global",), lambda: cloud.server_groups.find(None))
         problems = [
             *self._one_guest(),
             *await self._claims(runs, servers, hosts),
@@ -54,11 +58,14 @@ class Invariants:
             *await self._ports(runs, servers),
             *self._volumes(runs, servers),
             *await self._devices(runs, servers),
-            *await broken_rules(self._world.cloud, runs, servers, {name: host.id for name, host in hosts.items()}),
+            *await broken_rules(cloud, groups, runs, servers, {name: host.id for name, host in hosts.items()}),
             *self._reasons(runs),
         ]
         if problems:
             raise Violation(f"after {after or 'the story'}: " + "; ".join(problems))
+
+    async def _hosts(self) -> Hosts:
+        return {host.name: host for cell in self._world.cloud.cells.values() for host in await cell.hosts.all()}
 
     def _one_guest(self) -> list[str]:
         """I1: a server has at most one running guest."""
@@ -69,7 +76,7 @@ class Invariants:
     async def _claims(self, runs: list[Run], servers: list[Server], hosts: Hosts) -> list[str]:
         """I3, I4: what placement holds is what live servers and open moves own, and no more."""
         held: dict[str, Claims] = {}
-        for one in await self._world.cloud.placement.allocations():
+        for one in await self._once("claims", ("placement",), self._world.cloud.placement.allocations):
             held.setdefault(one.consumer, []).append((one.provider, one.resources))
         open_runs = {run.subject: run for run in runs if not run.is_over}
         problems = self._unclaimed(held, open_runs, hosts)
@@ -192,7 +199,8 @@ class Invariants:
         """I10: a server counts once: as what it is, or as the larger of what it may become."""
         open_runs = {run.subject: run for run in runs if not run.is_over and isinstance(run.facts, MoveFacts)}
         servers = {server.id: server for server in listed}
-        entries = await self._world.cloud.directory.entries(list(servers))
+        directory = self._world.cloud.directory
+        entries = await self._once("entries", ("global", "cell_c1"), lambda: directory.entries(list(servers)))
         problems = []
         for entry in entries.values():
             flavors = [servers[entry.server_id].flavor]

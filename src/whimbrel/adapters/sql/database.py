@@ -141,6 +141,11 @@ class SqliteDatabase(Database):
     def read(self) -> "_SqliteRead":
         return _SqliteRead(self)
 
+    @property
+    def changes(self) -> int:
+        """Tell how many rows were written so far."""
+        return self._write_driver.total_changes
+
     def copy(self) -> "SqliteDatabase":
         """Give another database in memory with the same contents: for worlds that begin where another one stands."""
         other = SqliteDatabase(None)

@@ -29,6 +29,10 @@ _place = fixed(_mine.values(cell=bindparam("b_cell"), unplaced=None))
 _set_unplaced = fixed(_mine.values(cell=None, unplaced=bindparam("b_record")))
 _book = fixed(_mine.values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_memory")))
 _erase = fixed(_mine.values(deleted_at=bindparam("b_now")))
+_entries = fixed(sa.select(directory).where(directory.c.server_id.in_(bindparam("b_servers", expanding=True))))
+_unplaced = sa.select(directory.c.unplaced).where(directory.c.unplaced.is_not(None), directory.c.deleted_at.is_(None))
+_all_unplaced = fixed(_unplaced)
+_its_unplaced = fixed(_unplaced.where(directory.c.project_id == bindparam("b_project")))
 
 
 class SqlDirectory:
@@ -46,17 +50,16 @@ class SqlDirectory:
 
     async def entries(self, server_ids: Sequence[ServerId]) -> dict[ServerId, Entry]:
         async with self._db.read() as tx:
-            rows = await tx.rows(sa.select(directory).where(directory.c.server_id.in_(server_ids)))
+            rows = await tx.rows(_entries, {"b_servers": list(server_ids)})
         return {row.server_id: _entry(row) for row in rows}
 
     async def unplaced(self, project_id: ProjectId | None) -> list[Server]:
-        query = sa.select(directory.c.unplaced).where(
-            directory.c.unplaced.is_not(None), directory.c.deleted_at.is_(None)
-        )
-        if project_id is not None:
-            query = query.where(directory.c.project_id == project_id)
         async with self._db.read() as tx:
-            return [_decode(row.unplaced) for row in await tx.rows(query)]
+            if project_id is None:
+                rows = await tx.rows(_all_unplaced)
+            else:
+                rows = await tx.rows(_its_unplaced, {"b_project": project_id})
+            return [_decode(row.unplaced) for row in rows]
 
     async def homes(self) -> dict[CellName, int]:
         query = (

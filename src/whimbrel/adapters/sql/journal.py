@@ -320,32 +320,8 @@ class SqlJournal:
         return self._run(row) if row else None
 
     async def find(self, which: RunFilter) -> list[Run]:
-        query = sa.select(runs).order_by(runs.c.number.desc())
-        equal = {
-            runs.c.subject: which.subject,
-            runs.c.asker_project_id: which.project_id,
-            runs.c.user_id: which.user_id,
-        }
-        for column, value in equal.items():
-            if value is not None:
-                query = query.where(column == value)
-        if which.sagas is not None:
-            query = query.where(runs.c.saga.in_(which.sagas))
-        if which.statuses is not None:
-            query = query.where(runs.c.status.in_(which.statuses))
-        if which.only_open:
-            query = query.where(runs.c.finished_at.is_(None))
-        if which.changed_since is not None:
-            query = query.where(runs.c.updated_at >= which.changed_since)
-        if which.changed_before is not None:
-            query = query.where(runs.c.updated_at <= which.changed_before)
-        if which.after is not None:
-            marker = sa.select(runs.c.number).where(runs.c.id == which.after).scalar_subquery()
-            query = query.where(runs.c.number < marker)
-        if which.limit is not None:
-            query = query.limit(which.limit)
         async with self._db.read() as tx:
-            return [self._run(row) for row in await tx.rows(query)]
+            return [self._run(row) for row in await tx.rows(_all if which == ALL else _found(which))]
 
     async def expired(self, parked_before: float) -> list[Run]:
         async with self._db.read() as tx:
@@ -373,3 +349,36 @@ class SqlJournal:
 
 def _booked(run: Run, booking: Booking) -> dict[str, Any]:
     return {"b_server": run.subject, "b_vcpus": booking.vcpus, "b_memory": booking.memory_mib}
+
+
+def _found(which: RunFilter) -> sa.Select[Any]:
+    query = sa.select(runs).order_by(runs.c.number.desc())
+    equal = {
+        runs.c.subject: which.subject,
+        runs.c.asker_project_id: which.project_id,
+        runs.c.user_id: which.user_id,
+    }
+    for column, value in equal.items():
+        if value is not None:
+            query = query.where(column == value)
+    if which.sagas is not None:
+        query = query.where(runs.c.saga.in_(which.sagas))
+    if which.statuses is not None:
+        query = query.where(runs.c.status.in_(which.statuses))
+    if which.only_open:
+        query = query.where(runs.c.finished_at.is_(None))
+    if which.changed_since is not None:
+        query = query.where(runs.c.updated_at >= which.changed_since)
+    if which.changed_before is not None:
+        query = query.where(runs.c.updated_at <= which.changed_before)
+    if which.after is not None:
+        marker = sa.select(runs.c.number).where(runs.c.id == which.after).scalar_subquery()
+        query = query.where(runs.c.number < marker)
+    if which.limit is not None:
+        query = query.limit(which.limit)
+    return query
+
+
+ALL = RunFilter()
+_all = fixed(_found(ALL))
+"""The list for those who look after all runs, again and again."""

@@ -65,7 +65,7 @@ class SqlServers:
         return _decode(row.record)
 
     async def find(self, query: ServerQuery) -> list[Server]:
-        statement = _page(_filtered(sa.select(servers.c.record), query), query)
+        statement = _everybody if query == EVERYBODY else _listing(query)
         async with self._db.read() as tx:
             return [_decode(row.record) for row in await tx.rows(statement)]
 
@@ -187,6 +187,10 @@ async def _put(tx: Tx, server: Server, fields: Mapping[str, Any], holder: str | 
 # Queries
 
 
+def _listing(query: ServerQuery) -> sa.Select[Any]:
+    return _page(_filtered(sa.select(servers.c.record), query), query)
+
+
 def _filtered(statement: sa.Select[Any], query: ServerQuery) -> sa.Select[Any]:
     equal = {
         servers.c.project_id: query.project_id,
@@ -271,3 +275,8 @@ def _beyond(keys: Sequence[tuple[Any, str, str]], marker: Server) -> sa.ColumnEl
             same = column == is_
         beyond = sa.or_(further, sa.and_(same, beyond))
     return beyond
+
+
+EVERYBODY = ServerQuery()
+_everybody = fixed(_listing(EVERYBODY))
+"""The list for those who look after the whole cell, again and again."""

@@ -1,0 +1,26 @@
+"""What was read of a world, kept while the databases that it comes from stay as they are.
+
+The laws are checked after each touch, and a touch changes one database at most: most of what they look at is as it was.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from whimbrel.sim.world import World
+
+Read = TypeVar("Read")
+
+
+class Readings:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._kept: dict[str, tuple[tuple[int, ...], Any]] = {}
+
+    async def once(self, name: str, databases: tuple[str, ...], read: Callable[[], Awaitable[Read]]) -> Read:
+        """Give what `read` gives. databases: all that it looks at."""
+        now = tuple(self._world.remains.databases[each].changes for each in databases)
+        kept = self._kept.get(name)
+        if kept is None or kept[0] != now:
+            kept = self._kept[name] = now, await read()
+        found: Read = kept[1]
+        return found
