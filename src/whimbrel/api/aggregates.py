@@ -1,4 +1,6 @@
-"""Aggregates: sets of hosts; one with the metadata key `availability_zone` is a zone.
+"""Aggregates: sets of hosts; one with the metadata key `availability_zone` puts them into that zone.
+
+Callers say and see a zone's name, the stores keep its id. Whoever names a zone that is not there makes it.
 
 Law: no server changes its zone because an operator sorts hosts. What would do that is refused while servers are there.
 
@@ -14,9 +16,9 @@ import structlog
 from whimbrel.api import occupancy, places, times
 from whimbrel.api.call import Call
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
-from whimbrel.domain.host import Aggregate, Host
+from whimbrel.domain.host import Aggregate, Host, Zone
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.catalog import zone_of
+from whimbrel.moves.zones import METADATA_KEY, is_policy
 
 log = structlog.get_logger(__name__)
 
@@ -24,32 +26,31 @@ ZONE = "availability_zone"
 
 
 async def index(call: Call) -> Any:
-    return {"aggregates": [_shown(call, aggregate) for aggregate in await call.cloud.aggregates.all()]}
+    names = await places.zone_names(call)
+    return {"aggregates": [_shown(call, aggregate, names) for aggregate in await call.cloud.aggregates.all()]}
 
 
 async def show(call: Call) -> Any:
-    return {"aggregate": _shown(call, await call.cloud.aggregates.get(_number(call)))}
+    return await _answer(call, await call.cloud.aggregates.get(_number(call)))
 
 
 async def create(call: Call) -> Any:
     wanted = call.body["aggregate"]
-    zone = wanted.get(ZONE)
-    metadata = {ZONE: zone} if zone else {}
+    metadata = {ZONE: (await _zone(call, name)).id} if (name := wanted.get(ZONE)) else {}
     made = await call.cloud.aggregates.create(wanted["name"], call.cloud.ids.uuid(), metadata, call.cloud.clock.now())
-    shown = _shown(call, made)
+    shown = _shown(call, made, await places.zone_names(call))
     del shown["hosts"], shown["metadata"]
     return {"aggregate": shown}
 
 
 async def update(call: Call) -> Any:
     wanted, number = call.body["aggregate"], _number(call)
-    metadata = {ZONE: wanted[ZONE]} if ZONE in wanted else {}
     aggregate = await call.cloud.aggregates.get(number)
-    await _check_zone_may_change(call, aggregate, metadata)
+    metadata = await _with_zone_id(call, aggregate, {ZONE: wanted[ZONE]} if ZONE in wanted else {})
     changed = await call.cloud.aggregates.rename(
         number, wanted.get("name", aggregate.name), call.cloud.clock.now(), metadata
     )
-    return {"aggregate": _shown(call, changed)}
+    return await _answer(call, changed)
 
 
 async def delete(call: Call) -> Any:
@@ -57,10 +58,11 @@ async def delete(call: Call) -> Any:
 
 
 async def set_metadata(call: Call) -> Any:
-    metadata, number = call.body["set_metadata"]["metadata"], _number(call)
-    await _check_zone_may_change(call, await call.cloud.aggregates.get(number), metadata)
+    said, number = call.body["set_metadata"]["metadata"], _number(call)
+    _check_policy(number, said)
+    metadata = await _with_zone_id(call, await call.cloud.aggregates.get(number), said)
     changed = await call.cloud.aggregates.set_metadata(number, metadata, call.cloud.clock.now())
-    return {"aggregate": _shown(call, changed)}
+    return await _answer(call, changed)
 
 
 async def add_host(call: Call) -> Any:
@@ -70,7 +72,7 @@ async def add_host(call: Call) -> Any:
     await _check_servers_keep_their_zone(call, "add host to", number, host, known, after)
     changed = await call.cloud.aggregates.add_host(number, host.name, call.cloud.clock.now())
     await _tell_placement(call, host)
-    return {"aggregate": _shown(call, changed)}
+    return await _answer(call, changed)
 
 
 async def remove_host(call: Call) -> Any:
@@ -80,7 +82,7 @@ async def remove_host(call: Call) -> Any:
     await _check_servers_keep_their_zone(call, "remove host from", number, host, known, after)
     changed = await call.cloud.aggregates.remove_host(number, host.name, call.cloud.clock.now())
     await _tell_placement(call, host)
-    return {"aggregate": _shown(call, changed)}
+    return await _answer(call, changed)
 
 
 def _number(call: Call) -> int:
@@ -101,32 +103,56 @@ def _with_host(aggregate: Aggregate, host: HostName) -> Aggregate:
     return msgspec.structs.replace(aggregate, hosts=[*aggregate.hosts, host])
 
 
-async def _check_zone_may_change(call: Call, aggregate: Aggregate, metadata: Mapping[str, str | None]) -> None:
-    """Raises: Invalid: a zone without a name, or servers are on its hosts and their zone would change."""
-    if ZONE not in metadata or metadata[ZONE] == aggregate.zone:
-        return
-    if not metadata[ZONE]:
+async def _with_zone_id(
+    call: Call, aggregate: Aggregate, metadata: Mapping[str, str | None]
+) -> Mapping[str, str | None]:
+    """Give metadata with the id of the zone that it names.
+
+    Raises: Invalid: a zone without a name, or servers are on the aggregate's hosts and their zone would change.
+    """
+    if ZONE not in metadata:
+        return metadata
+    name = metadata[ZONE]
+    if not name:
         raise Invalid(
             f"Cannot update aggregate {aggregate.id}. Reason: Aggregate {aggregate.name} does not support empty"
             " named availability zone."
         )
+    if await places.zone_named(call, name) != (aggregate.zone or ""):
+        await _check_zone_may_change(call, aggregate)
+    return {**metadata, ZONE: (await _zone(call, name)).id}
+
+
+async def _check_zone_may_change(call: Call, aggregate: Aggregate) -> None:
     known = await places.hosts(call)
-    if await occupancy.is_anything_on(call, [known[name] for name in aggregate.hosts if name in known]):
+    if await occupancy.is_anything_on(call, [known[host] for host in aggregate.hosts if host in known]):
         raise Invalid(
             f"Cannot update aggregate {aggregate.id}. Reason: One or more hosts contain instances in this zone."
         )
+
+
+async def _zone(call: Call, name: str) -> Zone:
+    """Give the zone of this name, made if it is not there."""
+    return await call.cloud.zones.ensure(Zone(id=call.cloud.ids.uuid(), name=name, created_at=call.cloud.clock.now()))
+
+
+def _check_policy(number: int, metadata: Mapping[str, str | None]) -> None:
+    """Raises: Invalid: moves would be refused for it."""
+    said = metadata.get(METADATA_KEY)
+    if said is not None and not is_policy(said):
+        raise Invalid(f"Cannot update aggregate {number}. Reason: {METADATA_KEY} must be keep, prefer or free.")
 
 
 async def _check_servers_keep_their_zone(
     call: Call, verb: str, number: int, host: Host, before: list[Aggregate], after: list[Aggregate]
 ) -> None:
     """Raises: Conflict: servers are on the host and its zone would be another, the default zone included."""
-    default = call.cloud.rules.default_availability_zone
-    was, will_be = zone_of(host.name, before) or default, zone_of(host.name, after) or default
+    was, will_be = places.zone_among(call, host.name, before), places.zone_among(call, host.name, after)
     if was != will_be and await occupancy.is_anything_on(call, [host]):
+        names = await places.zone_names(call)
         raise Conflict(
             f"Cannot {verb} aggregate {number}. Reason: One or more hosts contain instances in this zone"
-            f" ({host.name} would go from {was} to {will_be})."
+            f" ({host.name} would go from {places.zone_name(names, was)} to {places.zone_name(names, will_be)})."
         )
 
 
@@ -139,13 +165,18 @@ async def _tell_placement(call: Call, host: Host) -> None:
         log.warning("placement does not know a host's aggregates", host=host.name, reason=error.reason)
 
 
-def _shown(call: Call, aggregate: Aggregate) -> dict[str, Any]:
+async def _answer(call: Call, aggregate: Aggregate) -> Any:
+    return {"aggregate": _shown(call, aggregate, await places.zone_names(call))}
+
+
+def _shown(call: Call, aggregate: Aggregate, names: Mapping[str, str]) -> dict[str, Any]:
+    zone = None if aggregate.zone is None else places.zone_name(names, aggregate.zone)
     shown: dict[str, Any] = {
         "id": aggregate.id,
         "name": aggregate.name,
-        "availability_zone": aggregate.zone,
+        "availability_zone": zone,
         "hosts": aggregate.hosts,
-        "metadata": aggregate.metadata,
+        "metadata": aggregate.metadata if zone is None else {**aggregate.metadata, ZONE: zone},
         "created_at": times.with_fraction(aggregate.created_at),
         "updated_at": times.with_fraction(aggregate.updated_at),
         "deleted": False,

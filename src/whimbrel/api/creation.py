@@ -18,11 +18,12 @@ from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.servers import create as births
 from whimbrel.servers import delete, lookup
 
+UNAVAILABLE = "The requested availability zone is not available"
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server is to be: the zone that it keeps to, and the host it must start on."""
+    """Where a server is to be: the id of the zone that it keeps to, and the host it must start on."""
 
     zone_pin: str | None = None
     host: HostName | None = None
@@ -39,7 +40,7 @@ async def create(call: Call) -> Reply:
     await check_metadata(call, wish)
     await server_groups.check_wished(call, _hints(call))
     key_data = await public_key(call, wish)
-    destination = beside_volumes(await find_destination(call, wish), disks.zone)
+    destination = await beside_volumes(call, await find_destination(call, wish), disks)
     count = await how_many(call, wish, flavor)
     reservation_id = "r-" + _short(call.cloud.ids.uuid())
     first = Server(
@@ -149,9 +150,9 @@ async def find_destination(call: Call, wish: dict[str, Any]) -> Destination:
 
     Raises: Invalid: unreadable, or no such zone or host; Forbidden: the caller may not choose hosts.
     """
-    zone, forced = zone_and_host(wish.get("availability_zone"))
+    name, forced = zone_and_host(wish.get("availability_zone"))
     wanted = {wish[key] for key in ("host", "hypervisor_hostname") if wish.get(key) is not None}
-    zone = zone or call.cloud.rules.default_schedule_zone
+    zone = await _zone(call, name)
     if forced is not None:
         call.check("os_compute_api:servers:create:forced_host")
         if wanted:
@@ -161,21 +162,45 @@ async def find_destination(call: Call, wish: dict[str, Any]) -> Destination:
     if wanted:
         call.check("compute:servers:create:requested_destination")
     if zone is not None and zone not in (await places.zones(call)).values():
-        raise Invalid("The requested availability zone is not available")
+        raise Invalid(UNAVAILABLE)
     if len(wanted) > 1:
         raise Invalid("host and hypervisor_hostname name two hosts; a host has one hypervisor, of the same name.")
-    for name in wanted:
-        await _host_zone(call, name)
-        return Destination(zone_pin=zone, host=HostName(name))
+    for host in wanted:
+        is_in = await _host_zone(call, host)
+        if zone not in (None, is_in):
+            names = await places.zone_names(call)
+            raise Invalid(
+                f"Compute host {host} is in the availability zone {places.zone_name(names, is_in)}, the server is"
+                f" wanted in {places.zone_name(names, zone or '')}."
+            )
+        return Destination(zone_pin=zone, host=HostName(host))
     return Destination(zone_pin=zone)
 
 
-def beside_volumes(wanted: Destination, zone: str | None) -> Destination:
-    """Have a server where its volumes are, if it must. Raises: Invalid: another zone was asked for."""
-    if zone is None:
+async def _zone(call: Call, name: str | None) -> str | None:
+    """Give the zone that is asked for, or that the rules say for those who ask for none; "": there is no such zone."""
+    rule = call.cloud.rules.default_schedule_zone
+    if name or rule is None:
+        return await places.zone_named(call, name) or "" if name else None
+    zone = await places.zone_named(call, rule)
+    return zone or (rule if rule in await places.zone_names(call) else "")  # its id, since it was renamed
+
+
+async def beside_volumes(call: Call, wanted: Destination, disks: wished_volumes.Disks) -> Destination:
+    """Have a server where its volumes are, if it must. Raises: Invalid: another zone or host was asked for."""
+    name = disks.zone or (disks.zone_of_snapshots if wanted.zone_pin is None else None)
+    if name is None:
         return wanted
+    zone = await places.zone_named(call, name)
+    if zone is None or zone not in (await places.zones(call)).values():
+        raise Invalid(
+            f"The volumes are in zone {name}, in which no server can be: servers use volumes of their own zone only."
+        )
     if wanted.zone_pin not in (None, zone):
-        raise Invalid(f"The volumes are in the availability zone {zone}, the server is wanted in {wanted.zone_pin}.")
+        is_in = places.zone_name(await places.zone_names(call), wanted.zone_pin or "")
+        raise Invalid(f"The volumes are in the availability zone {name}, the server is wanted in {is_in}.")
+    if wanted.host is not None and await _host_zone(call, wanted.host) != zone:
+        raise Invalid(f"The volumes are in the availability zone {name}, compute host {wanted.host} is not.")
     return msgspec.structs.replace(wanted, zone_pin=zone)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from whimbrel.api import ips, paging, server_view, times
+from whimbrel.api import ips, paging, places, server_view, times
 from whimbrel.api.call import Call
 from whimbrel.api.formats import matcher
 from whimbrel.api.schemas.parameters import truth_of_word
@@ -126,6 +126,7 @@ async def servers(call: Call, *, detail: bool) -> list[Server]:
     _existence(call, sent, wanted)
     _fields(sent, wanted)
     _tags(sent, wanted)
+    await _zone(call, wanted)
     limit = paging.limit(call)
     if wanted.nothing or limit == 0:
         return []
@@ -214,6 +215,14 @@ def _fields(sent: dict[str, list[str]], wanted: _Wanted) -> None:
     wanted.also += [_address(version, sent[key][-1]) for key, version in _ADDRESSES.items() if key in sent]
     if truth_of_word(_last(sent, "soft_deleted") or ""):  # deleting is never soft
         wanted.nothing = True
+
+
+async def _zone(call: Call, wanted: _Wanted) -> None:
+    """A zone is asked for by its name; records know its id."""
+    name = wanted.query.get("zone")
+    if name is not None:
+        wanted.query["zone"] = await places.zone_named(call, name)
+        wanted.nothing = wanted.nothing or wanted.query["zone"] is None
 
 
 def _text(read: Callable[[Server], str], pattern: str) -> Predicate:

@@ -39,7 +39,7 @@ async def index(call: Call) -> Any:
 
 
 async def show(call: Call) -> Any:
-    return {"move": await _full(call, await call.cloud.journal.get(RunId(call.params["move_id"])))}
+    return {"move": await full(call, await call.cloud.journal.get(RunId(call.params["move_id"])))}
 
 
 async def decisions(call: Call) -> Any:
@@ -65,12 +65,12 @@ async def project_of_run(call: Call) -> Mapping[str, str]:
 
 async def retry(call: Call) -> Any:
     """Have an open move tried again now."""
-    return {"move": await _full(call, await requests.retry(call.cloud, call.engine, RunId(call.params["move_id"])))}
+    return {"move": await full(call, await requests.retry(call.cloud, call.engine, RunId(call.params["move_id"])))}
 
 
 async def turn_back(call: Call) -> Any:
     """Have an open move undone."""
-    return {"move": await _full(call, await requests.turn_back(call.cloud, call.engine, RunId(call.params["move_id"])))}
+    return {"move": await full(call, await requests.turn_back(call.cloud, call.engine, RunId(call.params["move_id"])))}
 
 
 def _brief(run: Run) -> dict[str, Any]:
@@ -109,7 +109,8 @@ def _brief(run: Run) -> dict[str, Any]:
     }
 
 
-async def _full(call: Call, run: Run) -> dict[str, Any]:
+async def full(call: Call, run: Run) -> dict[str, Any]:
+    """Show all of a move. Zones in its facts are ids."""
     saga = call.engine.book.of(run)
     facts = run.facts
     return _brief(run) | {

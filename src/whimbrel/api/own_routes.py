@@ -1,14 +1,17 @@
-"""The lines of the table of routes that are Whimbrel's own: moves as they are, why they go where they go, and healing.
+"""The lines of the table of routes that are Whimbrel's own: moves as they are, why they go where they go,
+zones with their ids, and healing.
 
 How a resource is added is said at the head of routes.py.
 """
 
-from whimbrel.api import group_moves, moves, plans, port_healings
+from whimbrel.api import group_moves, moves, plans, port_healings, server_moves, zones
 from whimbrel.api.dispatch import Route
 from whimbrel.api.schemas import history
 from whimbrel.api.schemas import plans as plan_bodies
 from whimbrel.api.schemas import port_healings as healing_bodies
 from whimbrel.api.schemas import server_groups as group_bodies
+from whimbrel.api.schemas import zones as zone_bodies
+from whimbrel.api.target import server_in_path
 
 # fmt: off
 OWN_ROUTES: tuple[Route, ...] = (
@@ -22,6 +25,10 @@ OWN_ROUTES: tuple[Route, ...] = (
           action="turn_back", body=history.TURN_BACK),
     Route("POST", "/whimbrel/plans", plans.create, "whimbrel:plans:create", body=plan_bodies.CREATE,
           target=plans.server_in_body),
+    Route("POST", "/whimbrel/servers/{server_id}/move", server_moves.create, "whimbrel:servers:move", 202,
+          body=zone_bodies.MOVE, target=server_in_path),
+    Route("GET", "/whimbrel/zones", zones.own_index, "whimbrel:zones:index"),
+    Route("PUT", "/whimbrel/zones/{zone_id}", zones.rename, "whimbrel:zones:rename", body=zone_bodies.RENAME),
     Route("GET", "/whimbrel/port-healings", port_healings.index, "whimbrel:port_healings:index",
           query=healing_bodies.LIST),
     Route("POST", "/whimbrel/port-healings", port_healings.create, "whimbrel:port_healings:create", 202,

@@ -80,6 +80,8 @@ RULES: Final[Mapping[str, str]] = {
     "whimbrel:moves:turn_back": ADMIN,
     "whimbrel:plans:create": MEMBER,
     "whimbrel:plans:create:hosts": ADMIN,
+    "whimbrel:servers:move": ADMIN,
+    "compute:servers:migrate:other_zone": ADMIN,
     "whimbrel:port_healings:index": ADMIN,
     "whimbrel:port_healings:create": ADMIN,
     # metadata, tags, addresses
@@ -152,6 +154,8 @@ RULES: Final[Mapping[str, str]] = {
     # hosts
     "os_compute_api:os-availability-zone:list": EVERYBODY,
     "os_compute_api:os-availability-zone:detail": ADMIN,
+    "whimbrel:zones:index": ADMIN,
+    "whimbrel:zones:rename": ADMIN,
     "os_compute_api:os-aggregates:index": ADMIN,
     "os_compute_api:os-aggregates:show": ADMIN,
     "os_compute_api:os-aggregates:create": ADMIN,

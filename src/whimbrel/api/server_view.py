@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.api import ips, times
+from whimbrel.api import ips, places, times
 from whimbrel.api.call import Call
 from whimbrel.domain import machine
 from whimbrel.domain.flavor import Flavor
@@ -30,10 +30,16 @@ class Sight(msgspec.Struct, frozen=True):
     extra_specs: bool
     details: bool  # of a fault that is our fault
     hosts: Mapping[HostName, Host]
+    zones: Mapping[str, str]  # their names
     groups: Sequence[str] = ()  # that the server is in, where it is shown alone
 
 
-def sight(call: Call, hosts: Mapping[HostName, Host], target: Mapping[str, str] | None = None) -> Sight:
+def sight(
+    call: Call,
+    hosts: Mapping[HostName, Host],
+    zones: Mapping[str, str],
+    target: Mapping[str, str] | None = None,
+) -> Sight:
     """Ask the policy once for all servers of an answer. target: of one server; None: the caller's project."""
     return Sight(
         attributes=call.may("os_compute_api:os-extended-server-attributes", target),
@@ -42,6 +48,7 @@ def sight(call: Call, hosts: Mapping[HostName, Host], target: Mapping[str, str] 
         extra_specs=call.minor >= 47 and call.may("os_compute_api:servers:show:flavor-extra-specs", target),
         details=call.is_admin,
         hosts=hosts,
+        zones=zones,
     )
 
 
@@ -98,7 +105,7 @@ def _core(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, A
     if minor >= 73:
         shown["locked_reason"] = server.locked_reason
     if minor >= 96:
-        shown["pinned_availability_zone"] = server.spec.zone_pin
+        shown["pinned_availability_zone"] = _zone(server.spec.zone_pin, may)
     if minor >= 100:
         shown["scheduler_hints"] = server.spec.hints
     return shown
@@ -106,7 +113,7 @@ def _core(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, A
 
 def _extended(call: Call, server: Server, may: Sight) -> dict[str, Any]:
     shown: dict[str, Any] = {
-        "OS-EXT-AZ:availability_zone": server.zone or "",
+        "OS-EXT-AZ:availability_zone": _zone(server.zone, may) or "",
         "config_drive": "True" if server.config_drive else "",
         "key_name": server.key_name,
         "OS-SRV-USG:launched_at": times.with_fraction(server.launched_at),
@@ -127,6 +134,10 @@ def _extended(call: Call, server: Server, may: Sight) -> dict[str, Any]:
         if may.host_status or (may.unknown_host and status == "UNKNOWN"):
             shown["host_status"] = status
     return shown
+
+
+def _zone(zone: str | None, may: Sight) -> str | None:
+    return None if zone is None else places.zone_name(may.zones, zone)
 
 
 def _attributes(call: Call, server: Server) -> dict[str, Any]:

@@ -7,10 +7,10 @@ import msgspec
 
 from whimbrel.api import listing, paging, places, server_groups, server_view, states
 from whimbrel.api.call import Call
-from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.domain.errors import Conflict, NotFound, WrongState
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
-from whimbrel.domain.server import Server
+from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.servers import delete as ends
 from whimbrel.servers import edit
 
@@ -22,7 +22,8 @@ async def index(call: Call) -> Any:
 
 async def detail(call: Call) -> Any:
     found = await listing.servers(call, detail=True)
-    may = server_view.sight(call, await _hosts(call) if found else {})
+    hosts, zones = (await _hosts(call), await places.zone_names(call)) if found else ({}, {})
+    may = server_view.sight(call, hosts, zones)
     return _page(call, found, [server_view.full(call, server, may, alone=False) for server in found])
 
 
@@ -35,7 +36,7 @@ async def update(call: Call) -> Any:
     states.check_lock(call)
     fields = {field: wish[key] for key, field in _FIELDS.items() if key in wish}
     if "pinned_availability_zone" in wish:
-        fields["spec"] = _repinned(call.server, wish["pinned_availability_zone"])
+        fields["spec"] = await _repinned(call, call.server, wish["pinned_availability_zone"])
     server = await edit.change(call.cloud, call.server, fields) if fields else call.server
     return {"server": server_view.changed(call, server, await _sight(call, server))}
 
@@ -56,22 +57,40 @@ _FIELDS: Mapping[str, str] = {
 """Keys of a PUT and the fields of the record that they set."""
 
 
-def _repinned(server: Server, zone: str | None) -> Any:
-    """Give the spec pinned to a zone, None: to none. Raises: Conflict: pinned to another, or not there now."""
-    pin = server.spec.zone_pin
-    if zone is not None and pin is not None and zone != pin:
-        raise Conflict(f"Instance {server.id} is pinned to the availability zone {pin}: unpin it first.")
-    if zone is not None and pin is None and zone != server.zone:
-        raise Conflict(f"Instance {server.id} is in the availability zone {server.zone}: it can be pinned only there.")
+async def _repinned(call: Call, server: Server, name: str | None) -> RequestSpec:
+    """Give the spec pinned to a zone, None: to none.
+
+    Raises: Invalid: no such zone; Conflict: pinned to another, or not there now, or under way.
+    """
+    names = await places.zone_names(call)
+    pin, zone = server.spec.zone_pin, None if name is None else await places.zone_id(call, name)
+    if zone == pin:
+        return server.spec
+    if server.task_state is not None or server.vm_state == "resized":
+        raise WrongState(
+            f"Cannot change the pin of instance {server.id} while it is in vm_state {server.vm_state}, task_state"
+            f" {server.task_state}: a move that is under way was begun with the pin that it has."
+        )
+    if zone is not None and pin is not None:
+        was = places.zone_name(names, pin)
+        raise Conflict(f"Instance {server.id} is pinned to the availability zone {was}: unpin it first.")
+    if zone is not None and zone != server.zone:
+        here = places.zone_name(names, server.zone or "")
+        raise Conflict(f"Instance {server.id} is in the availability zone {here}: it can be pinned only there.")
     return msgspec.structs.replace(server.spec, zone_pin=zone)
 
 
 async def _sight(call: Call, server: Server) -> server_view.Sight:
     target = {"project_id": server.project_id, "user_id": server.user_id}
-    may = server_view.sight(call, await _host_of(call, server), target)
+    may = server_view.sight(call, await _host_of(call, server), await _zones_of(call, server), target)
     if call.minor < 71:
         return may
     return msgspec.structs.replace(may, groups=await server_groups.of_server(call, server))
+
+
+async def _zones_of(call: Call, server: Server) -> Mapping[str, str]:
+    """Read the names of zones only where one is shown."""
+    return await places.zone_names(call) if server.zone or server.spec.zone_pin else {}
 
 
 async def _host_of(call: Call, server: Server) -> Mapping[HostName, Host]:

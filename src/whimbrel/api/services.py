@@ -5,6 +5,7 @@ Conductors have no rows: they lease what they work on, and nothing asks for one 
 Source: reference of Nova 34, section 2.4.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -16,9 +17,8 @@ from whimbrel.api.formats import FORMATS
 from whimbrel.api.problems import Problem
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
-from whimbrel.domain.host import Aggregate, Host
+from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.catalog import zone_of
 
 log = structlog.get_logger(__name__)
 
@@ -29,9 +29,9 @@ async def index(call: Call) -> Any:
     host, binary = call.value("host"), call.value("binary")
     if binary is not None and binary != BINARY:
         return {"services": []}
-    aggregates = await call.cloud.aggregates.all()
+    zones = await _zones(call)
     known = (await places.hosts(call)).values()
-    return {"services": [_shown(call, one, aggregates) for one in known if host is None or one.name == host]}
+    return {"services": [_shown(call, one, zones) for one in known if host is None or one.name == host]}
 
 
 async def update(call: Call) -> Any:
@@ -50,7 +50,7 @@ async def update(call: Call) -> Any:
         reason=host.disabled_reason if status is None else wanted.get("disabled_reason"),
         forced_down=host.forced_down if forced is None else truth(forced),
     )
-    return {"service": _shown(call, changed, await call.cloud.aggregates.all())}
+    return {"service": _shown(call, changed, await _zones(call))}
 
 
 # Below 2.53: PUT /os-services/enable and so on, with host and binary in the body.
@@ -155,13 +155,19 @@ async def _by_id(call: Call) -> Host:
     return found[0]
 
 
-def _shown(call: Call, host: Host, aggregates: list[Aggregate]) -> dict[str, Any]:
+async def _zones(call: Call) -> Callable[[Host], str]:
+    """Give what tells the name of a host's zone."""
+    aggregates, names = await call.cloud.aggregates.all(), await places.zone_names(call)
+    return lambda host: places.zone_name(names, places.zone_among(call, host.name, aggregates))
+
+
+def _shown(call: Call, host: Host, zone: Callable[[Host], str]) -> dict[str, Any]:
     now = call.cloud.clock.now()
     shown: dict[str, Any] = {
         "id": host.service_id if call.minor >= 53 else host.number,
         "binary": BINARY,
         "host": host.name,
-        "zone": zone_of(host.name, aggregates) or call.cloud.rules.default_availability_zone,
+        "zone": zone(host),
         "status": "enabled" if host.enabled else "disabled",
         "state": "up" if host.is_up(now) else "down",
         "updated_at": times.with_fraction(min(host.seen_at, now)),

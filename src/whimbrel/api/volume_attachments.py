@@ -51,7 +51,7 @@ async def create(call: Call) -> Any:
     device = _new_device(call, sent)
     volumes.check_free(call.server, device)
     if call.minor < LATER:
-        volumes.check_usable(call.cloud, call.server, volume)
+        await volumes.check_usable(call.cloud, call.server, volume)
     await volumes.attach(call.cloud, call.engine, call.asker, call.server, device, at_once=call.minor < LATER)
     if call.minor >= LATER:
         return Reply(status=202)

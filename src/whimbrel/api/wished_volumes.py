@@ -28,7 +28,8 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
     image: Image | None  # of its local root disk; None: it boots from a volume
     volumes: tuple[WishedVolume, ...] = ()
     root_properties: dict[str, str] = {}  # of the image that its root is, or was made of
-    zone: str | None = None  # of its volumes, where it must be in the same
+    zone: str | None = None  # the name of that of its volumes, where it must be in the same
+    zone_of_snapshots: str | None = None  # the same of the volumes whose snapshots it is made of, if nothing else says
 
 
 async def read(call: Call, wish: Mapping[str, Any], flavor: Flavor, *, several: bool) -> Disks:
@@ -60,7 +61,7 @@ async def _with(call: Call, found: Disks, device: Device, flavor: Flavor) -> Dis
     """Add one volume, after a look at its source."""
     properties: Mapping[str, str] = {}
     needs: tuple[int, int] = (0, 0)  # MiB of memory, GiB of disk
-    size, zone = device.size_gib, found.zone
+    size = device.size_gib
     if device.source == "image":
         assert device.id, "an image has an id"
         image = await sizes.image(call, device.id)
@@ -72,7 +73,10 @@ async def _with(call: Call, found: Disks, device: Device, flavor: Flavor) -> Dis
         properties, needs = metadata, (_number(metadata, "min_ram"), _number(metadata, "min_disk"))
         if device.source == "volume":
             _check_volume(call, volume)
-            zone = _one_zone(call, zone, volume)
+            found = replace(found, zone=_one_zone(call, found.zone, volume))
+        elif not call.cloud.rules.cross_az_attach:
+            # As a rule a volume service makes a volume where the snapshot is that it is made of.
+            found = replace(found, zone_of_snapshots=found.zone_of_snapshots or volume.zone)
         if device.boot_index == 0 and not volume.is_bootable:
             raise Invalid(f"Block Device {device.id} is not bootable.")
     if device.boot_index == 0:
@@ -80,7 +84,7 @@ async def _with(call: Call, found: Disks, device: Device, flavor: Flavor) -> Dis
         found = replace(found, root_properties=dict(properties))
     elif device.source == "image":
         _check_disk(size, needs[1])
-    return replace(found, volumes=(*found.volumes, _wished(device, size)), zone=zone)
+    return replace(found, volumes=(*found.volumes, _wished(device, size)))
 
 
 def _wished(device: Device, size: int | None) -> WishedVolume:

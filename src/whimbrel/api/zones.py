@@ -1,4 +1,7 @@
-"""Availability zones, by the hosts that are in them. One is available while a host of it is enabled.
+"""Availability zones: as Nova shows them, by the hosts that are in them, and as they are, with their ids.
+
+A zone is available while a host of it is enabled. /v2.1/whimbrel/zones is Whimbrel's own part of the API, for
+operators: there zones without hosts are listed too, and are given other names, which changes no server and no pin.
 
 Source: reference of Nova 34, section 2.4.
 """
@@ -7,14 +10,14 @@ from typing import Any
 
 from whimbrel.api import places, times
 from whimbrel.api.call import Call
-from whimbrel.domain.host import Host
-from whimbrel.ports.catalog import zone_of
+from whimbrel.domain.host import Host, Zone
+from whimbrel.domain.ids import HostName
 
 BINARY = "nova-compute"
 
 
 async def index(call: Call) -> Any:
-    by_zone = await _hosts_by_zone(call)
+    by_zone = await _hosts_by_name_of_zone(call)
     return {
         "availabilityZoneInfo": [
             {"zoneName": zone, "zoneState": {"available": _is_available(hosts)}, "hosts": None}
@@ -25,7 +28,7 @@ async def index(call: Call) -> Any:
 
 async def detail(call: Call) -> Any:
     now = call.cloud.clock.now()
-    by_zone = await _hosts_by_zone(call)
+    by_zone = await _hosts_by_name_of_zone(call)
     return {
         "availabilityZoneInfo": [
             {
@@ -38,11 +41,38 @@ async def detail(call: Call) -> Any:
     }
 
 
+async def own_index(call: Call) -> Any:
+    hosts = await _hosts_by_zone(call)
+    return {"zones": [_shown(call, zone, hosts) for zone in await call.cloud.zones.all()]}
+
+
+async def rename(call: Call) -> Any:
+    zone = await call.cloud.zones.rename(call.params["zone_id"], call.body["zone"]["name"])
+    return {"zone": _shown(call, zone, await _hosts_by_zone(call))}
+
+
+def _shown(call: Call, zone: Zone, hosts: dict[str, list[Host]]) -> dict[str, Any]:
+    """Show a zone with its hosts. Times are seconds since 1970."""
+    names: list[HostName] = sorted(host.name for host in hosts.get(zone.id, []))
+    return {
+        "id": zone.id,
+        "name": zone.name,
+        "is_default": zone.id == call.cloud.rules.default_availability_zone,
+        "hosts": names,
+        "created_at": zone.created_at,
+    }
+
+
+async def _hosts_by_name_of_zone(call: Call) -> dict[str, list[Host]]:
+    names = await places.zone_names(call)
+    return {places.zone_name(names, zone): hosts for zone, hosts in (await _hosts_by_zone(call)).items()}
+
+
 async def _hosts_by_zone(call: Call) -> dict[str, list[Host]]:
-    aggregates, default = await call.cloud.aggregates.all(), call.cloud.rules.default_availability_zone
+    aggregates = await call.cloud.aggregates.all()
     by_zone: dict[str, list[Host]] = {}
     for host in (await places.hosts(call)).values():
-        by_zone.setdefault(zone_of(host.name, aggregates) or default, []).append(host)
+        by_zone.setdefault(places.zone_among(call, host.name, aggregates), []).append(host)
     return by_zone
 
 

@@ -2,20 +2,24 @@
 
 from contextlib import suppress
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Conflict, Invalid, NotFound, Superseded, WrongState
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, Superseded, WrongState
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName, RunId, Slot
 from whimbrel.domain.run import Run, Verdict
 from whimbrel.domain.server import Server
-from whimbrel.moves.facts import MoveFacts, Place
+from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.shown import MOVE_SAGAS
 from whimbrel.moves.steps import quota, record
+from whimbrel.moves.zones import zone_wish
+from whimbrel.ports.catalog import zone_of
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.journal import Booking, Limits
 from whimbrel.ports.placement import Owner
+from whimbrel.ports.zones import name_of
 from whimbrel.saga.engine import Engine
 
 MOVABLE = ("active", "stopped")
@@ -27,14 +31,33 @@ _HEARD_AT = (record.switch_home.__name__, record.await_verdict.__name__)
 _ACTION = {"confirm": "confirmResize", "revert": "revertResize"}
 
 
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Where somebody wants a server, and how large. What is None stays, or is chosen."""
+
+    flavor: Flavor | None = None
+    zone: str | None = None  # its id
+    host: HostName | None = None
+    leaves_zone: bool = False  # whether it may leave the zone that it would have to stay in
+
+
 async def resize(cloud: Cloud, engine: Engine, asker: Asker, server: Server, flavor: Flavor) -> Run:
     """Raises: Invalid: the same flavor; OverQuota; WrongState; Conflict; Unavailable."""
     return await _accept(cloud, engine, asker, server, "resize", await resize_facts(cloud, server, flavor))
 
 
 async def migrate(cloud: Cloud, engine: Engine, asker: Asker, server: Server, host: HostName | None) -> Run:
-    """Raises: Invalid: no such host, or the server is on it; WrongState; Conflict; Unavailable."""
+    """Raises: Invalid: no such host, or the server is on it or may not go there; WrongState; Conflict; Unavailable."""
     return await _accept(cloud, engine, asker, server, "migrate", await migrate_facts(cloud, server, host))
+
+
+async def move(cloud: Cloud, engine: Engine, asker: Asker, server: Server, wanted: Wanted) -> Run:
+    """Begin a resize where another flavor is wanted, else a migration.
+
+    Raises: Invalid: the zone or the host cannot be; OverQuota; WrongState; Conflict; Unavailable.
+    """
+    facts = await wanted_facts(cloud, server, wanted)
+    saga = "migrate" if facts.new_flavor == facts.old_flavor else "resize"
+    return await _accept(cloud, engine, asker, server, saga, facts)
 
 
 async def confirm(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
@@ -79,11 +102,27 @@ async def resize_facts(cloud: Cloud, server: Server, flavor: Flavor) -> MoveFact
 
 
 async def migrate_facts(cloud: Cloud, server: Server, host: HostName | None) -> MoveFacts:
-    """Raises: Invalid: no such host, or the server is on it; WrongState; Conflict; Unavailable."""
+    """Raises: Invalid: no such host, or the server is on it or may not go there; WrongState; Conflict; Unavailable."""
     _check_state(server, "migrate")
+    facts = replace(await _facts(cloud, server), wanted_host=host)
     if host is not None:
-        await _check_target(cloud, server, host)
-    return replace(await _facts(cloud, server), wanted_host=host)
+        await _check_target(cloud, server, facts, host)
+    return facts
+
+
+async def wanted_facts(cloud: Cloud, server: Server, wanted: Wanted) -> MoveFacts:
+    """Raises: Invalid: the zone or the host cannot be; WrongState; Conflict; Unavailable."""
+    _check_state(server, "move")
+    facts = replace(
+        await _facts(cloud, server), asked_zone=wanted.zone, wanted_host=wanted.host, leaves_zone=wanted.leaves_zone
+    )
+    if wanted.flavor is not None and wanted.flavor.flavor_id != server.flavor.flavor_id:
+        facts = replace(facts, new_flavor=wanted.flavor, same_host=cloud.rules.allow_resize_to_same_host)
+    if wanted.host is None:
+        await _wish(cloud, server, facts)
+    else:
+        await _check_target(cloud, server, facts, wanted.host)
+    return facts
 
 
 # Inside
@@ -130,7 +169,7 @@ def _check_state(server: Server, action: str) -> None:
         raise WrongState(f"Cannot '{action}' instance {server.id} while it is in vm_state {server.vm_state}")
 
 
-async def _check_target(cloud: Cloud, server: Server, host: HostName) -> None:
+async def _check_target(cloud: Cloud, server: Server, facts: MoveFacts, host: HostName) -> None:
     if host == server.host:
         raise Invalid("Cannot migrate to the host where the server exists.")
     assert server.cell, "a placed server has a cell"
@@ -138,6 +177,19 @@ async def _check_target(cloud: Cloud, server: Server, host: HostName) -> None:
         await cloud.cell(server.cell).hosts.get(host)
     except NotFound:
         raise Invalid(f"Compute host {host} could not be found.") from None
+    wish, default = await _wish(cloud, server, facts), cloud.rules.default_availability_zone
+    is_in = zone_of(host, await cloud.aggregates.all()) or default
+    if wish.zone not in (None, is_in):
+        name = await name_of(cloud.zones, is_in)
+        raise Invalid(f"Compute host {host} is in zone {name}, where the server cannot go: {wish.because}.")
+
+
+async def _wish(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneWish:
+    """Raises: Invalid: nowhere; the choice would say so, but here the asker hears it at once."""
+    try:
+        return await zone_wish(replace(facts, volumes=server.volumes), cloud)
+    except Refused as error:
+        raise Invalid(error.reason) from None
 
 
 async def _accept(cloud: Cloud, engine: Engine, asker: Asker, server: Server, saga: str, facts: MoveFacts) -> Run:

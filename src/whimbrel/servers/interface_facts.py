@@ -13,7 +13,7 @@ Claim = Mapping[ProviderId, Mapping[str, int]]
 
 class InterfaceFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
     wish: WishedNic
-    zone: str
+    zone: str  # its name, for the port
     mac: str = ""  # of a port to be made: by it the port is found again
     security_groups: tuple[str, ...] = ()
     nic: Nic | None = None  # as the record is to have it, or has it

@@ -13,6 +13,7 @@ from whimbrel.moves.steps import network
 from whimbrel.moves.steps.devices import new_mac
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.network import NewPort, Port, allocation
+from whimbrel.ports.zones import name_of
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import edit, errand, lookup
@@ -223,7 +224,7 @@ async def attach(
     """
     run = await errand.accept(
         cloud, engine, asker, server, ATTACH_INTERFACE, "attach_interface", None, STATES,
-        wish=wish, zone=_zone(cloud, server), security_groups=security_groups, devices=True,
+        wish=wish, zone=await _zone(cloud, server), security_groups=security_groups, devices=True,
         mac="" if wish.port_id else new_mac(cloud),
     )  # fmt: skip
     return await find_port(run, cloud)
@@ -239,7 +240,7 @@ async def detach(cloud: Cloud, engine: Engine, asker: Asker, server: Server, nic
     """Start to detach an interface. Raises: WrongState; Conflict; Unavailable."""
     await errand.accept(
         cloud, engine, asker, server, DETACH_INTERFACE, "detach_interface", None, STATES,
-        wish=WishedNic(port_id=nic.port_id), zone=_zone(cloud, server), nic=nic, devices=True,
+        wish=WishedNic(port_id=nic.port_id), zone=await _zone(cloud, server), nic=nic, devices=True,
     )  # fmt: skip
 
 
@@ -258,5 +259,5 @@ async def refresh(cloud: Cloud, server: Server) -> None:
     raise Conflict(f"server {server.id} is changed all the time")
 
 
-def _zone(cloud: Cloud, server: Server) -> str:
-    return server.zone or cloud.rules.default_availability_zone
+async def _zone(cloud: Cloud, server: Server) -> str:
+    return await name_of(cloud.zones, server.zone or cloud.rules.default_availability_zone)

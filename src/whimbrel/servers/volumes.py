@@ -14,6 +14,7 @@ from whimbrel.domain.server import Server
 from whimbrel.moves.steps import volumes
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.volumes import Volume
+from whimbrel.ports.zones import name_of
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import edit, errand
@@ -40,17 +41,20 @@ def is_for_later(facts: VolumeFacts) -> bool:
 # Whether it may be
 
 
-def check_usable(cloud: Cloud, server: Server, volume: Volume) -> None:
+async def check_usable(cloud: Cloud, server: Server, volume: Volume) -> None:
     """Raises: Invalid: the volume is in use, or in another zone."""
     if volume.status != "available" and not (volume.status == "in-use" and volume.is_multiattach):
         raise Invalid(
             f"Invalid volume: volume {volume.id} status must be available or, where it can be attached more than once,"
             f" in-use. Currently it is {volume.status}."
         )
-    if not cloud.rules.cross_az_attach and volume.zone != server.zone:
+    if cloud.rules.cross_az_attach or server.zone is None:
+        return
+    zone = await name_of(cloud.zones, server.zone)  # the volume service knows zones by their names
+    if volume.zone != zone:
         raise Invalid(
             f"Invalid volume: server {server.id} and volume {volume.id} are not in the same availability zone: the"
-            f" server is in {server.zone}, the volume in {volume.zone}."
+            f" server is in {zone}, the volume in {volume.zone}."
         )
 
 
@@ -78,7 +82,7 @@ async def check_still_free(run: Run, cloud: Cloud) -> None:
 
 async def check_volume(run: Run, cloud: Cloud) -> None:
     """Look at the volume, where the asker was answered before that."""
-    check_usable(cloud, await _record(run, cloud), await cloud.volumes.volume(run.facts.device.volume_id))
+    await check_usable(cloud, await _record(run, cloud), await cloud.volumes.volume(run.facts.device.volume_id))
 
 
 async def check_attached(run: Run, cloud: Cloud) -> None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
-from whimbrel.adapters.sql.tables.global_ import aggregate_hosts, aggregates
+from whimbrel.adapters.sql.tables.global_ import aggregate_hosts, aggregates, zones
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.ids import HostName
@@ -28,6 +28,7 @@ _LOCK_ALL = _ALL.with_for_update()
 _GET = sa.select(aggregates).where(_ID)
 _HOSTS = fixed(sa.select(aggregate_hosts).order_by(aggregate_hosts.c.host))
 _HOSTS_OF_ONE = _HOSTS.where(_MEMBER[0])
+_ZONES = sa.select(zones)
 _INSERT = sa.insert(aggregates).returning(aggregates.c.id)
 _CHANGE = (
     sa.update(aggregates)
@@ -88,7 +89,7 @@ class SqlAggregates:
                 aggregate.name = name
             merged = {**aggregate.metadata, **metadata}
             aggregate.metadata = {key: value for key, value in merged.items() if value is not None}
-            if others := _other_zones(known, aggregate, aggregate.hosts):
+            if others := await _other_zones(tx, known, aggregate, aggregate.hosts):
                 raise Refused(
                     f"Cannot update aggregate {number}. Reason: One or more hosts already in availability"
                     f" zone(s) {others}."
@@ -107,7 +108,7 @@ class SqlAggregates:
             aggregate = _pick(known, number)
             if host in aggregate.hosts:
                 raise Conflict(f"Aggregate {number} already has host {host}.")
-            if others := _other_zones(known, aggregate, [host]):
+            if others := await _other_zones(tx, known, aggregate, [host]):
                 raise Conflict(
                     f"Cannot add host to aggregate {number}. Reason: One or more hosts already in availability"
                     f" zone(s) {others}."
@@ -162,15 +163,17 @@ def _name_must_be_free(known: Sequence[Aggregate], name: str) -> None:
         raise Conflict(f"Aggregate {name} already exists.")
 
 
-def _other_zones(known: Sequence[Aggregate], aggregate: Aggregate, hosts: Sequence[HostName]) -> list[str]:
-    """List the zones other than the aggregate's in which these hosts are by other aggregates."""
+async def _other_zones(
+    tx: Tx, known: Sequence[Aggregate], aggregate: Aggregate, hosts: Sequence[HostName]
+) -> list[str]:
+    """List the names of the zones other than the aggregate's in which these hosts are by other aggregates."""
     if not aggregate.zone:
         return []
-    return sorted(
-        {
-            other.zone
-            for other in known
-            if other.id != aggregate.id and other.zone and other.zone != aggregate.zone
-            if not set(other.hosts).isdisjoint(hosts)
-        }
-    )
+    others = {
+        other.zone
+        for other in known
+        if other.id != aggregate.id and other.zone and other.zone != aggregate.zone
+        if not set(other.hosts).isdisjoint(hosts)
+    }
+    names = {row.id: row.name for row in await tx.rows(_ZONES)} if others else {}
+    return sorted(names.get(zone, zone) for zone in others)

@@ -16,7 +16,7 @@ async def look(facts: MoveFacts, server: ServerId, cloud: Cloud) -> MoveFacts:
         return await _look_at_wishes(facts, cloud)
     record = await cloud.cell(facts.source.cell).servers.get(server)
     ports = await network.ports_now(record.id, record.nics, cloud)
-    return replace(facts, ports=ports, volumes=record.volumes)
+    return replace(facts, ports=ports, volumes=record.volumes, zone_pin=record.spec.zone_pin)
 
 
 async def _look_at_wishes(facts: MoveFacts, cloud: Cloud) -> MoveFacts:

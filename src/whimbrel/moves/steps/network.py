@@ -18,6 +18,7 @@ from whimbrel.moves.steps import pci
 from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.network import NetworkInfo, NewPort, Port, allocation
+from whimbrel.ports.zones import name_of
 
 ALLOCATION = "allocation"
 HANDED = (ALLOCATION, "pci_slot", "pci_vendor_info", "physical_network")
@@ -114,14 +115,14 @@ async def activate_source(move: Move, cloud: Cloud) -> None:
 
 
 async def _activate(move: Move, port: MovedPort, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
-    port_id, owner, network = port.nic.port_id, device_owner(place), cloud.network
+    port_id, network = port.nic.port_id, cloud.network
     if not changes_host(move.facts):
         if port.requests or port.nic.vnic_type == pci.DIRECT:
             await _unless_gone(cloud, port_id, _bind_again(move, port_id, place, profile, cloud))
         return
     await _unless_gone(cloud, port_id, network.activate_binding(port_id, place.host))
     if source_of(move).zone != target_of(move).zone:
-        await _unless_gone(cloud, port_id, network.set_owner(port_id, owner))
+        await _unless_gone(cloud, port_id, network.set_owner(port_id, await device_owner(place, cloud)))
 
 
 async def _bind_again(move: Move, port_id: str, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
@@ -131,7 +132,7 @@ async def _bind_again(move: Move, port_id: str, place: Place, profile: Mapping[s
 async def _bind(move: Move, port: Port, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
     """Bind a port as it was seen before we looked whether the run is ours: who sleeps in between finds it changed."""
     await check_in_hand(move, cloud)
-    await cloud.network.bind(port, place.host, profile, device_owner(place))
+    await cloud.network.bind(port, place.host, profile, await device_owner(place, cloud))
 
 
 async def unbind_source(move: Move, cloud: Cloud) -> None:
@@ -147,7 +148,7 @@ async def make_ports(move: Move, cloud: Cloud) -> None:
     """Make the ports that were wished for, take those that are there, and bind them all to the host."""
     facts: MoveFacts = move.facts
     target, server = target_of(move), ServerId(move.subject)
-    owner = device_owner(target)
+    owner = await device_owner(target, cloud)
     for wish, mac in zip(facts.wished_nics, facts.macs, strict=True):
         if wish.port_id:
             port = await cloud.network.take_port(wish.port_id, server, owner)
@@ -225,8 +226,8 @@ async def let_go(run: Run, is_ours: Callable[[Port], bool], cloud: Cloud) -> Non
 # Inside
 
 
-def device_owner(place: Place) -> str:
-    return f"compute:{place.zone}"
+async def device_owner(place: Place, cloud: Cloud) -> str:
+    return f"compute:{await name_of(cloud.zones, place.zone)}"
 
 
 def _ports(move: Move) -> tuple[MovedPort, ...]:

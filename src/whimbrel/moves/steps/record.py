@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from whimbrel.domain import machine
+from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
 from whimbrel.moves.steps import volumes
 from whimbrel.ports.cloud import Cloud
@@ -56,10 +59,19 @@ async def switch_home_back(move: Move, cloud: Cloud) -> None:
 
 
 async def unlock_resized(move: Move, cloud: Cloud) -> None:
-    """Confirmed: have it idle, running or stopped as it was."""
+    """Confirmed: have it idle, running or stopped as it was, and pinned to where it is, if it was moved past a pin."""
     settled = machine.after("resized", "settled stopped" if move.facts.was == "stopped" else "settled running")
-    fields = {"vm_state": settled, "updated_at": cloud.clock.now()}
+    fields = {"vm_state": settled, "updated_at": cloud.clock.now(), **await _pin(move, cloud)}
     await _records(move, cloud).unlock(move.order, move.subject, fields)
+
+
+async def _pin(move: Move, cloud: Cloud) -> dict[str, Any]:
+    """Give what it wants from now on: only a move to a zone, or out of one, changes that, and only when it is done."""
+    facts: MoveFacts = move.facts
+    if facts.zone_pin is None or not (facts.asked_zone or facts.leaves_zone):
+        return {}
+    record = await _records(move, cloud).get(ServerId(move.subject))
+    return {"spec": replace(record.spec, zone_pin=target_of(move).zone)}
 
 
 async def await_verdict(move: Move, cloud: Cloud) -> None:

@@ -18,6 +18,7 @@ from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
 from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
+from whimbrel.ports.zones import name_of
 
 POLL_S = 1.0
 """How often a volume that is being made is looked at."""
@@ -156,6 +157,7 @@ def devices_at_target(facts: MoveFacts) -> tuple[BlockDevice, ...]:
 async def make_volumes(move: Move, cloud: Cloud) -> None:
     """Have the volumes made that were wished for."""
     facts: MoveFacts = move.facts
+    zone = None if cloud.rules.cross_az_attach else await name_of(cloud.zones, target_of(move).zone)
     for number, wish in enumerate(facts.wished_volumes):
         if wish.volume_id is None:
             volume = await cloud.volumes.create_volume(
@@ -163,7 +165,7 @@ async def make_volumes(move: Move, cloud: Cloud) -> None:
                     mark=_mark(move, number),
                     project_id=facts.owner.project,
                     size_gib=wish.size_gib or 1,
-                    zone=None if cloud.rules.cross_az_attach else target_of(move).zone,
+                    zone=zone,
                     volume_type=wish.volume_type,
                     image_id=wish.image_id,
                     snapshot_id=wish.snapshot_id,
