@@ -6,8 +6,6 @@ This is Whimbrel's own part of the API: /v2.1/whimbrel/plans.
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
 from whimbrel.api import decisions, places, sizes, states
 from whimbrel.api.call import Call
 from whimbrel.api.target import find_server
@@ -16,6 +14,7 @@ from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.moves import requests
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.planning import plan
+from whimbrel.moves.requests import Wanted
 from whimbrel.scheduling.record import Record
 
 HOSTS = "whimbrel:plans:create:hosts"
@@ -59,7 +58,8 @@ async def _resize(call: Call, wish: Mapping[str, Any], target: Mapping[str, str]
 
 async def _migrate(call: Call, wish: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
     """Ask what the migration would be asked. Raises: as it does."""
-    host, zone = wish.get("host"), wish.get("availability_zone")
+    host: HostName | None = wish.get("host")
+    zone: str | None = wish.get("availability_zone")
     call.check("os_compute_api:os-migrate-server:migrate", target)
     if wish.get("flavor") is not None:
         raise Invalid("A migration keeps the flavor: 'flavor' is for plans of a resize.")
@@ -67,5 +67,7 @@ async def _migrate(call: Call, wish: Mapping[str, Any], target: Mapping[str, str
         call.check("os_compute_api:os-migrate-server:migrate:host", target)
     states.check_lock(call)
     states.check(call.server, "migrate", states.LIVING)
-    facts = await requests.migrate_facts(call.cloud, call.server, None if host is None else HostName(host))
-    return facts if zone is None else replace(facts, asked_zone=await places.zone_id(call, zone))
+    if zone is None:
+        return await requests.migrate_facts(call.cloud, call.server, host)
+    wanted = Wanted(zone=await places.zone_id(call, zone), host=host)
+    return await requests.wanted_facts(call.cloud, call.server, wanted)
