@@ -55,5 +55,5 @@ async def zone_id(call: Call, name: str) -> str:
     """Give the id of the zone that a caller names. Raises: Invalid: there is none."""
     zone = await zone_named(call, name)
     if zone is None:
-        raise Invalid(f"There is no availability zone {name}.")
+        raise Invalid(f"The availability zone {name} is not there.")
     return zone
