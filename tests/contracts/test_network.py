@@ -247,7 +247,8 @@ def test_what_is_not_there(tell: Teller) -> None:
         await network.delete_port(gone.id)
         await network.delete_port(MISSING)
         await network.free_port(MISSING, SERVER)
-        await network.delete_binding(MISSING, around.hosts[0])
+        await network.delete_bindings([MISSING], around.hosts[0])
+        await network.delete_bindings([], around.hosts[0])
         assert await network.ports_of([]) == []
         with pytest.raises(Refused):
             await network.create_port(around.wish(SERVER, network_id=MISSING))
@@ -352,9 +353,9 @@ def test_a_binding_is_handed_over_and_back(tell: Teller) -> None:
         with pytest.raises(NotFound):
             await network.activate_binding(port.id, NOWHERE)
         with pytest.raises(Refused):
-            await network.delete_binding(port.id, here)
+            await network.delete_bindings([port.id], here)
         for _ in range(2):
-            await network.delete_binding(port.id, there)
+            await network.delete_bindings([MISSING, port.id], there)
         assert [binding.host for binding in await network.bindings(port.id)] == [here]
         assert (await network.port(port.id)).addresses == port.addresses
 

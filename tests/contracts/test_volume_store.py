@@ -78,8 +78,12 @@ def test_a_change_names_what_it_read(tell: Teller) -> None:
         with pytest.raises(Conflict):
             await store.remove_volume(VOLUME)
         assert await store.find_volume("v1") == changed
+        changed = await store.change_volume(replace(changed, status="available"), same_metadata=True)
+        assert await store.held_volume("v1") == (changed, [])
         with pytest.raises(NotFound):
             await store.change_volume(replace(VOLUME, id="v2"))
+        with pytest.raises(NotFound):
+            await store.held_volume("v2")
         await store.remove_volume(changed)
         with pytest.raises(NotFound):
             await store.remove_volume(changed)
@@ -94,6 +98,7 @@ def test_a_state_and_its_attachment_are_one_write(tell: Teller) -> None:
         with pytest.raises(Conflict):
             await store.change_volume(replace(VOLUME, status="reserved"), attach=[replace(HELD, id="a2", export="")])
         assert await store.attachments(volume_ids=["v1"]) == [HELD]
+        assert await store.held_volume("v1") == (attaching, [HELD])
         with pytest.raises(Conflict):
             await store.remove_volume(attaching)
         done = replace(HELD, status="attached", attached_at=4.0)

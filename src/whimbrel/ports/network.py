@@ -158,6 +158,9 @@ class Network(Protocol):
         """Have the binding of this host be the active one. Raises: NotFound: there is none."""
         ...
 
-    async def delete_binding(self, port_id: str, host: HostName) -> None:
-        """Fine if it is not there, or not the port. Raises: Refused: it is the active one."""
+    async def delete_bindings(self, ports: Sequence[str], host: HostName) -> None:
+        """Have these ports not bound to a host; fine if they are not, or not there.
+
+        Raises: Refused: one of their bindings is the active one.
+        """
         ...

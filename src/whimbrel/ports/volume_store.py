@@ -137,6 +137,10 @@ class VolumeStore(Protocol):
         """Raises: NotFound."""
         ...
 
+    async def held_volume(self, volume_id: str) -> tuple[VolumeRecord, list[AttachmentRecord]]:
+        """Give a volume and its attachments, oldest first. Raises: NotFound."""
+        ...
+
     async def volumes(self, query: VolumeQuery) -> list[VolumeRecord]: ...
 
     async def count_volumes(self, query: VolumeQuery) -> int:
@@ -151,8 +155,9 @@ class VolumeStore(Protocol):
         detach: Sequence[str] = (),
         snapshots: Sequence[SnapshotRecord] = (),
         limits: Mapping[str, int] | None = None,
+        same_metadata: bool = False,
     ) -> VolumeRecord:
-        """Write a volume and what hangs on it, or nothing.
+        """Write a volume and what hangs on it, or nothing. same_metadata: the volume's is what was read.
 
         attach: attachments as they shall be, new or not. detach: ids of those that end, fine if they ended. snapshots:
         as they shall be. limits: those that a larger size must fit, as in `add_volume`.

@@ -49,7 +49,7 @@ async def let_go_strays(run: Run, cloud: Cloud) -> None:
     for attachment_id in await stray_attachments(record, cloud):
         await cloud.volumes.detach(attachment_id)
     for port_id, host in await stray_bindings(record, cloud):
-        await cloud.network.delete_binding(port_id, host)
+        await cloud.network.delete_bindings([port_id], host)
     made = await _made_macs(record.id, cloud)
     for port in await stray_ports(record, cloud):
         if port.mac in made:

@@ -170,11 +170,12 @@ class SimulatedNetwork:
         self._bindings[port_id] = {name: replace(b, is_active=name == host) for name, b in bindings.items()}
         self._change(port_id)
 
-    async def delete_binding(self, port_id: str, host: HostName) -> None:
-        binding = self._bindings.get(port_id, {}).get(host)
-        if binding and binding.is_active:
-            raise Refused(f"The binding of port {port_id} on host {host} is the active one.")
-        self._bindings.get(port_id, {}).pop(host, None)
+    async def delete_bindings(self, ports: Sequence[str], host: HostName) -> None:
+        for port_id in ports:
+            binding = self._bindings.get(port_id, {}).get(host)
+            if binding and binding.is_active:
+                raise Refused(f"The binding of port {port_id} on host {host} is the active one.")
+            self._bindings.get(port_id, {}).pop(host, None)
 
     # Inside
 

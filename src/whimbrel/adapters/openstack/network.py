@@ -106,7 +106,7 @@ class HttpNetwork:
                 raise Conflict(f"Port {port_id} was changed meanwhile.")
             waiting = [binding.host for binding in await self.bindings(port_id) if not binding.is_active]
             for host in waiting:  # while the port is a server's: ports of nobody have no list of them
-                await self.delete_binding(port_id, host)
+                await self._delete(f"{_bindings(port_id)}/{host}")
             seen = (await self.port(port_id)).revision if waiting else port.revision
             theirs = {name: value for name, value in port.profile.items() if name not in OURS}
             nobodys = {"device_id": "", "device_owner": "", "binding:host_id": "", "binding:profile": theirs}
@@ -156,14 +156,13 @@ class HttpNetwork:
             if no.name != "PortBindingAlreadyActive":
                 raise
 
-    async def delete_binding(self, port_id: str, host: HostName) -> None:
-        try:
-            there = await self.bindings(port_id)
-        except NotFound:
-            return
-        if any(binding.host == host and binding.is_active for binding in there):
-            raise Refused(f"The binding of port {port_id} on host {host} is the active one.")
-        await self._delete(f"{_bindings(port_id)}/{host}")
+    async def delete_bindings(self, ports: Sequence[str], host: HostName) -> None:
+        for some in _pieces(ports) if ports else ():
+            query = [("id", port_id) for port_id in some] + [("fields", name) for name in ("id", "binding:host_id")]
+            for port_id, active in neutron.hosts(await self._get(PORTS, query)).items():
+                if active == host:  # Neutron would delete it
+                    raise Refused(f"The binding of port {port_id} on host {host} is the active one.")
+                await self._delete(f"{_bindings(port_id)}/{host}")
 
     # Requests
 

@@ -137,6 +137,15 @@ class _Ports(msgspec.Struct):
     ports: list[_Port]
 
 
+class _Placed(msgspec.Struct):
+    id: str
+    host: str | None = field(default=None, name="binding:host_id")
+
+
+class _PlacedPorts(msgspec.Struct):
+    ports: list[_Placed]
+
+
 class _Binding(msgspec.Struct):
     host: HostName
     status: str
@@ -168,6 +177,11 @@ def port(content: bytes) -> Port:
 
 def ports(content: bytes) -> list[Port]:
     return [_one(shown) for shown in _read(content, _Ports).ports]
+
+
+def hosts(content: bytes) -> dict[str, str]:
+    """Give of ports of which little was asked where they are bound, "": nowhere."""
+    return {shown.id: shown.host or "" for shown in _read(content, _PlacedPorts).ports}
 
 
 def binding(content: bytes) -> Binding:

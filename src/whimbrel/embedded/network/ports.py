@@ -80,6 +80,9 @@ async def views(ask: Ask, records: Sequence[Port]) -> list[dict[str, Any]]:
     found = await ask.store.search(Network, Query(where={"id": sorted(ids)})) if ids else []
     networks = {network.id: network for network in found}
     policies = {policy_of(port, networks[port.network_id]) for port in records if port.network_id in networks}
+    wanted = ask.request.query_params.getlist("fields")
+    if wanted and "resource_request" not in wanted:
+        policies = set()
     rules = await rules_of(ask, sorted(policy for policy in policies if policy))
     return [_view(ask, port, networks[port.network_id], rules) for port in records if port.network_id in networks]
 

@@ -111,7 +111,7 @@ async def _connected(ask: Ask, attachment: AttachmentRecord, connector: dict[str
 
     try:
         change = remember(volume, connecting[:])  # mostly nobody has touched it since
-        await ask.store.change_volume(change.volume, attach=change.attach)
+        await ask.store.change_volume(change.volume, attach=change.attach, same_metadata=True)
     except Conflict:
         await ask.service.change(attachment.volume_id, remember)
     return connecting[0]

@@ -65,8 +65,8 @@ class VolumeService:
     async def change(self, volume_id: str, decide: Decide) -> VolumeRecord:
         """Change a volume as decided on what it is now. Raises: NotFound; Conflict: it never holds still; ..."""
         for tries_left in reversed(range(TRIES)):
-            volume = await self.store.find_volume(volume_id)
-            change = decide(volume, await self.store.attachments(volume_ids=[volume_id]))
+            volume, claims = await self.store.held_volume(volume_id)
+            change = decide(volume, claims)
             try:
                 return await self.store.change_volume(
                     change.volume,
@@ -74,6 +74,7 @@ class VolumeService:
                     detach=change.detach,
                     snapshots=change.snapshots,
                     limits=change.limits,
+                    same_metadata=change.volume.metadata == volume.metadata,
                 )
             except Conflict:
                 if not tries_left:

@@ -96,8 +96,7 @@ async def bind_target(move: Move, cloud: Cloud) -> None:
 
 async def unbind_target(move: Move, cloud: Cloud) -> None:
     await check_in_hand(move, cloud)
-    for port in _ports(move):
-        await cloud.network.delete_binding(port.nic.port_id, target_of(move).host)
+    await cloud.network.delete_bindings([port.nic.port_id for port in _ports(move)], target_of(move).host)
 
 
 async def activate_target(move: Move, cloud: Cloud) -> None:
@@ -137,8 +136,7 @@ async def _bind(move: Move, port: Port, place: Place, profile: Mapping[str, Any]
 
 async def unbind_source(move: Move, cloud: Cloud) -> None:
     await check_in_hand(move, cloud)
-    for port in move.facts.ports:
-        await cloud.network.delete_binding(port.nic.port_id, source_of(move).host)
+    await cloud.network.delete_bindings([port.nic.port_id for port in _ports(move)], source_of(move).host)
 
 
 # A create

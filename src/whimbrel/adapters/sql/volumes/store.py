@@ -69,10 +69,12 @@ class SqlVolumes(Snapshots, Types, Limits):
 
     async def find_volume(self, volume_id: str) -> VolumeRecord:
         async with self._db.read() as tx:
-            row = await tx.row(_FIND, {"volume": volume_id})
-            if row is None:
-                raise _missing(volume_id)
-            return (await volumes_of(tx, [row]))[0]
+            return await _found(tx, volume_id)
+
+    async def held_volume(self, volume_id: str) -> tuple[VolumeRecord, list[AttachmentRecord]]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(_ATTACHMENTS["volumes",], {"volumes": [volume_id]})
+            return await _found(tx, volume_id), [attachment_of(row) for row in rows]
 
     async def volumes(self, query: VolumeQuery) -> list[VolumeRecord]:
         async with self._db.read() as tx:
@@ -90,6 +92,7 @@ class SqlVolumes(Snapshots, Types, Limits):
         detach: Sequence[str] = (),
         snapshots: Sequence[SnapshotRecord] = (),
         limits: Mapping[str, int] | None = None,
+        same_metadata: bool = False,
     ) -> VolumeRecord:
         now = msgspec.structs.replace(record, generation=record.generation + 1)
         async with self._db.write() as tx:
@@ -98,8 +101,9 @@ class SqlVolumes(Snapshots, Types, Limits):
             as_read = {"volume": record.id, "read": record.generation}
             if (await tx.run(_CHANGE, {**volume_columns(now), **as_read})).rowcount == 0:
                 await _explain(tx, record.id)
-            await tx.run(_FORGET_METADATA, {"volume": record.id})
-            await write_metadata(tx, now)
+            if not same_metadata:
+                await tx.run(_FORGET_METADATA, {"volume": record.id})
+                await write_metadata(tx, now)
             gone = [*detach, *(attachment.id for attachment in attach)]
             if gone:
                 await tx.run(_FORGET_ATTACHMENTS, {"gone": gone})
@@ -132,6 +136,13 @@ class SqlVolumes(Snapshots, Types, Limits):
         narrowed = {name: value for name, value in asked.items() if value is not None}
         async with self._db.read() as tx:
             return [attachment_of(row) for row in await tx.rows(_ATTACHMENTS[tuple(narrowed)], narrowed)]
+
+
+async def _found(tx: Tx, volume_id: str) -> VolumeRecord:
+    row = await tx.row(_FIND, {"volume": volume_id})
+    if row is None:
+        raise _missing(volume_id)
+    return (await volumes_of(tx, [row]))[0]
 
 
 async def _check_growth(tx: Tx, record: VolumeRecord, limits: Mapping[str, int]) -> None:
