@@ -32,8 +32,8 @@ from whimbrel.moves.choosing import decide
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.placement import Owner, Wish
-from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.scheduling.filters import FILTERS
+from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.scheduling.record import to_bytes
 from whimbrel.scheduling.request import Request
 

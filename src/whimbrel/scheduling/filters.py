@@ -5,9 +5,7 @@ Which are in force is said by the rule enabled_filters. The order is the order i
 
 from collections.abc import Callable, Iterator, Mapping
 
-import numpy as np
-
-from whimbrel.scheduling import by_aggregate, by_capability, by_hint, by_host, by_image
+from whimbrel.scheduling import by_aggregate, by_capability, by_group, by_hint, by_host, by_image
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
@@ -27,29 +25,6 @@ def compute(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     yield Constraint(COMPUTE, fleet.up(snapshot.now), "its service is down", remedy=lambda place: "its service up")
 
 
-def anti_affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    if request.group and request.group.policy == "anti-affinity":
-        others, most = _members(request, snapshot), request.group.max_server_per_host
-        words = "others of its anti-affinity group are there"
-        yield Constraint("ServerGroupAntiAffinityFilter", others < most, words)
-
-
-def affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    if request.group and request.group.policy == "affinity" and request.group.members:
-        words = "the others of its affinity group are elsewhere"
-        yield Constraint("ServerGroupAffinityFilter", _members(request, snapshot) > 0, words, remedy=_as_group)
-
-
-def _members(request: Request, snapshot: Snapshot) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    assert request.group
-    row = snapshot.fleet.provider_row
-    return snapshot.at({row[root]: number for root, number in request.group.members.items() if root in row})
-
-
-def _as_group(place: int) -> str:
-    return "the whole group moved there (whimbrel server move --group)"
-
-
 def all_hosts(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     yield from ()
 
@@ -65,8 +40,8 @@ FILTERS: Mapping[str, Filter] = {
     "AggregateInstanceExtraSpecsFilter": by_aggregate.extra_specs,
     "AggregateTypeAffinityFilter": by_aggregate.flavors,
     "AggregateImagePropertiesIsolation": by_aggregate.image_properties,
-    "ServerGroupAntiAffinityFilter": anti_affinity,
-    "ServerGroupAffinityFilter": affinity,
+    "ServerGroupAntiAffinityFilter": by_group.anti_affinity,
+    "ServerGroupAffinityFilter": by_group.affinity,
     "DifferentHostFilter": by_hint.different_host,
     "SameHostFilter": by_hint.same_host,
     "SimpleCIDRAffinityFilter": by_hint.cidr_affinity,

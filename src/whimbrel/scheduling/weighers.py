@@ -11,6 +11,7 @@ import numpy as np
 
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from whimbrel.ports.fleet import Floats, Numbers
+from whimbrel.scheduling.by_group import members
 from whimbrel.scheduling.overrides import overridden
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
@@ -58,17 +59,11 @@ def pci(request: Request, snapshot: Snapshot) -> Numbers:
 
 
 def soft_affinity(request: Request, snapshot: Snapshot) -> Numbers | None:
-    return _members(request, snapshot) if request.group and request.group.policy == "soft-affinity" else None
+    return members(request, snapshot) if request.group and request.group.policy == "soft-affinity" else None
 
 
 def soft_anti_affinity(request: Request, snapshot: Snapshot) -> Numbers | None:
-    return -_members(request, snapshot) if request.group and request.group.policy == "soft-anti-affinity" else None
-
-
-def _members(request: Request, snapshot: Snapshot) -> Numbers:
-    assert request.group
-    row = snapshot.fleet.provider_row
-    return snapshot.at({row[root]: number for root, number in request.group.members.items() if root in row})
+    return -members(request, snapshot) if request.group and request.group.policy == "soft-anti-affinity" else None
 
 
 def zone(request: Request, snapshot: Snapshot) -> Numbers | None:

@@ -1,0 +1,32 @@
+"""What the group of a server asks of a host, and how many of the group are where."""
+
+from collections.abc import Iterator
+
+from whimbrel.ports.fleet import Numbers
+from whimbrel.scheduling.constraint import Constraint
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.snapshot import Snapshot
+
+
+def anti_affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    if request.group and request.group.policy == "anti-affinity":
+        others, most = members(request, snapshot), request.group.max_server_per_host
+        words = "others of its anti-affinity group are there"
+        yield Constraint("ServerGroupAntiAffinityFilter", others < most, words)
+
+
+def affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    if request.group and request.group.policy == "affinity" and request.group.members:
+        words = "the others of its affinity group are elsewhere"
+        yield Constraint("ServerGroupAffinityFilter", members(request, snapshot) > 0, words, remedy=_as_group)
+
+
+def _as_group(place: int) -> str:
+    return "the whole group moved there (whimbrel server move --group)"
+
+
+def members(request: Request, snapshot: Snapshot) -> Numbers:
+    """Count the others of the group of a request at each place. It has a group."""
+    assert request.group
+    row = snapshot.fleet.provider_row
+    return snapshot.at({row[root]: number for root, number in request.group.members.items() if root in row})
