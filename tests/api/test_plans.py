@@ -100,6 +100,8 @@ async def test_what_one_may_not_do_one_may_not_plan(front: Front) -> None:
     await refusal(front, 403, "forbidden", "reader", **resize)
     await refusal(front, 403, "forbidden", "member", server=server_id, action="migrate")
     await refusal(front, 403, "forbidden", "manager", server=server_id, action="migrate", host="h2")
+    await refusal(front, 403, "forbidden", "manager", server=server_id, action="migrate", availability_zone="nova")
+    assert (await planned(front, server_id, "manager", action="migrate"))["found"]
     await front.act(server_id, {"lock": None}, who="admin")
     assert "is locked" in await refusal(front, 409, "conflictingRequest", "member", **resize)
     assert (await planned(front, server_id, action="resize", flavor="2"))["found"]

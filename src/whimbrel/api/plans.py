@@ -65,6 +65,8 @@ async def _migrate(call: Call, wish: Mapping[str, Any], target: Mapping[str, str
         raise Invalid("A migration keeps the flavor: 'flavor' is for plans of a resize.")
     if host is not None:
         call.check("os_compute_api:os-migrate-server:migrate:host", target)
+    if zone is not None:
+        call.check("whimbrel:servers:move", target)
     states.check_lock(call)
     states.check(call.server, "migrate", states.LIVING)
     if zone is None:

@@ -1,12 +1,15 @@
 """What a plan says is what the move does: in clouds that nobody thought of."""
 
 import asyncio
+import re
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.host import Zone
 from whimbrel.domain.ids import HostName
@@ -59,7 +62,12 @@ async def plan_and_move(given: dict[str, Any], wish: Flavor | HostName | None) -
         server = await furnish(world, given)
         if wish in NAMES and wish not in given["hosts"]:
             return
-        planned = await plan(world.cloud, server, await facts(world, server, wish))
+        try:
+            planned = await plan(world.cloud, server, await facts(world, server, wish))
+        except Invalid as no:
+            with pytest.raises(Invalid, match=re.escape(no.reason)):
+                await really(world, server, wish)
+            return
         assert await lookup.find(world.cloud, server.id) == server
         assert await world.cloud.journal.open_run(server.id) is None
         await really(world, server, wish)
