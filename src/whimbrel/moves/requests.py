@@ -13,7 +13,7 @@ from whimbrel.domain.server import Server
 from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.shown import MOVE_SAGAS
-from whimbrel.moves.steps import quota, record
+from whimbrel.moves.steps import devices, quota, record
 from whimbrel.moves.zones import zone_wish
 from whimbrel.ports.catalog import zone_of
 from whimbrel.ports.cloud import Asker, Cloud
@@ -94,11 +94,14 @@ async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
 
 
 async def resize_facts(cloud: Cloud, server: Server, flavor: Flavor) -> MoveFacts:
-    """Raises: Invalid: the same flavor; WrongState; Conflict; Unavailable."""
+    """Raises: Invalid: the same flavor, or one that asks wrongly; WrongState; Conflict; Unavailable."""
     _check_state(server, "resize")
     if flavor.flavor_id == server.flavor.flavor_id:
         raise Invalid("When resizing, instances must change flavor!")
-    return replace(await _facts(cloud, server), new_flavor=flavor, same_host=cloud.rules.allow_resize_to_same_host)
+    same_host = cloud.rules.allow_resize_to_same_host
+    facts = replace(await _facts(cloud, server), new_flavor=flavor, same_host=same_host)
+    devices.check_wish(facts, cloud)
+    return facts
 
 
 async def migrate_facts(cloud: Cloud, server: Server, host: HostName | None) -> MoveFacts:

@@ -11,7 +11,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import Move, MoveFacts, carries_disk, target_of, wishes_nics, wishes_volumes
 from whimbrel.moves.opening import new_action, new_run
-from whimbrel.moves.steps import claims, disk, guest, network, pci, volumes
+from whimbrel.moves.steps import claims, devices, disk, guest, network, pci, volumes
 from whimbrel.moves.steps.target import choose_target, next_alternate
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.journal import Booking, Limits
@@ -115,8 +115,11 @@ async def accept(
 ) -> list[Server]:
     """Write down new servers and start to build them. host: only there, if there is room.
 
-    Raises: OverQuota: none of them is built, but where others were faster in between; Unavailable.
+    Raises: Invalid: the flavor or the image asks wrongly; OverQuota: none of them is built, but where others were
+    faster in between; Unavailable.
     """
+    for server in servers[:1]:
+        devices.check_wish(_facts(server, host), cloud)
     limits = await cloud.quotas.limits(asker.project_id)
     if len(servers) > 1:
         await _check_all(cloud, asker, servers, limits)

@@ -2,12 +2,15 @@
 
 from msgspec.structs import replace
 
+from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import GuestSpec
 from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, MoveFacts, Place, key_at, source_of, target_of, target_spec
 from whimbrel.moves.steps import network, pci, volumes
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement import Group, Wish
+from whimbrel.scheduling.confines import confined
+from whimbrel.scheduling.wish import wish_of
 
 
 async def look(facts: MoveFacts, server: ServerId, cloud: Cloud) -> MoveFacts:
@@ -36,18 +39,39 @@ def new_mac(cloud: Cloud) -> str:
     return ":".join(("fa", "16", "3e", digits[:2], digits[2:4], digits[4:6]))
 
 
-def wish(facts: MoveFacts) -> Wish:
-    """Give what is asked of a host's tree of providers."""
+async def wish(facts: MoveFacts, cloud: Cloud) -> Wish:
+    """Give what is asked of a host's tree of providers. Raises: Refused: it is asked wrongly, or of no host at all."""
+    rules = cloud.rules.scheduler
     groups = [
         Group(id=request.id, resources=request.resources, required=request.required)
         for port in facts.ports
         for request in port.requests
     ]
-    return Wish(
-        own=facts.new_flavor.resources(facts.has_local_root),
-        groups=tuple(groups),
-        same_subtree=tuple(port.same_subtree for port in facts.ports if len(port.same_subtree) > 1),
+    asked = wish_of(
+        facts.new_flavor,
+        facts.image_properties,
+        groups,
+        [port.same_subtree for port in facts.ports if len(port.same_subtree) > 1],
+        has_local_root=facts.has_local_root,
+        disk_format=await _disk_format(facts, cloud),
+        rules=rules,
     )
+    return confined(asked, (await cloud.fleets.now()).aggregates, facts.owner.project, rules)
+
+
+def check_wish(facts: MoveFacts, cloud: Cloud) -> None:
+    """See that the new flavor and the image say nothing wrong, before anything is begun. Raises: Invalid."""
+    wish_of(facts.new_flavor, facts.image_properties, has_local_root=facts.has_local_root, rules=cloud.rules.scheduler)
+
+
+async def _disk_format(facts: MoveFacts, cloud: Cloud) -> str | None:
+    """Give the format of the image that a host is to read, where an operator wants hosts to be asked for it."""
+    if not (cloud.rules.scheduler.query_placement_for_image_type_support and facts.image_id and facts.has_local_root):
+        return None
+    try:
+        return (await cloud.images.show(facts.image_id)).disk_format
+    except NotFound:
+        return None  # deleted since: the disk is copied from the source
 
 
 async def equipped_target(move: Move, cloud: Cloud) -> GuestSpec:

@@ -46,7 +46,7 @@ async def find_target(facts: MoveFacts, server: ServerId, spread: str, cloud: Cl
     facts = replace(facts, zone_wish=zone)
     source = facts.source
     request = Request(
-        wish=devices.wish(facts),
+        wish=await devices.wish(facts, cloud),
         cell=source.cell if source else None,
         zone=zone.zone,
         zone_because=zone.because if zone.zone else "",
