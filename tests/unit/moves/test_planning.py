@@ -21,6 +21,7 @@ from whimbrel.ports.cloud import Rules
 from whimbrel.ports.journal import RunFilter
 from whimbrel.scheduling.record import from_bytes
 from whimbrel.servers import create, lookup
+from whimbrel.sim.equipment import with_devices
 from whimbrel.sim.world import CELL, LARGE, SMALL, World
 
 HUGE = Flavor(flavor_id="9", name="huge", vcpus=4, memory_mib=1024, root_gib=3)
@@ -35,6 +36,7 @@ def clouds(draw: st.DrawFn) -> dict[str, Any]:
         "others": draw(st.lists(st.sampled_from([(host, f) for host in hosts for f in (SMALL, LARGE)]), max_size=5)),
         "disabled": draw(st.lists(st.sampled_from(hosts), unique=True, max_size=1)),
         "zone": draw(st.lists(st.sampled_from(hosts), unique=True, max_size=2)),
+        "devices": draw(st.sampled_from([False, False, False, True])),
         "rules": Rules(
             cpu_allocation_ratio=1.0,
             patience_s=20.0,
@@ -57,7 +59,7 @@ def test_the_move_does_what_its_plan_said(cloud: dict[str, Any], wish: Flavor | 
 
 
 async def plan_and_move(given: dict[str, Any], wish: Flavor | HostName | None) -> None:
-    world = await World.build(given["hosts"], rules=given["rules"])
+    world = await World.build(given["hosts"], rules=given["rules"], equipped=given["devices"])
     try:
         server = await furnish(world, given)
         if wish in NAMES and wish not in given["hosts"]:
@@ -95,6 +97,7 @@ async def furnish(world: World, given: dict[str, Any]) -> Server:
         for host in given["zone"]:
             await cloud.aggregates.add_host(made.id, host, 0.0)
     server = world.new_server("one")
+    server = with_devices(server) if given["devices"] else server
     engine = world.engine("setup")
     await create.accept(cloud, engine, world.asker(), [server], NAMES[0])
     await world.settle(engine)
