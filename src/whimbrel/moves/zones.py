@@ -31,7 +31,8 @@ async def zone_wish(facts: MoveFacts, cloud: Cloud) -> ZoneWish:
     if volumes is None:
         wish = wish or await _by_policy(facts, cloud)
     elif wish is None:
-        wish = ZoneWish(zone=volumes, because=f"its volumes are in zone {await name_of(cloud.zones, volumes)}")
+        name = await name_of(cloud.zones, volumes)
+        wish = ZoneWish(zone=volumes, because=f"its volumes are in zone {name} (cross_az_attach = false)")
     elif wish.zone != volumes:
         raise Refused(
             f"No valid host was found: {wish.because}, but its volumes are in zone"

@@ -45,6 +45,8 @@ class SqlZones:
             return known
         try:
             async with self._db.write() as tx:
+                if row := await tx.row(_BY_NAME, {"called": zone.name}):
+                    return Zone(**row._mapping)
                 await tx.run(_INSERT, msgspec.structs.asdict(zone))
         except Conflict:
             if known := await self.by_name(zone.name):  # somebody was faster
