@@ -38,6 +38,11 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["move"],
         ["move", "show"],
         ["move", "turn-back"],
+        ["server"],
+        ["server", "move"],
+        ["zone"],
+        ["zone", "list"],
+        ["zone", "rename"],
         ["plan"],
         ["plan", "resize"],
         ["plan", "migrate"],
@@ -50,7 +55,9 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert "Usage: whimbrel" in out
 
 
-@pytest.mark.parametrize("words", [["fly"], ["up", "--speed", "9"], ["up", "--port", "x"], ["move", "show"]])
+@pytest.mark.parametrize(
+    "words", [["fly"], ["up", "--speed", "9"], ["up", "--port", "x"], ["move", "show"], ["zone", "rename", "a"]]
+)
 def test_a_wrong_command_ends_with_2(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert run(capsys, *words)[0] == 2
 
@@ -132,3 +139,18 @@ def test_a_login_that_fails(
 ) -> None:
     (tmp_path / "clouds.yaml").write_text(text)
     assert said in refusal(capsys, code, "move", "show", "x", "--data-dir", str(tmp_path), "--os-cloud", cloud)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name a server, or a group"),
+        (["one", "--group", "g"], "name a server, or a group"),
+        (["one", "--confirm"], "--confirm is for --group"),
+        (["--group", "g", "--flavor", "2"], "--flavor is for one server"),
+        (["--group", "g", "--leave-zone"], "--leave-zone is for one server"),
+        (["--group", "g", "--watch"], "--watch is for one server"),
+    ],
+)
+def test_a_server_or_a_group_is_moved(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    assert said in refusal(capsys, 2, "server", "move", *words)

@@ -1,0 +1,78 @@
+"""`whimbrel zone`: the availability zones with their ids, and how one is given another name."""
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from cyclopts import App, Parameter
+from rich.console import RenderableType
+
+from whimbrel.cli import terminal
+from whimbrel.cli.client import Api
+from whimbrel.cli.move import Where
+from whimbrel.domain.errors import NotFound
+
+URL = "/whimbrel/zones"
+AS_USUAL = Where()
+
+app = App(name="zone", help="Availability zones: list, rename.", default_parameter=Parameter(negative=()))
+
+
+class Zone(msgspec.Struct, kw_only=True):
+    id: str
+    name: str
+    is_default: bool
+    hosts: list[str]
+
+
+@app.command(name="list")
+def list_zones(*, json: bool = False, where: Where = AS_USUAL) -> None:
+    """List zones with their ids and hosts, also those without hosts.
+
+    Parameters
+    ----------
+    json
+        One JSON document instead of a table.
+    """
+    with where.api() as api:
+        answer = api.get("compute", URL)
+    if json:
+        print(msgspec.json.encode(answer).decode())
+    else:
+        terminal.console().print(shown(_read(answer)))
+
+
+@app.command
+def rename(zone: str, name: str, /, *, where: Where = AS_USUAL) -> None:
+    """Give a zone another name. Servers stay where they are, and what is pinned to the zone stays pinned to it.
+
+    Parameters
+    ----------
+    zone
+        Name or id of the zone.
+    name
+        Its new name.
+    """
+    with where.api() as api:
+        found = _find(api, zone)
+        api.put("compute", f"{URL}/{quote(found.id, safe='')}", {"zone": {"name": name}})
+    terminal.console().print(f"zone {found.name} is now {name}; its id is {found.id} as before")
+
+
+def shown(zones: list[Zone]) -> RenderableType:
+    table = terminal.plain_table("zone", "id", "hosts", "")
+    for zone in zones:
+        table.add_row(zone.name, zone.id, ", ".join(zone.hosts) or "-", "default" if zone.is_default else "")
+    return table
+
+
+def _find(api: Api, wanted: str) -> Zone:
+    """Find a zone by its name, else by its id. Raises: NotFound."""
+    zones = _read(api.get("compute", URL))
+    for zone in [*(one for one in zones if one.name == wanted), *(one for one in zones if one.id == wanted)]:
+        return zone
+    raise NotFound(f"there is no availability zone {wanted}: whimbrel zone list shows those that there are")
+
+
+def _read(answer: Any) -> list[Zone]:
+    return msgspec.convert(answer["zones"], list[Zone])
