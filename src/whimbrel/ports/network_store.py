@@ -159,6 +159,9 @@ class QosRule(Record, frozen=True, kw_only=True):
 R = TypeVar("R", bound=Record)
 
 
+OLDEST_FIRST = (("created_at", False), ("id", False))
+
+
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """Which records of a kind, in which order. Empty fields do not narrow."""
 

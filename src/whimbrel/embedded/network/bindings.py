@@ -3,7 +3,7 @@
 Source: Neutron's extension binding-extended. A binding that stops being active is connected no more.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -21,7 +21,7 @@ from whimbrel.ports.network_errors import (
     PortBindingError,
     PortBindingNotFound,
 )
-from whimbrel.ports.network_store import BINDING_FAILED, UNBOUND, Binding, Network, Port
+from whimbrel.ports.network_store import BINDING_FAILED, OLDEST_FIRST, UNBOUND, Binding, Port, Query, Segment
 
 
 class NewBinding(Body, kw_only=True):
@@ -36,7 +36,8 @@ class ChangedBinding(Body, kw_only=True):
     profile: Profile | UnsetType = UNSET
 
 
-Edit = Callable[[Port, Network], Port]
+Edit = Callable[[Port, Sequence[Segment]], Port]
+"""Gives a port as it is to be. Its network's segments say where it can be connected."""
 
 
 def view(binding: Binding) -> dict[str, Any]:
@@ -69,10 +70,10 @@ async def create(ask: Ask) -> Response:
     if not wish.host:
         raise Problem(400, "Invalid input for host. Reason: a binding is to a host.")
 
-    def edit(port: Port, network: Network) -> Port:
+    def edit(port: Port, segments: Sequence[Segment]) -> Port:
         if binding_of(_of_server(port), wish.host):
             raise PortBindingAlreadyExists(f"Binding for port {port.id} on host {wish.host} already exists.")
-        binding = _bound(ask.door.hosts, network, port, wish.host, wish.vnic_type, wish.profile or {})
+        binding = _bound(ask.door.hosts, segments, port, wish.host, wish.vnic_type, wish.profile or {})
         return replace(port, bindings=(*port.bindings, replace(binding, active=port.active_binding is None)))
 
     port = await _edited(ask, edit)
@@ -84,11 +85,11 @@ async def update(ask: Ask) -> Response:
     if wish.host not in (UNSET, host):
         raise Problem(400, "Invalid input for host. Reason: a binding stays with its host.")
 
-    def edit(port: Port, network: Network) -> Port:
+    def edit(port: Port, segments: Sequence[Segment]) -> Port:
         old = _binding(_of_server(port), host)
         vnic_type = old.vnic_type if wish.vnic_type is UNSET else wish.vnic_type
         profile = old.profile if wish.profile is UNSET else wish.profile or {}
-        now = _bound(ask.door.hosts, network, port, host, vnic_type, profile)
+        now = _bound(ask.door.hosts, segments, port, host, vnic_type, profile)
         now = replace(now, active=old.active)
         return replace(port, bindings=tuple(now if each is old else each for each in port.bindings))
 
@@ -99,11 +100,11 @@ async def update(ask: Ask) -> Response:
 async def activate(ask: Ask) -> Response:
     host = ask.path("host")
 
-    def edit(port: Port, network: Network) -> Port:
+    def edit(port: Port, segments: Sequence[Segment]) -> Port:
         old = _binding(_of_server(port), host)
         if old.active:
             raise PortBindingAlreadyActive(f"Binding for port {port.id} on host {host} is already active.")
-        now = _bound(ask.door.hosts, network, port, host, old.vnic_type, old.profile)
+        now = _bound(ask.door.hosts, segments, port, host, old.vnic_type, old.profile)
         bindings = (replace(now, active=True) if each is old else _waiting(each) for each in port.bindings)
         return replace(port, bindings=tuple(bindings), vnic_type=now.vnic_type, profile=now.profile)
 
@@ -114,13 +115,13 @@ async def activate(ask: Ask) -> Response:
 async def delete(ask: Ask) -> Response:
     host = ask.path("host")
 
-    def edit(port: Port, _network: Network) -> Port:  # also of a port that its server has let go
+    async def edit(port: Port) -> Port:  # also of a port that its server has let go
         gone = _binding(port, host)
         if gone.active:
             raise PortBindingError(f"Binding for port {port.id} on host {host} is the active one: unbind the port.")
-        return replace(port, bindings=tuple(each for each in port.bindings if each is not gone))
+        return vifs.settled(replace(port, bindings=tuple(each for each in port.bindings if each is not gone)))
 
-    await _edited(ask, edit)
+    await _changed(ask, edit)
     return nothing()
 
 
@@ -128,18 +129,23 @@ async def _edited(ask: Ask, edit: Edit) -> Port:
     """Change the bindings of the port that the path names, and tell its server what came of it."""
 
     async def change(port: Port) -> Port:
-        network = await ask.store.find(Network, port.network_id)
-        return vifs.settled(edit(port, network))
+        where = {"network_id": [port.network_id]}
+        segments = await ask.store.search(Segment, Query(where=where, order=OLDEST_FIRST))
+        return vifs.settled(edit(port, segments))
 
-    before, now = await ask.changed(Port, ask.path("id"), change)
+    return await _changed(ask, change)
+
+
+async def _changed(ask: Ask, edit: Callable[[Port], Awaitable[Port]]) -> Port:
+    before, now = await ask.changed(Port, ask.path("id"), edit)
     ask.door.events.tell(vifs.news(before, now))
     return now
 
 
 def _bound(
-    hosts: vifs.Hosts, network: Network, port: Port, host: str, vnic_type: str, profile: Mapping[str, Any]
+    hosts: vifs.Hosts, segments: Sequence[Segment], port: Port, host: str, vnic_type: str, profile: Mapping[str, Any]
 ) -> Binding:
-    vif_type, details = vifs.bind(hosts, network, host, vnic_type)
+    vif_type, details = vifs.bind(hosts, segments, host, vnic_type)
     if vif_type == BINDING_FAILED:
         raise PortBindingError(f"Binding for port {port.id} on host {host} failed: it has no way to connect it.")
     return Binding(

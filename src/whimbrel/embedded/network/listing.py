@@ -52,8 +52,11 @@ class Resource(Generic[R]):
 
     async def answer(self, ask: Ask, records: Sequence[R], *, several: bool = False, status: int = 200) -> Response:
         """Give records as they are: one, or a list."""
-        views = [policy.shown(self.name, ask.caller, view) for view in await self.views(ask, records)]
-        return json({self.plural: views} if several else {self.name: views[0]}, status)
+        return self.said(ask, await self.views(ask, records), several=several, status=status)
+
+    def said(self, ask: Ask, views: Sequence[dict[str, Any]], *, several: bool = False, status: int = 200) -> Response:
+        shown = [policy.shown(self.name, ask.caller, view) for view in views]
+        return json({self.plural: shown} if several else {self.name: shown[0]}, status)
 
     async def show(self, ask: Ask) -> Response:
         record = await ask.seen(self.kind, ask.path("id"))

@@ -1,6 +1,6 @@
 """Ports: made, listed, changed and deleted. What connects them at hosts is in vifs.py and bindings.py."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -78,7 +78,10 @@ class ChangedPort(Changed, kw_only=True):
 async def views(ask: Ask, records: Sequence[Port]) -> list[dict[str, Any]]:
     ids = {port.network_id for port in records}
     found = await ask.store.search(Network, Query(where={"id": sorted(ids)})) if ids else []
-    networks = {network.id: network for network in found}
+    return await _views(ask, records, {network.id: network for network in found})
+
+
+async def _views(ask: Ask, records: Sequence[Port], networks: Mapping[str, Network]) -> list[dict[str, Any]]:
     policies = {policy_of(port, networks[port.network_id]) for port in records if port.network_id in networks}
     wanted = ask.request.query_params.getlist("fields")
     if wanted and "resource_request" not in wanted:
@@ -212,15 +215,16 @@ async def _policy(ask: Ask, policy_id: str | None) -> str | None:
 
 async def update(ask: Ask) -> Response:
     wish = await one(ask, "port", ChangedPort)
+    networks: dict[str, Network] = {}
 
     async def edit(port: Port) -> Port:
-        network = await ask.store.find(Network, port.network_id)
+        network = networks[port.network_id] = await ask.store.find(Network, port.network_id)
         _check_owner_of(ask, network, wish)
         return await _edited(ask, port, network, wish)
 
     before, now = await ask.changed(Port, ask.path("id"), edit)
     ask.door.events.tell(vifs.news(before, now))
-    return await PORTS.answer(ask, [now])
+    return PORTS.said(ask, await _views(ask, [now], networks))
 
 
 async def _edited(ask: Ask, port: Port, network: Network, wish: ChangedPort) -> Port:

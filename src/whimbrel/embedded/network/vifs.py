@@ -29,10 +29,10 @@ SRIOV_DETAILS: Mapping[str, Any] = {
 Hosts = Mapping[str, HostNet]
 
 
-def bind(hosts: Hosts, network: Network, host: str, vnic_type: str) -> tuple[str, dict[str, Any]]:
-    """Say what kind of interface connects such a port there, and its details."""
+def bind(hosts: Hosts, segments: Sequence[Segment], host: str, vnic_type: str) -> tuple[str, dict[str, Any]]:
+    """Say what kind of interface connects such a port there, and its details. segments: of its network."""
     place = hosts.get(host)
-    segment = place and _reached(place, network.segments, vnic_type)
+    segment = place and _reached(place, segments, vnic_type)
     if segment and vnic_type == "normal":
         return "ovs", dict(OVS_DETAILS)
     if segment and vnic_type == "direct":
@@ -53,7 +53,7 @@ def bound_at(hosts: Hosts, network: Network, port: Port, host: str, profile: dic
     others = tuple(each for each in port.bindings if not each.active and each.host != host)
     if not host:
         return settled(replace(port, bindings=others, profile=profile))
-    vif_type, details = bind(hosts, network, host, port.vnic_type)
+    vif_type, details = bind(hosts, network.segments, host, port.vnic_type)
     binding = Binding(
         host=host, active=True, vnic_type=port.vnic_type, vif_type=vif_type, vif_details=details, profile=profile
     )

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.network.kinds import Kind
 from whimbrel.adapters.sql.tables import network as tables
-from whimbrel.ports.network_store import Network, Port, QosPolicy, Query, R, Record, Subnet
+from whimbrel.ports.network_store import OLDEST_FIRST, Network, Port, QosPolicy, Query, R, Record, Subnet
 
 Condition = sa.ColumnElement[bool]
 
@@ -17,7 +17,7 @@ _SHARED = sa.select(tables.networks.c.id).where(tables.networks.c.shared)
 
 Wanted = Sequence[Any] | sa.BindParameter[Any]
 
-_USUAL_ORDERS = ((("id", False),), (("created_at", False), ("id", False)))
+_USUAL_ORDERS = ((("id", False),), OLDEST_FIRST)
 _usual: dict[tuple[object, ...], sa.Select[Any]] = {}
 """Statements of usual lists by their shape, of which there are few: one field at most narrows them."""
 
