@@ -49,7 +49,7 @@ from whimbrel.domain.ids import CellName, HostName, ProviderId, RunId
 from whimbrel.embedded.image.files import LocalImages
 from whimbrel.moves.steps import record
 from whimbrel.network_wiring import NetworkService, Ourselves, network_service
-from whimbrel.placement.inventory import of_host
+from whimbrel.placement.inventory import TRAITS_OF_HOSTS, besides, of_host
 from whimbrel.placement.trees import StoredTrees
 from whimbrel.ports.agent import Agents
 from whimbrel.ports.clock import Clock
@@ -412,7 +412,9 @@ async def _register_host(
         )
     )
     await cloud.cell(cell).devices.register(row.name, host.pci)
-    await cloud.placement.register_host(row.id, row.name, of_host(row, cloud.rules))
+    offered = of_host(row, cloud.rules) | besides(host.dedicated_vcpus, host.resources)
+    await cloud.placement.register_host(row.id, row.name, offered)
+    await cloud.placement.offer_traits(row.id, [*TRAITS_OF_HOSTS, *host.traits])
     await cloud.placement.set_disabled(row.id, not row.enabled)
 
 

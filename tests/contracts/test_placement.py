@@ -356,6 +356,27 @@ def test_register_host_can_be_repeated_and_keeps_use(open_store: Opener) -> None
     on_two_hosts(open_store, test)
 
 
+def test_a_host_may_offer_custom_classes_and_traits_that_were_not_made_before(open_store: Opener) -> None:
+    async def test(store: SqlPlacement) -> None:
+        await store.create_trait("CUSTOM_OLD")
+        await store.set_traits(HOST, None, ["CUSTOM_OLD"])
+        for _ in range(2):
+            await store.register_host(HOST, "host", {"CUSTOM_GPU": Inventory(total=2), "VCPU": Inventory(total=4)})
+            await store.offer_traits(HOST, ["CUSTOM_SSD", "HW_CPU_X86_AVX2"])
+            node = await store.node(HOST)
+            assert node.traits == {"CUSTOM_OLD", "CUSTOM_SSD", "HW_CPU_X86_AVX2"}
+            assert node.stocks.keys() == {"CUSTOM_GPU", "VCPU"}
+        generation = node.provider.generation
+        await store.offer_traits(HOST, ["CUSTOM_SSD"])
+        assert (await store.node(HOST)).provider.generation == generation
+        assert "CUSTOM_GPU" in await store.resource_classes()
+        assert await room(store, HOST) == (await store.rooms((HOST,))).state(0)
+        with pytest.raises(NotFound):
+            await store.offer_traits(ProviderId("nobody"), ["CUSTOM_SSD"])
+
+    on_two_hosts(open_store, test)
+
+
 def test_two_hosts_cannot_have_one_name(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
         with pytest.raises(Conflict, match="other"):

@@ -198,6 +198,40 @@ def test_a_mistake_about_pci_devices_is_one_sentence(
     assert remedy in said
 
 
+OFFERS = """dedicated_vcpus = 2
+traits = ["CUSTOM_SSD", "HW_CPU_X86_AVX2"]
+resources = { CUSTOM_GPU = 2, VGPU = 1 }
+"""
+
+
+def test_what_a_host_offers_besides_its_sizes_is_taken(tmp_path: Path) -> None:
+    [(_, host)] = load(tmp_path, GOOD + OFFERS).hosts()
+    assert host.dedicated_vcpus == 2
+    assert host.traits == ("CUSTOM_SSD", "HW_CPU_X86_AVX2")
+    assert host.resources == {"CUSTOM_GPU": 2, "VGPU": 1}
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "place", "remedy"),
+    [
+        ("vcpus = 2", "vcpus = -2", f"{HOST}: 'dedicated_vcpus' is -2", "0: it has none"),
+        ("CUSTOM_SSD", "CUSTOM_ssd", f"{HOST}: 'traits' is", "such as 'CUSTOM_SSD'"),
+        ("CUSTOM_SSD", "FAST_DISK", "host 'n1' has 'FAST_DISK' among its 'traits'", "begins with CUSTOM_"),
+        ("CUSTOM_SSD", "COMPUTE_STATUS_DISABLED", "COMPUTE_STATUS_DISABLED among", "disable its service"),
+        ("CUSTOM_GPU", "GPU", "host 'n1' has 'GPU' among its 'resources'", "begins with CUSTOM_"),
+        ("CUSTOM_GPU", "PCPU", "host 'n1' has PCPU among its 'resources'", "set 'dedicated_vcpus'"),
+        ("CUSTOM_GPU = 2", "CUSTOM_GPU = 0", f"{HOST}: 'resources' is", "{ CUSTOM_GPU = 2 }"),
+        ("CUSTOM_GPU = 2", "gpu = 2", f"{HOST}: 'resources' is", "{ CUSTOM_GPU = 2 }"),
+    ],
+)
+def test_a_mistake_about_what_a_host_offers_is_one_sentence(
+    tmp_path: Path, was: str, now: str, place: str, remedy: str
+) -> None:
+    said = complaint(tmp_path, GOOD + OFFERS.replace(was, now, 1))
+    assert place in said
+    assert remedy in said
+
+
 def test_a_long_value_is_not_repeated_whole(tmp_path: Path) -> None:
     assert len(complaint(tmp_path, GOOD.replace('zone = "z"', f'zone = "{"z" * 10_000}"'))) < 300
 

@@ -9,6 +9,8 @@ from whimbrel import settings, wiring
 from whimbrel.datadir import DataDir
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import CellName, HostName, ProjectId
+from whimbrel.placement.inventory import TRAITS_OF_HOSTS
+from whimbrel.placement.names import standard_traits
 from whimbrel.servers import create, lookup
 from whimbrel.sim.world import SMALL, World
 
@@ -69,6 +71,33 @@ def test_a_hosts_pci_devices_are_those_of_the_settings(tmp_path: Path) -> None:
             await process.close()
 
     asyncio.run(story())
+
+
+def test_what_a_host_offers_is_that_of_the_settings_and_what_operators_added(tmp_path: Path) -> None:
+    async def story() -> None:
+        home = Home(tmp_path)
+        offers = 'dedicated_vcpus = 2\ntraits = ["CUSTOM_SSD"]\nresources = { CUSTOM_GPU = 3, VGPU = 1 }\n'
+        for text in (HOST.format("n1") + offers, HOST.format("n1") + offers.replace("2", "1")):
+            process = await home.start(CELL.format("one") + text)
+            [node] = (await process.placement.forest()).nodes.values()
+            assert {name: stock.capacity for name, stock in node.stocks.items()} == {
+                "VCPU": 16, "MEMORY_MB": 4096, "DISK_GB": 40,
+                "PCPU": int(text[text.index("dedicated_vcpus") + 18]), "CUSTOM_GPU": 3, "VGPU": 1,
+            }  # fmt: skip
+            assert node.stocks["CUSTOM_GPU"].inventory.max_unit == 3
+            if text.endswith(offers):
+                assert node.traits == {*TRAITS_OF_HOSTS, "CUSTOM_SSD"}
+                await process.placement.create_trait("CUSTOM_OURS")
+                await process.placement.set_traits(node.provider.uuid, None, ["CUSTOM_OURS"])
+            else:
+                assert node.traits == {*TRAITS_OF_HOSTS, "CUSTOM_SSD", "CUSTOM_OURS"}
+            await process.close()
+
+    asyncio.run(story())
+
+
+def test_traits_that_all_hosts_have_are_standard_ones() -> None:
+    assert standard_traits() >= set(TRAITS_OF_HOSTS)
 
 
 def test_a_host_is_in_one_cell(tmp_path: Path) -> None:

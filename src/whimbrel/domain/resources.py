@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from os_resource_classes import DISK_GB, MEMORY_MB, VCPU
+from os_resource_classes import DISK_GB, MEMORY_MB, PCPU, VCPU
 
 Resources = Mapping[str, int]
 """Resource class -> amount: VCPU in whole cpus, MEMORY_MB in MiB, DISK_GB in GiB. Zero amounts are left out."""
@@ -15,4 +15,4 @@ def of_flavor(vcpus: int, memory_mib: int, root_gib: int, ephemeral_gib: int = 0
     return {name: amount for name, amount in amounts.items() if amount}
 
 
-__all__ = ["DISK_GB", "MEMORY_MB", "VCPU", "Resources", "of_flavor"]
+__all__ = ["DISK_GB", "MEMORY_MB", "PCPU", "VCPU", "Resources", "of_flavor"]

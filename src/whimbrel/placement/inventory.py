@@ -1,13 +1,26 @@
 """What an inventory allows: its capacity, and the pieces in which it can be had."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from whimbrel.domain.host import Host
-from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from whimbrel.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.placement import Inventory
 
 MAX_INT = 2**31 - 1
+
+TRAITS_OF_HOSTS = (
+    "COMPUTE_NODE",
+    "COMPUTE_IMAGE_TYPE_RAW",
+    "COMPUTE_IMAGE_TYPE_QCOW2",
+    "COMPUTE_STORAGE_BUS_VIRTIO",
+    "COMPUTE_VOLUME_ATTACH",
+    "COMPUTE_NET_ATTACH_INTERFACE",
+    "COMPUTE_NET_VIF_MODEL_VIRTIO",
+)
+"""What every host of ours is and can do, whatever drives it."""
 
 
 def capacity(inventory: Inventory) -> int:
@@ -58,3 +71,9 @@ def of_host(host: Host, rules: Rules) -> dict[str, Inventory]:
         for name, (total, ratio) in amounts.items()
         if total  # a class of which there is nothing is left out
     }
+
+
+def besides(dedicated_vcpus: int, resources: Mapping[str, int]) -> dict[str, Inventory]:
+    """Give what a host has to give besides its sizes: CPUs that are not shared, and whatever its operator names."""
+    amounts = {PCPU: dedicated_vcpus, **resources}
+    return {name: Inventory(total=total, max_unit=total) for name, total in amounts.items() if total}

@@ -247,7 +247,17 @@ class Placement(Protocol):
         ...
 
     async def register_host(self, provider: ProviderId, name: str, inventory: dict[str, Inventory]) -> None:
-        """Have a root provider of this name with these inventories; use already there stays. Repeatable."""
+        """Have a root provider of this name with these inventories; use already there stays. Repeatable.
+
+        Classes must be standard ones, or be called as custom ones are; these are made where they are not there.
+        """
+        ...
+
+    async def offer_traits(self, provider: ProviderId, traits: Collection[str]) -> None:
+        """Have a provider these traits besides those that it has, which stay. Repeatable.
+
+        They must be standard ones, or be called as custom ones are; these are made where they are not there.
+        """
         ...
 
     async def set_disabled(self, provider: ProviderId, disabled: bool) -> None:

@@ -1,8 +1,12 @@
 """What is asked of a file as a whole: names that are there once, and rules that fit its hosts."""
 
 from whimbrel.domain.errors import Invalid
+from whimbrel.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU
+from whimbrel.placement import names
 from whimbrel.settings.rules import wrong_with
-from whimbrel.settings.tables import CloudConfig
+from whimbrel.settings.tables import CloudConfig, HostTable
+
+DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
 def check(name: str, config: CloudConfig) -> None:
@@ -21,8 +25,27 @@ def check(name: str, config: CloudConfig) -> None:
         homes[host.name] = cell.name
     _check_nics(name, config)
     _check_pci(name, config)
+    for _, host in config.hosts():
+        if wrong := _wrong_names(host):
+            raise Invalid(f"{name}: host '{host.name}' has {wrong}")
     if wrong := wrong_with(config.rules.scheduler, homes):
         raise Invalid(f"{name}: [rules.scheduler]: {wrong}")
+
+
+def _wrong_names(host: HostTable) -> str | None:
+    """Say which trait or resource class there is not, or is set by another key; None: all are right."""
+    own_keys = {VCPU: "vcpus", PCPU: "dedicated_vcpus", MEMORY_MB: "memory_mib", DISK_GB: "disk_gib"}
+    for one in host.resources:
+        if one in own_keys:
+            return f"{one} among its 'resources': set '{own_keys[one]}' instead"
+        if one not in names.STANDARD_CLASSES and not names.is_custom(one):
+            return f"'{one}' among its 'resources', which is no resource class; one of your own begins with CUSTOM_"
+    for one in host.traits:
+        if not names.is_custom(one) and one not in names.standard_traits():
+            return f"'{one}' among its 'traits', which is no standard trait; one of your own begins with CUSTOM_"
+        if one == DISABLED:
+            return f"{one} among its 'traits': disable its service instead"
+    return None
 
 
 def _check_nics(name: str, config: CloudConfig) -> None:

@@ -13,6 +13,8 @@ from whimbrel.ports.cloud import Rules
 CellNamed = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,30}$")]  # it names a schema in a database
 HostNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 ZoneNamed = Annotated[str, Meta(pattern=r"^(?!internal$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+TraitNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
+ClassNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
 Count = Annotated[int, Meta(ge=1, le=2**20)]
 MemoryMib = Annotated[int, Meta(ge=1, le=2**30)]
 DiskGib = Annotated[int, Meta(ge=1, le=2**30)]
@@ -31,6 +33,9 @@ class HostTable(Table, frozen=True, kw_only=True, tag_field="driver"):
     vcpus: Count
     memory_mib: MemoryMib
     disk_gib: DiskGib
+    dedicated_vcpus: Annotated[int, Meta(ge=0, le=2**20)] = 0  # besides `vcpus`: for guests that share theirs with none
+    traits: tuple[TraitNamed, ...] = ()  # besides those that every host has
+    resources: dict[ClassNamed, Count] = {}  # resource class -> how much there is of it
     kpps: Kbps = 0  # how many thousands of packets a second it handles, both directions together; 0: not counted
     egress_kpps: Kbps = 0
     ingress_kpps: Kbps = 0

@@ -57,6 +57,10 @@ class Names:
             raise UnknownName(f"No such {self.word} {', '.join(unknown)}.")
         await self._add_all(tx, sorted(new))
 
+    async def ensure(self, tx: Tx, names: Collection[str]) -> None:
+        """Have a row for each of these names, of which it is known that they are standard, or may be made."""
+        await self._add_all(tx, sorted(set(names) - await self.known(tx, names)))
+
     async def _add_all(self, tx: Tx, names: Iterable[str]) -> None:
         if rows := [{"name": name} for name in names]:
             await tx.run(self._add[tx.dialect], rows)

@@ -13,7 +13,7 @@ from sqlalchemy import bindparam
 from whimbrel.adapters.sql.database import Tx
 from whimbrel.adapters.sql.placement.changes import note
 from whimbrel.adapters.sql.placement.claims import Place
-from whimbrel.adapters.sql.placement.names import refer_classes, refer_traits
+from whimbrel.adapters.sql.placement.names import TRAITS, refer_classes, refer_traits
 from whimbrel.adapters.sql.tables.placement import (
     allocations,
     inventories,
@@ -253,6 +253,12 @@ async def write_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> Non
     await tx.run(_DELETE_TRAITS, {"this": uuid})
     if traits:
         await tx.run(_ADD_TRAIT, [{"provider": uuid, "trait": trait} for trait in sorted(set(traits))])
+
+
+async def add_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> None:
+    """Give a locked provider traits that it has not, of which it is known that they are standard, or may be made."""
+    await TRAITS.ensure(tx, traits)
+    await tx.run(_ADD_TRAIT, [{"provider": uuid, "trait": trait} for trait in sorted(traits)])
 
 
 async def switch_trait(tx: Tx, uuid: ProviderId, trait: str, wanted: bool) -> bool:

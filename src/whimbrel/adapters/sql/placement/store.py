@@ -124,8 +124,16 @@ class SqlPlacement(GroupStore):
             gone = [name for (_, name), stock in stocks.items() if name not in inventory and not stock.used]
             now = {name: stock.inventory for (_, name), stock in stocks.items()}
             if gone or any(now.get(name) != inventory[name] for name in inventory):
+                await CLASSES.ensure(tx, inventory)
                 await providers.delete_inventories(tx, provider, stocks, gone)
                 await providers.write_inventories(tx, provider, inventory, now)
+                await providers.bump(tx, provider)
+
+    async def offer_traits(self, provider: ProviderId, traits: Collection[str]) -> None:
+        async with self._db.write() as tx:
+            await providers.lock(tx, provider)
+            if new := set(traits) - (await read_node(tx, provider)).traits:
+                await providers.add_traits(tx, provider, new)
                 await providers.bump(tx, provider)
 
     async def set_disabled(self, provider: ProviderId, disabled: bool) -> None:
