@@ -6,6 +6,7 @@ import httpx
 
 from tests.api.front import Front, fault, with_front
 from tests.api.test_server_groups import NOWHERE, all_of, boot, booted, host_of, make
+from tests.api.test_zones import put_into_zone
 from whimbrel.domain.ids import GroupId
 from whimbrel.ports.placement import GroupPlaces
 
@@ -72,6 +73,25 @@ async def test_to_a_named_host(front: Front) -> None:
     assert (await moved(front, group, host=target))["moving_to"] == target
     await front.settle()
     assert (await look(front, group))["hosts"] == [target]
+
+
+@with_front
+async def test_to_another_zone_and_going_on_there(front: Front) -> None:
+    await put_into_zone(front, "south", "h3")
+    group = await make(front, "affinity")
+    here = {"host": "h1"}
+    servers = [await booted(front, name, group, wish=here, who="admin") for name in "ab"]
+    said = fault(await ask_to_move(front, group, host="h3"), "badRequest", 400)
+    assert "it stays in zone nova" in said
+    await front.act(servers[1], {"os-resetState": {"state": "error"}}, who="admin")
+    assert (await moved(front, group, zone="south"))["moving_to"] == "h3"
+    await front.settle()
+    assert (await look(front, group))["state"] == "split"
+    await front.act(servers[1], {"os-resetState": {"state": "active"}}, who="admin")
+    await moved(front, group)
+    await front.settle()
+    await confirm_all(front, group)
+    assert [(await front.show(server))["OS-EXT-AZ:availability_zone"] for server in servers] == ["south", "south"]
 
 
 @with_front
@@ -155,7 +175,7 @@ async def test_what_cannot_be_asked(front: Front) -> None:
     fault(await ask_to_move(front, empty), "conflictingRequest", 409)
     fault(await ask_to_move(front, group, host=source), "conflictingRequest", 409)
     assert "nowhere" in fault(await ask_to_move(front, group, host="nowhere"), "badRequest", 400)
-    assert "nowhere" in fault(await ask_to_move(front, group, zone="nowhere"), "badRequest", 400)
+    fault(await ask_to_move(front, group, zone="nowhere"), "badRequest", 400)
     fault(await ask_to_move(front, group, colour="red"), "badRequest", 400)
     fault(await ask_to_move(front, NOWHERE), "itemNotFound", 404)
     fault(await ask_to_move(front, group, who="member"), "forbidden", 403)

@@ -1,5 +1,6 @@
-"""Server groups with unmodified clients."""
+"""Server groups with unmodified clients, and an affinity group moved by our own command."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,3 +45,21 @@ def test_a_group_is_made_filled_shown_and_deleted(cloud: RunningCloud) -> None:
     cloud.say("server", "group", "delete", "apart")
     assert cloud.openstack("server", "group", "list") == []
     assert "apart" in cloud.refusal("server", "group", "show", "apart")
+
+
+def test_an_affinity_group_is_moved_together_by_one_command(cloud: RunningCloud) -> None:
+    group = cloud.openstack("server", "group", "create", "--policy", "affinity", "together")["id"]
+    servers = [boot(cloud, name, group)["id"] for name in ("left", "right")]
+    [home] = {host_of(cloud, server) for server in servers}
+    waiting = cloud.run("whimbrel", "server", "move", "--group", "together")
+    assert waiting.returncode == 0, waiting.stderr
+    assert "wait to be confirmed" in " ".join(waiting.stdout.split())
+    confirmed = cloud.run("whimbrel", "server", "move", "--group", group, "--confirm", "--json")
+    assert confirmed.returncode == 0, confirmed.stderr
+    document = json.loads(confirmed.stdout)["server_group"]
+    [target] = {host_of(cloud, server) for server in servers}
+    assert (document["state"], document["hosts"]) == ("resting", [target])
+    assert target != home
+    gone = cloud.run("whimbrel", "server", "move", "--group", "nobody")
+    assert (gone.returncode, "there is no server group nobody" in gone.stderr) == (1, True)
+    cloud.say("server", "delete", "--wait", *servers)

@@ -5,10 +5,9 @@ This is Whimbrel's own part of the API: /v2.1/whimbrel/server-groups.
 
 from typing import Any
 
-from whimbrel.api import server_groups
+from whimbrel.api import places, server_groups
 from whimbrel.api.call import Call
 from whimbrel.domain import machine
-from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import ServerId
 from whimbrel.servers import group_moves
 from whimbrel.servers.group_moves import Member, Together
@@ -24,19 +23,9 @@ async def move(call: Call) -> Any:
     """Have all servers of an affinity group move to one host, or go on where that was begun. 409: nobody can."""
     wish: dict[str, Any] = call.body["move"]
     group = await server_groups.in_path(call)
-    zone = await _zone(call, wish.get("zone"))
+    zone = None if wish.get("zone") is None else await places.zone_id(call, wish["zone"])
     begun = await group_moves.move(call.cloud, call.engine, call.asker, group, wish.get("host"), zone)
     return {"server_group": _shown(await group_moves.look(call.cloud, group), begun.refused)}
-
-
-async def _zone(call: Call, name: str | None) -> str | None:
-    """Raises: Invalid: there is no such zone."""
-    if name is None:
-        return None
-    zone = await call.cloud.zones.by_name(name)
-    if zone is None:
-        raise Invalid(f"The availability zone {name} is not there.")
-    return zone.id
 
 
 def _shown(now: Together, refused: dict[ServerId, str] | None = None) -> dict[str, Any]:

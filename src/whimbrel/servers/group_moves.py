@@ -18,6 +18,7 @@ from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.choosing import decide
 from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.requests import Wanted
 from whimbrel.moves.shown import MOVE_SAGAS
 from whimbrel.moves.steps import devices
 from whimbrel.moves.zones import zone_wish
@@ -97,8 +98,8 @@ async def move(
             f"The servers of a group with the policy {group.policy} do not move together: migrate them one by one."
         )
     now = await look(cloud, group)
-    if host is None and zone is None:
-        host = now.moving_to  # it goes on
+    if host is None and zone is None and now.moving_to is not None:
+        host, zone = now.moving_to, await _zone_to_go_on_to(cloud, now, now.moving_to)
     staying = [member for member in now.members if member.server.host == host]
     going = [member for member in now.members if member.server.host != host]
     if not now.members or not going:
@@ -144,6 +145,13 @@ async def _root_of(cloud: Cloud, host: HostName) -> ProviderId:
     if host not in fleet.row:
         raise Invalid(f"Compute host {host} could not be found.")
     return fleet.providers[fleet.row[host]]
+
+
+async def _zone_to_go_on_to(cloud: Cloud, now: Together, host: HostName) -> str | None:
+    """Give the zone of a host that the group goes to already, if somebody is to leave his own for it."""
+    fleet = await cloud.fleets.now()
+    zone = fleet.zones[fleet.row[host]] if host in fleet.row else None
+    return zone if any(member.server.zone != zone for member in now.members) else None
 
 
 async def _choose(
@@ -225,7 +233,7 @@ async def _begin_all(
             runs[server.id] = member.move.id
             continue
         try:
-            runs[server.id] = (await requests.migrate(cloud, engine, asker, server, host)).id
+            runs[server.id] = (await requests.move(cloud, engine, asker, server, Wanted(host=host, zone=zone))).id
         except WorldError as error:
             refused[server.id] = error.reason
     return Begun(host=host, runs=runs, refused=refused)
