@@ -12,7 +12,8 @@ from whimbrel.adapters.sql.placement.claims import read_held, read_stocks, rewri
 from whimbrel.adapters.sql.placement.feed import CHECKED, Feed
 from whimbrel.adapters.sql.placement.fences import forget_fences, raise_fence
 from whimbrel.adapters.sql.placement.group_store import GroupStore
-from whimbrel.adapters.sql.placement.names import CLASSES, TRAITS
+from whimbrel.adapters.sql.placement.name_store import NameStore
+from whimbrel.adapters.sql.placement.names import CLASSES
 from whimbrel.adapters.sql.placement.nodes import read_node
 from whimbrel.adapters.sql.placement.reshape import reshape
 from whimbrel.domain.errors import NotFound, Refused
@@ -22,7 +23,6 @@ from whimbrel.domain.resources import Resources
 from whimbrel.placement.errors import Duplicate
 from whimbrel.placement.groups import check
 from whimbrel.placement.index import Index
-from whimbrel.placement.names import standard_traits
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
 from whimbrel.placement.rooms import IndexRooms, state_of
 from whimbrel.placement.ways import all_ways, ways
@@ -31,7 +31,7 @@ from whimbrel.ports.placement import Allocation, GroupRule, Inventory, Lack, Own
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
-class SqlPlacement(GroupStore):
+class SqlPlacement(GroupStore, NameStore):
     """Fulfils ports.placement.Placement and placement.store.Store."""
 
     def __init__(self, db: Database, chance: Random | None = None) -> None:
@@ -287,47 +287,6 @@ class SqlPlacement(GroupStore):
     async def usages(self, project: ProjectId, user: UserId | None) -> list[Usage]:
         async with self._db.read() as tx:
             return await holdings.of_project(tx, project, user)
-
-    # Names, for the API
-
-    async def known_classes(self, names: Collection[str]) -> set[str]:
-        async with self._db.look() as tx:
-            return await CLASSES.known(tx, names)
-
-    async def known_traits(self, names: Collection[str]) -> set[str]:
-        async with self._db.look() as tx:
-            return await TRAITS.known(tx, names)
-
-    async def resource_classes(self) -> list[str]:
-        async with self._db.read() as tx:
-            return await CLASSES.all(tx)
-
-    async def create_resource_class(self, name: str) -> bool:
-        async with self._db.write() as tx:
-            return await CLASSES.add(tx, name)
-
-    async def rename_resource_class(self, name: str, new_name: str) -> None:
-        async with self._db.write() as tx:
-            await CLASSES.rename(tx, name, new_name)
-
-    async def delete_resource_class(self, name: str) -> None:
-        async with self._db.write() as tx:
-            await CLASSES.delete(tx, name)
-
-    async def traits(self, *, associated: bool | None = None) -> list[str]:
-        async with self._db.read() as tx:
-            if associated is True:
-                return sorted(await TRAITS.used(tx))
-            names = standard_traits().union(await TRAITS.all(tx))
-            return sorted(names - await TRAITS.used(tx) if associated is False else names)
-
-    async def create_trait(self, name: str) -> bool:
-        async with self._db.write() as tx:
-            return await TRAITS.add(tx, name)
-
-    async def delete_trait(self, name: str) -> None:
-        async with self._db.write() as tx:
-            await TRAITS.delete(tx, name)
 
 
 def _type(order: Order, consumer: ConsumerId) -> str:
