@@ -1,6 +1,10 @@
 """Availability zones, as Nova's clients see them."""
 
-from tests.api.front import Front, fault, with_front
+from typing import Any
+
+from tests.api.front import Front, fault, with_cloud, with_front
+from whimbrel.ports.cloud import Rules
+from whimbrel.sim.world import IMAGE
 
 
 async def put_into_zone(front: Front, zone: str, *hosts: str) -> None:
@@ -49,3 +53,81 @@ async def test_details_are_for_administrators(front: Front) -> None:
         "h3": (True, False),
     }
     assert hosts["h2"]["nova-compute"]["updated_at"].count(":") == 2
+
+
+async def ids(front: Front) -> dict[str, str]:
+    return {zone["name"]: zone["id"] for zone in (await front.get("/whimbrel/zones", who="admin"))["zones"]}
+
+
+async def rename(front: Front, zone_id: str, name: Any, who: str = "admin") -> Any:
+    return await front.ask("PUT", f"/whimbrel/zones/{zone_id}", {"zone": {"name": name}}, who=who)
+
+
+@with_front
+async def test_zones_are_listed_with_their_ids_also_those_without_hosts(front: Front) -> None:
+    await put_into_zone(front, "east", "h1")
+    await put_into_zone(front, "empty")
+    known = (await front.get("/whimbrel/zones", who="admin"))["zones"]
+    assert [(zone["name"], zone["hosts"], zone["is_default"]) for zone in known] == [
+        ("east", ["h1"], False),
+        ("empty", [], False),
+        ("nova", ["h2", "h3"], True),
+    ]
+    assert len({zone["id"] for zone in known}) == 3
+    fault(await front.ask("GET", "/whimbrel/zones", who="manager"), "forbidden", 403)
+
+
+@with_front
+async def test_a_zone_is_shown_under_its_new_name_everywhere_and_found_by_it(front: Front) -> None:
+    await put_into_zone(front, "east", "h1")
+    server_id = await front.boot(availability_zone="east")
+    assert (await rename(front, (await ids(front))["east"], "sunrise")).status_code == 200
+    assert (await front.get("/os-availability-zone"))["availabilityZoneInfo"][1] == zone("sunrise", True)
+    [aggregate] = (await front.get("/os-aggregates", who="admin"))["aggregates"]
+    assert (aggregate["name"], aggregate["availability_zone"], aggregate["metadata"]) == (
+        *("east", "sunrise"),
+        {"availability_zone": "sunrise"},
+    )
+    services = (await front.get("/os-services", who="admin"))["services"]
+    assert [one["zone"] for one in services] == ["sunrise", "nova", "nova"]
+    server = await front.show(server_id)
+    assert (server["OS-EXT-AZ:availability_zone"], server["pinned_availability_zone"]) == ("sunrise", "sunrise")
+    for name, found in (("sunrise", [server_id]), ("east", []), ("nova", [])):
+        listed = (await front.get(f"/servers?availability_zone={name}"))["servers"]
+        assert [one["id"] for one in listed] == found
+    body = {"server": {"name": "two", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}}
+    body["server"]["availability_zone"] = "east"
+    assert "not available" in fault(await front.ask("POST", "/servers", body), "badRequest", 400)
+    await front.boot(availability_zone="sunrise")
+
+
+@with_front
+async def test_the_default_zone_is_renamed_as_any_other(front: Front) -> None:
+    server_id = await front.boot(availability_zone="nova")
+    assert (await rename(front, (await ids(front))["nova"], "main")).status_code == 200
+    assert (await front.get("/os-availability-zone"))["availabilityZoneInfo"] == [zone("main", True)]
+    assert (await front.show(server_id))["pinned_availability_zone"] == "main"
+    await put_into_zone(front, "nova", "h1", "h2", "h3")  # a new zone, of the old name
+    known = (await front.get("/whimbrel/zones", who="admin"))["zones"]
+    assert {one["name"]: one["is_default"] for one in known} == {"main": True, "nova": False}
+
+
+@with_front
+async def test_bad_names_of_zones_are_refused(front: Front) -> None:
+    await put_into_zone(front, "east", "h1")
+    east = (await ids(front))["east"]
+    assert "nova" in fault(await rename(front, east, "nova"), "conflictingRequest", 409)
+    for name in ("", "a:b", None, "x" * 256):
+        fault(await rename(front, east, name), "badRequest", 400)
+    fault(await rename(front, "moon", "sun"), "itemNotFound", 404)
+    fault(await rename(front, east, "west", who="manager"), "forbidden", 403)
+    assert list(await ids(front)) == ["east", "nova"]
+
+
+@with_cloud(Rules(cpu_allocation_ratio=1.0, patience_s=20.0, default_schedule_zone="east"))
+async def test_servers_for_which_nobody_names_a_zone_go_to_that_of_the_rule(front: Front) -> None:
+    wish = {"server": {"name": "one", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}}
+    assert "not available" in fault(await front.ask("POST", "/servers", wish), "badRequest", 400)
+    await put_into_zone(front, "east", "h1")
+    assert (await front.show(await front.boot()))["pinned_availability_zone"] == "east"
+    assert (await front.show(await front.boot(availability_zone="nova")))["pinned_availability_zone"] == "nova"

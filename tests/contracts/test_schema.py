@@ -19,6 +19,7 @@ from whimbrel.adapters.sql.database import postgres_url, search_path, sqlite_fil
 from whimbrel.adapters.sql.migrations import config_of
 from whimbrel.adapters.sql.schema import VERSION, prepare, revisions, upgrade
 from whimbrel.adapters.sql.tables import MODULES, kind_of, metadata_of
+from whimbrel.adapters.sql.tables.global_ import aggregates, zones
 from whimbrel.adapters.sql.tables.keep import kept
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import Guest, GuestKey
@@ -170,6 +171,26 @@ def test_simulated_guests_of_an_older_version_run_on(place: Place) -> None:
     key = GuestKey(ServerId("s1"), Slot("a"))
     assert found.observed() == Guest(key=key, power="running", vcpus=1, memory_mib=512, root_gib=2, has_disk=True)
     assert (found.spec.name, found.console, values["fences/h1"]) == ("web", ("hello",), b"7")
+
+
+def test_names_of_zones_of_an_older_version_are_ids_from_then_on(place: Place) -> None:
+    schema = place.schema("global")
+    if place.url.startswith("sqlite"):
+        Path(place.url.removeprefix("sqlite:///")).mkdir()
+    with place.engine(schema).begin() as connection:
+        if place.url.startswith("postgresql"):
+            connection.execute(sa.schema.CreateSchema(schema))
+        command.upgrade(config_of("global", connection), "0002")
+        rows = [
+            {"uuid": str(n), "name": str(n), "metadata": metadata, "created_at": 9.0 - n}
+            for n, metadata in enumerate(
+                [{"availability_zone": "east"}, {"ssd": "true"}, {"availability_zone": "east"}]
+            )
+        ]
+        connection.execute(sa.insert(aggregates), rows)
+    prepare(place.url, schema)
+    with place.engine(schema).connect() as connection:
+        assert [tuple(row) for row in connection.execute(sa.select(zones))] == [("east", "east", 7.0)]
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

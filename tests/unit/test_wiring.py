@@ -11,6 +11,7 @@ from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import CellName, HostName, ProjectId
 from whimbrel.placement.inventory import TRAITS_OF_HOSTS
 from whimbrel.placement.names import standard_traits
+from whimbrel.ports.catalog import zone_of
 from whimbrel.servers import create, lookup
 from whimbrel.sim.world import SMALL, World
 
@@ -149,5 +150,42 @@ def test_servers_and_moves_reach_the_network_service_and_placement_knows_the_car
             names = {node.provider.name for node in index.nodes.values()}
             assert names == {"n1", "n1:Open vSwitch agent", "n1:Open vSwitch agent:ens5"}
             await process.close()
+
+    asyncio.run(story())
+
+
+def test_a_zone_that_was_renamed_stays_the_zone_that_the_settings_mean(tmp_path: Path) -> None:
+    async def story() -> None:
+        home = Home(tmp_path)
+        process = await home.start(ONE)
+        zones = {zone.name: zone.id for zone in await process.cloud.zones.all()}
+        await process.cloud.zones.rename(zones["z"], "boreal")
+        await process.cloud.zones.rename("nova", "main")
+        await process.close()
+        in_main = HOST.format("n4").replace('"z"', '"main"')
+        process = await home.start(ONE + HOST.format("n3") + in_main)
+        assert {zone.name: zone.id for zone in await process.cloud.zones.all()} == {
+            "boreal": zones["z"],
+            "main": "nova",
+        }
+        aggregates = await process.cloud.aggregates.all()
+        of = {name: zone_of(HostName(name), aggregates) for name in ("n1", "n2", "n3", "n4")}
+        assert of == dict.fromkeys(("n1", "n2", "n3"), zones["z"]) | {"n4": None}  # None: the default zone
+        await process.close()
+
+    asyncio.run(story())
+
+
+def test_the_default_zone_is_another_one_by_its_id_only(tmp_path: Path) -> None:
+    async def story() -> None:
+        home = Home(tmp_path)
+        process = await home.start(ONE)
+        zones = {zone.name: zone.id for zone in await process.cloud.zones.all()}
+        await process.close()
+        rule = '[rules]\ndefault_availability_zone = "{}"\n'
+        assert f"give its id, '{zones['z']}'" in await home.refusal(rule.format("z") + ONE)
+        process = await home.start(rule.format(zones["z"]) + ONE)
+        assert {zone.name: zone.id for zone in await process.cloud.zones.all()} == zones
+        await process.close()
 
     asyncio.run(story())

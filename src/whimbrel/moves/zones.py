@@ -112,7 +112,7 @@ async def _policy(facts: MoveFacts, host: HostName, cloud: Cloud) -> tuple[ZoneP
         return _read(said, f"flavor {facts.new_flavor.name}"), f"{EXTRA_SPEC} = {said} of its flavor"
     if (own := cloud.rules.az_on_move_of_projects.get(facts.owner.project)) is not None:
         return own, f"az_on_move = {own} for its project"
-    if found := policies_at(await cloud.aggregates.all(), host):
+    if found := policies_at((await cloud.fleets.now()).aggregates, host):
         policy = min(found, key=_STRICTEST_FIRST.index)
         return policy, f"az_on_move = {policy} of its host's aggregate"
     return cloud.rules.az_on_move, f"az_on_move = {cloud.rules.az_on_move}"
@@ -141,7 +141,7 @@ async def _has_hosts(zone: str, cloud: Cloud) -> bool:
     """Tell whether any host is in a zone. Of the default zone, where hosts need no aggregate, the choice will tell."""
     if zone == cloud.rules.default_availability_zone:
         return True
-    return any(each.hosts for each in await cloud.aggregates.all() if each.zone == zone)
+    return any(each.hosts for each in (await cloud.fleets.now()).aggregates if each.zone == zone)
 
 
 def _listed(names: Iterable[str]) -> str:
