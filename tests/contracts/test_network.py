@@ -191,9 +191,11 @@ def test_a_port_is_made_once(tell: Teller) -> None:
         assert [address.address for address in port.addresses] == [port.addresses[0].address]
         assert (await around.network.create_port(wish)).id == port.id
         assert [each.id for each in await around.network.ports_of([SERVER, OTHER])] == [port.id]
+        bound = await around.network.bind(port, around.hosts[0], {"allocation": "a"}, OWNER)
+        assert await around.network.ports_of([SERVER], with_requests=False) == [bound]
         [group] = port.security_groups
         assert (await around.network.security_groups(PROJECT))[group] == "default"
-        assert await around.network.port(port.id) == port
+        assert await around.network.port(port.id) == bound
 
     tell(story)
 

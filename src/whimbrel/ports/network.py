@@ -97,8 +97,8 @@ class Network(Protocol):
         """Raises: NotFound."""
         ...
 
-    async def ports_of(self, servers: Sequence[ServerId]) -> list[Port]:
-        """List all ports whose device is one of these servers."""
+    async def ports_of(self, servers: Sequence[ServerId], *, with_requests: bool = True) -> list[Port]:
+        """List all ports whose device is one of these servers. with_requests: say what they ask for, which costs."""
         ...
 
     async def create_port(self, new: NewPort) -> Port:

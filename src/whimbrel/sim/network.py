@@ -83,8 +83,11 @@ class SimulatedNetwork:
             raise NotFound(f"Port {port_id} could not be found.")
         return self._shown(self._ports[port_id])
 
-    async def ports_of(self, servers: Sequence[ServerId]) -> list[Port]:
-        return [self._shown(port) for port in self._ports.values() if port.device_id in servers]
+    async def ports_of(self, servers: Sequence[ServerId], *, with_requests: bool = True) -> list[Port]:
+        found = [self._shown(port) for port in self._ports.values() if port.device_id in servers]
+        if with_requests:
+            return found
+        return [replace(port, requests=(), same_subtree=(), has_groups=False) for port in found]
 
     async def create_port(self, new: NewPort) -> Port:
         for port in self._ports.values():

@@ -46,12 +46,12 @@ class HttpNetwork:
     async def port(self, port_id: str) -> Port:
         return neutron.port(await self._get(f"{PORTS}/{port_id}"))
 
-    async def ports_of(self, servers: Sequence[ServerId]) -> list[Port]:
-        if not servers:
-            return []
+    async def ports_of(self, servers: Sequence[ServerId], *, with_requests: bool = True) -> list[Port]:
         found: list[Port] = []
-        for some in _pieces(servers):
-            found += neutron.ports(await self._get(PORTS, [("device_id", server) for server in some]))
+        for some in _pieces(servers) if servers else ():
+            fields = () if with_requests else neutron.FIELDS
+            query = [("device_id", server) for server in some] + [("fields", name) for name in fields]
+            found += neutron.ports(await self._get(PORTS, query))
         return found
 
     async def create_port(self, new: NewPort) -> Port:

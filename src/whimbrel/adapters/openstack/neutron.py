@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 from msgspec import field
+from msgspec.structs import fields
 
 from whimbrel.adapters.openstack.service import Answer
 from whimbrel.domain.devices import FixedIp
@@ -127,6 +128,10 @@ class _Port(msgspec.Struct):
     security_groups: tuple[str, ...] = ()
     resource_request: _Request | None = None
     revision_number: int | None = None
+
+
+FIELDS = tuple(each.encode_name for each in fields(_Port) if each.name != "resource_request")
+"""What we read of a port, but for what it asks of Placement, which Neutron works out for each port anew."""
 
 
 class _OnePort(msgspec.Struct):

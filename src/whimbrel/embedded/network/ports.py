@@ -76,6 +76,9 @@ class ChangedPort(Changed, kw_only=True):
 
 
 async def views(ask: Ask, records: Sequence[Port]) -> list[dict[str, Any]]:
+    wanted = set(ask.request.query_params.getlist("fields"))
+    if wanted and not wanted & OF_NETWORK:
+        return [_view(ask, port, None, {}) for port in records]
     ids = {port.network_id for port in records}
     found = await ask.store.search(Network, Query(where={"id": sorted(ids)})) if ids else []
     return await _views(ask, records, {network.id: network for network in found})
@@ -83,11 +86,12 @@ async def views(ask: Ask, records: Sequence[Port]) -> list[dict[str, Any]]:
 
 async def _views(ask: Ask, records: Sequence[Port], networks: Mapping[str, Network]) -> list[dict[str, Any]]:
     policies = {policy_of(port, networks[port.network_id]) for port in records if port.network_id in networks}
-    wanted = ask.request.query_params.getlist("fields")
-    if wanted and "resource_request" not in wanted:
-        policies = set()
     rules = await rules_of(ask, sorted(policy for policy in policies if policy))
     return [_view(ask, port, networks[port.network_id], rules) for port in records if port.network_id in networks]
+
+
+OF_NETWORK = frozenset({"resource_request", "qos_network_policy_id"})
+"""Fields for which a port's network and its policies are read; who does not ask for them does not wait for that."""
 
 
 def policy_of(port: Port, network: Network) -> str | None:
@@ -95,8 +99,8 @@ def policy_of(port: Port, network: Network) -> str | None:
     return port.qos_policy_id or network.qos_policy_id
 
 
-def _view(ask: Ask, port: Port, network: Network, rules: dict[str, tuple[QosRule, ...]]) -> dict[str, Any]:
-    asked = rules.get(policy_of(port, network) or "", ())
+def _view(ask: Ask, port: Port, network: Network | None, rules: dict[str, tuple[QosRule, ...]]) -> dict[str, Any]:
+    """network: None: what comes of it is left out."""
     return {
         **common(port),
         "network_id": port.network_id,
@@ -110,9 +114,16 @@ def _view(ask: Ask, port: Port, network: Network, rules: dict[str, tuple[QosRule
         "allowed_address_pairs": list(port.allowed_address_pairs),
         "port_security_enabled": port.port_security_enabled,
         "qos_policy_id": port.qos_policy_id,
+        **(_of_network(ask, port, network, rules) if network else {}),
+        **_binding_view(port),
+    }
+
+
+def _of_network(ask: Ask, port: Port, network: Network, rules: dict[str, tuple[QosRule, ...]]) -> dict[str, Any]:
+    asked = rules.get(policy_of(port, network) or "", ())
+    return {
         "qos_network_policy_id": network.qos_policy_id,
         "resource_request": requests.of_port(port, network, asked, in_groups=ask.door.in_groups),
-        **_binding_view(port),
     }
 
 

@@ -59,7 +59,8 @@ async def guest_nics(move: Move, place: Place, cloud: Cloud) -> tuple[GuestNic, 
     """Give the nics as the host of a place is to plug them: of the ports that are bound there now."""
     if not _ports(move):
         return ()
-    bound = {port.id: port for port in await cloud.network.ports_of([ServerId(move.subject)])}
+    seen = await cloud.network.ports_of([ServerId(move.subject)], with_requests=False)
+    bound = {port.id: port for port in seen}
     devices = await pci.held(move, place, cloud) if any(p.nic.vnic_type == pci.DIRECT for p in _ports(move)) else {}
     nics = []
     for moved_port in _ports(move):
