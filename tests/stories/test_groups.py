@@ -7,13 +7,15 @@ import pytest
 from tests.stories.grouped import GROUP, grouped_world, homes, hosts_held
 from tests.stories.telling import Lives, Told, watched
 from whimbrel.conductor.book import BOOK
-from whimbrel.domain.ids import ServerId
+from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.server_groups import GroupPolicy
+from whimbrel.reconcilers.resting_groups import LONGEST_S
+from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import group_moves, lookup
 from whimbrel.sim.chaos import Chaos, Fault, Plan, changes
@@ -208,6 +210,31 @@ def test_a_group_moves_together_whatever_crashes() -> None:
             await together({touch: Fault.CRASH_BEFORE})
 
     asyncio.run(every())
+
+
+def test_a_move_that_came_to_nothing_ends_and_permits_nothing_then() -> None:
+    async def story() -> None:
+        world, servers = await grouped_world("affinity", ["h1", "h1"], ["h1", "h2"])
+        world.hypervisors[HostName("h2")].refusing.add("start")
+        engine = world.engine("conductor")
+        group = await world.cloud.server_groups.get(GROUP)
+        await group_moves.move(world.cloud, engine, world.asker(), group, HostName("h2"))
+        await world.settle(engine)
+        now = await group_moves.look(world.cloud, group)
+        assert (now.state, await homes(world, servers)) == ("split", ["h1", "h1"])
+        assert all(member.move and member.move.message for member in now.members)
+        world.hypervisors[HostName("h2")].refusing.clear()
+        await world.cloud.clock.sleep(LONGEST_S + 1)
+        await reconcile_slowly(world.cloud, engine)
+        assert (await group_moves.look(world.cloud, group)).state == "resting"
+        server = await lookup.find(world.cloud, servers[0].id)
+        run = await requests.migrate(world.cloud, engine, world.asker(), server, HostName("h2"))
+        await world.settle(engine)
+        assert (await world.cloud.journal.get(run.id)).state == "undone"
+        await Invariants(world).check()
+        await world.close()
+
+    asyncio.run(story())
 
 
 async def together(*plans: Plan) -> list[str]:

@@ -90,9 +90,11 @@ def said(group: ServerGroup) -> str:
         )
     if group.state == "split":
         left = [server.name for server in group.servers if not server.arrived]
+        is_split = len(left) < len(group.servers)
+        what = f"The group is split: {', '.join(left)}" if is_split else "They are all where they were, and"
         return (
-            f"The group is split: {', '.join(left)} did not get to {group.moving_to}. Mend what is in the way and ask"
-            f" again: whimbrel server move --group {group.id}"
+            f"{what} did not get to {group.moving_to}. Mend what is in the way and ask again:"
+            f" whimbrel server move --group {group.id}"
         )
     return f"It is on its way to {group.moving_to}."
 

@@ -1,6 +1,7 @@
 """What a move knows of its server's group: the rule that its claim must keep, and where the others are."""
 
 from whimbrel.domain.ids import ProviderId, ServerId
+from whimbrel.moves.facts import Move
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement import GroupRule
 from whimbrel.scheduling.request import GroupState
@@ -22,9 +23,12 @@ async def group_state(server_id: ServerId, cloud: Cloud) -> GroupState | None:
     return GroupState(policy=group.policy, max_server_per_host=group.max_server_per_host or 1, members=members)
 
 
-async def rule(server_id: ServerId, root: ProviderId, cloud: Cloud) -> GroupRule | None:
-    """Give what the claim of a server on a host must keep; None: it is in no group."""
-    group = await cloud.server_groups.of_server(server_id)
+async def rule(move: Move, root: ProviderId, cloud: Cloud) -> GroupRule | None:
+    """Give what the claim of a server on a host must keep; None: it is in no group.
+
+    A server that was made in none is never asked about; whether the group is still there is asked each time.
+    """
+    group = await cloud.server_groups.of_server(move.subject) if move.facts.hints.get("group") else None
     if group is None:
         return None
     return GroupRule(group=group.id, policy=group.policy, max_server_per_host=group.max_server_per_host or 1, root=root)

@@ -135,9 +135,10 @@ async def _latest_move(cloud: Cloud, server: ServerId, since: float) -> Run | No
 
 
 async def _name_of(cloud: Cloud, root: ProviderId) -> HostName:
+    """Give the name of a host, or its provider's id where there is no such host any more."""
     fleet = await cloud.fleets.now()
     row = fleet.provider_row.get(root)
-    return HostName("") if row is None else fleet.names[row]
+    return HostName(root) if row is None else fleet.names[row]
 
 
 async def _root_of(cloud: Cloud, host: HostName) -> ProviderId:

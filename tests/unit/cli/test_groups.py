@@ -23,8 +23,8 @@ def test_who_has_arrived_waits_to_be_confirmed() -> None:
         "server  host  status         why",
         "anna    n2    VERIFY_RESIZE",
         "",
-        "All have arrived on n2 and wait to be confirmed: whimbrel server move --group g1 --confirm, or openstack server"
-        " migration confirm (or revert), one by one: a1",
+        "All have arrived on n2 and wait to be confirmed: whimbrel server move --group g1 --confirm, or"
+        " openstack server migration confirm (or revert), one by one: a1",
     ]
 
 
@@ -33,6 +33,7 @@ def test_who_is_left_behind_is_named_with_the_reason() -> None:
     assert shown[1:3] == ["anna    n2    VERIFY_RESIZE", "bob     n1    ERROR          no room"]
     assert shown[-1].startswith("The group is split: bob did not get to n2.")
     assert shown[-1].endswith("whimbrel server move --group g1")
+    assert groups.said(group("split", OTHER)).startswith("They are all where they were, and did not get to n2.")
 
 
 def test_a_group_that_rests_says_where() -> None:

@@ -23,7 +23,7 @@ async def claim_target(move: Move, cloud: Cloud) -> None:
     """
     facts, target = move.facts, target_of(move)
     want = target.parts or {target.provider: facts.new_flavor.resources(facts.has_local_root)}
-    rule = await groups.rule(move.subject, target.provider, cloud)
+    rule = await groups.rule(move, target.provider, cloud)
     await cloud.placement.claim(move.order, ConsumerId(move.subject), facts.owner, want, rule)
 
 
