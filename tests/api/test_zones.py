@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.api.front import Front, fault, with_cloud, with_front
 from whimbrel.ports.cloud import Rules
 from whimbrel.sim.world import IMAGE
@@ -99,6 +101,22 @@ async def test_a_zone_is_shown_under_its_new_name_everywhere_and_found_by_it(fro
     body["server"]["availability_zone"] = "east"
     assert "not available" in fault(await front.ask("POST", "/servers", body), "badRequest", 400)
     await front.boot(availability_zone="sunrise")
+
+
+@pytest.mark.parametrize("way", ["asc", "desc"])
+@with_front
+async def test_servers_are_sorted_by_the_names_of_their_zones(front: Front, way: str) -> None:
+    for name, host in (("east", "h1"), ("west", "h2")):
+        await put_into_zone(front, name, host)
+    await rename(front, (await ids(front))["east"], "zenith")
+    for name in ("zenith", "west", "nova"):
+        await front.boot(name, availability_zone=name)
+    query = f"sort_key=availability_zone&sort_dir={way}"
+    listed = [server["name"] for server in (await front.get(f"/servers?{query}"))["servers"]]
+    assert listed == sorted(listed, reverse=way == "desc") != []
+    last = await front.get(f"/servers?{query}&limit=2")
+    marker = last["servers"][-1]["id"]
+    assert [one["name"] for one in (await front.get(f"/servers?{query}&marker={marker}"))["servers"]] == listed[2:]
 
 
 @with_front

@@ -398,7 +398,9 @@ SERVERS = population(Random(1))
 
 def test_the_population_is_worth_asking() -> None:
     assert {server.vm_state for server in SERVERS} == set(machine.VM_STATES)
-    assert set(ONE_FILTER) | {"sort", "after", "limit"} == set(ServerQuery.__struct_fields__), "a filter is not asked"
+    assert set(ONE_FILTER) | {"sort", "zone_order", "after", "limit"} == set(ServerQuery.__struct_fields__), (
+        "a filter is not asked"
+    )
     for name in SORTABLE:
         assert len({value_of(server, name) for server in SERVERS}) > 1
 
@@ -436,6 +438,24 @@ def test_page_by_page_is_the_whole(open_store: Opener, limit: int) -> None:
         while page := await store.find(replace(whole, after=paged[-1] if paged else None, limit=limit)):
             paged += page
         assert paged == await store.find(whole) == answer(SERVERS, whole)
+
+    tell(open_store, story)
+
+
+@pytest.mark.parametrize("way", ["asc", "desc"])
+def test_zones_are_sorted_in_the_order_that_is_given(open_store: Opener, way: str) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        for server in SERVERS:
+            await store.insert(FIRST, server)
+        order = ["south", "north"]
+        whole = ServerQuery(sort=[("zone", way), ("id", "asc")], zone_order=order, deleted=None)
+        paged: list[Server] = []
+        while page := await store.find(replace(whole, after=paged[-1] if paged else None, limit=7)):
+            paged += page
+        places = {None: 0, "south": 1, "north": 2}
+        expected = sorted(SERVERS, key=lambda server: server.id)
+        expected.sort(key=lambda server: places[server.zone], reverse=way == "desc")
+        assert [server.id for server in paged] == [server.id for server in expected]
 
     tell(open_store, story)
 

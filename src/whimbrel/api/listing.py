@@ -130,9 +130,11 @@ async def servers(call: Call, *, detail: bool) -> list[Server]:
     limit = paging.limit(call)
     if wanted.nothing or limit == 0:
         return []
+    sort = _sort(call, sent)
     query = ServerQuery(
         **wanted.query,
-        sort=_sort(call, sent),
+        sort=sort,
+        zone_order=[zone.id for zone in await call.cloud.zones.all()] if "zone" in dict(sort) else (),
         after=await _marker(call),
         limit=None if wanted.also else limit,
     )

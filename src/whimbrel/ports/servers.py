@@ -39,8 +39,14 @@ class ServerQuery(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool | None = False  # None: both
     ids: Sequence[ServerId] | None = None
     sort: Sequence[tuple[str, str]] = (("created_at", "desc"), ("id", "desc"))  # (field of Server, asc|desc)
+    zone_order: Sequence[str] = ()  # in which order a sort by zone has them, for their ids have none; others come first
     after: Server | None = None  # marker: what comes after it in that order
     limit: int | None = None
+
+    @property
+    def zone_places(self) -> dict[str, int]:
+        """Give the place of each zone in their order."""
+        return {zone: place for place, zone in enumerate(self.zone_order)}
 
 
 class Servers(Protocol):

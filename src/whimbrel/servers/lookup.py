@@ -1,6 +1,6 @@
 """Where a server's record is: the directory says, and a copy anywhere else is invisible."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from whimbrel.domain.errors import NotFound
@@ -33,9 +33,9 @@ async def listing(cloud: Cloud, query: ServerQuery) -> list[Server]:
     for cell in cloud.cells.values():
         found += await cell.servers.find(query)
     homes = await cloud.directory.entries([server.id for server in found])
-    found = _sorted([s for s in found if s.id in homes and homes[s.id].cell == s.cell], query.sort)
+    found = _sorted([s for s in found if s.id in homes and homes[s.id].cell == s.cell], query)
     if query.after is not None:
-        found = _beyond(found, query.after, query.sort)
+        found = _beyond(found, query.after, query)
     return found[: query.limit]
 
 
@@ -44,20 +44,23 @@ def _key(value: Any) -> tuple[bool, Any]:
     return (value is not None, value)
 
 
-def _field(server: Server, name: str) -> Any:
+def _field(server: Server, name: str, zones: Mapping[str, int]) -> Any:
+    if name == "zone" and zones:
+        return zones.get(server.zone or "")
     if name == "flavor_id":
         return server.flavor.flavor_id
     return server.locked_by is not None if name == "locked" else getattr(server, name)
 
 
-def _sorted(servers: list[Server], sort: Sequence[tuple[str, str]]) -> list[Server]:
-    for name, direction in reversed(sort):
-        servers = sorted(servers, key=lambda s: _key(_field(s, name)), reverse=direction == "desc")
+def _sorted(servers: list[Server], query: ServerQuery) -> list[Server]:
+    zones = query.zone_places
+    for name, direction in reversed(query.sort):
+        servers = sorted(servers, key=lambda s: _key(_field(s, name, zones)), reverse=direction == "desc")
     return servers
 
 
-def _beyond(servers: list[Server], marker: Server, sort: Sequence[tuple[str, str]]) -> list[Server]:
+def _beyond(servers: list[Server], marker: Server, query: ServerQuery) -> list[Server]:
     """Cut off everything up to the marker; the stores did so for their own rows."""
-    together = _sorted([*(s for s in servers if s.id != marker.id), marker], sort)
+    together = _sorted([*(s for s in servers if s.id != marker.id), marker], query)
     place = next(number for number, server in enumerate(together) if server.id == marker.id)
     return together[place + 1 :]

@@ -249,20 +249,28 @@ def _tagged(query: ServerQuery) -> list[sa.ColumnElement[bool]]:
 
 
 def _page(statement: sa.Select[Any], query: ServerQuery) -> sa.Select[Any]:
-    keys = [(servers.c[name], direction, name) for name, direction in query.sort if name in servers.c]
+    keys = [(_sorted_by(name, query), direction, name) for name, direction in query.sort if name in servers.c]
     for column, direction, _ in keys:
         ordered = column.desc() if direction == "desc" else column.asc()
         statement = statement.order_by(ordered.nulls_first() if direction == "asc" else ordered.nulls_last())
     if query.after is not None:
-        statement = statement.where(_beyond(keys, query.after))
+        statement = statement.where(_beyond(keys, query.after, query))
     if query.limit is not None:
         statement = statement.limit(query.limit)
     return statement
 
 
-def _beyond(keys: Sequence[tuple[Any, str, str]], marker: Server) -> sa.ColumnElement[bool]:
+def _sorted_by(name: str, query: ServerQuery) -> Any:
+    if name == "zone" and query.zone_order:
+        return sa.case(query.zone_places, value=servers.c.zone)
+    return servers.c[name]
+
+
+def _beyond(keys: Sequence[tuple[Any, str, str]], marker: Server, query: ServerQuery) -> sa.ColumnElement[bool]:
     """Give the condition that a row comes after the marker in that order; None counts as the smallest."""
     values = _values(marker, None)
+    if query.zone_order:
+        values["zone"] = query.zone_places.get(marker.zone or "")
     beyond: sa.ColumnElement[bool] = sa.false()
     for column, direction, name in reversed(keys):
         value = values[name]

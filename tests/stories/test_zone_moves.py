@@ -1,0 +1,74 @@
+"""A pinned server that was moved to another zone: whatever fails meanwhile, the pin follows when it is confirmed."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.stories.living import Books, Living, Tale, check, confirmed
+from tests.stories.telling import Told
+from whimbrel.domain.errors import Invalid
+from whimbrel.domain.host import Zone
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import edit, lookup
+from whimbrel.sim.chaos import Fault, Plan
+from whimbrel.sim.world import LARGE, World
+
+NORTH = Zone(id="7", name="north")
+
+
+async def pinned(world: World, server: Server) -> None:
+    """Have it pinned to the default zone, and another zone beside that."""
+    cloud = world.cloud
+    await cloud.zones.ensure(NORTH)
+    aggregate = await cloud.aggregates.create("north", cloud.ids.uuid(), {"availability_zone": NORTH.id}, 1.0)
+    for host in ("h2", "h3"):
+        await cloud.aggregates.add_host(aggregate.id, HostName(host), 1.0)
+    record = await lookup.find(cloud, server.id)
+    await edit.change(cloud, record, {"spec": replace(record.spec, zone_pin=record.zone)})
+
+
+async def moved_to_the_other_zone(world: World, server: Server) -> None:
+    engine = world.engine("setup")
+    record = await lookup.find(world.cloud, server.id)
+    await requests.move(world.cloud, engine, world.asker(), record, requests.Wanted(zone=NORTH.id, flavor=LARGE))
+    await world.settle(engine)
+    record = await lookup.find(world.cloud, server.id)
+    assert (record.vm_state, record.zone, record.spec.zone_pin) == ("resized", "7", "nova")
+
+
+async def confirm(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> Any:
+    with suppress(Invalid):  # it is confirmed
+        await requests.confirm(cloud, engine, asker, server)
+
+
+async def confirmed_and_pinned(told: Told) -> Books:
+    books = await confirmed(told)
+    [(server_id, record)] = books["servers"].items()
+    return {**books, "servers": {server_id: replace(record, spec=replace(record.spec, zone_pin=NORTH.id))}}
+
+
+CONFIRM = Tale("confirm", confirm, confirmed_and_pinned, (pinned, moved_to_the_other_zone), insists=True)
+
+
+async def told(plan: Plan) -> Living:
+    living = Living(CONFIRM, plan)
+    await check(await living.tell(), CONFIRM)
+    return living
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name
+)
+def test_the_pin_follows_whatever_fails(fault: Fault) -> None:
+    async def every() -> None:
+        for touch in range(len((await told({})).acts)):
+            await told({touch: fault})
+
+    asyncio.run(every())
