@@ -17,6 +17,8 @@ from whimbrel.scheduling.snapshot import Snapshot
 
 def capabilities(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     for spec in specs_in("capabilities", request.flavor):
+        if spec.key == spec.name and spec.name not in (*ATTRIBUTES, *AMOUNTS):
+            continue  # without a scope it may be meant for others: Nova too leaves it to them
         passes = _where(spec.name.split(":"), snapshot, partial(fulfils, wish=spec.wish))
         words = f"it does not fulfil the flavor's {spec.key} {spec.wish}"
         yield Constraint("ComputeCapabilitiesFilter", passes, words, remedy=without(spec))

@@ -4,11 +4,14 @@ Source: Nova's operators of extra specs, in ComputeCapabilitiesFilter and Aggreg
 """
 
 import operator
+import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.scheduling.constraint import Remedy
+
+OF_PLACEMENT = re.compile(r"group_policy|same_subtree[a-zA-Z0-9_-]{0,64}")
 
 Compare = Callable[[str, list[str]], bool]
 
@@ -20,10 +23,13 @@ class Spec(NamedTuple):
 
 
 def specs_in(scope: str, flavor: Flavor | None) -> Iterator[Spec]:
-    """List the extra specs of a scope, with those that have no scope: these concern every filter that reads some."""
+    """List the extra specs of a scope, with those that have no scope: these concern every filter that reads some.
+
+    Those without a scope that placement is asked by concern no filter.
+    """
     for key, wish in (flavor.extra_specs if flavor else {}).items():
         before, colon, name = key.partition(":")
-        if not colon:
+        if not colon and not OF_PLACEMENT.fullmatch(key):
             yield Spec(key, key, wish)
         elif before == scope:
             yield Spec(key, name, wish)

@@ -4,7 +4,7 @@ Numbers are those of the design, section 8.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,18 +13,15 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves.facts import MovedPort, MoveFacts
+from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.network import Port
+from whimbrel.ports.placement import ProviderState
 from whimbrel.ports.servers import ServerQuery
 from whimbrel.servers.lookup import listing
+from whimbrel.sim.due import NOTHING, Claims, Roots, due
 from whimbrel.sim.groups import broken_rules
 from whimbrel.sim.readings import Readings
 from whimbrel.sim.world import CELL, World
-
-Claims = list[tuple[str, dict[str, int]]]
-"""What a consumer holds: (provider, amounts)."""
-
 
 Hosts = Mapping[HostName, Host]
 
@@ -64,6 +61,9 @@ class Invariants:
         if problems:
             raise Violation(f"after {after or 'the story'}: " + "; ".join(problems))
 
+    async def _providers(self) -> list[ProviderState]:
+        return await self._world.cloud.placement.providers()
+
     async def _hosts(self) -> Hosts:
         return {host.name: host for cell in self._world.cloud.cells.values() for host in await cell.hosts.all()}
 
@@ -79,54 +79,56 @@ class Invariants:
         for one in await self._once("claims", ("placement",), self._world.cloud.placement.allocations):
             held.setdefault(one.consumer, []).append((one.provider, one.resources))
         open_runs = {run.subject: run for run in runs if not run.is_over}
-        problems = self._unclaimed(held, open_runs, hosts)
+        roots: Roots = {one.id: one.root for one in await self._once("providers", ("placement",), self._providers)}
+        problems = self._unclaimed(held, open_runs, hosts, roots)
         for server in servers:
             run = open_runs.get(server.id)
             own, moves = held.pop(server.id, []), held.pop(run.id, []) if run else []
             if run is None or not isinstance(run.facts, MoveFacts):
                 going = run is not None and run.saga in ("delete", "attach_interface", "detach_interface")
-                legal = server.host is None or going or sorted(own) == await self._due(server, hosts)
+                legal = server.host is None or going or await self._is_due(server, hosts, own, roots)
             elif run.facts.source and run.facts.target is None:  # it has not looked at the ports yet
-                legal = sorted(own) == await self._due(server, hosts) and not moves
+                legal = await self._is_due(server, hosts, own, roots) and not moves
             else:
-                legal = self._legal(run.facts, own, moves)
+                legal = self._legal(run.facts, own, moves, roots)
             if not legal:
                 problems.append(f"I3: server {server.id} holds {own}, its move {moves}")
         return [*problems, *(f"I4: {consumer} holds {what} and is nobody" for consumer, what in held.items())]
 
-    def _unclaimed(self, held: dict[str, Claims], open_runs: dict[ServerId, Run], hosts: Hosts) -> list[str]:
+    def _unclaimed(
+        self, held: dict[str, Claims], open_runs: dict[ServerId, Run], hosts: Hosts, roots: Roots
+    ) -> list[str]:
         """I3: where anything of a guest is, its server or the server's move has a claim."""
         problems = []
         for name, guest in self._world.simulated.guests():
             run = open_runs.get(guest.key.server)
             claims = held.get(guest.key.server, []) + (held.get(run.id, []) if run else [])
-            if hosts[name].id not in {provider for provider, _ in claims}:
+            if hosts[name].id not in {roots.get(provider) for provider, _ in claims}:
                 problems.append(f"I3: a guest of {guest.key.server} is on {name}, where nobody claims anything for it")
         return problems
 
-    def _legal(self, facts: MoveFacts, own: Claims, moves: Claims) -> bool:
-        source: Claims = []
+    def _legal(self, facts: MoveFacts, own: Claims, moves: Claims, roots: Roots) -> bool:
+        source = NOTHING
         if facts.source and facts.old_flavor:
-            resources = facts.old_flavor.resources(facts.has_local_root)
-            source = _with_ports(facts.source.provider, resources, facts.ports)
-        target: Claims = []
-        if facts.target:
-            parts = facts.target.parts.items()
-            target = sorted(parts) or [(facts.target.provider, facts.new_flavor.resources(facts.has_local_root))]
-        pair = sorted(own), sorted(moves)
-        return pair in ((source, []), ([], source), (target, source), (target, []))
+            flavor, properties, root = facts.old_flavor, facts.image_properties, facts.source.provider
+            source = due(flavor, properties, root, facts.ports, roots, has_local_root=facts.has_local_root)
+        target: Claims = sorted(facts.target.parts.items()) if facts.target else []
+        if sorted(own) == target and (not moves or source.is_held(moves, roots)):
+            return True
+        return source.is_held(moves or own, roots) and not (own and moves)
 
-    async def _due(self, server: Server, hosts: Hosts) -> Claims:
-        """Give what a settled server is to hold: its flavor's resources, and what its ports ask for where they say."""
+    async def _is_due(self, server: Server, hosts: Hosts, own: Claims, roots: Roots) -> bool:
+        """Tell whether a settled server holds what its flavor asks for, and its ports where they say."""
         assert server.host
         ports = await self._world.cloud.network.ports_of([server.id]) if server.nics else []
-        return _with_ports(hosts[server.host].id, server.flavor.resources(server.has_local_root), ports)
+        flavor, properties, root = server.flavor, server.image_properties, hosts[server.host].id
+        return due(flavor, properties, root, ports, roots, has_local_root=server.has_local_root).is_held(own, roots)
 
     async def _capacity(self) -> list[str]:
         """I5: no provider is over capacity."""
         return [
             f"I5: provider {provider.id} is over capacity: {provider.free}"
-            for provider in await self._world.cloud.placement.providers()
+            for provider in await self._once("providers", ("placement",), self._providers)
             if any(amount < 0 for amount in provider.free.values())
         ]
 
@@ -214,17 +216,6 @@ class Invariants:
         """I14: what was turned back by a refusal says why."""
         silent = [run for run in runs if run.state == "undone" and run.turned == "refused" and not run.message]
         return [f"I14: run {run.id} was refused without a reason" for run in silent]
-
-
-def _with_ports(root: str, resources: dict[str, int], ports: Sequence[Port | MovedPort]) -> Claims:
-    """Give a claim on a host and on the providers that the ports' profiles name."""
-    held = {root: dict(resources)}
-    for port in ports:
-        for request in port.requests:
-            given = held.setdefault((port.profile.get("allocation") or {}).get(request.id, "nobody"), {})
-            for name, amount in request.resources.items():
-                given[name] = given.get(name, 0) + amount
-    return sorted(held.items())
 
 
 async def _servers(world: World) -> list[Server]:

@@ -51,12 +51,17 @@ ALL, NONE = {"big", "small", "broken"}, set[str]()
         ("num_instances", "== 3", {"big"}),
         ("num_io_ops", "<= 1", {"small", "broken"}),
         ("num_io_ops__more", "<= 1", NONE),
-        ("unheard_of", "s!= x", NONE),
     ],
 )
 def test_a_host_has_what_is_asked(key: str, wish: str, who: set[str]) -> None:
     for spec in (f"capabilities__{key}", key) if "__" not in key else (f"capabilities__{key}",):
         assert passing(NAME, asking(flavor=flavored(**{spec: wish})), NOW) == who
+
+
+def test_what_no_host_has_is_asked_only_where_the_scope_says_that_it_is_asked_of_hosts() -> None:
+    assert passing(NAME, asking(flavor=flavored(capabilities__unheard_of="s!= x")), NOW) == NONE
+    assert passing(NAME, asking(flavor=flavored(unheard_of="s!= x")), NOW) == ALL
+    assert passing(NAME, asking(flavor=flavored(group_policy="isolate", same_subtree_A="1,2")), NOW) == ALL
 
 
 def test_all_of_several_must_be_fulfilled_and_other_scopes_do_not_matter() -> None:
