@@ -267,6 +267,7 @@ async def test_known_extra_specs_are_checked_from_2_86(front: Front) -> None:
         ("pci_passthrough:alias", "gpu:2,nic:1"),
         ("aggregate_instance_extra_specs:ssd", "<or> true <or> 1"),
         ("quota:disk_total_iops_sec", "100"),
+        ("whimbrel:az_on_move", "prefer"),
         ("elsewhere:anything", "goes"),
         ("no_namespace", "goes"),
     ],
@@ -289,6 +290,8 @@ def test_extra_specs_that_make_sense(name: str, value: str) -> None:
         ("group_policy", "spread"),
         ("pci_passthrough:alias", "gpu"),
         ("hw_rng:allowed", "perhaps"),
+        ("whimbrel:az_on_move", "stay"),
+        ("whimbrel:az", "keep"),
     ],
 )
 def test_extra_specs_that_make_none(name: str, value: str) -> None:

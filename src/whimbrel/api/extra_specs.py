@@ -72,6 +72,7 @@ _KNOWN: Mapping[str, Mapping[str, str]] = {
         r"vif_(inbound|outbound)_(average|peak|burst)": WHOLE,
     },
     "vmware": {ANYTHING: ANYTHING},
+    "whimbrel": {r"az_on_move": r"keep|prefer|free"},
     "powervm": {ANYTHING: ANYTHING},
 }
 
