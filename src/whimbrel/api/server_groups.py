@@ -21,8 +21,11 @@ NO = ("false", "0", "no", "off", "n", "f")
 
 
 async def group_in_path(call: Call) -> Mapping[str, str]:
-    """Give the policy target: whose group this is. Raises: NotFound."""
-    group = await in_path(call)
+    """Give the policy target: whose group this is. One that is not there is anybody's who asks, until he is told so."""
+    try:
+        group = await in_path(call)
+    except NotFound:
+        return call.own
     return {"project_id": group.project_id, "user_id": group.user_id}
 
 
