@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ProviderId
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.network import ALLOCATION
@@ -103,7 +104,7 @@ def add(claim: Claim, one: ProviderId, resources: Mapping[str, int], times: int 
 
 def _divided(situation: Situation) -> tuple[Claim, Claim]:
     """Give what is held for other things, and what is held for ports."""
-    flavors = situation.record.flavor.resources()
+    flavors = _of_flavor(situation.record.flavor)
     asked = {name for _, request in situation.requests() for name in request.resources}
     own: Claim = {}
     ports: Claim = {}
@@ -112,6 +113,12 @@ def _divided(situation: Situation) -> tuple[Claim, Claim]:
             is_ports = name not in flavors and (name in asked or name.startswith(NETWORK_CLASSES))
             add(ports if is_ports else own, one, {name: amount})
     return own, ports
+
+
+def _of_flavor(flavor: Flavor) -> set[str]:
+    """List the classes of which a server holds something whatever its ports ask for."""
+    extra = (key.partition(":")[2] for key in flavor.extra_specs if key.startswith("resources"))
+    return {*flavor.resources(), *extra}
 
 
 def _kept(situation: Situation, left: Claim) -> dict[str, ProviderId]:
