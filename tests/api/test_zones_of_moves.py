@@ -7,73 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.api.devices import volume
 from tests.api.front import POLICY, Front, fault, with_cloud
+from tests.api.moving import boot, confirm, migrate, move, pin, resize, stands, why
 from tests.api.test_zones import put_into_zone
 from whimbrel.api.policy import DEFAULTS
 from whimbrel.domain.ids import HostName
 from whimbrel.policy import Policy
 from whimbrel.ports.cloud import Rules
-from whimbrel.sim.world import IMAGE, PROJECT
+from whimbrel.sim.world import PROJECT
 
 FREE = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, az_on_move="free")
-APART = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, cross_az_attach=False, az_on_move="free")
 KEEP = Rules(cpu_allocation_ratio=1.0, patience_s=20.0)
 PREFER = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, az_on_move="prefer")
 OF_PROJECT = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, az_on_move_of_projects={PROJECT: "free"})
-
-
-async def boot(front: Front, zone: str, *, pinned: bool = False, **wish: Any) -> str:
-    """Have a server in a zone, pinned to it or not."""
-    server_id = await front.boot(availability_zone=zone, **wish)
-    assert (await front.show(server_id))["status"] == "ACTIVE"
-    if not pinned:
-        await pin(front, server_id, None)
-    return server_id
-
-
-async def pin(front: Front, server_id: str, zone: str | None) -> None:
-    answer = await front.ask("PUT", f"/servers/{server_id}", {"server": {"pinned_availability_zone": zone}})
-    assert answer.status_code == 200, answer.text
-
-
-async def resize(front: Front, server_id: str) -> None:
-    assert (await front.act(server_id, {"resize": {"flavorRef": "2"}})).status_code == 202
-    await front.settle()
-
-
-async def migrate(front: Front, server_id: str, **to: str) -> None:
-    answer = await front.act(server_id, {"migrate": to or None}, who="admin")
-    assert answer.status_code == 202, answer.text
-    await front.settle()
-
-
-async def move(front: Front, server_id: str, *, who: str = "admin", **wish: Any) -> Any:
-    answer = await front.ask("POST", f"/whimbrel/servers/{server_id}/move", {"move": wish}, who=who)
-    await front.settle()
-    return answer
-
-
-async def confirm(front: Front, server_id: str) -> None:
-    assert (await front.act(server_id, {"confirmResize": None})).status_code == 204
-    await front.settle()
-
-
-async def stands(front: Front, server_id: str) -> tuple[str, str, str | None, str]:
-    """Give its status, the zone where it is, the one that it is pinned to, and its flavor."""
-    server = await front.show(server_id)
-    return (
-        *(server["status"], server["OS-EXT-AZ:availability_zone"]),
-        *(server["pinned_availability_zone"], server["flavor"]["original_name"]),
-    )
-
-
-async def why(front: Front, server_id: str) -> str:
-    """Give the reason for which its last move was undone."""
-    [last, *_] = (await front.get(f"/whimbrel/moves?server={server_id}", who="admin"))["moves"]
-    assert (last["state"], last["turned"]) == ("undone", "refused")
-    reason: str = last["message"]
-    return reason
 
 
 # Pins
@@ -179,71 +125,6 @@ async def test_an_aggregate_may_have_a_policy_of_its_own_and_a_flavor_has_the_la
     await cloud.flavors.change_extra_specs("2", {"whimbrel:az_on_move": None})
     await resize(front, server_id)
     assert (await stands(front, server_id))[:2] == ("VERIFY_RESIZE", "nova")
-
-
-# Volumes
-
-
-@with_cloud(APART)
-async def test_c2v_a_volume_that_was_attached_later_keeps_its_server_in_its_zone(front: Front) -> None:
-    await put_into_zone(front, "zone1", "h1")
-    server_id = await boot(front, "zone1")
-    body = {"volumeAttachment": {"volumeId": volume(front, zone="zone1")}}
-    assert (await front.ask("POST", f"/servers/{server_id}/os-volume_attachments", body, minor=100)).status_code == 200
-    await front.settle()
-    await resize(front, server_id)
-    assert await stands(front, server_id) == ("ACTIVE", "zone1", None, "small")
-    assert "its volumes are in zone zone1" in await why(front, server_id)
-
-
-@with_cloud(APART)
-async def test_c2b_a_volume_to_boot_from_keeps_its_server_in_its_zone(front: Front) -> None:
-    await put_into_zone(front, "zone1", "h1")
-    root = volume(front, zone="zone1", is_bootable=True)
-    device = {"uuid": root, "source_type": "volume", "destination_type": "volume", "boot_index": 0}
-    server_id = await front.boot(imageRef="", block_device_mapping_v2=[device])
-    await resize(front, server_id)
-    assert await stands(front, server_id) == ("ACTIVE", "zone1", "zone1", "small")
-    await pin(front, server_id, None)
-    await resize(front, server_id)
-    assert await stands(front, server_id) == ("ACTIVE", "zone1", None, "small")
-    assert "its volumes are in zone zone1" in await why(front, server_id)
-
-
-@with_cloud(APART)
-async def test_a_volume_that_is_made_for_a_server_is_made_in_its_zone_and_keeps_it_there(front: Front) -> None:
-    await put_into_zone(front, "zone1", "h1")
-    device = {"source_type": "image", "destination_type": "volume", "uuid": IMAGE, "boot_index": 0, "volume_size": 1}
-    server_id = await boot(front, "zone1", imageRef="", block_device_mapping_v2=[device])
-    [one] = front.world.remains.volumes.ids()
-    assert (await front.world.cloud.volumes.volume(one)).zone == "zone1"
-    assert (await stands(front, server_id))[:3] == ("ACTIVE", "zone1", None)
-    answer = await move(front, server_id, availability_zone="nova")
-    assert "its volumes are in zone zone1" in fault(answer, "badRequest", 400)
-    assert "cross_az_attach" in fault(await move(front, server_id, host="h2", leave_zone=True), "badRequest", 400)
-
-
-@with_cloud(APART)
-async def test_c2_control_a_volume_of_another_zone_is_not_attached_and_the_action_says_so(front: Front) -> None:
-    await put_into_zone(front, "zone2", "h1", "h2", "h3")
-    server_id, far = await front.boot(), volume(front, zone="zone1")
-    path, body = f"/servers/{server_id}/os-volume_attachments", {"volumeAttachment": {"volumeId": far}}
-    said = fault(await front.ask("POST", path, body, minor=100), "badRequest", 400)
-    assert "the server is in zone2, the volume in zone1" in said
-    assert (await front.ask("POST", path, body, minor=104)).status_code == 202
-    await front.settle()
-    assert (await front.get(path))["volumeAttachments"] == []
-    [last, *_] = (await front.get(f"/servers/{server_id}/os-instance-actions"))["instanceActions"]
-    assert (last["action"], last["message"]) == ("attach_volume", "Error")
-
-
-@with_cloud(APART)
-async def test_volumes_in_a_zone_without_servers_are_an_error(front: Front) -> None:
-    device = {"source_type": "volume", "destination_type": "volume", "boot_index": 0}
-    wish = {"name": "one", "flavorRef": "1", "imageRef": "", "networks": "none"}
-    far = {**device, "uuid": volume(front, zone="moon", is_bootable=True)}
-    answer = await front.ask("POST", "/servers", {"server": {**wish, "block_device_mapping_v2": [far]}})
-    assert "zone moon, in which no server can be" in fault(answer, "badRequest", 400)
 
 
 # What an administrator says
