@@ -14,10 +14,11 @@ from uuid import UUID
 from whimbrel.adapters.sql.database import open_database
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.domain.errors import WorldError
-from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
+from whimbrel.domain.guest import Order
+from whimbrel.domain.ids import ConsumerId, GroupId, ProjectId, ProviderId, RunId, UserId
 from whimbrel.placement.errors import Stale
 from whimbrel.placement.provider import ANY_GENERATION, Claim, Held, Shape
-from whimbrel.ports.placement import Inventory, Owner
+from whimbrel.ports.placement import GroupRule, Inventory, Owner
 
 Ends = Counter[str]
 Race = Callable[[SqlPlacement, int], Awaitable[Ends]]
@@ -82,6 +83,29 @@ async def take_units(store: SqlPlacement, number: int) -> Ends:
     for place in range(TRIES):
         new = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
         ends[await attempt(store.rewrite([claim(new, {HOST: {"VCPU": 1}}, None)]))] += 1
+    return ends
+
+
+async def claim_apart(store: SqlPlacement, number: int) -> Ends:
+    """Claim for servers of an anti-affinity group at the same host, which may have one of each group."""
+    ends = Ends()
+    for place in range(TRIES):
+        server = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
+        rule = GroupRule(group=GroupId(f"group {place}"), policy="anti-affinity", root=HOST)
+        order = Order(RunId(f"run {number} {place}"), 1)
+        ends[await attempt(store.claim(order, server, OWNER, {HOST: {"VCPU": 1}}, rule))] += 1
+    return ends
+
+
+async def claim_together(store: SqlPlacement, number: int) -> Ends:
+    """Claim for servers of affinity groups, half of the clients at one host, half at the other."""
+    ends = Ends()
+    for place in range(TRIES):
+        server = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
+        root = (HOST, OTHER)[number % 2]
+        rule = GroupRule(group=GroupId(f"group {place}"), policy="affinity", root=root)
+        order = Order(RunId(f"run {number} {place}"), 1)
+        ends[await attempt(store.claim(order, server, OWNER, {root: {"VCPU": 1}}, rule))] += 1
     return ends
 
 

@@ -23,6 +23,7 @@ from whimbrel.adapters.sql.placement.claims import read_held
 from whimbrel.adapters.sql.postgres import PostgresDatabase
 from whimbrel.adapters.sql.schema import create_all
 from whimbrel.domain.errors import Conflict
+from whimbrel.domain.ids import GroupId
 from whimbrel.placement.errors import NoRoom, Stale
 from whimbrel.placement.provider import Claim
 from whimbrel.placement_api import problems
@@ -117,6 +118,19 @@ def used(where: Where) -> list[int]:
     return asyncio.run(main())
 
 
+def places(where: Where, number: int) -> frozenset[tuple[str, str]]:
+    """Tell where the servers of a group are."""
+
+    async def main() -> frozenset[tuple[str, str]]:
+        database = open_database(*where)
+        try:
+            return (await SqlPlacement(database).group_places(GroupId(f"group {number}"))).held
+        finally:
+            await database.close()
+
+    return asyncio.run(main())
+
+
 def filled(where: Where) -> None:
     """Have two consumers hold all of a provider each."""
     write(where, [racers.claim(consumer, {provider: FULL}, None) for consumer, provider in BOTH])
@@ -126,6 +140,20 @@ def test_the_last_units_are_given_once(where: Where, run: Run) -> None:
     ends = sum(run(racers.take_units, where), Ends())
     assert ends == {"done": UNITS, "NoRoom": CLIENTS * TRIES - UNITS}
     assert used(where) == [UNITS, 0]
+
+
+def test_of_a_group_that_is_to_be_apart_one_gets_a_host(where: Where, run: Run) -> None:
+    ends = sum(run(racers.claim_apart, where), Ends())
+    assert ends == {"done": TRIES, "Refused": (CLIENTS - 1) * TRIES}
+    assert used(where) == [TRIES, 0]
+
+
+def test_groups_that_are_to_be_together_are(where: Where, run: Run) -> None:
+    ends = sum(run(racers.claim_together, where), Ends())
+    assert ends == {"done": CLIENTS // 2 * TRIES, "Refused": CLIENTS // 2 * TRIES}
+    assert sum(used(where)) == CLIENTS // 2 * TRIES
+    for place in range(TRIES):
+        assert len({root for _, root in places(where, place)}) == 1
 
 
 def test_of_those_who_make_one_consumer_one_wins(where: Where, run: Run) -> None:
