@@ -7,7 +7,7 @@ from cloud import Cloud, User, in_turns
 from figures import report
 
 SERVERS, EACH, GOAL = 16, 8, 2.0
-LOOK_S = 1.0
+LOOK_S = 2.0
 """How often who waits for a server looks. A move with devices takes longer, and the looks in between are not its own
 cost: where they come ten times a second they are a fifth of what is measured."""
 

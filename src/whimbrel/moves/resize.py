@@ -29,7 +29,6 @@ _UNDOABLE = (
          after=(network.activate_target,)),  # not active there yet
     Step(volumes.attach_target, undo=volumes.detach_target, only_if=moves_volumes, event="compute_prep_resize",
          after=(guest.stop_on_source,)),  # kept for the target before the source gives anything up
-    Step(volumes.learn_attachments, only_if=moves_volumes),
     Step(guest.prepare_target, undo=guest.abandon_target, event="compute_prep_resize", undo_event=_REVERT,
          after=(disk.carry_disk, guest.start_on_target)),
     # Move. The guest is down from here until start_on_target.

@@ -26,16 +26,26 @@ POLL_S = 1.0
 # A move
 
 
-async def attach_target(move: Move, cloud: Cloud) -> None:
-    """Have each volume kept for the target too, connected nowhere yet."""
+async def attach_target(move: Move, cloud: Cloud) -> MoveFacts:
+    """Have each volume kept for the target too, connected nowhere yet.
+
+    Note these attachments, and those that the source has now: a way back may have made new ones.
+    """
+    facts: MoveFacts = move.facts
     server, at_source = ServerId(move.subject), await _held_at_source(move, cloud)
     held = await cloud.volumes.attachments(server)
+    made = {}
     for volume_id in _volume_ids(move):
-        await cloud.volumes.reserve(server, volume_id, _known(at_source, volume_id), held)
+        kept = await cloud.volumes.reserve(server, volume_id, _known(at_source, volume_id), held)
+        made[volume_id] = kept.id
+    devices = tuple(
+        replace(device, attachment_id=at_source.get(device.volume_id, device.attachment_id)) for device in facts.volumes
+    )
+    return replace(facts, volumes=devices, target_attachments=made)
 
 
 async def detach_target(move: Move, cloud: Cloud) -> None:
-    """Give up the target's attachments; before they were learned: whatever is held besides the source's."""
+    """Give up the target's attachments; before they were noted: whatever is held besides the source's."""
     await check_in_hand(move, cloud)
     learned: dict[str, str] = move.facts.target_attachments
     at_source = {} if learned else await _held_at_source(move, cloud)
@@ -44,18 +54,6 @@ async def detach_target(move: Move, cloud: Cloud) -> None:
             await cloud.volumes.detach(learned[volume_id])
         elif not learned:
             await _detach_others(move, volume_id, at_source.get(volume_id), cloud)
-
-
-async def learn_attachments(move: Move, cloud: Cloud) -> MoveFacts:
-    """Note the attachments for the target, and those that the source has now: a way back may have made new ones."""
-    facts: MoveFacts = move.facts
-    at_source = await _held_at_source(move, cloud)
-    held = await cloud.volumes.attachments(ServerId(move.subject))
-    found = {one.volume_id: one.id for one in held if one.id != at_source.get(one.volume_id)}
-    devices = tuple(
-        replace(device, attachment_id=at_source.get(device.volume_id, device.attachment_id)) for device in facts.volumes
-    )
-    return replace(facts, volumes=devices, target_attachments=found)
 
 
 async def hand_over(move: Move, cloud: Cloud) -> None:
