@@ -67,6 +67,17 @@ async def test_a_group_moves_together(front: Front) -> None:
 
 
 @with_front
+async def test_a_softer_group_moves_together_too(front: Front) -> None:
+    group = await make(front, "soft-affinity")
+    for name in "ab":
+        await booted(front, name, group, wish={"host": "h1"}, who="admin")
+    target = (await moved(front, group))["moving_to"]
+    await front.settle()
+    await confirm_all(front, group)
+    assert ((await look(front, group))["hosts"], (await look(front, group))["state"]) == ([target], "resting")
+
+
+@with_front
 async def test_to_a_named_host(front: Front) -> None:
     group, _, source = await two_together(front)
     target = next(name for name in ("h3", "h2") if name != source)

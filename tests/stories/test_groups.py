@@ -237,6 +237,16 @@ def test_a_move_that_came_to_nothing_ends_and_permits_nothing_then() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.UNANSWERED, Fault.REFUSED], ids=lambda one: one.name)
+def test_a_group_moves_together_whatever_placement_answers(fault: Fault) -> None:
+    async def every() -> None:
+        for touch, name in enumerate(await together()):
+            if name.startswith("placement.") and (changes(name) or fault is not Fault.REFUSED):
+                await together({touch: fault})
+
+    asyncio.run(every())
+
+
 async def together(*plans: Plan) -> list[str]:
     telling = Together(*plans)
     try:
