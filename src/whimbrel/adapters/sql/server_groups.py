@@ -23,12 +23,13 @@ _OF_SERVER = fixed(
     .join_from(server_group_members, server_groups, _m.group_id == _g.id)
     .where(_m.server_id == bindparam("server"))
 )
-_MEMBERS = (
+_MEMBERS = fixed(
     sa.select(_m.group_id, _m.server_id)
     .join_from(server_group_members, directory, _m.server_id == directory.c.server_id)
     .where(_m.group_id.in_(bindparam("groups", expanding=True)), directory.c.deleted_at.is_(None))
     .order_by(_m.number)
 )
+_ALL = fixed(sa.select(*_SHOWN).order_by(_g.number))
 _LIST = sa.select(*_SHOWN).order_by(_g.number)
 _COUNT = sa.select(sa.func.count()).where(_g.project_id == bindparam("project"))
 _INSERT = sa.insert(server_groups)
@@ -73,6 +74,8 @@ class SqlServerGroups:
         query = _LIST.offset(offset).limit(limit)
         if project_id is not None:
             query = query.where(_g.project_id == project_id)
+        elif not offset and limit is None:
+            query = _ALL
         async with self._db.read() as tx:
             return await _with_members(tx, await tx.rows(query))
 
@@ -106,6 +109,8 @@ async def join(tx: Tx, group_id: GroupId, server_id: ServerId, limit: int) -> No
 
 
 async def _with_members(tx: Tx, rows: Sequence[Any]) -> list[ServerGroup]:
+    if not rows:
+        return []
     found: dict[GroupId, list[ServerId]] = {row.id: [] for row in rows}
     for group, server in await tx.rows(_MEMBERS, {"groups": list(found)}):
         found[group].append(server)
