@@ -29,7 +29,7 @@ def a_server(id: str = SERVER, **fields: Any) -> Server:
         name="s",
         flavor=FLAVOR,
         image_id="image",
-        spec=RequestSpec(zone_pin="north", hints={"group": ["g"]}),
+        spec=RequestSpec(zone_pin="north", hints={"different_host": ["g"]}),
         created_at=NOW,
         updated_at=NOW,
         vm_state="active",
