@@ -1,15 +1,16 @@
 """`whimbrel server move`: a server goes to another zone or host, or a group of servers goes to another host."""
 
+import time
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 from cyclopts import App, Parameter
 
-from whimbrel.cli import groups, names, terminal
-from whimbrel.cli.move import Where
-from whimbrel.cli.move import show as show_move
-from whimbrel.domain.errors import Invalid
+from whimbrel.cli import SAYS_NO, groups, names, terminal
+from whimbrel.cli.client import Api
+from whimbrel.cli.move import POLL_S, Where
+from whimbrel.domain.errors import Invalid, Refused
 
 AS_USUAL = Where()
 
@@ -27,7 +28,7 @@ def move(
     flavor: str | None = None,
     group: str | None = None,
     confirm: bool = False,
-    watch: bool = False,
+    wait: bool = False,
     json: bool = False,
     where: Where = AS_USUAL,
 ) -> int:
@@ -52,15 +53,15 @@ def move(
         Id or name of an affinity group, instead of a server.
     confirm
         Confirm each server of the group when it has arrived.
-    watch
-        Stay until the move of the server waits for its verdict or is over.
+    wait
+        Wait until the server has arrived and waits for its verdict, or stays where it was.
     json
         One JSON document instead of text.
     """
     if (server is None) == (group is None):
         raise Invalid("name a server, or a group with --group")
     if group is not None:
-        _refuse_with_group({"--leave-zone": leave_zone, "--flavor": flavor, "--watch": watch})
+        _refuse_with_group({"--leave-zone": leave_zone, "--flavor": flavor, "--wait": wait})
         return groups.move(group, host=host, zone=zone, confirm=confirm, json=json, where=where)
     if confirm:
         raise Invalid("--confirm is for --group; a server is confirmed with openstack server resize confirm")
@@ -69,22 +70,33 @@ def move(
         found = names.server(api, server)
         wish = {"availability_zone": zone, "host": host, "leave_zone": leave_zone}
         wish["flavor"] = None if flavor is None else names.flavor(api, flavor)["id"]
-        begun = api.post("compute", f"/whimbrel/servers/{quote(found['id'])}/move", {"move": wish})
-    _tell(begun, found["name"], watch=watch, json=json, where=where)
-    return 0
-
-
-def _tell(begun: Any, name: str, *, watch: bool, json: bool, where: Where) -> None:
-    move_id = begun["move"]["id"]
-    if watch:
-        show_move(move_id, watch=True, json=json, where=where)
-    elif json:
-        print(msgspec.json.encode(begun).decode())
+        begun = api.post("compute", f"/whimbrel/servers/{quote(found['id'])}/move", {"move": wish})["move"]
+        seen = _follow(api, begun) if wait else begun
+    if json:
+        print(msgspec.json.encode({"move": seen}).decode())
     else:
-        terminal.console().print(
-            f"server {name} moves; watch it: whimbrel move show {move_id} --watch"
-            f"\nthen: openstack server resize confirm {name} (or revert)"
-        )
+        _tell(seen, found["name"])
+    return SAYS_NO if seen["state"] == "undone" else 0
+
+
+def _tell(move: Any, name: str) -> None:
+    """Say what comes next. Raises: Refused: the move was undone."""
+    if move["state"] == "undone":
+        raise Refused(f"server {name} stays where it was: {move['message']}")
+    then = f"openstack server resize confirm {name} (or revert)"
+    if move["state"] == "open":
+        said = f"server {name} moves; watch it: whimbrel move show {move['id']} --watch\nthen: {then}"
+    else:
+        said = f"server {name} is on {move['target']}; it waits for its verdict: {then}"
+    terminal.console().print(said)
+
+
+def _follow(api: Api, move: Any) -> Any:
+    """Give the move when it waits for its verdict, or is over."""
+    while move["state"] == "open":
+        time.sleep(POLL_S)
+        move = api.get("compute", f"/whimbrel/moves/{quote(move['id'])}")["move"]
+    return move
 
 
 def _refuse_with_group(options: dict[str, Any]) -> None:

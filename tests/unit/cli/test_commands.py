@@ -149,7 +149,7 @@ def test_a_login_that_fails(
         (["one", "--confirm"], "--confirm is for --group"),
         (["--group", "g", "--flavor", "2"], "--flavor is for one server"),
         (["--group", "g", "--leave-zone"], "--leave-zone is for one server"),
-        (["--group", "g", "--watch"], "--watch is for one server"),
+        (["--group", "g", "--wait"], "--wait is for one server"),
     ],
 )
 def test_a_server_or_a_group_is_moved(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:

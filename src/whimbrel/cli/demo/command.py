@@ -33,7 +33,7 @@ name = "cell1"
 """
 
 SIMULATED = (("n1", "north"), ("n2", "north"), ("n3", "north"), ("s1", "south"), ("s2", "south"), ("s3", "south"))
-LIBVIRT = (("n1", "north"), ("n2", "north"), ("s1", "south"))
+LIBVIRT = (("n1", "north"), ("n2", "north"), ("n3", "north"))  # a server stays in its zone, and is to find room there
 
 HOST = """
 [[cell.host]]
