@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api.volume_cloud import SERVERS, VolumeCloud, tell
-from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.ports.volume_backing import Export
 
 ONE, TWO = SERVERS
@@ -268,6 +268,40 @@ def test_what_was_served_is_served_after_a_restart(tmp_path: Path, status: str) 
         cloud.exports.served = {"left over": next(iter(before.values()))}
         await cloud.exports.keep(cloud.service.exported)
         assert cloud.exports.served == before
+
+    tell(tmp_path, story)
+
+
+def test_what_cannot_be_served_does_not_look_as_if_it_were(tmp_path: Path) -> None:
+    async def story(cloud: VolumeCloud) -> None:
+        held = await attach(cloud, await cloud.volume(), ONE)
+
+        async def refuses(export: Export) -> dict[str, Any]:
+            raise Refused("there is nothing to serve it with")
+
+        cloud.exports.open = refuses  # type: ignore[method-assign]
+        body = {"attachment": {"connector": connector("n1")}}
+        await cloud.refused(400, "nova", "PUT", f"/attachments/{held['id']}", body)
+        shown = (await cloud.done("nova", "GET", f"/attachments/{held['id']}"))["attachment"]
+        assert shown["connection_info"] == {}
+
+    tell(tmp_path, story)
+
+
+def test_what_is_given_up_while_it_is_connected_is_not_served(tmp_path: Path) -> None:
+    async def story(cloud: VolumeCloud) -> None:
+        volume = await cloud.volume()
+        held = await attach(cloud, volume, ONE)
+        opened = cloud.exports.open
+
+        async def meanwhile(export: Export) -> dict[str, Any]:
+            await cloud.done("nova", "DELETE", f"/attachments/{held['id']}")
+            return await opened(export)
+
+        cloud.exports.open = meanwhile  # type: ignore[method-assign]
+        body = {"attachment": {"connector": connector("n1")}}
+        await cloud.refused(404, "nova", "PUT", f"/attachments/{held['id']}", body)
+        assert cloud.exports.served == {}
 
     tell(tmp_path, story)
 

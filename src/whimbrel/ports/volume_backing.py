@@ -20,8 +20,12 @@ class Export(msgspec.Struct, frozen=True):
 
 
 class VolumeExports(Protocol):
+    async def reach(self, name: str) -> dict[str, Any]:
+        """Give what a host needs to reach what is served by this name: {"driver_volume_type": ..., "data": {...}}."""
+        ...
+
     async def open(self, export: Export) -> dict[str, Any]:
-        """Serve it and give what a host needs to reach it: {"driver_volume_type": ..., "data": {...}}. Repeatable."""
+        """Serve it and give how it is reached. Repeatable."""
         ...
 
     async def close(self, name: str) -> None:

@@ -15,9 +15,12 @@ class SimulatedExports:
     def __init__(self) -> None:
         self.served: dict[str, Export] = {}
 
+    async def reach(self, name: str) -> dict[str, Any]:
+        return {"driver_volume_type": KIND, "data": {"export": name}}
+
     async def open(self, export: Export) -> dict[str, Any]:
         self.served[export.name] = export
-        return {"driver_volume_type": KIND, "data": {"export": export.name}}
+        return await self.reach(export.name)
 
     async def close(self, name: str) -> None:
         self.served.pop(name, None)

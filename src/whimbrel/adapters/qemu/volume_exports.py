@@ -30,11 +30,14 @@ class NbdExports:
         self._daemon = daemon
         self._talking = asyncio.Lock()
 
+    async def reach(self, name: str) -> dict[str, Any]:
+        data = {"server": self._daemon.address, "port": await self._daemon.port(), "export": name}
+        return {"driver_volume_type": "nbd", "data": data}
+
     async def open(self, export: Export) -> dict[str, Any]:
         async with self._talking, self._daemon.told() as monitor:
             await _open(monitor, export)
-        data = {"server": self._daemon.address, "port": await self._daemon.port(), "export": export.name}
-        return {"driver_volume_type": "nbd", "data": data}
+        return await self.reach(export.name)
 
     async def close(self, name: str) -> None:
         async with self._talking:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from whimbrel.domain.errors import Conflict, Invalid, WrongState
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, WrongState
 from whimbrel.embedded.door import json
 from whimbrel.embedded.volume import states, views
 from whimbrel.embedded.volume.actions import release
@@ -80,40 +80,48 @@ async def update(ask: Ask) -> Response:
 
 
 async def _connected(ask: Ask, attachment: AttachmentRecord, connector: dict[str, Any]) -> AttachmentRecord:
-    """Have a volume served for an attachment: written down first, then done, then written down how it is reached."""
+    """Have a volume served for an attachment: first it is written down, with how it is reached, and then done.
+
+    Raises: Conflict: somebody else connects it at the same time; NotFound: somebody gave it up meanwhile.
+    """
+    exports = ask.service.exports
     secret = attachment.export or f"{attachment.volume_id}-{secrets.token_hex(SECRET_BYTES // 2)}"
+    reached = await exports.reach(secret)
     connecting: list[AttachmentRecord] = []
 
     def connect(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         found = _claim(claims, attachment.id)
         _check_connector(volume, claims, found, connector)
+        if found.export not in ("", secret):
+            raise Conflict(f"Attachment {found.id} is being connected: ask again.")
         mode: str = "ro" if volume.readonly else found.mode or connector.get("mode") or "rw"
         now = replace(
             found,
             status="attached" if found.status == "attached" else "attaching",
             mode=mode,
             connector=connector,
-            export=found.export or secret,
+            export=secret,
             host=connector.get("host"),
             device=connector.get("mountpoint"),
             attached_at=found.attached_at or ask.service.clock.now(),
         )
+        now = replace(now, connection={**reached, "data": {**reached["data"], **_described(now)}})
         connecting[:] = [now]
         return _with(volume, claims, now, ask)
 
-    volume = await ask.service.change(attachment.volume_id, connect)
-    connection = await ask.service.exports.open(ask.service.export(connecting[0]))
-    connection = {**connection, "data": {**connection["data"], **_described(connecting[0])}}
+    def forget(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        return Change(volume, attach=[replace(_claim(claims, attachment.id), connection=None)])
 
-    def remember(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
-        connecting[:] = [replace(_claim(claims, attachment.id), connection=connection)]
-        return Change(volume, attach=connecting[:])
-
+    await ask.service.change(attachment.volume_id, connect)
     try:
-        change = remember(volume, connecting[:])  # mostly nobody has touched it since
-        await ask.store.change_volume(change.volume, attach=change.attach, same_metadata=True)
-    except Conflict:
-        await ask.service.change(attachment.volume_id, remember)
+        await exports.open(ask.service.export(connecting[0]))
+        await ask.store.find_attachment(attachment.id)
+    except NotFound:
+        await exports.close(secret)
+        raise
+    except Refused:  # nobody is to take it for served
+        await ask.service.change(attachment.volume_id, forget)
+        raise
     return connecting[0]
 
 
