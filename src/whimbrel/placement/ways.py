@@ -11,12 +11,6 @@ from whimbrel.placement.tree_search import Candidate, Quest, ways_in
 from whimbrel.ports.placement import Group, Lack, Way, Wish
 
 
-def ways(woods: Woods, wish: Wish, roots: Collection[ProviderId]) -> dict[ProviderId, Way | str]:
-    """Give, for each of these roots, the first way to place a wish in its tree, or why there is none."""
-    found = all_ways(woods, wish, roots, 1)
-    return {root: told.words if isinstance(told, Lack) else told[0] for root, told in found.items()}
-
-
 def all_ways(
     woods: Woods, wish: Wish, roots: Collection[ProviderId], most: int
 ) -> dict[ProviderId, tuple[Way, ...] | Lack]:

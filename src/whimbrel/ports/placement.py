@@ -181,10 +181,6 @@ class Placement(Protocol):
         """Look at these root providers by columns. For a tuple that was asked for before it takes microseconds."""
         ...
 
-    async def ways(self, wish: Wish, hosts: Collection[ProviderId]) -> dict[ProviderId, Way | str]:
-        """Give for each of these root providers a way to fulfil the wish in its tree, or why there is none."""
-        ...
-
     async def all_ways(
         self, wish: Wish, hosts: Collection[ProviderId], most: int = 4
     ) -> dict[ProviderId, tuple[Way, ...] | Lack]:

@@ -67,7 +67,7 @@ def wish_of(
         root_forbidden=frozenset({DISABLED}),
         groups=(*named, *groups),
         group_policy=_policy(flavor.extra_specs, len(named), len(groups)),
-        same_subtree=(*_subtrees(flavor.extra_specs, said), *same_subtree),
+        same_subtree=(*_among(named, _subtrees(flavor.extra_specs, said)), *same_subtree),
     )
     _check(wish)
     if not cpus.all_dedicated or rules.disable_fallback_pcpu_query:
@@ -150,6 +150,13 @@ def _subtrees(specs: Mapping[str, str], said: Mapping[str, _Said]) -> list[tuple
                 raise Invalid(f"Flavor extra spec '{key}': there is no 'resources{name}:...'.")
         found.append(some)
     return found
+
+
+def _among(groups: Iterable[Group], subtrees: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Leave out groups that were taken away by a 0."""
+    ids = {group.id for group in groups}
+    left = (tuple(name for name in some if name in ids) for some in subtrees)
+    return [some for some in left if some]
 
 
 def _policy(specs: Mapping[str, str], of_flavor: int, of_ports: int) -> Literal["none", "isolate"]:

@@ -19,7 +19,7 @@ from whimbrel.moves.steps.pci import DIRECT
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.network import Port
-from whimbrel.ports.placement import Owner, ProviderState
+from whimbrel.ports.placement import Lack, Owner, ProviderState
 from whimbrel.ports.servers import ServerQuery
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
@@ -99,8 +99,9 @@ async def _look(
     )
     served = compare(situation)
     wanted = wish(situation, served)
-    ways = await cloud.placement.ways(wanted, [root]) if wanted else {}
-    return finding(situation, served, ways.get(root))
+    found = (await cloud.placement.all_ways(wanted, [root], 1)).get(root) if wanted else None
+    way = found.words if isinstance(found, Lack) else found[0] if found else None
+    return finding(situation, served, way)
 
 
 async def _held(cloud: Cloud, servers: Sequence[Server]) -> dict[ServerId, Claim]:

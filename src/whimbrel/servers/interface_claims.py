@@ -11,9 +11,11 @@ from whimbrel.domain.server import Server
 from whimbrel.moves.steps.network import ALLOCATION
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.network import Port, PortRequest
-from whimbrel.ports.placement import Group, Owner, Way, Wish
+from whimbrel.ports.placement import Group, Lack, Owner, Way, Wish
 from whimbrel.servers import errand
 from whimbrel.servers.interface_facts import Claim, InterfaceFacts, nic_of
+
+_UNKNOWN = Lack(words="it is not known to placement")
 
 
 async def find_way(cloud: Cloud, server: Server, port: Port) -> Way:
@@ -23,11 +25,11 @@ async def find_way(cloud: Cloud, server: Server, port: Port) -> Way:
     root = (await cloud.cell(server.cell).hosts.get(server.host)).id
     groups = tuple(Group(id=one.id, resources=one.resources, required=one.required) for one in port.requests)
     together = (port.same_subtree,) if len(port.same_subtree) > 1 else ()
-    found = await cloud.placement.ways(Wish(own={}, groups=groups, same_subtree=together), [root])
-    way = found.get(root, "it is not known to placement")
-    if isinstance(way, str):
-        raise Refused(f"Host {server.host} cannot give port {port.id} what it asks for: {way}.")
-    return way
+    wish = Wish(own={}, groups=groups, same_subtree=together)
+    found = (await cloud.placement.all_ways(wish, [root], 1)).get(root, _UNKNOWN)
+    if isinstance(found, Lack):
+        raise Refused(f"Host {server.host} cannot give port {port.id} what it asks for: {found.words}.")
+    return found[0]
 
 
 # Plugging

@@ -13,7 +13,7 @@ from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
 from whimbrel.placement.search import SHARING, Forest
-from whimbrel.placement.ways import all_ways, request_of, ways
+from whimbrel.placement.ways import all_ways, request_of
 from whimbrel.ports.placement import Group, Inventory, Lack, Way, Wish
 
 ROOT = ProviderId("host")
@@ -50,7 +50,6 @@ def test_all_ways_of_a_host_are_the_candidates_of_its_tree(seed: int) -> None:
             assert (set() if isinstance(here, Lack) else {key(way) for way in here}) == expected
             first = all_ways(index, one, [root], 1)[root]
             assert first == (here if isinstance(here, Lack) else here[:1])
-            assert ways(index, one, [root])[root] == (here.words if isinstance(here, Lack) else here[0])
         assert told.keys() == set(roots)
 
 

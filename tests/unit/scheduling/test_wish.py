@@ -178,6 +178,12 @@ def test_a_group_may_have_a_trait_and_nothing_else_where_it_is_above_another() -
     assert one.same_subtree == (("1", "_NODE"),)
 
 
+def test_a_group_that_is_taken_away_is_below_nothing() -> None:
+    one = asked({"resources1:VGPU": "1", "resources2:VGPU": "0", "same_subtree": "1,2", "same_subtree2": "2"})
+    assert [group.id for group in one.groups] == ["1"]
+    assert one.same_subtree == (("1",),)
+
+
 def test_one_group_beside_those_of_ports_needs_no_policy() -> None:
     ports = [Group(id="p1", resources={"VF": 1}), Group(id="p2", resources={"VF": 1})]
     assert asked({"resources1:VGPU": "1"}, groups=ports).group_policy == "none"

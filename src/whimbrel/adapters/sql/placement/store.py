@@ -25,7 +25,7 @@ from whimbrel.placement.groups import check
 from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
 from whimbrel.placement.rooms import IndexRooms, state_of
-from whimbrel.placement.ways import all_ways, ways
+from whimbrel.placement.ways import all_ways
 from whimbrel.ports.placement import Allocation, GroupRule, Inventory, Lack, Owner, ProviderState, Way, Wish
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
@@ -47,9 +47,6 @@ class SqlPlacement(GroupStore, NameStore):
 
     async def rooms(self, hosts: Sequence[ProviderId]) -> IndexRooms:
         return IndexRooms(await self.forest(), hosts)
-
-    async def ways(self, wish: Wish, hosts: Collection[ProviderId]) -> dict[ProviderId, Way | str]:
-        return ways(await self.forest(), wish, hosts)
 
     async def all_ways(
         self, wish: Wish, hosts: Collection[ProviderId], most: int = 4
