@@ -119,7 +119,8 @@ async def learn_attachment(run: Run, cloud: Cloud) -> VolumeFacts:
 
 
 async def connect_volume(run: Run, cloud: Cloud) -> None:
-    await cloud.volumes.connect(run.facts.device.attachment_id, await errand.agent(run, cloud).connector())
+    device, connector = run.facts.device, await errand.agent(run, cloud).connector()
+    await cloud.volumes.connect(device.attachment_id, {**connector, "mountpoint": device.device})
 
 
 async def attach_to_guest(run: Run, cloud: Cloud) -> None:

@@ -5,7 +5,7 @@ source's is given up while the guest is stopped, before the target's is connecte
 while the server waited for his verdict is in its record, and the record is what counts on either way out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -68,7 +68,9 @@ async def hand_over(move: Move, cloud: Cloud) -> None:
 
 
 async def connect_target(move: Move, cloud: Cloud) -> None:
-    await _connect(move.facts.target_attachments.values(), target_of(move), cloud)
+    names = {device.volume_id: device.device for device in move.facts.volumes}
+    made = {attachment: names.get(volume) for volume, attachment in move.facts.target_attachments.items()}
+    await _connect(made, target_of(move), cloud)
 
 
 async def complete_target(move: Move, cloud: Cloud) -> None:
@@ -89,7 +91,7 @@ async def return_to_source(move: Move, cloud: Cloud) -> None:
     for device in record.volumes:
         at_source = await _at_source(move, device, cloud)
         await _detach_others(move, device.volume_id, at_source, cloud)
-        await _connect([at_source], source, cloud)
+        await _connect({at_source: device.device}, source, cloud)
         await cloud.volumes.complete(at_source)
         kept.append(replace(device, attachment_id=at_source, host=source.host))
     for volume_id in set(_volume_ids(move)) - {device.volume_id for device in record.volumes}:
@@ -262,10 +264,11 @@ def _volume_ids(move: Move) -> list[str]:
     return [device.volume_id for device in facts.volumes]
 
 
-async def _connect(attachments: Iterable[str], place: Place, cloud: Cloud) -> None:
+async def _connect(attachments: Mapping[str, str | None], place: Place, cloud: Cloud) -> None:
+    """attachments: with the name under which the guest has the volume."""
     connector = await cloud.agent(place.cell, place.host).connector()
-    for attachment_id in attachments:
-        await cloud.volumes.connect(attachment_id, connector)
+    for attachment_id, device in attachments.items():
+        await cloud.volumes.connect(attachment_id, {**connector, "mountpoint": device})
 
 
 async def _detach_others(run: Run, volume_id: str, kept: str | None, cloud: Cloud) -> None:
