@@ -55,8 +55,8 @@ EVERYBODY_MAY = (None, "os_compute_api:extensions", "os_compute_api:limits", "os
 EVERYBODY_MAY += ("os_compute_api:os-availability-zone:list",)
 
 
-def url(route: Route, server_id: str) -> str:
-    return route.path.format_map(_Names(server_id=server_id, project_id=PROJECT))
+def url(route: Route, server_id: str, run_id: str = "1") -> str:
+    return route.path.format_map(_Names(server_id=server_id, project_id=PROJECT, move_id=run_id))
 
 
 class _Names(dict[str, str]):
@@ -100,8 +100,13 @@ def asked(route: Route) -> str:
 
 
 async def knock(front: Front, route: Route, server_id: str, who: str) -> httpx.Response:
+    """Ask it about a server and the run that made it, which are there."""
     minor = 104 if route.until is None else route.until
-    return await front.ask(route.method, url(route, server_id), fitting_body(route, minor), who=who, minor=minor)
+    run = (await front.world.cloud.journal.find(RunFilter()))[-1]
+    body = fitting_body(route, minor)
+    if route.path == "/whimbrel/plans":
+        body["plan"]["server"] = server_id
+    return await front.ask(route.method, url(route, server_id, run.id), body, who=who, minor=minor)
 
 
 @with_front

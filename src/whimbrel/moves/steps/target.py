@@ -53,7 +53,7 @@ async def find_target(facts: MoveFacts, server: ServerId, spread: str, cloud: Cl
         preferred_zone=zone.preferred,
         host=facts.wanted_host,
         excluded=frozenset() if source is None or facts.same_host else frozenset({source.host}),
-        group=await group_state(server, cloud),
+        group=await group_state(facts, server, cloud),
         flavor=facts.new_flavor,
         image_id=facts.image_id,
         image_properties=facts.image_properties,
