@@ -76,7 +76,9 @@ async def settle(run: Run, cloud: Cloud, fields: Mapping[str, Any]) -> None:
 
 
 async def check_wanted(run: Run, cloud: Cloud, undo: Do) -> None:
-    """Undo what was just asked of a service that knows no epochs, if it was asked too late: after its undo.
+    """Undo what was just made in a service that knows no epochs, if it was made too late: after its undo.
+
+    What only changes something asks moves/steps/in_hand.py before.
 
     Raises: Superseded: it was.
     """

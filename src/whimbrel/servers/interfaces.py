@@ -11,6 +11,7 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps import network
 from whimbrel.moves.steps.devices import new_mac
+from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.network import NewPort, Port, allocation
 from whimbrel.ports.zones import name_of
@@ -91,11 +92,12 @@ async def learn_nic(run: Run, cloud: Cloud) -> InterfaceFacts:
 
 
 async def bind_port(run: Run, cloud: Cloud) -> None:
+    """Bind it as it was seen before we looked whether the run is ours: who sleeps in between finds it changed."""
     port = await cloud.network.port(nic_of(run).port_id)
+    await check_in_hand(run, cloud)
     served = run.facts.served
     said = allocation(port.requests, port.has_groups, served) if served else None
     await cloud.network.bind(port, run.facts.host, {network.ALLOCATION: said}, _owner(run.facts))
-    await errand.check_wanted(run, cloud, let_go_port)
 
 
 async def plug_nic(run: Run, cloud: Cloud) -> None:
