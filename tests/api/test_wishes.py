@@ -37,6 +37,7 @@ def wanted(flavor: str) -> dict[str, Any]:
         ({"resources__VCPU": "few"}, "resources:VCPU"),
         ({"resources1__VGPU": "1", "resources2__VGPU": "1"}, "group_policy"),
         ({"hw__cpu_policy": "dedicated", "resources__PCPU": "1"}, "hw:cpu_policy"),
+        ({"pci_passthrough__alias": "unheard-of:1"}, "PCI alias unheard-of is not defined"),
     ],
 )
 @with_front

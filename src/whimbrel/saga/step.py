@@ -2,7 +2,8 @@
 
 Laws: `do` may run twice and ends in the same world as running once. `undo` makes sure that it is not so, whether `do`
 ran, half ran or never ran, and knocks on every door behind which `do` changes something. A step decides (returns new
-facts, touches nothing) or acts (touches, by recorded facts), never both.
+facts, touches nothing) or acts (touches, by recorded facts), never both; but one that acts may note the names which the
+world gave to what it made, as long as its undo finds that without them.
 """
 
 from collections.abc import Awaitable, Callable

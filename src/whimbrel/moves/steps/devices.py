@@ -62,6 +62,7 @@ async def wish(facts: MoveFacts, cloud: Cloud) -> Wish:
 def check_wish(facts: MoveFacts, cloud: Cloud) -> None:
     """See that the new flavor and the image say nothing wrong, before anything is begun. Raises: Invalid."""
     wish_of(facts.new_flavor, facts.image_properties, has_local_root=facts.has_local_root, rules=cloud.rules.scheduler)
+    pci.of_flavor(facts.new_flavor, cloud)
 
 
 async def _disk_format(facts: MoveFacts, cloud: Cloud) -> str | None:

@@ -38,8 +38,12 @@ def requests(facts: MoveFacts, served_by: Mapping[str, str], cloud: Cloud) -> tu
     Raises: Invalid: the flavor names an alias that the operator has not defined.
     """
     of_ports = (_of_port(port, served_by) for port in facts.ports if port.nic.vnic_type == DIRECT)
-    of_flavor = flavor_requests(facts.new_flavor.extra_specs.get(ALIAS, ""), cloud.rules.pci_alias)
-    return (*of_flavor, *of_ports)
+    return (*of_flavor(facts.new_flavor, cloud), *of_ports)
+
+
+def of_flavor(flavor: Flavor, cloud: Cloud) -> tuple[PciRequest, ...]:
+    """List what a flavor asks for. Raises: Invalid: it names an alias that the operator has not defined."""
+    return flavor_requests(flavor.extra_specs.get(ALIAS, ""), cloud.rules.pci_alias)
 
 
 def _of_port(port: MovedPort, served_by: Mapping[str, str]) -> PciRequest:
