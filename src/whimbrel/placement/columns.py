@@ -15,6 +15,9 @@ NOTHING = (-1, 1, 0, 1, 0, 0)
 MOST_SEATED = 4
 """Of how many tuples of providers it is kept where they are: who decides asks for the same one again and again."""
 
+MOST_KEPT = 16
+"""Of how many amounts of a class is kept who could give them."""
+
 _MOST = 2**62
 """What is shown of numbers that are larger than a column can hold."""
 
@@ -24,25 +27,38 @@ class Stocks:
 
     def __init__(self, room: int) -> None:
         self._columns: Numbers = np.tile(np.array(NOTHING, np.int64)[:, None], room)
+        self._has_steps = False  # whether any inventory was ever given in steps other than 1
+        self._fitting: dict[int, Mask] = {}  # by amount, until anything changes: one search asks for it several times
 
     def clear(self, row: int) -> None:
+        self._fitting.clear()
         self._columns[:, row] = NOTHING
 
     def fill(self, rows: list[int], stocks: list[Stock]) -> None:
+        self._fitting.clear()
         known: dict[int, tuple[int, ...]] = {}  # many hosts have the very same
         for stock in stocks:
             if id(stock) not in known:
                 known[id(stock)] = _row_of(stock)
         self._columns[:, rows] = np.array([known[id(stock)] for stock in stocks], np.int64).T
+        self._has_steps = self._has_steps or any(row[3] != 1 for row in known.values())
 
     def grow(self, more: int) -> None:
+        self._fitting.clear()
         self._columns = np.concatenate([self._columns, Stocks(more)._columns], axis=1)
 
     def fitting(self, amount: int) -> Mask:
-        amount = min(amount, MAX_INT + 1)  # which is more than any provider gives at once
+        """Tell who could give so much now. Not to be written to."""
+        if (fits := self._fitting.get(amount)) is None:
+            if len(self._fitting) >= MOST_KEPT:
+                self._fitting.clear()
+            fits = self._fitting[amount] = self._fit(min(amount, MAX_INT + 1))  # more than any provider gives at once
+        return fits
+
+    def _fit(self, amount: int) -> Mask:
         free, least, most, step = self._columns[:4]
         fits: Mask = (free >= amount) & (least <= amount) & (most >= amount)
-        return fits & (amount % step == 0) if bool((step != 1).any()) else fits
+        return fits & (amount % step == 0) if self._has_steps else fits
 
     # Each as it is now, not to be written to
 
@@ -108,7 +124,9 @@ class Flags:
     def any(self, names: Iterable[str]) -> Mask:
         """Tell who has one of these."""
         masks = [self._of[name] for name in names if name in self._of]
-        return np.logical_or.reduce(masks) if masks else np.zeros(self._room, np.bool_)
+        if len(masks) > 1:
+            return np.logical_or.reduce(masks)
+        return masks[0].copy() if masks else np.zeros(self._room, np.bool_)
 
     def at(self, name: str, rows: Numbers) -> Mask:
         has: Mask = self._of[name].take(rows) if name in self._of else np.zeros(len(rows), np.bool_)

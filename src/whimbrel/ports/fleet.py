@@ -49,6 +49,15 @@ class Fleet:
     def names(self) -> tuple[HostName, ...]:
         return tuple(host.name for host in self.hosts)
 
+    def named_at(self, places: Numbers) -> list[HostName]:
+        """Give the names of the hosts at these places."""
+        names: list[HostName] = self._names[places].tolist()
+        return names
+
+    @cached_property
+    def _names(self) -> NDArray[np.object_]:
+        return np.array(self.names, np.object_)
+
     @cached_property
     def providers(self) -> tuple[ProviderId, ...]:
         """Give the root provider of each host."""

@@ -4,6 +4,7 @@ Everything is asked of all hosts at once, by columns; nobody is left out before 
 that it is known how much a host that is out falls short by.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from zlib import crc32
@@ -44,17 +45,11 @@ class Ranking:
 def rank(request: Request, snapshot: Snapshot) -> Ranking:
     wish = in_force(request.wish, snapshot.rooms)
     constraints = _constraints(request, wish, snapshot)
-    first, misses = np.zeros(len(snapshot), np.int64), np.zeros(len(snapshot), np.int64)
-    for number, constraint in enumerate(constraints, 1):
-        if constraint.passes.all():
-            continue
-        fails = ~constraint.passes
-        misses += fails
-        first[fails & (first == 0)] = number
+    first, misses = _verdicts(constraints, len(snapshot))
     left = np.flatnonzero(first == 0)
     parts = weigh(request, snapshot, left)
     total = sum(parts.values(), start=np.zeros(len(left)))
-    by_weight = np.lexsort((_turns(request, snapshot)[left], -total))
+    by_weight = np.lexsort((_turns(request, snapshot, left), -total))
     by_weight = _among_the_best(by_weight, request, snapshot)
     return Ranking(
         snapshot=snapshot,
@@ -70,6 +65,17 @@ def rank(request: Request, snapshot: Snapshot) -> Ranking:
     )
 
 
+def _verdicts(constraints: Sequence[Constraint], hosts: int) -> tuple[Numbers, Numbers]:
+    """Give by place the number of the first constraint that leaves it out, 0 for none, and how many do."""
+    first, misses = np.zeros(hosts, np.int64), np.zeros(hosts, np.int64)
+    for number, constraint in reversed(tuple(enumerate(constraints, 1))):
+        if not constraint.passes.all():
+            fails = ~constraint.passes
+            misses += fails
+            np.copyto(first, number, where=fails)
+    return first, misses
+
+
 def _constraints(request: Request, wish: Wish, snapshot: Snapshot) -> tuple[Constraint, ...]:
     enabled = [name for name in FILTERS if name in snapshot.rules.enabled_filters]
     before = [FILTERS[name](request, snapshot) for name in enabled if name == COMPUTE]
@@ -80,11 +86,11 @@ def _constraints(request: Request, wish: Wish, snapshot: Snapshot) -> tuple[Cons
     return tuple(found)
 
 
-def _turns(request: Request, snapshot: Snapshot) -> Numbers:
-    """Give an order among equals that differs from request to request, so that load spreads."""
+def _turns(request: Request, snapshot: Snapshot, left: Numbers) -> Numbers:
+    """Give those at these places an order among equals that differs from request to request, so that load spreads."""
     if not snapshot.rules.shuffle_best_same_weighed_hosts:
-        return np.arange(len(snapshot), dtype=np.int64)
-    mixed = snapshot.fleet.hashes ^ np.uint64(crc32(request.spread.encode()))
+        return left
+    mixed = snapshot.fleet.hashes[left] ^ np.uint64(crc32(request.spread.encode()))
     return ((mixed * np.uint64(0x9E3779B1)) & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 

@@ -19,6 +19,7 @@ from whimbrel.scheduling.pipeline import Ranking
 MOST_TOLD = 1000
 """How many hosts a record tells of one by one: the best, then those that miss least. The counts are of all."""
 MOST_MISSES = 5
+DIGITS = 3  # of weights
 
 
 class Considered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,7 +73,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Say what became of each host."""
         into = len(self.weights)
         inside = [
-            Considered(host=host, weight=weight, weights={name: part[number] for name, part in self.parts.items()})
+            Considered(
+                host=host,
+                weight=round(weight, DIGITS),
+                weights={name: round(part[number], DIGITS) for name, part in self.parts.items()},
+            )
             for number, (host, weight) in enumerate(zip(self.names, self.weights, strict=False))
         ]
         outside = [
@@ -133,11 +138,10 @@ def _columns(ranking: Ranking, closer: Mapping[int, Reason], most: int) -> dict[
         inside, weights, parts = inside[left], weights[left], {name: part[left] for name, part in parts.items()}
     inside = inside[:most]
     outside = _out(ranking, closer)[: most - len(inside)]
-    names = ranking.snapshot.fleet.names
     return {
-        "names": tuple(map(names.__getitem__, inside.tolist() + outside.tolist())),
-        "weights": _rounded(weights[:most]),
-        "parts": {name: _rounded(part[:most]) for name, part in parts.items()},
+        "names": tuple(ranking.snapshot.fleet.named_at(np.concatenate([inside, outside]))),
+        "weights": tuple(weights[:most].tolist()),
+        "parts": {name: tuple(part[:most].tolist()) for name, part in parts.items()},
         **_verdicts(ranking, closer, outside),
     }
 
@@ -176,10 +180,6 @@ def _verdicts(ranking: Ranking, closer: Mapping[int, Reason], outside: Numbers) 
         "verdicts": tuple(renumbered[said].tolist()),
         "free": tuple(free.tolist()),
     }
-
-
-def _rounded(column: Floats) -> tuple[float, ...]:
-    return tuple(column.round(3).tolist())
 
 
 def _by_misses(ranking: Ranking) -> Numbers:

@@ -41,12 +41,15 @@ def _resources(wish: Wish, rooms: Rooms, possible: Mask) -> Iterator[Constraint]
     for name, amount in wish.own.items():
         if not amount:
             continue
+        fits = possible | rooms.fits(name, amount)
+        if fits.all():
+            continue
         largest, free = rooms.largest(name), rooms.free(name)
         enough = possible | (largest >= amount)
         if not enough.all():
             words = f"{amount} {name} is more than one server may have there"
             yield Constraint(PLACEMENT, enough, words, name, amount, largest, _smaller(name, largest))
-        passes = possible | ~enough | rooms.fits(name, amount)
+        passes = fits | ~enough
         words = f"no room for {amount} {name}"
         yield Constraint(PLACEMENT, passes, words, name, amount, free, _more(name, amount, free))
 
