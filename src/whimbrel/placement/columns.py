@@ -124,9 +124,10 @@ class Flags:
     def any(self, names: Iterable[str]) -> Mask:
         """Tell who has one of these."""
         masks = [self._of[name] for name in names if name in self._of]
-        if len(masks) > 1:
-            return np.logical_or.reduce(masks)
-        return masks[0].copy() if masks else np.zeros(self._room, np.bool_)
+        found = np.zeros(self._room, np.bool_)
+        for mask in masks:  # mostly one: numpy's own reduction takes longer to begin
+            found |= mask
+        return found
 
     def at(self, name: str, rows: Numbers) -> Mask:
         has: Mask = self._of[name].take(rows) if name in self._of else np.zeros(len(rows), np.bool_)
