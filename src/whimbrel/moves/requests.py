@@ -99,7 +99,7 @@ async def resize_facts(cloud: Cloud, server: Server, flavor: Flavor) -> MoveFact
     if flavor.flavor_id == server.flavor.flavor_id:
         raise Invalid("When resizing, instances must change flavor!")
     same_host = cloud.rules.allow_resize_to_same_host
-    facts = replace(await _facts(cloud, server), new_flavor=flavor, same_host=same_host)
+    facts = replace(await facts_of(cloud, server), new_flavor=flavor, same_host=same_host)
     devices.check_wish(facts, cloud)
     return facts
 
@@ -107,7 +107,7 @@ async def resize_facts(cloud: Cloud, server: Server, flavor: Flavor) -> MoveFact
 async def migrate_facts(cloud: Cloud, server: Server, host: HostName | None) -> MoveFacts:
     """Raises: Invalid: no such host, or the server is on it or may not go there; WrongState; Conflict; Unavailable."""
     _check_state(server, "migrate")
-    facts = replace(await _facts(cloud, server), wanted_host=host)
+    facts = replace(await facts_of(cloud, server), wanted_host=host)
     if host is not None:
         await _check_target(cloud, server, facts, host)
     return facts
@@ -117,7 +117,7 @@ async def wanted_facts(cloud: Cloud, server: Server, wanted: Wanted) -> MoveFact
     """Raises: Invalid: the zone or the host cannot be; WrongState; Conflict; Unavailable."""
     _check_state(server, "move")
     facts = replace(
-        await _facts(cloud, server), asked_zone=wanted.zone, wanted_host=wanted.host, leaves_zone=wanted.leaves_zone
+        await facts_of(cloud, server), asked_zone=wanted.zone, wanted_host=wanted.host, leaves_zone=wanted.leaves_zone
     )
     if wanted.flavor is not None and wanted.flavor.flavor_id != server.flavor.flavor_id:
         facts = replace(facts, new_flavor=wanted.flavor, same_host=cloud.rules.allow_resize_to_same_host)
@@ -137,7 +137,7 @@ def _take_up(engine: Engine, run: Run) -> Run:
     return run
 
 
-async def _facts(cloud: Cloud, server: Server) -> MoveFacts:
+async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
     """Give what any move of a placed server starts from."""
     if server.host is None or server.cell is None or server.slot is None:
         raise WrongState(f"Instance {server.id} has no host yet.")

@@ -166,7 +166,7 @@ async def _choose(
             return host, root  # it has room: they all hold it
     all_facts = []
     for member in going:
-        facts = replace(await requests._facts(cloud, member.server), asked_zone=zone, wanted_host=host)
+        facts = replace(await requests.facts_of(cloud, member.server), asked_zone=zone, wanted_host=host)
         all_facts.append(await devices.look(facts, member.server.id, cloud))
     wanted, because = await _zone_of_all(cloud, all_facts)
     cells = {facts.source.cell for facts in all_facts if facts.source}
