@@ -93,6 +93,36 @@ async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
 # What a move starts from: the same for a plan
 
 
+async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
+    """Give what any move of a placed server starts from."""
+    if server.host is None or server.cell is None or server.slot is None:
+        raise WrongState(f"Instance {server.id} has no host yet.")
+    host = await cloud.cell(server.cell).hosts.get(server.host)
+    if not host.is_up(cloud.clock.now()):
+        raise Conflict(f"Service of host {server.host} is unavailable: the server cannot be moved from it now.")
+    return MoveFacts(
+        owner=Owner(server.project_id, server.user_id),
+        name=server.name,
+        image_id=server.image_id,
+        new_flavor=server.flavor,
+        old_flavor=server.flavor,
+        source=Place(
+            cell=server.cell,
+            host=server.host,
+            provider=host.id,
+            zone=server.zone or cloud.rules.default_availability_zone,
+            slot=Slot(server.slot),
+        ),
+        was=server.vm_state,
+        launched_at=server.launched_at,
+        zone_pin=server.spec.zone_pin,
+        user_data=server.user_data,
+        has_local_root=server.has_local_root,
+        image_properties=server.image_properties,
+        hints=server.spec.hints,
+    )
+
+
 async def resize_facts(cloud: Cloud, server: Server, flavor: Flavor) -> MoveFacts:
     """Raises: Invalid: the same flavor, or one that asks wrongly; WrongState; Conflict; Unavailable."""
     _check_state(server, "resize")
@@ -135,36 +165,6 @@ def _take_up(engine: Engine, run: Run) -> Run:
     """Nobody owns the run now; whoever polls first takes it. The bell shortens the wait."""
     engine.ring()
     return run
-
-
-async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
-    """Give what any move of a placed server starts from."""
-    if server.host is None or server.cell is None or server.slot is None:
-        raise WrongState(f"Instance {server.id} has no host yet.")
-    host = await cloud.cell(server.cell).hosts.get(server.host)
-    if not host.is_up(cloud.clock.now()):
-        raise Conflict(f"Service of host {server.host} is unavailable: the server cannot be moved from it now.")
-    return MoveFacts(
-        owner=Owner(server.project_id, server.user_id),
-        name=server.name,
-        image_id=server.image_id,
-        new_flavor=server.flavor,
-        old_flavor=server.flavor,
-        source=Place(
-            cell=server.cell,
-            host=server.host,
-            provider=host.id,
-            zone=server.zone or cloud.rules.default_availability_zone,
-            slot=Slot(server.slot),
-        ),
-        was=server.vm_state,
-        launched_at=server.launched_at,
-        zone_pin=server.spec.zone_pin,
-        user_data=server.user_data,
-        has_local_root=server.has_local_root,
-        image_properties=server.image_properties,
-        hints=server.spec.hints,
-    )
 
 
 def _check_state(server: Server, action: str) -> None:
