@@ -35,6 +35,7 @@ def test_the_first_start_makes_the_first_people() -> None:
         assert passwords is not None
         assert written == [passwords]
         assert set(passwords) == {"demo", "admin", "whimbrel"}
+        assert all(password.isalnum() for password in passwords.values()), "a command line takes a dash for an option"
         assert [domain.id for domain in await store.domains()] == ["default"]
         names = {role.id: role.name for role in await store.roles()}
         assert set(names.values()) == {"admin", "manager", "member", "reader", "service"}

@@ -27,6 +27,17 @@ def in_project(**named: Any) -> dict[str, Any]:
     return {"project": named}
 
 
+def test_a_token_can_be_said_on_a_command_line(tell: Teller) -> None:
+    """What begins with a dash would be taken for an option."""
+
+    async def story(services: Opened) -> None:
+        for _ in range(20):
+            answer = await services.ask("", "POST", TOKENS, by_password())
+            assert answer.headers["X-Subject-Token"].isalnum()
+
+    tell(story)
+
+
 @pytest.mark.parametrize(
     "scope",
     [

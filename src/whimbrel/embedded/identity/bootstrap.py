@@ -55,7 +55,7 @@ async def bootstrap(
     """
     if not await store.is_empty():
         return None
-    passwords = {user.name: secrets.token_urlsafe(24) for user in users}
+    passwords = {user.name: secrets.token_hex(24) for user in users}
     write_down(passwords)
     population = _population(ids, users, passwords)
     await prepare(population)
@@ -71,7 +71,7 @@ async def reset_password(store: IdentityStore, name: str) -> str:
     found = await store.users(name=name, domain_id=DEFAULT_DOMAIN.id)
     if not found:
         raise NotFound(f"there is no user {name}")
-    password = secrets.token_urlsafe(24)
+    password = secrets.token_hex(24)
     await store.change_user(found[0].id, {"password_hash": await hashed(password)})
     return password
 

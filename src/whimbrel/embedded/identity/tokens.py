@@ -23,7 +23,7 @@ async def create(ask: Ask) -> Response:
     if not set(proof.methods) <= METHODS:
         raise HTTPException(401, f"Only these methods are known here: {', '.join(sorted(METHODS))}.")
     user, earlier = await _prove(ask.store, proof)
-    text = secrets.token_urlsafe(32)
+    text = secrets.token_hex(32)  # letters and digits: a command line takes what begins with a dash for an option
     wanted = NewToken(
         text=text,
         user_id=user.id,
