@@ -20,8 +20,8 @@ from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.room import PLACEMENT
 from whimbrel.scheduling.snapshot import Snapshot
 
-AT_ONCE = 16
-"""How many hosts are looked at closely before it is asked whether these were enough."""
+MOST_AT_ONCE = 64
+"""Of how many hosts at most the ways are asked for at once."""
 MOST_EXPLAINED = 200
 """Of how many hosts that cannot have all at once the reason is looked for."""
 MOST_WAYS = 4
@@ -64,7 +64,7 @@ async def _look_closely(
     """Go through those who are in, the best first, until enough can give everything; note why others cannot."""
     choices: list[Choice] = []
     closer: dict[int, Reason] = {}
-    for places in _batches(ranking.order.tolist(), AT_ONCE):
+    for places in _batches(ranking.order.tolist(), most):
         ways = await _ways(ranking, places, cloud)
         for place in places:
             found = ways[place]
@@ -79,10 +79,12 @@ async def _look_closely(
     return choices, closer
 
 
-def _batches(places: Sequence[int], size: int) -> Iterator[list[int]]:
-    left = iter(places)
+def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
+    """Yield as many as may do, then more and more at once: mostly the first will do, and a look costs something."""
+    left, size = iter(places), first
     while batch := list(islice(left, size)):
         yield batch
+        size = min(2 * size, MOST_AT_ONCE)
 
 
 async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Way, ...] | Reason]:
