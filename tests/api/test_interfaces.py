@@ -7,10 +7,11 @@ import pytest
 from tests.api.devices import network, port
 from tests.api.front import OTHER_PROJECT, Front, fault, with_front
 from whimbrel.domain.guest import GuestKey
-from whimbrel.domain.ids import HostName, ServerId, Slot
+from whimbrel.domain.ids import HostName, ProviderId, ServerId, Slot
 from whimbrel.ports.network import PortRequest
 from whimbrel.servers import lookup
-from whimbrel.sim.world import PROJECT
+from whimbrel.sim import equipment
+from whimbrel.sim.world import CELL, PROJECT
 
 NOWHERE = "99999999-9999-4999-8999-999999999999"
 
@@ -119,6 +120,28 @@ async def test_what_cannot_be_attached_is_refused_and_leaves_nothing(front: Fron
     for other in (mine.id, busy.id, NOWHERE):
         fault(await front.ask("DELETE", path + other), "itemNotFound", 404)
         fault(await front.ask("GET", path + other), "itemNotFound", 404)
+
+
+@with_front
+async def test_a_detached_port_gives_its_virtual_function_back(front: Front) -> None:
+    world = front.world
+    equipment.add_services(world.remains.network, world.remains.volumes, PROJECT)
+    equipment.add_direct_port(world.remains.network, PROJECT)
+    for host in await world.cloud.cell(CELL).hosts.all():
+        await equipment.add_card(world.placement, host.name, host.id, ProviderId(world.cloud.ids.uuid()))
+        await equipment.add_functions(world.cloud.cell(CELL), world.placement, host, world.cloud.ids)
+    server_id = await front.boot(networks=[{"port": equipment.DIRECT_PORT}])
+
+    async def held() -> list[str | None]:
+        of_hosts = [await world.cloud.cell(CELL).devices.of(host) for host in world.hypervisors]
+        return [one.request for devices in of_hosts for one in devices if one.holder]
+
+    assert await held() == [equipment.DIRECT_PORT]
+    answer = await front.ask("DELETE", f"/servers/{server_id}/os-interface/{equipment.DIRECT_PORT}")
+    assert answer.status_code == 202
+    await front.settle()
+    assert await held() == []
+    assert (await front.show(server_id))["status"] == "ACTIVE"
 
 
 @pytest.mark.parametrize("state", ["resized", "error", "locked", "busy"])

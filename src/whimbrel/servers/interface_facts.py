@@ -32,5 +32,10 @@ def names_port(facts: InterfaceFacts) -> bool:
     return facts.wish.port_id is not None
 
 
+def has_function(facts: InterfaceFacts) -> bool:
+    """Tell whether the port is served by a virtual function of its own."""
+    return facts.nic is not None and facts.nic.vnic_type == "direct"
+
+
 def changes_claim(facts: InterfaceFacts) -> bool:
     return facts.claim is not None

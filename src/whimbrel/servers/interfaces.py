@@ -26,7 +26,7 @@ from whimbrel.servers.interface_claims import (
     see_claim,
     set_claim,
 )
-from whimbrel.servers.interface_facts import InterfaceFacts, changes_claim, names_port, nic_of
+from whimbrel.servers.interface_facts import InterfaceFacts, changes_claim, has_function, names_port, nic_of
 
 STATES = ("active", "stopped")
 
@@ -148,6 +148,12 @@ async def end_port(run: Run, cloud: Cloud) -> None:
         await cloud.network.free_port(nic.port_id, run.subject)
 
 
+async def give_back_device(run: Run, cloud: Cloud) -> None:
+    """Have the guest hold no virtual function for the port any more."""
+    devices = cloud.cell(run.facts.cell).devices
+    await devices.release(run.order, run.facts.host, errand.key(run), [nic_of(run).port_id])
+
+
 async def record_unplugged(run: Run, cloud: Cloud) -> None:
     await errand.settle(run, cloud, {"nics": await _others(run, cloud)})
 
@@ -208,6 +214,7 @@ DETACH_INTERFACE = Saga(
     ),
     forward_only=(
         Step(end_port, event=_DETACH),
+        Step(give_back_device, only_if=has_function, event=_DETACH),
         Step(give_back_claim, only_if=changes_claim, event=_DETACH),
         Step(record_unplugged, event=_DETACH),
     ),
