@@ -35,6 +35,7 @@ from whimbrel.conductor.book import BOOK
 from whimbrel.domain.run import Run
 from whimbrel.moves.resize import MIGRATE, RESIZE
 from whimbrel.moves.steps import guest, record
+from whimbrel.ports.journal import Evidence
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Book, Saga, Step
 from whimbrel.sim.chaos import Fault, changes
@@ -99,9 +100,9 @@ def _unsaved(step: str) -> AbstractContextManager[Any]:
     """Lose what was learned when this step was done, once."""
     save = SqlJournal.save
 
-    async def forgetful(self: SqlJournal, run: Run, raised: bool = False) -> None:
+    async def forgetful(self: SqlJournal, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
         if not (run.log and run.log[-1].step == step and run.log[-1].outcome == "done"):
-            await save(self, run, raised)
+            await save(self, run, raised, evidence)
 
     return mock.patch.object(SqlJournal, "save", forgetful)
 
@@ -116,10 +117,10 @@ def _nothing(where: Any, name: str) -> AbstractContextManager[Any]:
 def _any_epoch() -> AbstractContextManager[Any]:
     save = SqlJournal.save
 
-    async def careless(self: SqlJournal, run: Run, raised: bool = False) -> None:
+    async def careless(self: SqlJournal, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
         known = await self.get(run.id)
         if not known.is_over:
-            await save(self, with_(run, epoch=known.epoch), False)
+            await save(self, with_(run, epoch=known.epoch), False, evidence)
 
     return mock.patch.object(SqlJournal, "save", careless)
 
@@ -128,8 +129,8 @@ def _any_epoch() -> AbstractContextManager[Any]:
 def _still_epoch() -> Iterator[None]:
     save = Engine._save
 
-    async def still(self: Engine, run: Run, raised: bool = False) -> Run:
-        return await save(self, with_(run, epoch=run.epoch - raised), False)
+    async def still(self: Engine, run: Run, raised: bool = False, evidence: Evidence | None = None) -> Run:
+        return await save(self, with_(run, epoch=run.epoch - raised), False, evidence)
 
     with mock.patch.object(Engine, "_save", still):
         yield
