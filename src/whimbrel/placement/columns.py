@@ -7,7 +7,7 @@ import numpy as np
 
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.inventory import MAX_INT, Stock
-from whimbrel.ports.placement import Mask, Numbers
+from whimbrel.ports.arrays import Mask, Numbers
 
 NOTHING = (-1, 1, 0, 1, 0, 0)
 """The row of a provider that has no inventory of a class: nothing fits."""

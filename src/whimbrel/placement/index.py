@@ -18,7 +18,8 @@ from whimbrel.placement.columns import Flags, Seats, Stocks
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted
-from whimbrel.placement.soles import MOST_PARTS, Cut, Mask, Numbers, Soles
+from whimbrel.placement.soles import MOST_PARTS, Cut, Soles
+from whimbrel.ports.arrays import Mask, Numbers
 
 Derived = TypeVar("Derived")
 

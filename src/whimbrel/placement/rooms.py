@@ -9,7 +9,8 @@ from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import UNNAMED
 from whimbrel.placement.ways import request_of
-from whimbrel.ports.placement import Mask, Numbers, ProviderState, Wish
+from whimbrel.ports.arrays import Mask, Numbers
+from whimbrel.ports.placement import ProviderState, Wish
 
 
 class IndexRooms:

@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from whimbrel.placement.search import UNNAMED, Request
-
-Mask = NDArray[np.bool_]
-Numbers = NDArray[np.int64]
+from whimbrel.ports.arrays import Mask, Numbers
 
 Cut = Sequence[tuple[str, Mapping[str, int]]]
 """The parts of a request: what one provider is to give at once, and for which group (its suffix)."""

@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from whimbrel.domain.host import SERVICE_DOWN_S, Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName, ProviderId
+from whimbrel.ports.arrays import Floats, Mask, Numbers
 
-Mask = NDArray[np.bool_]
-Numbers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Made = TypeVar("Made")
 P = ParamSpec("P")
 

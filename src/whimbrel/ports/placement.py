@@ -5,15 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, GroupId, ProjectId, ProviderId, RunId, ServerId, UserId
 from whimbrel.domain.resources import Resources
-
-Mask = NDArray[np.bool_]
-Numbers = NDArray[np.int64]
+from whimbrel.ports.arrays import Mask, Numbers
 
 
 class ProviderState(msgspec.Struct, frozen=True, kw_only=True):

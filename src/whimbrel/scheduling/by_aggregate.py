@@ -10,7 +10,8 @@ from operator import eq
 import numpy as np
 
 from whimbrel.domain.host import Aggregate
-from whimbrel.ports.fleet import Fleet, Mask, Numbers
+from whimbrel.ports.arrays import Mask, Numbers
+from whimbrel.ports.fleet import Fleet
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.extra_specs import fulfils, specs_in, without
 from whimbrel.scheduling.overrides import overridden

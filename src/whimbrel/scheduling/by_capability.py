@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from whimbrel.ports.fleet import Fleet, Mask, Numbers
+from whimbrel.ports.arrays import Mask, Numbers
+from whimbrel.ports.fleet import Fleet
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.extra_specs import fulfils, specs_in, without
 from whimbrel.scheduling.request import Request

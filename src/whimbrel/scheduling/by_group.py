@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from whimbrel.ports.fleet import Numbers
+from whimbrel.ports.arrays import Numbers
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.fleet import Fleet, Mask
+from whimbrel.ports.arrays import Mask
+from whimbrel.ports.fleet import Fleet
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot

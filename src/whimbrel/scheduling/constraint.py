@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from whimbrel.ports.fleet import Mask, Numbers
+from whimbrel.ports.arrays import Mask, Numbers
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from whimbrel.ports.fleet import Fleet, Floats
+from whimbrel.ports.arrays import Floats
+from whimbrel.ports.fleet import Fleet
 
 
 def overridden(fleet: Fleet, name: str, rule: float, read: Callable[[str], float] = float) -> Floats:

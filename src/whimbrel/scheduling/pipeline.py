@@ -6,12 +6,11 @@ that it is known how much a host that is out falls short by.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from zlib import crc32
 
 import numpy as np
 
-from whimbrel.ports.fleet import Floats, Mask, Numbers
+from whimbrel.ports.arrays import Floats, Mask, Numbers
 from whimbrel.ports.placement import Wish
 from whimbrel.scheduling.asked import asked
 from whimbrel.scheduling.constraint import Constraint
@@ -36,10 +35,6 @@ class Ranking:
     weights: Floats  # of these, in that order
     parts: dict[str, Floats]  # by weigher, in that order
     simple: Mask  # by place: its root provider alone gives all that is asked for
-
-    @cached_property
-    def rank(self) -> dict[int, int]:
-        return {place: number for number, place in enumerate(self.order.tolist())}
 
 
 def rank(request: Request, snapshot: Snapshot) -> Ranking:

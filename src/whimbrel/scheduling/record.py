@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.fleet import Floats, Mask, Numbers
+from whimbrel.ports.arrays import Floats, Mask, Numbers
 from whimbrel.scheduling.constraint import Constraint, Reason, no_remedy
 from whimbrel.scheduling.pipeline import Ranking
 

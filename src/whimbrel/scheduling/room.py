@@ -6,7 +6,7 @@ that is possible it passes here, and is looked at closely when its turn comes.
 
 from collections.abc import Iterator
 
-from whimbrel.ports.fleet import Mask, Numbers
+from whimbrel.ports.arrays import Mask, Numbers
 from whimbrel.ports.placement import Rooms, Wish
 from whimbrel.scheduling.constraint import Constraint, Remedy
 from whimbrel.scheduling.snapshot import Snapshot

@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from whimbrel.domain.scheduler import SchedulerRules
-from whimbrel.ports.fleet import Fleet, Mask, Numbers
+from whimbrel.ports.arrays import Mask, Numbers
+from whimbrel.ports.fleet import Fleet
 from whimbrel.ports.placement import Rooms
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from whimbrel.ports.fleet import Floats, Numbers
+from whimbrel.ports.arrays import Floats, Numbers
 from whimbrel.scheduling.by_group import members
 from whimbrel.scheduling.overrides import overridden
 from whimbrel.scheduling.request import Request

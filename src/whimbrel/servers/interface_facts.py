@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from whimbrel.domain.devices import Nic, WishedNic
 from whimbrel.domain.ids import ProviderId
 from whimbrel.domain.run import Run
+from whimbrel.moves.steps.pci import DIRECT
 from whimbrel.servers.errand import ErrandFacts
 
 Claim = Mapping[ProviderId, Mapping[str, int]]
@@ -34,7 +35,7 @@ def names_port(facts: InterfaceFacts) -> bool:
 
 def has_function(facts: InterfaceFacts) -> bool:
     """Tell whether the port is served by a virtual function of its own."""
-    return facts.nic is not None and facts.nic.vnic_type == "direct"
+    return facts.nic is not None and facts.nic.vnic_type == DIRECT
 
 
 def changes_claim(facts: InterfaceFacts) -> bool:

@@ -1,0 +1,8 @@
+"""Columns: arrays with a place for each host, or for each provider."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
