@@ -49,7 +49,8 @@ def wanted(number: int) -> Request:
     own = {"VCPU": 1 + number % 16, "MEMORY_MB": 512 * (1 + number % 32), "DISK_GB": 5 * (1 + number % 16)}
     return Request(
         wish=Wish(own=own, root_required=(GOLD,), member_of=(frozenset(AGGREGATES[:2]),)),
-        cell=CELL,
+        home_cell=CELL,
+        cells=frozenset({CELL}),
         zone=ZONES[number % 2],
         excluded=frozenset({HostName("host0")}),
         flavor=FLAVOR,

@@ -34,6 +34,7 @@ class SchedulerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     soft_anti_affinity_weight_multiplier: Multiplier = 1.0
     hypervisor_version_weight_multiplier: Multiplier = 1.0
     num_instances_weight_multiplier: Multiplier = 0.0
+    cross_cell_move_weight_multiplier: Multiplier = 1_000_000.0  # of the cell that a server is in; below 0: of others
     zone_weight_multiplier: Multiplier = 1_000_000.0  # ours: of the zone that is preferred, where one is
 
     max_io_ops_per_host: Most = 8  # of IoOpsFilter

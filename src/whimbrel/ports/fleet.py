@@ -4,7 +4,7 @@ Law: a fleet is read, never changed. It may be a moment old: what it is wrong ab
 agents check again.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -112,6 +112,9 @@ class Fleet:
 
     def in_cell(self, cell: CellName) -> Mask:
         return self._coded("cell").of(cell)
+
+    def in_cells(self, cells: Collection[CellName]) -> Mask:
+        return self._coded("cell").where(lambda cell: cell in cells)
 
     def in_zone(self, zone: str) -> Mask:
         return self._coded("zone").of(zone)

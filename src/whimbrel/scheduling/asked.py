@@ -6,13 +6,13 @@ from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
-ZONE = "availability zone"
+ZONE, CELL = "availability zone", "cell"
 
 
 def asked(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     fleet = snapshot.fleet
-    if request.cell is not None:
-        yield Constraint("cell", fleet.in_cell(request.cell), "in another cell")
+    if request.cells is not None:
+        yield Constraint(CELL, fleet.in_cells(request.cells), "in another cell")
     if request.excluded:
         yield Constraint("source", ~fleet.named(tuple(request.excluded)), request.excluded_because)
     if request.host is not None:

@@ -24,7 +24,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked; None: anything."""
 
     wish: Wish
-    cell: CellName | None = None
+    home_cell: CellName | None = None  # the one that the server is in
+    cells: frozenset[CellName] | None = None  # the target is in one of these
+    networks: Mapping[str, str] = {}  # physical networks that its ports need -> of what: "of port 1234"
+    storage: frozenset[str] = frozenset()  # storage back ends that its volumes are on
     zone: str | None = None  # id
     zone_because: str = ""  # why it must be in this zone
     preferred_zone: str | None = None

@@ -66,6 +66,14 @@ def soft_anti_affinity(request: Request, snapshot: Snapshot) -> Numbers | None:
     return -members(request, snapshot) if request.group and request.group.policy == "soft-anti-affinity" else None
 
 
+def cross_cell(request: Request, snapshot: Snapshot) -> Numbers | None:
+    """The cell that a server is in, where it may go to others too."""
+    home, cells = request.home_cell, request.cells
+    if home is None or cells == frozenset({home}):
+        return None
+    return snapshot.fleet.in_cell(home).astype(np.int64)
+
+
 def zone(request: Request, snapshot: Snapshot) -> Numbers | None:
     """The zone that is preferred, where one is (az_on_move = prefer). This one is not Nova's."""
     preferred = request.preferred_zone
@@ -82,13 +90,13 @@ WEIGHERS: Mapping[str, Weigher] = {
     "HypervisorVersionWeigher": Weigher("hypervisor_version_weight_multiplier", hypervisor_version),
     "ServerGroupSoftAffinityWeigher": Weigher("soft_affinity_weight_multiplier", soft_affinity),
     "ServerGroupSoftAntiAffinityWeigher": Weigher("soft_anti_affinity_weight_multiplier", soft_anti_affinity),
+    "CrossCellWeigher": Weigher("cross_cell_move_weight_multiplier", cross_cell),
     "ZoneWeigher": Weigher("zone_weight_multiplier", zone),
 }
 
 MISSING: Mapping[str, str] = {
     "build_failure_weight_multiplier": "failed builds are not counted by host",
     "image_props_weight_multiplier": "it is not known by host which images its servers were made of",
-    "cross_cell_move_weight_multiplier": "a move asks for its cell, it does not weigh cells",
     "metrics_weight_multiplier": "hosts tell no metrics",
     "weight_classes": "all weighers are on, and one whose multiplier is 0 counts for nothing",
     "available_filters": "there are no filters but its own, and enabled_filters says which are on",

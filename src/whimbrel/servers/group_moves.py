@@ -174,7 +174,7 @@ async def _choose(
         raise Refused(f"No valid host was found: the servers are in the cells {' and '.join(sorted(cells))}.")
     request = Request(
         wish=_together([await devices.wish(facts, cloud) for facts in all_facts]),
-        cell=cells.pop(),
+        cells=frozenset(cells),
         zone=wanted,
         zone_because=because,
         host=host,

@@ -54,7 +54,10 @@ def test_every_reason() -> None:
         aggregates=[aggregate(1, ["zone"], availability_zone="z2")],
     )
     asked = asking(
-        cell=CellName("c1"), zone="nova", zone_because="it says so", excluded=frozenset({HostName("source")})
+        cells=frozenset({CellName("c1")}),
+        zone="nova",
+        zone_because="it says so",
+        excluded=frozenset({HostName("source")}),
     )
     assert reasons(told(now, asked)) == {
         "elsewhere": "in another cell",

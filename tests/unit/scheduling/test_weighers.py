@@ -8,7 +8,7 @@ import pytest
 from tests.unit.scheduling.passing import asking, rules
 from tests.unit.scheduling.rooms import aggregate, host, snapshot
 from whimbrel.domain.host import Aggregate
-from whimbrel.domain.ids import ProviderId
+from whimbrel.domain.ids import CellName, ProviderId
 from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.ports.fleet import Load
 from whimbrel.scheduling.pipeline import rank
@@ -57,6 +57,7 @@ CASES: list[tuple[str, Request, dict[str, Any], dict[str, Any], str]] = [
     ("HypervisorVersionWeigher", asking(), {"hypervisor_version": 2}, {}, MORE),
     ("ServerGroupSoftAffinityWeigher", in_group("soft-affinity"), {}, {}, MORE),
     ("ServerGroupSoftAntiAffinityWeigher", in_group("soft-anti-affinity"), {}, {}, LESS),
+    ("CrossCellWeigher", asking(home_cell=CellName("c2")), {"cell": CellName("c2")}, {}, MORE),
     (
         "ZoneWeigher",
         asking(preferred_zone="z"),
@@ -121,3 +122,9 @@ def test_weights_are_brought_to_one_and_counted_by_their_multipliers() -> None:
     assert ranking.parts["CPUWeigher"].tolist() == [2.0, 0.5, 0.0]
     assert ranking.parts["RAMWeigher"].tolist() == [0.5, 1.0, 0.0]
     assert ranking.weights.tolist() == [2.5, 1.5, 0.0]
+
+
+def test_who_stays_in_a_cell_or_comes_from_none_has_none_that_is_better() -> None:
+    only_home = asking(home_cell=CellName("c1"), cells=frozenset({CellName("c1")}))
+    for asked in (asking(), only_home):
+        assert rank(asked, two({"cell": CellName("c2")}, rules=only("CrossCellWeigher"))).parts == {}

@@ -47,7 +47,8 @@ async def find_target(facts: MoveFacts, server: ServerId, spread: str, cloud: Cl
     source = facts.source
     request = Request(
         wish=await devices.wish(facts, cloud),
-        cell=source.cell if source else None,
+        home_cell=source.cell if source else None,
+        cells=frozenset({source.cell}) if source else None,
         zone=zone.zone,
         zone_because=zone.because if zone.zone else "",
         preferred_zone=zone.preferred,
