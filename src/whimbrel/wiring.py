@@ -18,6 +18,7 @@ from whimbrel.adapters.bus.http import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.clock import RandomIds, SystemClock
 from whimbrel.adapters.sql.aggregates import SqlAggregates
+from whimbrel.adapters.sql.cells import SqlCells
 from whimbrel.adapters.sql.database import Database, open_database
 from whimbrel.adapters.sql.devices import SqlDevices
 from whimbrel.adapters.sql.directory import SqlDirectory
@@ -218,6 +219,7 @@ async def open_process(
         journal=SqlJournal(global_, BOOK.facts_type),
         directory=SqlDirectory(global_),
         cells=cells,
+        cell_infos=SqlCells(global_),
         fleets=KnownFleet(cells, aggregates, clock, lambda: config.rules.default_availability_zone),
         placement=placement,
         images=images,

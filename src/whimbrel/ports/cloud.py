@@ -12,6 +12,7 @@ from whimbrel.domain.pci import PciAlias
 from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.ports.agent import Agent, Agents
 from whimbrel.ports.catalog import Aggregates, Flavors, Keypairs, Quotas
+from whimbrel.ports.cells import Cells
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.devices import Devices
 from whimbrel.ports.directory import Directory
@@ -78,6 +79,7 @@ class Cloud:
     journal: Journal
     directory: Directory
     cells: Mapping[CellName, Cell]
+    cell_infos: Cells  # what is written down of them
     fleets: Fleets
     placement: Placement
     images: Images

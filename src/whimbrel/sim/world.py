@@ -11,6 +11,7 @@ from typing import Any
 from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.keep import MemoryKeep
 from whimbrel.adapters.sql.aggregates import SqlAggregates
+from whimbrel.adapters.sql.cells import SqlCells
 from whimbrel.adapters.sql.database import SqliteDatabase
 from whimbrel.adapters.sql.devices import SqlDevices
 from whimbrel.adapters.sql.directory import SqlDirectory
@@ -165,6 +166,7 @@ class World:
             journal=SqlJournal(global_, BOOK.facts_type),
             directory=SqlDirectory(global_),
             cells=cells,
+            cell_infos=SqlCells(global_),
             fleets=KnownFleet(cells, aggregates, remains.clock, lambda: default_zone),
             placement=self.placement,
             images=self._images,

@@ -218,6 +218,20 @@ zones = sa.Table(
     sa.Column("created_at", sa.Double, nullable=False),
 )
 
+cells = sa.Table(
+    "cells",
+    metadata,
+    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("database", sa.Text),  # NULL: the cloud's own
+    sa.Column("enabled", sa.Boolean, nullable=False),
+    sa.Column("disabled_reason", sa.Text),
+    sa.Column("physnets", sa.JSON(none_as_null=True)),  # NULL: all are reached
+    sa.Column("storage", sa.JSON(none_as_null=True)),
+    sa.Column("settings", sa.JSON(none_as_null=True)),  # what cloud.toml said last; NULL: a command added it
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.CheckConstraint("NOT enabled OR disabled_reason IS NULL", name="cells_enabled_without_reason"),
+)
+
 aggregate_hosts = sa.Table(
     "aggregate_hosts",
     metadata,
