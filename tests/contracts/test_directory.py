@@ -16,7 +16,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.ports.directory import Directory, Entry, Usage
+from whimbrel.ports.directory import Directory, Entry, Switches, Usage
 
 CELL, OTHER = CellName("c1"), CellName("c2")
 
@@ -51,6 +51,24 @@ def test_place_points_at_a_cell_and_may_be_repeated(open_store: Opener) -> None:
             entry = await store.directory.entry(run.subject)
             assert (entry.cell, entry.unplaced) == (CELL, None)
         assert await store.directory.unplaced(None) == []
+
+    tell(open_store, story)
+
+
+def test_a_switch_points_at_another_cell_and_is_counted_once(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run, stays = await store.create("a"), await store.create("b")
+        for each in (run, stays):
+            await store.directory.place(each.order, each.subject, CELL, 0)
+        before = (await store.directory.switched_since(None)).number
+        assert await store.directory.switched_since(before) == Switches(number=before)
+        for _ in range(2):
+            await store.directory.switch(run.order, run.subject, OTHER)
+            assert (await store.directory.entry(run.subject)).cell == OTHER
+        assert await store.directory.switched_since(before) == Switches(number=before + 1, homes={run.subject: OTHER})
+        await store.directory.switch(run.order, run.subject, CELL)
+        assert await store.directory.switched_since(before) == Switches(number=before + 2, homes={run.subject: CELL})
+        assert await store.directory.switched_since(None) == Switches(number=before + 2)
 
     tell(open_store, story)
 
@@ -163,6 +181,7 @@ Change = Callable[[Directory, Order, Server], Awaitable[None]]
 
 CHANGES: dict[str, Change] = {
     "place": lambda directory, order, server: directory.place(order, server.id, CELL, 0),
+    "switch": lambda directory, order, server: directory.switch(order, server.id, OTHER),
     "displace": lambda directory, order, server: directory.displace(order, server),
     "change": lambda directory, order, server: directory.change_by_run(order, server.id, {"name": "by the run"}),
     "book": lambda directory, order, server: directory.book(order, server.id, 8, 8),
@@ -175,7 +194,7 @@ CHANGES: dict[str, Change] = {
 def test_only_the_newest_epoch_changes_anything(open_store: Opener, change: str, epoch: int) -> None:
     async def story(store: Store) -> None:
         run = await store.create("a")
-        if change == "displace":
+        if change in ("displace", "switch"):
             await store.directory.place(run.order, run.subject, CELL, 0)
         await store.journal.save(replace(run, epoch=2), raised=True)
         before = await store.directory.entry(run.subject), await store.usage()

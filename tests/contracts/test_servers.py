@@ -462,12 +462,64 @@ def test_zones_are_sorted_in_the_order_that_is_given(open_store: Opener, way: st
 
 def test_every_field_of_a_record_survives(open_store: Opener) -> None:
     """Also those that a later version adds: the record is written whole, the columns only repeat parts of it."""
-    shown = {column.name for column in tables.servers.columns} - {"flavor_id", "locked", "locked_by_run", "record"}
+    shown = {column.name for column in tables.servers.columns} - {
+        "flavor_id",
+        "locked",
+        "locked_by_run",
+        "record",
+        "standing",
+    }
     assert shown <= set(Server.__struct_fields__)
 
     async def story(store: SqlServers, _: Database) -> None:
         for server in SERVERS:
             await store.insert(FIRST, server)
             assert msgspec.json.encode(await store.get(server.id)) == msgspec.json.encode(server)
+
+    tell(open_store, story)
+
+
+# Copies in two cells
+
+
+def test_a_frozen_record_is_changed_by_its_run_alone(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        server = await settled(store)
+        await store.lock(FIRST, server.id, "resize_migrating", server.vm_state, server.slot, NOW)
+        shared = await store.stand(FIRST, server.id, "shared")
+        changed = await store.change(shared, {"name": "while it is shared"})
+        assert await store.stand(FIRST, server.id, "frozen") == changed
+        with pytest.raises(Conflict):
+            await store.change(changed, {"name": "while it is frozen"})
+        await store.change_by_run(FIRST, server.id, {"task_state": "resize_finish"})
+        thawed = await store.stand(FIRST, server.id, "whole")
+        assert (await store.change(thawed, {"name": "again"})).name == "again"
+
+    tell(open_store, story)
+
+
+def test_how_a_record_stands_is_said_by_the_newest_epoch_alone(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        server = await settled(store)
+        await store.stand(SECOND, server.id, "shared")
+        with pytest.raises(Superseded):
+            await store.stand(FIRST, server.id, "frozen")
+        assert (await store.change(server, {"name": "new"})).name == "new"
+        with pytest.raises(NotFound):
+            await store.stand(SECOND, NOBODY, "frozen")
+
+    tell(open_store, story)
+
+
+def test_a_copy_arrives_frozen_and_held_by_its_run(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        copy = a_server()
+        await store.insert(FIRST, copy, "frozen")
+        with pytest.raises(Conflict):
+            await store.change(copy, {"name": "new"})
+        with pytest.raises(WrongState):
+            await store.lock(Order(OTHER, 1), copy.id, None, copy.vm_state, copy.slot, NOW)
+        await store.insert(FIRST, copy, "shared")
+        assert (await store.change(copy, {"name": "new"})).name == "new"
 
     tell(open_store, story)

@@ -32,6 +32,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     ram_mib: int = 0
 
 
+class Switches(msgspec.Struct, frozen=True, kw_only=True):
+    """Servers that changed their cell, and where they are now. number: how many ever did; it only rises."""
+
+    number: int
+    homes: dict[ServerId, CellName] = {}
+
+
 class Directory(Protocol):
     async def entry(self, server_id: ServerId, deleted_too: bool = False) -> Entry:
         """Raises: NotFound (also for deleted servers unless they are asked for by `deleted_too`)."""
@@ -56,6 +63,17 @@ class Directory(Protocol):
 
         Raises: Superseded; Conflict: the record was changed since it was read.
         """
+        ...
+
+    async def switch(self, order: Order, server_id: ServerId, cell: CellName) -> None:
+        """Point the entry of a placed server at another cell, where its record is by now. Repeatable.
+
+        Raises: Superseded.
+        """
+        ...
+
+    async def switched_since(self, number: int | None) -> Switches:
+        """Give the servers that changed their cell after a number; None: only the number that there is now."""
         ...
 
     async def displace(self, order: Order, server: Server) -> None:

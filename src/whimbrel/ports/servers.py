@@ -1,7 +1,7 @@
 """Servers' records in one cell. Each method is one transaction; each change of a move names its order."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -9,6 +9,10 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot, UserId
 from whimbrel.domain.server import Server
 from whimbrel.ports.fleet import Load
+
+Standing = Literal["whole", "shared", "frozen"]
+"""How a record stands: as the only one; with a copy in another cell, where the directory says which counts; and so that
+nobody but its run may change it, because its copy is about to count instead."""
 
 
 class ServerQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +68,12 @@ class Servers(Protocol):
         """Count the servers of each host, and those whose present task loads its disk."""
         ...
 
-    async def insert(self, order: Order, server: Server) -> None:
+    async def insert(self, order: Order, server: Server, standing: Standing = "whole") -> None:
         """Write a record that arrives in this cell, replacing an older copy of it. Raises: Superseded."""
+        ...
+
+    async def stand(self, order: Order, server_id: ServerId, standing: Standing) -> Server:
+        """Say how this copy of a record stands to the one in another cell; give it. Raises: Superseded; NotFound."""
         ...
 
     async def lock(
@@ -113,6 +121,6 @@ class Servers(Protocol):
     async def change(self, server: Server, fields: Mapping[str, Any]) -> Server:
         """Set fields that the owner may change, guarded by the generation that was read; give the new record.
 
-        Raises: Conflict: somebody was faster; NotFound.
+        Raises: Conflict: somebody was faster, or the record is frozen; NotFound.
         """
         ...

@@ -7,15 +7,16 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import bindparam
+from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
-from whimbrel.adapters.sql.tables.global_ import directory, runs
+from whimbrel.adapters.sql.tables.global_ import directory, runs, switches
 from whimbrel.domain.errors import Conflict, NotFound, Superseded
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, ProjectId, ServerId, UserId
 from whimbrel.domain.server import Server
-from whimbrel.ports.directory import Entry, Usage
+from whimbrel.ports.directory import Entry, Switches, Usage
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Server).decode
@@ -26,6 +27,13 @@ _by_id_held = fixed(_by_id.with_for_update())
 _mine = sa.update(directory).where(directory.c.server_id == bindparam("b_server"), directory.c.deleted_at.is_(None))
 _epoch = fixed(sa.select(runs.c.epoch).where(runs.c.id == bindparam("b_run")).with_for_update(read=True))
 _place = fixed(_mine.values(cell=bindparam("b_cell"), unplaced=None))
+_switch = fixed(_mine.values(cell=bindparam("b_cell"), switch_number=bindparam("b_number")))
+_number = fixed(sa.select(switches.c.number))
+_switched = fixed(
+    sa.select(directory.c.server_id, directory.c.cell).where(
+        directory.c.switch_number > bindparam("b_number"), directory.c.cell.is_not(None)
+    )
+)
 _set_unplaced = fixed(_mine.values(cell=None, unplaced=bindparam("b_record")))
 _book = fixed(_mine.values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_memory")))
 _erase = fixed(_mine.values(deleted_at=bindparam("b_now")))
@@ -33,6 +41,19 @@ _entries = fixed(sa.select(directory).where(directory.c.server_id.in_(bindparam(
 _unplaced = sa.select(directory.c.unplaced).where(directory.c.unplaced.is_not(None), directory.c.deleted_at.is_(None))
 _all_unplaced = fixed(_unplaced)
 _its_unplaced = fixed(_unplaced.where(directory.c.project_id == bindparam("b_project")))
+
+
+def _next_number(insert: sqlite.Insert | postgresql.Insert) -> Any:
+    counted = insert.values(id=1, number=1).on_conflict_do_update(
+        index_elements=[switches.c.id], set_={"number": switches.c.number + 1}
+    )
+    return counted.returning(switches.c.number)
+
+
+_NEXT_NUMBER = {
+    "sqlite": _next_number(sqlite.insert(switches)),
+    "postgresql": _next_number(postgresql.insert(switches)),
+}
 
 
 class SqlDirectory:
@@ -91,6 +112,22 @@ class SqlDirectory:
             if record.generation != generation:
                 raise Conflict(f"the record of server {server_id} was changed on its way into the cell")
             await tx.run(_place, {"b_server": server_id, "b_cell": cell})
+
+    async def switch(self, order: Order, server_id: ServerId, cell: CellName) -> None:
+        async with self._db.write() as tx:
+            await self._fence(tx, order)
+            row = await tx.row(_by_id_held, {"b_server": server_id})
+            if row is not None and row.deleted_at is None and row.cell != cell:
+                number = await tx.value(_NEXT_NUMBER[tx.dialect])
+                await tx.run(_switch, {"b_server": server_id, "b_cell": cell, "b_number": number})
+
+    async def switched_since(self, number: int | None) -> Switches:
+        async with self._db.read() as tx:
+            now = await tx.value(_number) or 0
+            if number is None or number >= now:
+                return Switches(number=now)
+            rows = await tx.rows(_switched, {"b_number": number})
+        return Switches(number=now, homes={row.server_id: row.cell for row in rows})
 
     async def displace(self, order: Order, server: Server) -> None:
         async with self._db.write() as tx:

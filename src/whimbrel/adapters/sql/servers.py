@@ -18,7 +18,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
 from whimbrel.ports.fleet import Load
-from whimbrel.ports.servers import ServerQuery
+from whimbrel.ports.servers import ServerQuery, Standing
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Server).decode
@@ -30,7 +30,9 @@ _SAME = (
 )
 _ROW = (*_SAME, "flavor_id", "locked", "tags", "record", "locked_by_run")
 
-_by_id = fixed(sa.select(servers.c.record, servers.c.locked_by_run).where(servers.c.id == bindparam("b_id")))
+_by_id = fixed(
+    sa.select(servers.c.record, servers.c.locked_by_run, servers.c.standing).where(servers.c.id == bindparam("b_id"))
+)
 _by_id_held = fixed(_by_id.with_for_update())
 _insert = fixed(sa.insert(servers))
 _update = fixed(
@@ -38,6 +40,7 @@ _update = fixed(
     .where(servers.c.id == bindparam("b_id"), servers.c.generation == bindparam("b_generation"))
     .values({name: bindparam(name) for name in _ROW if name != "id"})
 )
+_stand = fixed(sa.update(servers).where(servers.c.id == bindparam("b_id")).values(standing=bindparam("b_standing")))
 _delete = fixed(sa.delete(servers).where(servers.c.id == bindparam("b_id")))
 
 
@@ -80,11 +83,18 @@ class SqlServers:
 
     # Changes by a run
 
-    async def insert(self, order: Order, server: Server) -> None:
+    async def insert(self, order: Order, server: Server, standing: Standing = "whole") -> None:
         async with self._db.write() as tx:
             await pass_fence(tx, order)
             await tx.run(_delete, {"b_id": server.id})
-            await tx.run(_insert, _values(server, order.run))
+            await tx.run(_insert, {**_values(server, order.run), "standing": standing})
+
+    async def stand(self, order: Order, server_id: ServerId, standing: Standing) -> Server:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+            server, _ = await _held(tx, server_id)
+            await tx.run(_stand, {"b_id": server_id, "b_standing": standing})
+        return server
 
     async def lock(
         self,
@@ -141,8 +151,11 @@ class SqlServers:
 
     async def change(self, server: Server, fields: Mapping[str, Any]) -> Server:
         async with self._db.write() as tx:
-            current, holder = await _held(tx, server.id)
-            if current.generation != server.generation:
+            row = await tx.row(_by_id_held, {"b_id": server.id})
+            if row is None:
+                raise NotFound(f"Instance {server.id} could not be found.")
+            current, holder = _decode(row.record), row.locked_by_run
+            if row.standing == "frozen" or current.generation != server.generation:
                 raise Conflict(f"server {server.id} was changed meanwhile")
             return await _put(tx, current, fields, holder)
 

@@ -38,6 +38,7 @@ servers = sa.Table(
     sa.Column("vm_state", sa.String(16), nullable=False),
     sa.Column("task_state", sa.String(32)),
     sa.Column("locked_by_run", sa.String(36)),
+    sa.Column("standing", sa.String(8), nullable=False, server_default="whole"),
     sa.Column("host", sa.String(255)),
     sa.Column("zone", sa.String(255)),
     sa.Column("flavor_id", sa.String(255), nullable=False),
@@ -62,6 +63,7 @@ servers = sa.Table(
         "vm_state NOT IN ('active', 'stopped', 'resized') OR host IS NOT NULL", name="servers_live_has_host"
     ),
     sa.CheckConstraint("task_state IS NULL OR locked_by_run IS NOT NULL", name="servers_task_is_somebodys"),
+    sa.CheckConstraint("standing IN ('whole', 'shared', 'frozen')", name="servers_standing"),
     sa.Index("servers_by_project", "project_id", "created_at", "id"),
     sa.Index("servers_by_host", "host"),
     sa.Index("servers_by_time", "created_at", "id"),

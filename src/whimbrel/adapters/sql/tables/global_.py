@@ -20,6 +20,7 @@ directory = sa.Table(
     sa.Column("deleted_at", sa.Double),
     sa.Column("delete_wanted_by", sa.String(255)),
     sa.Column("delete_wanted_user", sa.String(255)),
+    sa.Column("switch_number", sa.Integer),  # of its latest way into another cell
     sa.CheckConstraint("vcpus >= 0 AND memory_mib >= 0", name="directory_counts_nothing_below_zero"),
     sa.CheckConstraint(
         "(cell IS NULL) = (unplaced IS NOT NULL) OR deleted_at IS NOT NULL", name="directory_one_record"
@@ -32,12 +33,27 @@ directory = sa.Table(
         postgresql_where=sa.text("unplaced IS NOT NULL"),
     ),
     sa.Index(
+        "directory_switches",
+        "switch_number",
+        sqlite_where=sa.text("switch_number IS NOT NULL"),
+        postgresql_where=sa.text("switch_number IS NOT NULL"),
+    ),
+    sa.Index(
         "directory_delete_wanted",
         "server_id",
         sqlite_where=sa.text("delete_wanted_by IS NOT NULL AND deleted_at IS NULL"),
         postgresql_where=sa.text("delete_wanted_by IS NOT NULL AND deleted_at IS NULL"),
     ),
 )
+
+switches = sa.Table(
+    "switches",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.CheckConstraint("id = 1", name="switches_one_row"),
+)
+"""How many servers have changed their cell. Who switches one holds the row, so that numbers appear in their order."""
 
 evidence = sa.Table(
     "evidence",
