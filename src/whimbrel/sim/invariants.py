@@ -21,7 +21,7 @@ from whimbrel.servers.lookup import listing
 from whimbrel.sim.due import NOTHING, Claims, Roots, due
 from whimbrel.sim.groups import broken_rules
 from whimbrel.sim.readings import Readings
-from whimbrel.sim.world import CELL, World
+from whimbrel.sim.world import World
 
 Hosts = Mapping[HostName, Host]
 
@@ -42,8 +42,9 @@ class Invariants:
         """Check every law that holds at every instant. Raises: Violation."""
         cloud = self._world.cloud
         runs = await self._once("runs", ("global",), lambda: cloud.journal.find(RunFilter()))
-        servers = await self._once("servers", ("global", "cell_c1"), lambda: _servers(self._world))
-        hosts = await self._once("hosts", ("cell_c1",), self._hosts)
+        cells = tuple(f"cell_{name}" for name in cloud.cells)
+        servers = await self._once("servers", ("global", *cells), lambda: _servers(self._world))
+        hosts = await self._once("hosts", cells, self._hosts)
         groups = await self._once("groups", ("global",), lambda: cloud.server_groups.find(None))
         problems = [
             *self._one_guest(),
@@ -175,8 +176,8 @@ class Invariants:
         open_runs = {run.subject: run.id for run in runs if not run.is_over}
         slots = {server.id: server.slot for server in servers}
         problems = []
-        for name in self._world.hypervisors:
-            held = {one.device.address: one.holder for one in await self._world.cloud.cell(CELL).devices.of(name)}
+        for name, cell in self._world.plan.homes():
+            held = {one.device.address: one.holder for one in await self._world.cloud.cell(cell).devices.of(name)}
             for address, holder in held.items():
                 if holder and holder.slot not in (slots.get(holder.server), open_runs.get(holder.server)):
                     kept = holder.server in open_runs  # a move keeps the source's until the verdict
@@ -202,7 +203,11 @@ class Invariants:
         open_runs = {run.subject: run for run in runs if not run.is_over and isinstance(run.facts, MoveFacts)}
         servers = {server.id: server for server in listed}
         directory = self._world.cloud.directory
-        entries = await self._once("entries", ("global", "cell_c1"), lambda: directory.entries(list(servers)))
+        entries = await self._once(
+            "entries",
+            ("global", *map("cell_{}".format, self._world.plan.cells)),
+            lambda: directory.entries(list(servers)),
+        )
         problems = []
         for entry in entries.values():
             flavors = [servers[entry.server_id].flavor]
@@ -267,8 +272,8 @@ def _comparable(server: Server) -> Server:
 
 async def _held_devices(world: World) -> list[tuple[str, str, str, str]]:
     held = []
-    for name in world.hypervisors:
-        for one in await world.cloud.cell(CELL).devices.of(name):
+    for name, cell in world.plan.homes():
+        for one in await world.cloud.cell(cell).devices.of(name):
             if one.holder:
                 held.append((str(name), one.device.address, str(one.holder.server), one.request or ""))
     return sorted(held)

@@ -3,7 +3,7 @@
 What survives a crash of the control plane is here: databases, keeps, hosts. What dies is made by `engine`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -62,7 +62,7 @@ FLAVORS = (SMALL, LARGE)
 class Plan:
     """What a world is like."""
 
-    hosts: Sequence[str] = ("h1", "h2", "h3")
+    cells: Mapping[str, Sequence[str]] = field(default_factory=lambda: {CELL: ("h1", "h2", "h3")})  # with their hosts
     vcpus: int = 4
     memory_mib: int = 4096
     disk_gib: int = 40
@@ -71,6 +71,12 @@ class Plan:
     seed: int = 0
     equipped: bool = False  # with a network, a volume, and a card with bandwidth on each host
     functions: bool = False  # with virtual functions on each host too, and a port for one
+
+    def homes(self) -> Iterator[tuple[HostName, CellName]]:
+        """Give each host with its cell."""
+        for cell, hosts in self.cells.items():
+            for host in hosts:
+                yield HostName(host), CellName(cell)
 
 
 @dataclass
@@ -85,8 +91,9 @@ class Remains:
     volumes: SimulatedVolumes
 
     @classmethod
-    async def new(cls, seed: int) -> "Remains":
-        databases = {name: SqliteDatabase(None) for name in ("global", "cell_c1", "placement")}
+    async def new(cls, seed: int, cells: Iterable[str] = (CELL,)) -> "Remains":
+        names = ("global", "placement", *(f"cell_{cell}" for cell in cells))
+        databases = {name: SqliteDatabase(None) for name in names}
         for name, database in databases.items():
             await create_all(database, name.split("_")[0])
         ids = SeededIds(seed)
@@ -99,7 +106,10 @@ class Remains:
 
 
 class World:
-    """A simulated cloud of one cell with the flavors SMALL and LARGE. Make it with `await World.build(...)`."""
+    """A simulated cloud with the flavors SMALL and LARGE. Make it with `await World.build(...)`.
+
+    Its cells share the global database, placement and the services, and nothing else.
+    """
 
     def __init__(self, plan: Plan, remains: Remains) -> None:
         self.plan = plan
@@ -108,14 +118,17 @@ class World:
         self.simulated = SimulatedWorld()
         self.placement = SqlPlacement(remains.databases["placement"])
         self._images = MemoryImages({IMAGE: b"tick"})
-        self.hypervisors = {name: self._hypervisor(name) for name in map(HostName, plan.hosts)}
+        self.hypervisors = {host: self._hypervisor(host, cell) for host, cell in plan.homes()}
         self.cloud = self._cloud()
 
     @classmethod
-    async def build(cls, hosts: Sequence[str] = ("h1", "h2", "h3"), **plan: Any) -> "World":
-        """Make a new one; what else may be said of it is in Plan."""
-        planned = Plan(hosts=tuple(hosts), **{name: value for name, value in plan.items() if value is not None})
-        world = cls(planned, await Remains.new(planned.seed))
+    async def build(
+        cls, hosts: Sequence[str] = ("h1", "h2", "h3"), cells: Mapping[str, Sequence[str]] | None = None, **plan: Any
+    ) -> "World":
+        """Make a new one; what else may be said of it is in Plan. cells: with their hosts, instead of one with `hosts`."""
+        told = {name: value for name, value in plan.items() if value is not None}
+        planned = Plan(cells=cells or {CELL: tuple(hosts)}, **told)
+        world = cls(planned, await Remains.new(planned.seed, planned.cells))
         await world._fill()
         return world
 
@@ -126,7 +139,7 @@ class World:
             await hypervisor.guests()  # they look at what they keep when they are first asked
         return world
 
-    def _hypervisor(self, name: HostName) -> SimulatedHypervisor:
+    def _hypervisor(self, name: HostName, cell: CellName) -> SimulatedHypervisor:
         plan, remains = self.plan, self.remains
         return SimulatedHypervisor(
             name,
@@ -134,7 +147,7 @@ class World:
             remains.keep,
             plan.times,
             remains.clock,
-            cell=CELL,
+            cell=cell,
             capacity=Capacity(
                 vcpus=plan.vcpus,
                 memory_mib=plan.memory_mib,
@@ -146,19 +159,9 @@ class World:
         )
 
     def _cloud(self) -> Cloud:
-        remains, global_, cell = self.remains, self.remains.databases["global"], self.remains.databases["cell_c1"]
-        agents = {
-            name: HostAgent(name, hypervisor, remains.keep, self._images, remains.clock)
-            for name, hypervisor in self.hypervisors.items()
-        }
-        home = Cell(
-            name=CELL,
-            servers=SqlServers(cell),
-            hosts=SqlHosts(cell, CELL),
-            devices=SqlDevices(cell),
-            agents=LocalAgents(agents),
-        )
-        cells, aggregates = {CELL: home}, SqlAggregates(global_)
+        remains, global_ = self.remains, self.remains.databases["global"]
+        cells = {name: self._cell(name) for name in map(CellName, self.plan.cells)}
+        aggregates = SqlAggregates(global_)
         default_zone = self.plan.rules.default_availability_zone
         return Cloud(
             clock=remains.clock,
@@ -181,16 +184,31 @@ class World:
             rules=self.plan.rules,
         )
 
+    def _cell(self, name: CellName) -> Cell:
+        remains, database = self.remains, self.remains.databases[f"cell_{name}"]
+        agents = {
+            host: HostAgent(host, self.hypervisors[host], remains.keep, self._images, remains.clock)
+            for host, cell in self.plan.homes()
+            if cell == name
+        }
+        return Cell(
+            name=name,
+            servers=SqlServers(database),
+            hosts=SqlHosts(database, name),
+            devices=SqlDevices(database),
+            agents=LocalAgents(agents),
+        )
+
     async def _fill(self) -> None:
         plan, cloud = self.plan, self.cloud
         default = cloud.rules.default_availability_zone
         await cloud.zones.ensure(Zone(id=default, name=default, created_at=cloud.clock.now()))
         for flavor in FLAVORS:
             await cloud.flavors.create(flavor, cloud.clock.now())
-        for name in self.hypervisors:
+        for name, cell in plan.homes():
             host = Host(
                 name=name,
-                cell=CELL,
+                cell=cell,
                 id=ProviderId(cloud.ids.uuid()),
                 service_id=cloud.ids.uuid(),
                 driver="simulated",
@@ -199,12 +217,12 @@ class World:
                 disk_gib=plan.disk_gib,
                 seen_at=1e12,  # the simulated clock jumps; these hosts never miss a heartbeat by that
             )
-            await cloud.cell(CELL).hosts.register(host)
+            await cloud.cell(cell).hosts.register(host)
             await cloud.placement.register_host(host.id, name, of_host(host, cloud.rules))
             if plan.equipped:
                 await equipment.add_card(self.placement, name, host.id, ProviderId(cloud.ids.uuid()))
             if plan.functions:
-                await equipment.add_functions(cloud.cell(CELL), self.placement, host, cloud.ids)
+                await equipment.add_functions(cloud.cell(cell), self.placement, host, cloud.ids)
         if plan.equipped:
             equipment.add_services(self.remains.network, self.remains.volumes, PROJECT)
         if plan.functions:
