@@ -16,7 +16,7 @@ from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.directory import Usage
-from whimbrel.ports.journal import Booking, Evidence, Limits, RunFilter
+from whimbrel.ports.journal import Booking, Evidence, Limits, RunFilter, Takeover
 
 LEASE_S = 3.0
 
@@ -829,5 +829,36 @@ def test_a_forbidden_run_cannot_be_written_even_by_hand(open_store: Opener, valu
             async with store.database.write() as tx:
                 await tx.run(sa.update(tables.runs).where(tables.runs.c.id == run.id).values(values))
         assert await store.journal.get(run.id) == run
+
+    tell(open_store, story)
+
+
+# Take-overs
+
+
+def test_that_a_lease_ran_out_is_written_down(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        mine = await store.accept("a", owner="me", due_at=NOW)
+        free = await store.accept("b", due_at=NOW)
+        other = await store.accept("c", owner="other", due_at=NOW)
+        assert {run.id for run in await store.journal.take("me", NOW, LEASE_S, 9)} == {mine.id, free.id, other.id}
+        assert await store.journal.takeovers(mine.subject) == []  # it takes up its own
+        assert await store.journal.takeovers(free.subject) == []
+        assert await store.journal.take("third", NOW + LEASE_S + 1, LEASE_S, 1)
+        first = Takeover(run_id=other.id, at=NOW, was="other", by="me", epoch=2)
+        assert (await store.journal.takeovers(other.subject))[0] == first
+
+    tell(open_store, story)
+
+
+def test_take_overs_come_in_their_order(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.accept("a", owner="one", due_at=NOW)
+        for number, name in enumerate(("two", "one", "three")):
+            await store.journal.take(name, NOW + number * (LEASE_S + 1), LEASE_S, 1)
+        told = await store.journal.takeovers(run.subject)
+        assert [(each.was, each.by, each.epoch) for each in told] == [
+            ("one", "two", 2), ("two", "one", 3), ("one", "three", 4),
+        ]  # fmt: skip
 
     tell(open_store, story)

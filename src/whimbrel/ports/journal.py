@@ -52,6 +52,16 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     document: bytes
 
 
+class Takeover(msgspec.Struct, frozen=True, kw_only=True):
+    """That a run went over to another conductor, because the lease of the one that had it ran out."""
+
+    run_id: RunId
+    at: float
+    was: str  # the conductor that gave no sign of life
+    by: str
+    epoch: int  # from then on
+
+
 class Journal(Protocol):
     async def accept(
         self,
@@ -104,7 +114,14 @@ class Journal(Protocol):
     async def find(self, which: RunFilter) -> list[Run]: ...
 
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
-        """Take open runs that are due: each under a new epoch, leased to `owner` until now + lease_s."""
+        """Take open runs that are due: each under a new epoch, leased to `owner` until now + lease_s.
+
+        Where another one's lease had run out, that is written down.
+        """
+        ...
+
+    async def takeovers(self, server_id: ServerId) -> list[Takeover]:
+        """List how runs on a server went from one conductor to another, the oldest first."""
         ...
 
     async def take_back(self, owner: str, now: float) -> int:

@@ -12,12 +12,12 @@ from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.evidence import add_evidence, read_evidence
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.server_groups import join
-from whimbrel.adapters.sql.tables.global_ import actions, directory, runs
+from whimbrel.adapters.sql.tables.global_ import actions, directory, runs, takeovers
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
 from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import Action, LogEntry, Run, Verdict
 from whimbrel.domain.server import Server
-from whimbrel.ports.journal import Booking, Evidence, Limits, RunFilter
+from whimbrel.ports.journal import Booking, Evidence, Limits, RunFilter, Takeover
 
 FactsType = Callable[[str, int], type]
 """(saga name, version) -> the type of its facts."""
@@ -52,8 +52,8 @@ _beside = runs.alias()
 _is_alone = ~sa.exists().where(
     _beside.c.subject == runs.c.subject, _beside.c.state == "open", _beside.c.id != runs.c.id
 )
-_due = (
-    sa.select(runs.c.id)
+_due = fixed(
+    sa.select(runs.c.id, runs.c.owner, runs.c.epoch)
     .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"))
     .order_by(runs.c.due_at)
     .limit(bindparam("b_limit"))
@@ -64,9 +64,15 @@ _anything_due = fixed(
 )
 _take = fixed(
     sa.update(runs)
-    .where(runs.c.id.in_(_due.scalar_subquery()))
+    .where(runs.c.id.in_(bindparam("b_ids", expanding=True)))
     .values(owner=bindparam("b_owner"), due_at=bindparam("b_until"), epoch=runs.c.epoch + 1)
     .returning(runs)
+)
+_insert_takeover = fixed(sa.insert(takeovers))
+_takeovers_of = fixed(
+    sa.select(takeovers)
+    .where(takeovers.c.run.in_(sa.select(runs.c.id).where(runs.c.subject == bindparam("b_subject"))))
+    .order_by(takeovers.c.number)
 )
 _park = fixed(
     sa.update(runs)
@@ -179,6 +185,7 @@ class SqlJournal:
             "server_id": server.id,
             "project_id": server.project_id,
             "user_id": server.user_id,
+            "created_at": server.created_at,
             "unplaced": msgspec.json.encode(server),
             **asdict(booking),
         }
@@ -237,8 +244,22 @@ class SqlJournal:
             if not await tx.row(_anything_due, {"b_now": now}):
                 return []
         async with self._db.write() as tx:
-            rows = await tx.rows(_take, {"b_now": now, "b_limit": limit, "b_owner": owner, "b_until": now + lease_s})
+            due = await tx.rows(_due, {"b_now": now, "b_limit": limit})
+            if not due:
+                return []
+            taken = {"b_ids": [row.id for row in due], "b_owner": owner, "b_until": now + lease_s}
+            rows = await tx.rows(_take, taken)
+            for row in due:
+                if row.owner not in (None, owner):
+                    epoch = row.epoch + 1
+                    values = {"run": row.id, "at": now, "was": row.owner, "by": owner, "epoch": epoch}
+                    await tx.run(_insert_takeover, values)
         return [self._run(row) for row in rows]
+
+    async def takeovers(self, server_id: ServerId) -> list[Takeover]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(_takeovers_of, {"b_subject": server_id})
+        return [Takeover(run_id=row.run, at=row.at, was=row.was, by=row.by, epoch=row.epoch) for row in rows]
 
     async def take_back(self, owner: str, now: float) -> int:
         async with self._db.write() as tx:

@@ -17,6 +17,7 @@ directory = sa.Table(
     sa.Column("unplaced", Doc),
     sa.Column("vcpus", sa.Integer, nullable=False),
     sa.Column("memory_mib", sa.Integer, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False, server_default="0"),
     sa.Column("deleted_at", sa.Double),
     sa.Column("delete_wanted_by", sa.String(255)),
     sa.Column("delete_wanted_user", sa.String(255)),
@@ -133,8 +134,27 @@ runs = sa.Table(
         postgresql_where=sa.text("state = 'open' AND owner IS NOT NULL"),
     ),
     sa.Index("runs_by_subject", "subject"),
+    sa.Index(
+        "runs_ended",  # for those who count
+        "finished_at",
+        sqlite_where=sa.text("finished_at IS NOT NULL"),
+        postgresql_where=sa.text("finished_at IS NOT NULL"),
+    ),
     sqlite_autoincrement=True,
 )
+
+takeovers = sa.Table(
+    "takeovers",
+    metadata,
+    sa.Column("number", sa.Integer, sa.Identity(), primary_key=True),
+    sa.Column("run", sa.String(36), nullable=False),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("was", sa.String(255), nullable=False),
+    sa.Column("by", sa.String(255), nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Index("takeovers_by_run", "run"),
+)
+"""Which runs went from one conductor to another, because the lease of the first ran out."""
 
 actions = sa.Table(
     "actions",
