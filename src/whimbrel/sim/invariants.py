@@ -17,8 +17,8 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.placement import ProviderState
 from whimbrel.ports.servers import ServerQuery
+from whimbrel.proof.due import NOTHING, Claims, Roots, due
 from whimbrel.servers.lookup import listing
-from whimbrel.sim.due import NOTHING, Claims, Roots, due
 from whimbrel.sim.groups import broken_rules
 from whimbrel.sim.readings import Readings
 from whimbrel.sim.world import World

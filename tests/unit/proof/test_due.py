@@ -4,7 +4,7 @@ import pytest
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.ports.network import Port, PortRequest
-from whimbrel.sim.due import NOTHING, Claims, due
+from whimbrel.proof.due import NOTHING, Claims, due
 
 ROOTS = {"h": "h", "card1": "h", "card2": "h", "other": "other"}
 PORT = Port(
