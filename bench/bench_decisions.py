@@ -17,6 +17,7 @@ from placement_hosts import AGGREGATES, GOLD, host_id, is_gold
 
 from whimbrel.adapters.clock import SystemClock
 from whimbrel.adapters.sql.aggregates import SqlAggregates
+from whimbrel.adapters.sql.cells import SqlCells
 from whimbrel.adapters.sql.database import open_database
 from whimbrel.adapters.sql.devices import SqlDevices
 from whimbrel.adapters.sql.hosts import SqlHosts
@@ -91,7 +92,8 @@ def opened(url: str, placement_url: str) -> Cloud:
     """Open as much of a cloud as a decision looks at."""
     store, clock = open_database(url, f"cell_{CELL}"), SystemClock()
     cells = {CELL: SimpleNamespace(hosts=SqlHosts(store, CELL), servers=SqlServers(store), devices=SqlDevices(store))}
-    fleets = KnownFleet(cast(Any, cells), SqlAggregates(open_database(url, "global")), clock, lambda: "nova")
+    global_ = open_database(url, "global")
+    fleets = KnownFleet(cast(Any, cells), SqlCells(global_), SqlAggregates(global_), clock, lambda: "nova")
     rules = Rules(scheduler=SchedulerRules(enabled_filters=tuple(FILTERS)))
     placement = SqlPlacement(open_database(placement_url, "placement"))
     return cast(Cloud, SimpleNamespace(fleets=fleets, placement=placement, clock=clock, rules=rules))

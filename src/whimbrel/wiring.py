@@ -212,15 +212,15 @@ async def open_process(
     if hosts:
         volume_store = SqlVolumes(database("volumes"))
         embedded = await embedded_volumes(config, data, volume_store, images, identity, clock, ids, closing)
-    aggregates = SqlAggregates(global_)
+    aggregates, infos = SqlAggregates(global_), SqlCells(global_)
     cloud = Cloud(
         clock=clock,
         ids=ids,
         journal=SqlJournal(global_, BOOK.facts_type),
         directory=SqlDirectory(global_),
         cells=cells,
-        cell_infos=SqlCells(global_),
-        fleets=KnownFleet(cells, aggregates, clock, lambda: config.rules.default_availability_zone),
+        cell_infos=infos,
+        fleets=KnownFleet(cells, infos, aggregates, clock, lambda: config.rules.default_availability_zone),
         placement=placement,
         images=images,
         network=networks.client,

@@ -32,6 +32,11 @@ class CellInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cells(Protocol):
+    @property
+    def changes(self) -> int:
+        """Tell how often cells were changed by way of this very object."""
+        ...
+
     async def all(self) -> list[CellInfo]:
         """List all in the order of their names."""
         ...

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from whimbrel.domain.host import SERVICE_DOWN_S, Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName, ProviderId
 from whimbrel.ports.arrays import Floats, Mask, Numbers
+from whimbrel.ports.cells import CellInfo
 
 Made = TypeVar("Made")
 P = ParamSpec("P")
@@ -39,6 +40,7 @@ class Fleet:
     aggregates: Sequence[Aggregate] = ()
     default_zone: str = ""  # the id of the zone of hosts that no aggregate gives one
     loads: Mapping[HostName, Load] = field(default_factory=dict)
+    cells: Mapping[CellName, CellInfo] = field(default_factory=dict)  # what is written down of them
 
     def __len__(self) -> int:
         return len(self.hosts)

@@ -1,18 +1,21 @@
-"""What a request itself asks of a host: its cell, its zone, not the source, or this very one. Always in force."""
+"""What a request itself asks of a host: its cell, its zone, what it reaches, not the source, or this very one.
+
+Always in force.
+"""
 
 from collections.abc import Iterator
 
+from whimbrel.scheduling.by_cell import cells, reach
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
-ZONE, CELL = "availability zone", "cell"
+ZONE = "availability zone"
 
 
 def asked(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     fleet = snapshot.fleet
-    if request.cells is not None:
-        yield Constraint(CELL, fleet.in_cells(request.cells), "in another cell")
+    yield from cells(request, snapshot)
     if request.excluded:
         yield Constraint("source", ~fleet.named(tuple(request.excluded)), request.excluded_because)
     if request.host is not None:
@@ -22,6 +25,7 @@ def asked(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
         yield Constraint(
             ZONE, fleet.in_zone(request.zone), f"in another availability zone{because}", remedy=_other_zone
         )
+    yield from reach(request, snapshot)
 
 
 def _other_zone(place: int) -> str:

@@ -33,7 +33,7 @@ def image_properties(request: Request, snapshot: Snapshot) -> Iterator[Constrain
     for key, value in request.image_properties.items():
         if not key.startswith(start) or not fleet.marked(key):
             continue
-        spoken, right = _asked(fleet, _said(fleet, key), partial(eq, value))
+        spoken, right = asked_of(fleet, said_under(fleet, key), partial(eq, value))
         words = f"it is not for images with {key}={value}"
         yield Constraint("AggregateImagePropertiesIsolation", ~spoken | right, words)
 
@@ -41,8 +41,8 @@ def image_properties(request: Request, snapshot: Snapshot) -> Iterator[Constrain
 def extra_specs(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     """AggregateInstanceExtraSpecsFilter: an aggregate says what the flavor wishes for."""
     for spec in specs_in("aggregate_instance_extra_specs", request.flavor):
-        said = _said(snapshot.fleet, spec.name)
-        _, right = _asked(snapshot.fleet, said, partial(fulfils, wish=spec.wish))
+        said = said_under(snapshot.fleet, spec.name)
+        _, right = asked_of(snapshot.fleet, said, partial(fulfils, wish=spec.wish))
         words = f"no aggregate of it has what the flavor asks for: {spec.name} {spec.wish}"
         yield Constraint("AggregateInstanceExtraSpecsFilter", right, words, remedy=without(spec))
 
@@ -52,7 +52,7 @@ def tenancy(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     fleet = snapshot.fleet
     said = fleet.once(_projects)
     if said:
-        spoken, right = _asked(fleet, said, partial(eq, request.project))
+        spoken, right = asked_of(fleet, said, partial(eq, request.project))
         words = "it is for other projects"
         yield Constraint("AggregateMultiTenancyIsolation", ~spoken | right, words, remedy=_let_in(fleet))
 
@@ -61,7 +61,7 @@ def flavors(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     """AggregateTypeAffinityFilter: where aggregates name flavors, it is one of these."""
     fleet, flavor = snapshot.fleet, request.flavor
     if flavor is not None and fleet.marked(FLAVORS):
-        spoken, right = _asked(fleet, _said(fleet, FLAVORS), partial(eq, flavor.name))
+        spoken, right = asked_of(fleet, said_under(fleet, FLAVORS), partial(eq, flavor.name))
         yield Constraint("AggregateTypeAffinityFilter", ~spoken | right, "it is for other flavors")
 
 
@@ -77,11 +77,24 @@ def num_instances(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     yield _most("AggregateNumInstancesFilter", key, rule, snapshot.fleet.servers, words, snapshot)
 
 
-# Inside
+# What aggregates say
 
 
-def _said(fleet: Fleet, key: str) -> Said:
+def said_under(fleet: Fleet, key: str) -> Said:
     return [(aggregate.metadata[key], members) for aggregate, members in fleet.marked(key)]
+
+
+def asked_of(fleet: Fleet, said: Said, test: Callable[[str], bool]) -> tuple[Mask, Mask]:
+    """Tell for which hosts anything is said, and for which one of the values passes."""
+    spoken, right = np.zeros(len(fleet), np.bool_), np.zeros(len(fleet), np.bool_)
+    for text, members in said:
+        spoken |= members
+        if any(test(value.strip()) for value in text.split(",")):
+            right |= members
+    return spoken, right
+
+
+# Inside
 
 
 def _projects(fleet: Fleet) -> list[tuple[str, Mask]]:
@@ -91,16 +104,6 @@ def _projects(fleet: Fleet) -> list[tuple[str, Mask]]:
 def _names(aggregate: Aggregate) -> list[str]:
     """List what an aggregate says under filter_tenant_id and whatever may follow that: one value is not long enough."""
     return [value for key, value in aggregate.metadata.items() if key.startswith(PROJECTS)]
-
-
-def _asked(fleet: Fleet, said: Said, test: Callable[[str], bool]) -> tuple[Mask, Mask]:
-    """Tell for which hosts anything is said, and for which one of the values passes."""
-    spoken, right = np.zeros(len(fleet), np.bool_), np.zeros(len(fleet), np.bool_)
-    for text, members in said:
-        spoken |= members
-        if any(test(value.strip()) for value in text.split(",")):
-            right |= members
-    return spoken, right
 
 
 def _most(name: str, key: str, rule: int, there: Numbers, words: str, snapshot: Snapshot) -> Constraint:

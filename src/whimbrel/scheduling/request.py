@@ -26,7 +26,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     wish: Wish
     home_cell: CellName | None = None  # the one that the server is in
     cells: frozenset[CellName] | None = None  # the target is in one of these
-    networks: Mapping[str, str] = {}  # physical networks that its ports need -> of what: "of port 1234"
+    networks: Mapping[str, str] = {}  # physical networks that its ports need -> whose, in words
     storage: frozenset[str] = frozenset()  # storage back ends that its volumes are on
     zone: str | None = None  # id
     zone_because: str = ""  # why it must be in this zone

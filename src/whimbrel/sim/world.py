@@ -161,7 +161,7 @@ class World:
     def _cloud(self) -> Cloud:
         remains, global_ = self.remains, self.remains.databases["global"]
         cells = {name: self._cell(name) for name in map(CellName, self.plan.cells)}
-        aggregates = SqlAggregates(global_)
+        aggregates, infos = SqlAggregates(global_), SqlCells(global_)
         default_zone = self.plan.rules.default_availability_zone
         return Cloud(
             clock=remains.clock,
@@ -169,8 +169,8 @@ class World:
             journal=SqlJournal(global_, BOOK.facts_type),
             directory=SqlDirectory(global_),
             cells=cells,
-            cell_infos=SqlCells(global_),
-            fleets=KnownFleet(cells, aggregates, remains.clock, lambda: default_zone),
+            cell_infos=infos,
+            fleets=KnownFleet(cells, infos, aggregates, remains.clock, lambda: default_zone),
             placement=self.placement,
             images=self._images,
             network=remains.network,

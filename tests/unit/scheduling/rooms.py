@@ -11,6 +11,7 @@ from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
 from whimbrel.placement.rooms import IndexRooms
+from whimbrel.ports.cells import CellInfo
 from whimbrel.ports.fleet import Fleet, Load
 from whimbrel.ports.placement import Inventory
 from whimbrel.scheduling.snapshot import Snapshot
@@ -42,6 +43,7 @@ def snapshot(
     traits: Mapping[str, Sequence[str]] | None = None,
     aggregates: Sequence[Aggregate] = (),
     loads: Mapping[str, Load] | None = None,
+    cells: Sequence[CellInfo] = (),
     rules: SchedulerRules = NO_RULES,
 ) -> Snapshot:
     """Make a snapshot; a host of which `free` says nothing has FREE of TOTAL. largest: that one claim may take."""
@@ -54,7 +56,13 @@ def snapshot(
         )
         for one in hosts
     ]
-    fleet = Fleet(hosts, aggregates, "nova", {HostName(name): load for name, load in (loads or {}).items()})
+    fleet = Fleet(
+        hosts,
+        aggregates,
+        "nova",
+        {HostName(name): load for name, load in (loads or {}).items()},
+        {cell.name: cell for cell in cells},
+    )
     return Snapshot(fleet, IndexRooms(Index(nodes, Random(0)), fleet.providers), NOW, rules)
 
 

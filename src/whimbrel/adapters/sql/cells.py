@@ -3,12 +3,14 @@
 What the settings said last is kept beside what is: where the two differ a command was given, and what it did stays.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import cells
 from whimbrel.domain.errors import Conflict, NotFound
@@ -31,6 +33,13 @@ class SqlCells:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.changes = 0
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[Tx]:
+        async with self._db.write() as tx:
+            yield tx
+        self.changes += 1
 
     async def all(self) -> list[CellInfo]:
         async with self._db.read() as tx:
@@ -46,7 +55,7 @@ class SqlCells:
 
     async def add(self, cell: CellInfo) -> None:
         try:
-            async with self._db.write() as tx:
+            async with self._changing() as tx:
                 await tx.run(_INSERT, {**_columns(cell), "settings": None})
         except Conflict:
             raise Conflict(f"There is a cell {cell.name} already.") from None
@@ -59,7 +68,7 @@ class SqlCells:
 
     async def _ensured(self, said: CellInfo) -> CellInfo:
         says = {key: value for key, value in _columns(said).items() if key in _FOLLOWING}
-        async with self._db.write() as tx:
+        async with self._changing() as tx:
             row = await tx.row(_LOCK, {"called": said.name})
             if row is None:
                 now = {**_columns(said), "settings": says}
@@ -71,7 +80,7 @@ class SqlCells:
         return _read(now)
 
     async def set_enabled(self, name: CellName, enabled: bool, reason: str | None) -> CellInfo:
-        async with self._db.write() as tx:
+        async with self._changing() as tx:
             row = await tx.row(_LOCK, {"called": name})
             if row is None:
                 raise _missing(name)
@@ -80,7 +89,7 @@ class SqlCells:
         return _read({**row._mapping, **change})
 
     async def forget(self, name: CellName) -> None:
-        async with self._db.write() as tx:
+        async with self._changing() as tx:
             await tx.run(_FORGET, {"called": name})
 
 

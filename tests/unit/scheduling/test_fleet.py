@@ -1,0 +1,116 @@
+"""The fleet as one process knows it: when it is read again, and what becomes of a cell that does not answer."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from structlog.testing import capture_logs
+
+from tests.hand_clock import HandClock
+from tests.unit.scheduling.rooms import host
+from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.host import Aggregate, Host
+from whimbrel.domain.ids import CellName, HostName
+from whimbrel.ports.cells import CellInfo
+from whimbrel.ports.devices import DeviceCount
+from whimbrel.ports.fleet import Fleet, Load
+from whimbrel.scheduling.fleet import DOWN_FOR_S, MAX_AGE_S, KnownFleet
+
+C1, C2 = CellName("c1"), CellName("c2")
+
+
+@dataclass
+class OneCell:
+    """All stores of a cell in one, which may be silent."""
+
+    name: CellName
+    has: list[Host]
+    is_down: bool = False
+    asked: int = 0
+    changes: int = 0
+
+    async def all(self) -> list[Host]:
+        self.asked += 1
+        if self.is_down:
+            raise Unavailable("no answer")
+        return self.has
+
+    async def loads(self) -> dict[HostName, Load]:
+        return {one.name: Load(servers=3) for one in self.has}
+
+    async def counts(self) -> dict[HostName, DeviceCount]:
+        return {self.has[0].name: DeviceCount(offered=2, free=1)}
+
+    @property
+    def stores(self) -> Any:
+        return self
+
+    hosts = servers = devices = stores
+
+
+@dataclass
+class Written:
+    """What is written down of aggregates, or of cells."""
+
+    has: list[Any] = field(default_factory=list)
+    changes: int = 0
+
+    async def all(self) -> list[Any]:
+        return self.has
+
+
+class Reading:
+    def __init__(self) -> None:
+        self.one, self.two = OneCell(C1, [host("a"), host("b")]), OneCell(C2, [host("c", cell=C2)])
+        self.clock, self.infos = HandClock(), Written([CellInfo(name=C1), CellInfo(name=C2, enabled=False)])
+        self.aggregates = Written([Aggregate(id=1, uuid="a1", name="a1")])
+        cells, infos, written = cast(Any, ({C1: self.one, C2: self.two}, self.infos, self.aggregates))
+        self.fleets = KnownFleet(cells, infos, written, self.clock, lambda: "nova")
+
+    def now(self) -> Fleet:
+        return asyncio.run(self.fleets.now())
+
+    def later(self, seconds: float) -> Fleet:
+        asyncio.run(self.clock.advance(seconds))
+        return self.now()
+
+
+def test_all_cells_are_in_it_with_what_is_written_down_of_them() -> None:
+    fleet = Reading().now()
+    assert fleet.names == ("a", "b", "c")
+    assert fleet.servers.tolist() == [3, 3, 3]
+    assert (fleet.pci.tolist(), fleet.free_pci.tolist()) == ([2, 0, 2], [1, 0, 1])
+    assert not fleet.cells[C2].enabled
+
+
+def test_it_is_read_again_when_it_has_aged_or_was_changed_here() -> None:
+    reading = Reading()
+    first = reading.now()
+    assert reading.later(MAX_AGE_S * 0.9) is first
+    assert reading.later(MAX_AGE_S * 0.2) is not first
+    for written in (reading.infos, reading.aggregates, reading.one):
+        known = reading.now()
+        written.changes += 1
+        assert reading.now() is not known
+
+
+def test_a_cell_that_does_not_answer_leaves_the_others_alone() -> None:
+    reading = Reading()
+    reading.one.is_down = True
+    with capture_logs() as logs:
+        assert reading.now().names == ("c",)
+        assert reading.later(DOWN_FOR_S + MAX_AGE_S).names == ("c",)
+    assert [(one["log_level"], one["cell"]) for one in logs] == [("warning", "c1")]  # said once
+    assert reading.one.asked == 2
+
+
+def test_a_cell_that_was_down_is_not_asked_for_a_while_and_then_is_back() -> None:
+    reading = Reading()
+    reading.one.is_down = True
+    reading.now()
+    reading.one.is_down = False
+    assert reading.later(MAX_AGE_S).names == ("c",)
+    assert reading.one.asked == 1
+    with capture_logs() as logs:
+        assert reading.later(DOWN_FOR_S).names == ("a", "b", "c")
+    assert [(one["log_level"], one["cell"]) for one in logs] == [("info", "c1")]
