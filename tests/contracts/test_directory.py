@@ -17,6 +17,7 @@ from whimbrel.domain.ids import CellName, ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.directory import Directory, Entry, Switches, Usage
+from whimbrel.ports.journal import Booking
 
 CELL, OTHER = CellName("c1"), CellName("c2")
 
@@ -33,10 +34,11 @@ def test_a_new_server_lives_nowhere_and_has_its_record_here(open_store: Opener) 
         run = await store.create("a")
         entry = Entry(
             server_id=run.subject, project_id=PROJECT, user_id=USER, cell=None, unplaced=a_server(run), vcpus=2,
-            memory_mib=512,
+            memory_mib=512, created_at=NOW,
         )  # fmt: skip
         assert await store.directory.entry(run.subject) == entry
         assert await store.directory.unplaced(None) == [a_server(run)]
+        assert await store.directory.unplaced_ids() == [run.subject]
         with pytest.raises(NotFound):
             await store.directory.entry(ServerId("nobody"))
 
@@ -51,6 +53,7 @@ def test_place_points_at_a_cell_and_may_be_repeated(open_store: Opener) -> None:
             entry = await store.directory.entry(run.subject)
             assert (entry.cell, entry.unplaced) == (CELL, None)
         assert await store.directory.unplaced(None) == []
+        assert await store.directory.unplaced_ids() == []
 
     tell(open_store, story)
 
@@ -253,6 +256,33 @@ def test_usage_is_of_one_project_or_one_of_its_users(open_store: Opener) -> None
         assert await store.directory.usage(ProjectId("q"), UserId("v")) == Usage()
         unplaced = await store.directory.unplaced(ProjectId("p"))
         assert {server.id for server in unplaced} == {"server-a", "server-b", "server-c"}
+
+    tell(open_store, story)
+
+
+def test_residents_of_cells_are_listed_newest_first_with_what_is_known_of_them(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        directory, living = store.directory, []
+        for name, cell, project in (("a", "c1", "p"), ("b", "c1", "p"), ("c", "c2", "p"), ("d", "c1", "q")):
+            run = a_run(name, saga="create", project_id=ProjectId(project))
+            server = replace(a_server(run), created_at=NOW + (name == "b"))
+            booking = Booking(vcpus=2, memory_mib=512)
+            living.append(await store.journal.accept(run, an_action(run), booking, new_server=server))
+            await directory.place(run.order, run.subject, CellName(cell), 0)
+            await end(store, run)
+        await store.create("nowhere")
+
+        async def known(cells: list[str], project: str | None = None, limit: int | None = None) -> list[str]:
+            found = await directory.residents([CellName(cell) for cell in cells], project and ProjectId(project), limit)
+            assert found == [await directory.entry(entry.server_id) for entry in found]
+            return [entry.server_id for entry in found]
+
+        assert await known(["c1"]) == ["server-b", "server-d", "server-a"]
+        assert await known(["c1", "c2"], "p") == ["server-b", "server-c", "server-a"]
+        assert await known(["c1", "c2"], "p", 2) == ["server-b", "server-c"]
+        assert await known([]) == []
+        await directory.erase(living[0].order, living[0].subject, NOW)
+        assert await known(["c1"], "p") == ["server-b"]
 
     tell(open_store, story)
 

@@ -20,6 +20,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     unplaced: Server | None
     vcpus: int
     memory_mib: int
+    created_at: float
     deleted_at: float | None = None
     delete_wanted_by: str | None = None  # request id of a DELETE that waits for an open run to end
 
@@ -48,8 +49,18 @@ class Directory(Protocol):
         """Give the entries of these servers; missing ones are left out, deleted ones are in."""
         ...
 
+    async def residents(
+        self, cells: Sequence[CellName], project_id: ProjectId | None, limit: int | None = None
+    ) -> list[Entry]:
+        """List who lives in these cells, the newest first: what is known of them where the cells do not answer."""
+        ...
+
     async def unplaced(self, project_id: ProjectId | None) -> list[Server]:
         """List the records of servers that live in no cell (being scheduled, or no host was found)."""
+        ...
+
+    async def unplaced_ids(self) -> list[ServerId]:
+        """List who lives in no cell, without their records."""
         ...
 
     async def homes(self) -> dict[CellName, int]:

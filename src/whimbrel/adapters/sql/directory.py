@@ -40,6 +40,7 @@ _erase = fixed(_mine.values(deleted_at=bindparam("b_now")))
 _entries = fixed(sa.select(directory).where(directory.c.server_id.in_(bindparam("b_servers", expanding=True))))
 _unplaced = sa.select(directory.c.unplaced).where(directory.c.unplaced.is_not(None), directory.c.deleted_at.is_(None))
 _all_unplaced = fixed(_unplaced)
+_unplaced_ids = fixed(_unplaced.with_only_columns(directory.c.server_id))
 _its_unplaced = fixed(_unplaced.where(directory.c.project_id == bindparam("b_project")))
 
 
@@ -81,6 +82,20 @@ class SqlDirectory:
             else:
                 rows = await tx.rows(_its_unplaced, {"b_project": project_id})
             return [_decode(row.unplaced) for row in rows]
+
+    async def unplaced_ids(self) -> list[ServerId]:
+        async with self._db.read() as tx:
+            return [ServerId(row.server_id) for row in await tx.rows(_unplaced_ids)]
+
+    async def residents(
+        self, cells: Sequence[CellName], project_id: ProjectId | None, limit: int | None = None
+    ) -> list[Entry]:
+        query = sa.select(directory).where(directory.c.cell.in_(cells), directory.c.deleted_at.is_(None))
+        if project_id is not None:
+            query = query.where(directory.c.project_id == project_id)
+        newest_first = (directory.c.created_at.desc(), directory.c.server_id.desc())
+        async with self._db.read() as tx:
+            return [_entry(row) for row in await tx.rows(query.order_by(*newest_first).limit(limit))]
 
     async def homes(self) -> dict[CellName, int]:
         query = (
@@ -199,6 +214,7 @@ def _entry(row: sa.Row[Any]) -> Entry:
         unplaced=_decode(row.unplaced) if row.unplaced else None,
         vcpus=row.vcpus,
         memory_mib=row.memory_mib,
+        created_at=row.created_at,
         deleted_at=row.deleted_at,
         delete_wanted_by=row.delete_wanted_by,
     )
