@@ -4,7 +4,7 @@ zones with their ids, and healing.
 How a resource is added is said at the head of routes.py.
 """
 
-from whimbrel.api import group_moves, moves, plans, port_healings, server_moves, zones
+from whimbrel.api import group_moves, histories, moves, plans, port_healings, server_moves, zones
 from whimbrel.api.dispatch import Route
 from whimbrel.api.schemas import history
 from whimbrel.api.schemas import plans as plan_bodies
@@ -27,6 +27,8 @@ OWN_ROUTES: tuple[Route, ...] = (
           target=plans.server_in_body),
     Route("POST", "/whimbrel/servers/{server_id}/move", server_moves.create, "whimbrel:servers:move", 202,
           body=zone_bodies.MOVE, target=server_in_path),
+    Route("GET", "/whimbrel/servers/{server_id}/history", histories.show, "whimbrel:servers:history",
+          query=history.SERVER, target=histories.server_or_its_past),
     Route("GET", "/whimbrel/zones", zones.own_index, "whimbrel:zones:index"),
     Route("PUT", "/whimbrel/zones/{zone_id}", zones.rename, "whimbrel:zones:rename", body=zone_bodies.RENAME),
     Route("GET", "/whimbrel/port-healings", port_healings.index, "whimbrel:port_healings:index",

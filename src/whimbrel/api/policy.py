@@ -81,6 +81,8 @@ RULES: Final[Mapping[str, str]] = {
     "whimbrel:plans:create": MEMBER,
     "whimbrel:plans:create:hosts": ADMIN,
     "whimbrel:servers:move": ADMIN,
+    "whimbrel:servers:history": READER,
+    "whimbrel:servers:history:hosts": ADMIN,
     "compute:servers:migrate:other_zone": ADMIN,
     "whimbrel:port_healings:index": ADMIN,
     "whimbrel:port_healings:create": ADMIN,

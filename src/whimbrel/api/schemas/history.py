@@ -1,4 +1,4 @@
-"""What may be asked of lists: actions, migrations, moves."""
+"""What may be asked of lists: actions, migrations, moves, and of a server's history."""
 
 from whimbrel.api.schema import Body, Query
 from whimbrel.api.schemas.parameters import ANY, BOOLEAN_WORD, NUMBER, TIME, UUID, Schema, many, obj, single
@@ -36,6 +36,7 @@ MOVES = Query(
     },
     strict_from=1,
 )
+SERVER = Query({1: {"at": single(TIME)}}, strict_from=1)
 _NOTHING: Schema = {"type": "null"}
 RETRY = Body({1: obj({"retry": _NOTHING}, ["retry"])})
 TURN_BACK = Body({1: obj({"turn_back": _NOTHING}, ["turn_back"])})

@@ -1,0 +1,154 @@
+"""The history of a server: what happened to it, who asked and why, and how it stood at a time."""
+
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from tests.api.front import OTHER_PROJECT, Front, fault, with_front
+from whimbrel.sim.world import PROJECT, USER
+
+HOSTS = ["h1", "h2", "h3"]
+
+
+async def told(front: Front, server_id: str, at: float | None = None, who: str = "admin") -> Any:
+    when = "" if at is None else "?at=" + quote(datetime.fromtimestamp(at, UTC).isoformat())
+    return (await front.get(f"/whimbrel/servers/{server_id}/history{when}", who=who))["history"]
+
+
+def kinds(history: Any) -> list[tuple[str, str]]:
+    return [(entry["kind"], entry["what"]) for entry in history["entries"]]
+
+
+async def do(front: Front, server_id: str, wish: dict[str, Any], who: str = "member") -> float:
+    """Have something done a second after what was before; give when it was over."""
+    await front.world.cloud.clock.sleep(1)
+    answer = await front.act(server_id, wish, who=who)
+    assert answer.status_code in (202, 204), answer.text
+    await front.settle()
+    return front.world.cloud.clock.now()
+
+
+async def delete(front: Front, server_id: str) -> float:
+    await front.world.cloud.clock.sleep(1)
+    assert (await front.ask("DELETE", f"/servers/{server_id}")).status_code == 204
+    await front.settle()
+    return front.world.cloud.clock.now()
+
+
+@with_front
+async def test_a_life_is_told_from_the_first_request_to_the_last(front: Front) -> None:
+    server_id = await front.boot()
+    await do(front, server_id, {"resize": {"flavorRef": "2"}})
+    await do(front, server_id, {"revertResize": None})
+    await delete(front, server_id)
+    history = await told(front, server_id)
+    seen = kinds(history)
+    wanted = [
+        *[("asked", "create"), ("step", "choose_target"), ("choice", "choose_target"), ("step", "activate")],
+        *[("ended", "done"), ("asked", "resize"), ("choice", "choose_target"), ("step", "switch_home")],
+        *[("verdict", "revert"), ("step", "switch_home"), ("step", "lock"), ("ended", "undone")],
+        *[("asked", "delete"), ("step", "destroy_guest"), ("ended", "done")],
+    ]
+    left = iter(seen)
+    assert all(one in left for one in wanted), seen
+    assert history["deleted_at"] is not None
+    assert [entry["at"] for entry in history["entries"]] == sorted(entry["at"] for entry in history["entries"])
+
+
+@with_front
+async def test_who_asked_and_why_it_went_there_is_told(front: Front) -> None:
+    server_id = await front.boot()
+    await do(front, server_id, {"migrate": None}, who="admin")
+    history = await told(front, server_id)
+    asked = [entry for entry in history["entries"] if entry["kind"] == "asked"]
+    assert [(entry["what"], entry["user_id"], entry["project_id"]) for entry in asked] == [
+        ("create", USER, PROJECT),
+        ("migrate", "admin", PROJECT),
+    ]
+    [_, choice] = [entry for entry in history["entries"] if entry["kind"] == "choice"]
+    assert choice["summary"].startswith("2 of 3 hosts fit")
+    assert choice["chosen"][0] == (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"]
+    steps = [entry for entry in history["entries"] if entry["kind"] == "step" and entry["move_id"] == choice["move_id"]]
+    assert {entry["request_id"] for entry in steps} == {asked[1]["request_id"]}
+
+
+@with_front
+async def test_a_move_that_found_no_host_says_so(front: Front) -> None:
+    server_id = await front.boot()
+    for cell in front.world.cloud.cells.values():
+        for host in await cell.hosts.all():
+            await cell.hosts.set_service(host.name, enabled=False, disabled_reason=None, forced_down=False)
+    await do(front, server_id, {"migrate": None}, who="admin")
+    history = await told(front, server_id)
+    last = history["entries"][-1]
+    assert (last["kind"], last["what"], last["outcome"]) == ("ended", "undone", "refused")
+    assert last["detail"].startswith("No valid host")
+
+
+@with_front
+async def test_an_owner_is_told_all_of_it_but_no_hosts(front: Front) -> None:
+    server_id = await front.boot()
+    now = await do(front, server_id, {"resize": {"flavorRef": "2"}})
+    history = await told(front, server_id, who="reader")
+    assert kinds(history) == kinds(await told(front, server_id))
+    assert any(entry["summary"] for entry in history["entries"])
+    state = (await told(front, server_id, now, who="reader"))["state"]
+    assert (state["vm_state"], state["flavor"]) == ("resized", "large")
+    assert state["hostId"] == (await front.show(server_id))["hostId"]
+    assert not any(f"'{host}'" in str([history, state]) for host in HOSTS)
+
+
+@with_front
+async def test_others_are_told_nothing(front: Front) -> None:
+    server_id = await front.boot()
+    for who in (f"reader@{OTHER_PROJECT}", f"member@{OTHER_PROJECT}"):
+        answer = await front.ask("GET", f"/whimbrel/servers/{server_id}/history", who=who)
+        assert "could not be found" in fault(answer, "itemNotFound", 404)
+    nowhere = await front.ask("GET", f"/whimbrel/servers/{OTHER_PROJECT}/history", who="admin")
+    fault(nowhere, "itemNotFound", 404)
+    fault(await front.ask("GET", f"/whimbrel/servers/{server_id}/history", who="nobody"), "forbidden", 403)
+    fault(await front.ask("GET", f"/whimbrel/servers/{server_id}/history?at=noon"), "badRequest", 400)
+
+
+@with_front
+async def test_how_it_stood_at_each_time(front: Front) -> None:
+    before = front.world.cloud.clock.now() - 1
+    server_id = await front.boot(availability_zone="nova:h1", who="admin")
+    stood = {}
+    for name, wish in (
+        ("stopped", {"os-stop": None}),
+        ("started", {"os-start": None}),
+        ("resized", {"resize": {"flavorRef": "2"}}),
+        ("reverted", {"revertResize": None}),
+        ("resized again", {"resize": {"flavorRef": "2"}}),
+        ("confirmed", {"confirmResize": None}),
+        ("in error", {"os-resetState": {"state": "error"}}),
+        ("reset", {"os-resetState": {"state": "active"}}),
+        ("broken", {"os-resetState": {"state": "error"}}),
+        ("mended", {"reboot": {"type": "HARD"}}),
+        ("broken again", {"os-resetState": {"state": "error"}}),
+    ):
+        stood[name] = (await do(front, server_id, wish, who="admin"), await front.show(server_id, who="admin"))
+    for name, (at, shown) in stood.items():
+        state = (await told(front, server_id, at))["state"]
+        seen = (shown["OS-EXT-STS:vm_state"], shown["OS-EXT-SRV-ATTR:host"], shown["flavor"]["original_name"])
+        if name in ("in error", "reset"):
+            seen = (None, *seen[1:])  # nobody looked before it was set again
+        assert (state["vm_state"], state["host"], state["flavor"]) == seen, name
+        assert (state["cell"], state["availability_zone"]) == ("c1", "nova"), name
+    gone = await delete(front, server_id)
+    assert (await told(front, server_id, before))["state"] is None
+    assert (await told(front, server_id, before))["entries"] == []
+    assert (await told(front, server_id, gone))["state"]["vm_state"] == "deleted"
+    at, shown = stood["resized"]
+    assert (await told(front, server_id, at))["state"]["host"] == shown["OS-EXT-SRV-ATTR:host"] != "h1"
+
+
+@with_front
+async def test_what_was_under_way_is_told(front: Front) -> None:
+    server_id = await front.boot()
+    at = await do(front, server_id, {"resize": {"flavorRef": "2"}})
+    await do(front, server_id, {"confirmResize": None})
+    [one] = (await told(front, server_id, at))["state"]["under_way"]
+    assert (one["move_kind"], one["after_step"], one["way"]) == ("resize", "switch_home", "do")
+    assert (await told(front, server_id, front.world.cloud.clock.now()))["state"]["under_way"] == []
