@@ -34,7 +34,7 @@ app.command("whimbrel.cli.up:conductor", help="Start a further conductor on the 
 app.command("whimbrel.cli.placement:placement", help="Start the Placement API as a process of its own.")
 app.command("whimbrel.cli.demo:demo", help="Tell the story of a move that survives kill -9.")
 app.command("whimbrel.cli.move:app", name="move", help="Moves: list, show, watch, retry, turn back.")
-app.command("whimbrel.cli.server:app", name="server", help="Move servers to where they are wanted.")
+app.command("whimbrel.cli.server:app", name="server", help="Servers: move them, and see what happened to them.")
 app.command("whimbrel.cli.zone:app", name="zone", help="Availability zones: list, rename.")
 app.command("whimbrel.cli.plan:app", name="plan", help="What a move would do, and why; nothing is moved.")
 app.command("whimbrel.cli.heal:app", name="heal", help="Heal what servers hold for their ports.")

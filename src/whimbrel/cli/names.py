@@ -11,7 +11,7 @@ from whimbrel.domain.errors import NotFound, Refused
 
 def server(api: Api, wanted: str) -> Any:
     """Find a server, for administrators in any project. Raises: NotFound; Refused: several have this name."""
-    if _is_id(wanted):
+    if is_id(wanted):
         try:
             return api.get("compute", f"/servers/{wanted}")["server"]
         except NotFound:
@@ -45,7 +45,7 @@ def _only(kind: str, wanted: str, found: list[Any]) -> Any:
     return found[0]
 
 
-def _is_id(wanted: str) -> bool:
+def is_id(wanted: str) -> bool:
     try:
         UUID(wanted)
     except ValueError:

@@ -1,20 +1,25 @@
-"""`whimbrel server move`: a server goes to another zone or host, or a group of servers goes to another host."""
+"""`whimbrel server`: servers go to other zones and hosts, groups of them together; and what happened to a server."""
 
 import time
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 from cyclopts import App, Parameter
 
 from whimbrel.cli import SAYS_NO, groups, names, terminal
+from whimbrel.cli import history as histories
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import POLL_S, Where
 from whimbrel.domain.errors import Invalid, Refused
 
 AS_USUAL = Where()
 
-app = App(name="server", help="Move servers to where they are wanted.", default_parameter=Parameter(negative=()))
+app = App(
+    name="server",
+    help="Servers: move them to where they are wanted, and see what happened to them.",
+    default_parameter=Parameter(negative=()),
+)
 
 
 @app.command
@@ -77,6 +82,31 @@ def move(
     else:
         _tell(seen, found["name"])
     return SAYS_NO if seen["state"] == "undone" else 0
+
+
+@app.command
+def history(server: str, /, *, at: str | None = None, json: bool = False, where: Where = AS_USUAL) -> None:
+    """Show what happened to a server, step by step: who asked, what was chosen and why, what was done and undone.
+
+    It is there for deleted servers too. Owners of servers are told of no hosts.
+
+    Parameters
+    ----------
+    server
+        Id or name of the server; of a deleted one the id.
+    at
+        Show how it stood at this time instead: 2026-01-31T10:00:00, or 10:00:00 for today; UTC.
+    json
+        One JSON document instead of text.
+    """
+    query = "" if at is None else f"?{urlencode({'at': histories.time_asked(at)})}"
+    with where.api() as api:
+        found = server if names.is_id(server) else names.server(api, server)["id"]
+        answer = api.get("compute", f"/whimbrel/servers/{quote(found)}/history{query}")
+    if json:
+        print(msgspec.json.encode(answer).decode())
+    else:
+        terminal.console().print(histories.whole(msgspec.convert(answer["history"], histories.History)))
 
 
 def _tell(move: Any, name: str) -> None:

@@ -40,6 +40,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["move", "turn-back"],
         ["server"],
         ["server", "move"],
+        ["server", "history"],
         ["zone"],
         ["zone", "list"],
         ["zone", "rename"],

@@ -1,0 +1,96 @@
+"""How a history looks: a line for each thing, who and why, no wider than a terminal; and how it stood."""
+
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from rich.console import Console, RenderableType
+
+from whimbrel.cli import history
+from whimbrel.cli.history import History
+from whimbrel.domain.errors import Invalid
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
+
+
+def entry(after_s: float, kind: str, what: str, **more: Any) -> dict[str, Any]:
+    return {"at": NOON + after_s, "kind": kind, "what": what, "move_kind": "resize", **more}
+
+
+ENTRIES = [
+    entry(0, "asked", "resize", user_id="u1", project_id="p1"),
+    entry(1, "step", "choose_target", way="do", outcome="done", took_s=0.004),
+    entry(1, "choice", "choose_target", summary="2 of 3 hosts fit.", chosen=["h2", "h3"]),
+    entry(2, "debt", "prepare_target", way="undo", outcome="debt", took_s=1.0, detail="no answer from h2"),
+    entry(3, "takeover", "lease", **{"from": "main", "to": "c2", "epoch": 4}),
+    entry(4, "paid", "prepare_target", way="undo", outcome="done", took_s=0.5),
+    entry(86400, "ended", "undone", outcome="refused", took_s=86400.0, detail="no answer"),
+]
+
+
+RAN_OUT = ["had", "run", "out", "(epoch", "4)"]
+
+
+def read(**fields: Any) -> History:
+    return msgspec.convert({"server_id": "s1", "entries": ENTRIES, **fields}, History)
+
+
+def lines(what: RenderableType, width: int = 120) -> list[str]:
+    written = Console(file=io.StringIO(), width=width, highlight=False)
+    written.print(what)
+    assert isinstance(written.file, io.StringIO)
+    return [line.rstrip() for line in written.file.getvalue().splitlines()]
+
+
+def test_each_thing_is_a_line_with_who_and_why() -> None:
+    seen = [line.split() for line in lines(history.whole(read()))]
+    assert seen == [
+        ["when", "what", "took", "outcome", "who,", "why"],
+        ["2026-03-01"],
+        ["12:00:00.000", "resize", "user", "u1", "of", "project", "p1"],
+        ["12:00:01.000", "v", "choose_target", "4", "ms", "done"],
+        ["12:00:01.000", "chose", "h2,", "h3:", "2", "of", "3", "hosts", "fit."],
+        ["12:00:02.000", "^", "prepare_target", "1.0", "s", "owed", "no", "answer", "from", "h2"],
+        [*["12:00:03.000", "taken", "over", "by", "c2:", "the", "lease", "of", "main"], *RAN_OUT],
+        ["12:00:04.000", "^", "prepare_target", "500", "ms", "paid"],
+        ["2026-03-02"],
+        ["12:00:00.000", "resize", "is", "undone", "86400.0", "s", "refused", "no", "answer"],
+    ]
+
+
+def test_it_fits_a_terminal() -> None:
+    assert max(map(len, lines(history.whole(read()), width=80))) <= 80
+
+
+def test_an_owner_is_told_of_a_take_over_without_names() -> None:
+    [line] = [line for line in lines(history.whole(read(entries=[entry(0, "takeover", "lease")]))) if "over" in line]
+    assert line.split() == ["12:00:00.000", "taken", "over", "another", "conductor", "goes", "on", "with", "it"]
+
+
+def test_how_it_stood() -> None:
+    state = {"vm_state": "resized", "flavor": "large", "host": "h2", "cell": "c1", "availability_zone": "north"}
+    run = {"move_id": "m1", "move_kind": "resize", "after_step": "switch_home", "way": "do"}
+    seen = lines(history.whole(read(at=NOON, state={**state, "under_way": [run]})))
+    assert seen[0] == "server s1 at 2026-03-01 12:00:00 UTC"
+    assert [line.split(maxsplit=1) for line in seen if line][1:] == [
+        ["vm_state", "resized"],
+        ["flavor", "large"],
+        ["host", "h2 (cell c1)"],
+        ["zone", "north"],
+        ["under", "way  resize (move m1), after switch_home"],
+        ["The", "last that had happened: resize is undone, at 2026-03-02 12:00:00."],
+    ]
+    assert lines(history.whole(read(at=NOON, state=None)))[1] == "It was not there yet."
+    unknown = history.whole(read(at=NOON, state={**state, "vm_state": None}))
+    assert any("an administrator set it" in line for line in lines(unknown))
+
+
+def test_a_time_is_read_as_people_write_it() -> None:
+    assert history.time_asked("2026-03-01T12:00:00") == "2026-03-01T12:00:00+00:00"
+    assert history.time_asked("2026-03-01 12:00:00+02:00") == "2026-03-01T12:00:00+02:00"
+    today = datetime.now(UTC).date()
+    assert history.time_asked("10:30:00") in (f"{today}T10:30:00+00:00", f"{datetime.now(UTC).date()}T10:30:00+00:00")
+    with pytest.raises(Invalid, match="is no time"):
+        history.time_asked("yesterday")
