@@ -134,6 +134,30 @@ class Flags:
         return has
 
 
+class Trees(NamedTuple):
+    """Which rows are of one tree, and which ones share with it."""
+
+    is_root: Mask
+    root_row: Numbers  # by row
+    shared: Sequence[tuple[int, Mask]]  # rows that share, and with whom
+
+    def most(self, column: Numbers) -> Numbers:
+        """Give, at the rows of roots, the most that any of the tree has, or who shares with it."""
+        most = column.copy()
+        below = np.flatnonzero(~self.is_root & (column > 0))
+        np.maximum.at(most, self.root_row[below], column[below])
+        for row, members in self.shared:
+            beside = self.root_row[members]
+            most[beside] = np.maximum(most[beside], column[row])
+        return most
+
+    def any(self, mask: Mask) -> Mask:
+        """Tell, at the rows of roots, in which trees such a row is, or shares with it."""
+        if not self.shared and not (mask & ~self.is_root).any():
+            return mask
+        return self.most(mask.astype(np.int64)) > 0
+
+
 class _Seated(NamedTuple):
     whose: Sequence[ProviderId]
     layout: int

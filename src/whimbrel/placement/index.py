@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.columns import Flags, Seats, Stocks
+from whimbrel.placement.columns import Flags, Seats, Stocks, Trees
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted
@@ -140,6 +140,11 @@ class Index:
     def is_root(self, rows: Numbers) -> Mask:
         roots: Mask = self._is_root.take(rows)
         return roots
+
+    def trees(self) -> Trees:
+        """Give which rows are of one tree;"""
+        shared = [(self._rows[node.provider.uuid], self._own_members(node.aggregates)) for node in self.sharing()]
+        return Trees(self._is_root, self._root_row, shared)
 
     def stocks(self, name: str) -> Stocks | None:
         """Give the columns of a class; None: nobody has it."""

@@ -40,22 +40,36 @@ class IndexRooms:
         stocks = self._index.stocks(resource_class)
         return self._all(0) if stocks is None else stocks.capacity.take(self._rows)
 
+    def offers(self, resource_class: str) -> bool:
+        stocks = self._index.stocks(resource_class)
+        return stocks is not None and bool(self._trees(stocks.capacity > 0).any())
+
     def largest(self, resource_class: str) -> Numbers:
         stocks = self._index.stocks(resource_class)
-        if stocks is None:
-            return self._all(0)
-        rows = self._rows
-        return np.minimum(stocks.most.take(rows), stocks.capacity.take(rows))
+        return self._all(0) if stocks is None else self._most(np.minimum(stocks.most, stocks.capacity))
+
+    def spare(self, resource_class: str) -> Numbers:
+        stocks = self._index.stocks(resource_class)
+        return self._all(-1) if stocks is None else self._most(np.minimum(stocks.most, stocks.free))
+
+    def _most(self, column: Numbers) -> Numbers:
+        return self._index.trees().most(column).take(self._rows)
+
+    def _trees(self, mask: Mask) -> Mask:
+        return self._index.trees().any(mask).take(self._rows)
 
     def _all(self, number: int) -> Numbers:
         return np.full(len(self._hosts), number, np.int64)
 
     def fits(self, resource_class: str, amount: int) -> Mask:
         stocks = self._index.stocks(resource_class)
-        return np.zeros(len(self._hosts), np.bool_) if stocks is None else stocks.fitting(amount).take(self._rows)
+        return np.zeros(len(self._hosts), np.bool_) if stocks is None else self._trees(stocks.fitting(amount))
 
     def has_trait(self, name: str) -> Mask:
         return self._index.traits.at(name, self._rows)
+
+    def tree_has_trait(self, name: str) -> Mask:
+        return self._trees(self._index.traits.any([name]))
 
     def in_aggregate(self, uuid: str) -> Mask:
         return self._index.aggregates.at(uuid, self._rows)

@@ -125,7 +125,8 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Rooms(Protocol):
     """What some hosts have, as arrays over these hosts in their order: of their root providers, unless said otherwise.
 
-    It is as it was when it was asked for until the next await; asked later it tells how things are by then.
+    A provider that shares what it has is of the trees with which it does so. All is as it was when it was asked for
+    until the next await; asked later it tells how things are by then.
     """
 
     @property
@@ -143,15 +144,27 @@ class Rooms(Protocol):
         """Give how much can be allocated in all, overcommit included; 0 where there is no such inventory."""
         ...
 
+    def offers(self, resource_class: str) -> bool:
+        """Tell whether any of the hosts has such an inventory, wherever in its tree."""
+        ...
+
     def largest(self, resource_class: str) -> Numbers:
-        """Give how much one claim may take at most, were nothing used; 0 where there is no such inventory."""
+        """Give how much a provider of its tree would give at most, were nothing used; 0 where none has any."""
+        ...
+
+    def spare(self, resource_class: str) -> Numbers:
+        """Give how much a provider of its tree could give at once now; below 1 where none could."""
         ...
 
     def fits(self, resource_class: str, amount: int) -> Mask:
-        """Tell where a claim of this much could be made now; steps and minimums are kept to."""
+        """Tell where a provider of its tree could give so much now; steps and minimums are kept to."""
         ...
 
     def has_trait(self, name: str) -> Mask: ...
+
+    def tree_has_trait(self, name: str) -> Mask:
+        """Tell where a provider of its tree has this trait."""
+        ...
 
     def in_aggregate(self, uuid: str) -> Mask: ...
 

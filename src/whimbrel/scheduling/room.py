@@ -27,7 +27,7 @@ def room(wish: Wish, snapshot: Snapshot) -> Iterator[Constraint]:
 
 def in_force(wish: Wish, rooms: Rooms) -> Wish:
     """Give what is really asked: where no host at all has a class that is asked for, what is asked instead."""
-    while wish.otherwise and not all(rooms.capacity(name).any() for name, amount in wish.own.items() if amount):
+    while wish.otherwise and not all(rooms.offers(name) for name, amount in wish.own.items() if amount):
         wish = wish.otherwise
     return wish
 
@@ -44,20 +44,22 @@ def _resources(wish: Wish, rooms: Rooms, possible: Mask) -> Iterator[Constraint]
         fits = possible | rooms.fits(name, amount)
         if fits.all():
             continue
-        largest, free = rooms.largest(name), rooms.free(name)
+        largest, spare = rooms.largest(name), rooms.spare(name)
         enough = possible | (largest >= amount)
         if not enough.all():
             words = f"{amount} {name} is more than one server may have there"
             yield Constraint(PLACEMENT, enough, words, name, amount, largest, _smaller(name, largest))
         passes = fits | ~enough
         words = f"no room for {amount} {name}"
-        yield Constraint(PLACEMENT, passes, words, name, amount, free, _more(name, amount, free))
+        yield Constraint(PLACEMENT, passes, words, name, amount, spare, _more(name, amount, spare))
 
 
 def _qualities(wish: Wish, snapshot: Snapshot, possible: Mask) -> Iterator[Constraint]:
     rooms = snapshot.rooms
-    for trait in (*wish.root_required, *wish.required):
-        yield Constraint(PLACEMENT, possible | rooms.has_trait(trait), f"it has not the trait {trait}")
+    for trait in wish.root_required:
+        yield _without(trait, possible | rooms.has_trait(trait))
+    for trait in wish.required:
+        yield _without(trait, possible | rooms.tree_has_trait(trait))
     for some in wish.required_any:
         yield Constraint(PLACEMENT, possible | _any(rooms, some), f"it has none of the traits {_listed(some)}")
     for trait in sorted(wish.root_forbidden | wish.forbidden):
@@ -74,10 +76,14 @@ def _qualities(wish: Wish, snapshot: Snapshot, possible: Mask) -> Iterator[Const
         yield Constraint(PLACEMENT, possible | ~rooms.in_aggregate(uuid), "it is in an aggregate that is ruled out")
 
 
+def _without(trait: str, passes: Mask) -> Constraint:
+    return Constraint(PLACEMENT, passes, f"it has not the trait {trait}")
+
+
 def _any(rooms: Rooms, traits: frozenset[str]) -> Mask:
     found = ~rooms.known
     for trait in traits:
-        found |= rooms.has_trait(trait)
+        found |= rooms.tree_has_trait(trait)
     return found
 
 

@@ -1,5 +1,6 @@
 """Rooms of hosts against plain arithmetic over their providers, while providers come, change and go."""
 
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -26,11 +27,17 @@ def all_of(rooms: IndexRooms) -> dict[str, list[Any]]:
     told: dict[str, Any] = {"known": rooms.known}
     for name in (*CLASSES, "CUSTOM_NOBODY_HAS"):
         told |= {f"free {name}": rooms.free(name), f"used {name}": rooms.used(name)}
-        told |= {f"capacity {name}": rooms.capacity(name), f"largest {name}": rooms.largest(name)}
-        told |= {f"fits {amount} {name}": rooms.fits(name, amount) for amount in (1, 2, 3, 2**40)}
-    told |= {f"has {name}": rooms.has_trait(name) for name in (*TRAITS, "CUSTOM_NOBODY_HAS")}
+        told |= {f"capacity {name}": rooms.capacity(name), f"offers {name}": np.array([rooms.offers(name)])}
+        told |= {f"largest {name}": rooms.largest(name) * rooms.known, f"spare {name}": spare(rooms, name)}
+        told |= {f"fits {amount} {name}": rooms.fits(name, amount) & rooms.known for amount in (1, 2, 3, 2**40)}
+    for name in (*TRAITS, "CUSTOM_NOBODY_HAS"):
+        told |= {f"has {name}": rooms.has_trait(name), f"tree has {name}": rooms.tree_has_trait(name) & rooms.known}
     told |= {f"in {uuid}": rooms.in_aggregate(uuid) for uuid in (*AGGREGATES, "nobody's")}
     return {what: column.tolist() for what, column in told.items()}
+
+
+def spare(rooms: IndexRooms, name: str) -> Any:
+    return np.where(rooms.known, np.maximum(rooms.spare(name), 0), 0)
 
 
 def plainly(nodes: list[Node]) -> dict[str, list[Any]]:
@@ -42,14 +49,33 @@ def plainly(nodes: list[Node]) -> dict[str, list[Any]]:
         told[f"free {name}"] = [max(-1, one.capacity - one.used) if one else -1 for one in stocks]
         told[f"used {name}"] = [one.used if one else 0 for one in stocks]
         told[f"capacity {name}"] = [one.capacity if one else 0 for one in stocks]
-        told[f"largest {name}"] = [min(one.inventory.max_unit, one.capacity) if one else 0 for one in stocks]
+        near = [[one.stocks[name] for one in beside(node, nodes) if name in one.stocks] for node in hosts]
+        told[f"offers {name}"] = [any(one.capacity for some in near for one in some)]
+        told[f"largest {name}"] = [most(min(one.inventory.max_unit, one.capacity) for one in some) for some in near]
+        told[f"spare {name}"] = [
+            most(min(one.inventory.max_unit, one.capacity - one.used) for one in some) for some in near
+        ]
         for amount in (1, 2, 3, 2**40):
-            told[f"fits {amount} {name}"] = [one is not None and one.fits(amount) for one in stocks]
+            told[f"fits {amount} {name}"] = [any(one.fits(amount) for one in some) for some in near]
     for name in (*TRAITS, "CUSTOM_NOBODY_HAS"):
         told[f"has {name}"] = [node is not None and name in node.traits for node in hosts]
+        told[f"tree has {name}"] = [any(name in one.traits for one in beside(node, nodes)) for node in hosts]
     for uuid in (*AGGREGATES, "nobody's"):
         told[f"in {uuid}"] = [node is not None and uuid in node.aggregates for node in hosts]
     return told
+
+
+def beside(root: Node | None, nodes: list[Node]) -> list[Node]:
+    """List the providers of the tree of a root, and those that share with it."""
+    if root is None or root.provider.parent is not None:
+        return []
+    tree = [node for node in nodes if node.provider.root == root.provider.uuid]
+    near = frozenset[str]().union(*(node.aggregates for node in tree))
+    return tree + [node for node in nodes if SHARING in node.traits and node.aggregates & near]
+
+
+def most(amounts: Iterable[int]) -> int:
+    return max((0, *amounts))
 
 
 def wish(drawn: Drawn) -> Wish:

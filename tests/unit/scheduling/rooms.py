@@ -44,9 +44,13 @@ def snapshot(
     aggregates: Sequence[Aggregate] = (),
     loads: Mapping[str, Load] | None = None,
     cells: Sequence[CellInfo] = (),
+    below: Mapping[str, Mapping[str, int]] | None = None,
     rules: SchedulerRules = NO_RULES,
 ) -> Snapshot:
-    """Make a snapshot; a host of which `free` says nothing has FREE of TOTAL. largest: that one claim may take."""
+    """Make a snapshot; a host of which `free` says nothing has FREE of TOTAL.
+
+    largest: that one claim may take. below: what a provider below a host has free of TOTAL.
+    """
     nodes = [
         _node(
             one.id,
@@ -56,6 +60,7 @@ def snapshot(
         )
         for one in hosts
     ]
+    nodes += [_node(ProviderId(f"{name}_below"), room, TOTAL, (), name) for name, room in (below or {}).items()]
     fleet = Fleet(
         hosts,
         aggregates,
@@ -66,10 +71,14 @@ def snapshot(
     return Snapshot(fleet, IndexRooms(Index(nodes, Random(0)), fleet.providers), NOW, rules)
 
 
-def _node(uuid: ProviderId, free: Mapping[str, int], largest: int, traits: Sequence[str]) -> Node:
+def _node(
+    uuid: ProviderId, free: Mapping[str, int], largest: int, traits: Sequence[str], root: str | None = None
+) -> Node:
     has = Inventory(total=TOTAL, max_unit=largest)
     return Node(
-        provider=Provider(uuid=uuid, name=uuid, generation=0, root=uuid, parent=None),
+        provider=Provider(
+            uuid=uuid, name=uuid, generation=0, root=ProviderId(root or uuid), parent=ProviderId(root) if root else None
+        ),
         stocks={name: Stock(has, TOTAL - amount) for name, amount in free.items()},
         traits=frozenset(traits),
         aggregates=frozenset(),
