@@ -42,6 +42,7 @@ class Story:
     host: str | None = None  # named by an administrator
     devices: bool = False  # with ports, bandwidth and volumes
     function: bool = False  # with a port that has a virtual function of its host
+    crosses: bool = False  # to another cell
 
     def __str__(self) -> str:
         return self.name
@@ -65,6 +66,14 @@ STORIES = (
     Story("resize with ports and volumes on the same host, revert", "revert", devices=True, same_host=True),
     Story("resize with a virtual function, confirm", "confirm", function=True),
     Story("resize with a virtual function, revert", "revert", function=True),
+    Story("resize to another cell, confirm", "confirm", crosses=True),
+    Story("resize to another cell, revert", "revert", crosses=True),
+    Story("resize to another cell, turned back", "turn back", crosses=True),
+    Story("resize of a stopped server to another cell, confirm", "confirm", crosses=True, stopped=True),
+    Story("cold migration to a host of another cell, revert", "revert", crosses=True, flavor=False, host="h2"),
+    Story("resize with ports and volumes to another cell, confirm", "confirm", crosses=True, devices=True),
+    Story("resize with ports and volumes to another cell, revert", "revert", crosses=True, devices=True),
+    Story("resize with a virtual function to another cell, revert", "revert", crosses=True, function=True),
 )
 
 
@@ -193,10 +202,10 @@ class Telling(Lives):
         server = await lookup.find(cloud, self.server.id)
         asker = self.world.asker()
         if self._story.flavor:
-            await requests.resize(cloud, engine, asker, server, LARGE)
+            await requests.resize(cloud, engine, asker, server, LARGE, leaves_cell=self._story.crosses)
         else:
             host = HostName(self._story.host) if self._story.host else None
-            await requests.migrate(cloud, engine, asker, server, host)
+            await requests.migrate(cloud, engine, asker, server, host, leaves_cell=self._story.crosses)
         await self._drive(cloud, engine)
 
     async def say(self, cloud: Cloud, engine: Engine) -> None:
@@ -218,10 +227,11 @@ _SCENES: dict[Story, tuple[World, Server]] = {}
 
 async def _scene(story: Story) -> tuple[World, Server]:
     """Make a cloud with one server on its first host. On one host alone, what is tried there shows in the accounts."""
-    hosts = ("h1",) if story.same_host else ("h1", "h2", "h3")
+    hosts = ("h1",) if story.same_host or story.crosses else ("h1", "h2", "h3")
+    cells = {"c1": hosts, "c2": ("h2", "h3")} if story.crosses else {"c1": hosts}
     rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, allow_resize_to_same_host=story.same_host)
     equipped = story.devices or story.function
-    world = await World.build(hosts, rules=rules, equipped=equipped, functions=story.function)
+    world = await World.build(cells=cells, rules=rules, equipped=equipped, functions=story.function)
     engine = world.engine("setup")
     server = world.new_server("s")
     if equipped:
@@ -312,6 +322,7 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
         server,
         generation=0,
         updated_at=0.0,
+        cell=target.cell,
         host=target.host,
         zone=target.zone,
         slot=run.id,
@@ -332,6 +343,7 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
         "ports": [_bound_at(target, port) for port in before["ports"]],
         "attachments": sorted((who, volume, target.host, status) for who, volume, _, status in before["attachments"]),
         "pci": [(target.host, address, who, request) for _, address, who, request in before["pci"]],
+        "records": [(target.cell, server.id, "whole", None)],
     }
 
 

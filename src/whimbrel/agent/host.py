@@ -141,6 +141,15 @@ class HostAgent:
             act=lambda percent: self._hypervisor.import_disk(spec, export, percent),
         )
 
+    async def fetch_disk(self, order: Order, spec: GuestSpec, image_id: str) -> Progress:
+        return await self._job(
+            order,
+            "fetch_disk",
+            spec.key,
+            is_done=lambda: self._has_disk(spec.key),
+            act=lambda percent: self._hypervisor.fetch_disk(spec, image_id, percent),
+        )
+
     async def upload_snapshot(self, order: Order, key: GuestKey, image_id: str) -> Progress:
         return await self._job(
             order,

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from whimbrel.api import sizes, states
 from whimbrel.api.call import Call, Reply
+from whimbrel.api.server_moves import may_leave_cell
 from whimbrel.domain.errors import Forbidden, Invalid
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, Slot
@@ -46,7 +47,8 @@ async def resize(call: Call) -> None:
     flavor = await sizes.flavor(call, call.body["resize"]["flavorRef"])
     if call.server.has_local_root:
         sizes.check_growth(call.server.flavor, flavor)
-    await requests.resize(call.cloud, call.engine, call.asker, call.server, flavor)
+    crosses = may_leave_cell(call)
+    await requests.resize(call.cloud, call.engine, call.asker, call.server, flavor, leaves_cell=crosses)
 
 
 async def migrate(call: Call) -> None:
@@ -56,7 +58,8 @@ async def migrate(call: Call) -> None:
     host = wish.get("host") if call.minor >= 56 and isinstance(wish, dict) else None
     if host is not None:
         call.check("os_compute_api:os-migrate-server:migrate:host", _target(call))
-    await requests.migrate(call.cloud, call.engine, call.asker, call.server, None if host is None else HostName(host))
+    target, crosses = None if host is None else HostName(host), may_leave_cell(call)
+    await requests.migrate(call.cloud, call.engine, call.asker, call.server, target, leaves_cell=crosses)
 
 
 async def confirm_resize(call: Call) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from whimbrel.api import decisions, places, sizes, states
 from whimbrel.api.call import Call
+from whimbrel.api.server_moves import may_leave_cell
 from whimbrel.api.target import find_server
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import HostName, ServerId
@@ -53,7 +54,7 @@ async def _resize(call: Call, wish: Mapping[str, Any], target: Mapping[str, str]
     flavor = await sizes.flavor(call, wish["flavor"])
     if call.server.has_local_root:
         sizes.check_growth(call.server.flavor, flavor)
-    return await requests.resize_facts(call.cloud, call.server, flavor)
+    return await requests.resize_facts(call.cloud, call.server, flavor, leaves_cell=may_leave_cell(call))
 
 
 async def _migrate(call: Call, wish: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
@@ -70,6 +71,6 @@ async def _migrate(call: Call, wish: Mapping[str, Any], target: Mapping[str, str
     states.check_lock(call)
     states.check(call.server, "migrate", states.LIVING)
     if zone is None:
-        return await requests.migrate_facts(call.cloud, call.server, host)
-    wanted = Wanted(zone=await places.zone_id(call, zone), host=host)
+        return await requests.migrate_facts(call.cloud, call.server, host, leaves_cell=may_leave_cell(call))
+    wanted = Wanted(zone=await places.zone_id(call, zone), host=host, leaves_cell=may_leave_cell(call))
     return await requests.wanted_facts(call.cloud, call.server, wanted)

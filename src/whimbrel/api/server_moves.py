@@ -26,6 +26,7 @@ async def create(call: Call) -> Any:
         zone=None if zone is None else await places.zone_id(call, zone),
         host=_host(call, wish.get("host")),
         leaves_zone=_leaves_zone(call, wish.get("leave_zone", False)),
+        leaves_cell=may_leave_cell(call),
     )
     run = await requests.move(call.cloud, call.engine, call.asker, server, wanted)
     return {"move": await moves.full(call, run)}
@@ -53,6 +54,11 @@ def _leaves_zone(call: Call, said: Any) -> bool:
         return False
     call.check("compute:servers:migrate:other_zone", _target(call))
     return True
+
+
+def may_leave_cell(call: Call) -> bool:
+    """Tell whether who asks may have the server moved to another cell."""
+    return call.may("compute:servers:resize:cross_cell", _target(call))
 
 
 def _target(call: Call) -> dict[str, str]:

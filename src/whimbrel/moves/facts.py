@@ -21,7 +21,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     provider: ProviderId
     zone: str  # its id
     slot: Slot
-    parts: dict[ProviderId, dict[str, int]] = {}  # what is claimed there; empty: all of it of `provider`
+    parts: dict[ProviderId, dict[str, int]] = {}  # what is claimed there, of a target
     served: dict[str, ProviderId] = {}  # by which provider each request of a port is served
     served_by: dict[str, str] = {}  # the same providers' names
 
@@ -58,6 +58,7 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     launched_at: float | None = None  # before, so that a revert restores it
     zone_pin: str | None = None  # zones here are ids
     asked_zone: str | None = None  # the zone that the server is to be moved to, whatever it is pinned to
+    leaves_cell: bool = False  # whether it may go to a host of another cell
     leaves_zone: bool = False  # whether it may leave its zone, and the one that it is pinned to
     zone_wish: ZoneWish | None = None  # as it was when the target was chosen
     wanted_host: HostName | None = None
@@ -127,6 +128,11 @@ def changes_host(facts: MoveFacts) -> bool:
     return facts.source is None or (facts.target is not None and facts.target.host != facts.source.host)
 
 
+def crosses_cells(facts: MoveFacts) -> bool:
+    """Tell whether the target is in another cell; asked of lines below the choice."""
+    return facts.source is not None and facts.target is not None and facts.target.cell != facts.source.cell
+
+
 def has_ports(facts: MoveFacts) -> bool:
     return bool(facts.ports)
 
@@ -137,6 +143,11 @@ def moves_ports(facts: MoveFacts) -> bool:
 
 def carries_disk(facts: MoveFacts) -> bool:
     return facts.has_local_root
+
+
+def sends_disk(facts: MoveFacts) -> bool:
+    """Tell whether the disk goes by the image service: hosts of two cells do not reach each other."""
+    return carries_disk(facts) and crosses_cells(facts)
 
 
 def has_volumes(facts: MoveFacts) -> bool:

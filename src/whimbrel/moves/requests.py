@@ -38,16 +38,29 @@ class Wanted(Struct, frozen=True, kw_only=True):
     zone: str | None = None  # its id
     host: HostName | None = None
     leaves_zone: bool = False  # whether it may leave the zone that it would have to stay in
+    leaves_cell: bool = False
 
 
-async def resize(cloud: Cloud, engine: Engine, asker: Asker, server: Server, flavor: Flavor) -> Run:
-    """Raises: Invalid: the same flavor; OverQuota; WrongState; Conflict; Unavailable."""
-    return await _accept(cloud, engine, asker, server, "resize", await resize_facts(cloud, server, flavor))
+async def resize(
+    cloud: Cloud, engine: Engine, asker: Asker, server: Server, flavor: Flavor, *, leaves_cell: bool = False
+) -> Run:
+    """leaves_cell: whether it may go to another cell.
+
+    Raises: Invalid: the same flavor; OverQuota; WrongState; Conflict; Unavailable.
+    """
+    facts = await resize_facts(cloud, server, flavor, leaves_cell=leaves_cell)
+    return await _accept(cloud, engine, asker, server, "resize", facts)
 
 
-async def migrate(cloud: Cloud, engine: Engine, asker: Asker, server: Server, host: HostName | None) -> Run:
-    """Raises: Invalid: no such host, or the server is on it or may not go there; WrongState; Conflict; Unavailable."""
-    return await _accept(cloud, engine, asker, server, "migrate", await migrate_facts(cloud, server, host))
+async def migrate(
+    cloud: Cloud, engine: Engine, asker: Asker, server: Server, host: HostName | None, *, leaves_cell: bool = False
+) -> Run:
+    """leaves_cell: whether it may go to another cell.
+
+    Raises: Invalid: no such host, or the server is on it or may not go there; WrongState; Conflict; Unavailable.
+    """
+    facts = await migrate_facts(cloud, server, host, leaves_cell=leaves_cell)
+    return await _accept(cloud, engine, asker, server, "migrate", facts)
 
 
 async def move(cloud: Cloud, engine: Engine, asker: Asker, server: Server, wanted: Wanted) -> Run:
@@ -123,21 +136,21 @@ async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
     )
 
 
-async def resize_facts(cloud: Cloud, server: Server, flavor: Flavor) -> MoveFacts:
+async def resize_facts(cloud: Cloud, server: Server, flavor: Flavor, *, leaves_cell: bool = False) -> MoveFacts:
     """Raises: Invalid: the same flavor, or one that asks wrongly; WrongState; Conflict; Unavailable."""
     _check_state(server, "resize")
     if flavor.flavor_id == server.flavor.flavor_id:
         raise Invalid("When resizing, instances must change flavor!")
     same_host = cloud.rules.allow_resize_to_same_host
-    facts = replace(await facts_of(cloud, server), new_flavor=flavor, same_host=same_host)
+    facts = replace(await facts_of(cloud, server), new_flavor=flavor, same_host=same_host, leaves_cell=leaves_cell)
     devices.check_wish(facts, cloud)
     return facts
 
 
-async def migrate_facts(cloud: Cloud, server: Server, host: HostName | None) -> MoveFacts:
+async def migrate_facts(cloud: Cloud, server: Server, host: HostName | None, *, leaves_cell: bool = False) -> MoveFacts:
     """Raises: Invalid: no such host, or the server is on it or may not go there; WrongState; Conflict; Unavailable."""
     _check_state(server, "migrate")
-    facts = replace(await facts_of(cloud, server), wanted_host=host)
+    facts = replace(await facts_of(cloud, server), wanted_host=host, leaves_cell=leaves_cell)
     if host is not None:
         await _check_target(cloud, server, facts, host)
     return facts
@@ -147,7 +160,11 @@ async def wanted_facts(cloud: Cloud, server: Server, wanted: Wanted) -> MoveFact
     """Raises: Invalid: the zone or the host cannot be; WrongState; Conflict; Unavailable."""
     _check_state(server, "move")
     facts = replace(
-        await facts_of(cloud, server), asked_zone=wanted.zone, wanted_host=wanted.host, leaves_zone=wanted.leaves_zone
+        await facts_of(cloud, server),
+        asked_zone=wanted.zone,
+        wanted_host=wanted.host,
+        leaves_zone=wanted.leaves_zone,
+        leaves_cell=wanted.leaves_cell,
     )
     if wanted.flavor is not None and wanted.flavor.flavor_id != server.flavor.flavor_id:
         facts = replace(facts, new_flavor=wanted.flavor, same_host=cloud.rules.allow_resize_to_same_host)
@@ -175,16 +192,24 @@ def _check_state(server: Server, action: str) -> None:
 async def _check_target(cloud: Cloud, server: Server, facts: MoveFacts, host: HostName) -> None:
     if host == server.host:
         raise Invalid("Cannot migrate to the host where the server exists.")
-    assert server.cell, "a placed server has a cell"
-    try:
-        await cloud.cell(server.cell).hosts.get(host)
-    except NotFound:
-        raise Invalid(f"Compute host {host} could not be found.") from None
+    await _check_cell(cloud, server, facts, host)
     wish, default = await _wish(cloud, server, facts), cloud.rules.default_availability_zone
     is_in = zone_of(host, await cloud.aggregates.all()) or default
     if wish.zone not in (None, is_in):
         name = await name_of(cloud.zones, is_in)
         raise Invalid(f"Compute host {host} is in zone {name}, where the server cannot go: {wish.because}.")
+
+
+async def _check_cell(cloud: Cloud, server: Server, facts: MoveFacts, host: HostName) -> None:
+    assert server.cell, "a placed server has a cell"
+    try:
+        await cloud.cell(server.cell).hosts.get(host)
+    except NotFound:
+        fleet = await cloud.fleets.now()
+        if host not in fleet.row:
+            raise Invalid(f"Compute host {host} could not be found.") from None
+        if not facts.leaves_cell:
+            raise Invalid(f"Compute host {host} is in another cell, where the server may not go.") from None
 
 
 async def _wish(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneWish:

@@ -3,8 +3,17 @@
 A cold migration is the same list with the flavor unchanged; on the same host it is the same list with two slots.
 """
 
-from whimbrel.moves.facts import MoveFacts, carries_disk, changes_size, has_ports, moves_ports, moves_volumes
-from whimbrel.moves.steps import claims, disk, guest, network, pci, quota, record, volumes
+from whimbrel.moves.facts import (
+    MoveFacts,
+    carries_disk,
+    changes_size,
+    crosses_cells,
+    has_ports,
+    moves_ports,
+    moves_volumes,
+    sends_disk,
+)
+from whimbrel.moves.steps import claims, disk, guest, home, network, pci, quota, record, volumes
 from whimbrel.moves.steps.target import choose_target, next_alternate
 from whimbrel.saga.step import Saga, Step
 
@@ -23,6 +32,8 @@ _UNDOABLE = (
          after=(guest.prepare_target,)),  # the move owns the source's claim
     Step(claims.claim_target, event="cold_migrate"),  # the server owns the target's; the one write that returns the
     # source's claim drops it, as soon as nothing of the guest can be there
+    Step(home.copy_to_target, undo=home.erase_at_target, only_if=crosses_cells, event="compute_prep_resize",
+         after=(record.switch_home,)),  # it counts nowhere yet
     Step(pci.claim_devices, undo=pci.release_devices, only_if=pci.wants_pci, event="compute_prep_resize",
          after=(guest.prepare_target, guest.start_on_target)),
     Step(network.bind_target, undo=network.unbind_target, only_if=moves_ports, event="compute_prep_resize",
@@ -42,6 +53,7 @@ _UNDOABLE = (
          undo_event=_REVERT, after=(guest.start_on_target,)),  # the hand-over
     Step(guest.start_on_target, undo=guest.destroy_on_target, event="compute_finish_resize", undo_event=_REVERT,
          status="post-migrating", shows="resize_finish"),
+    Step(disk.drop_parcel, only_if=sends_disk, event="compute_finish_resize"),
     Step(volumes.complete_target, only_if=moves_volumes, event="compute_finish_resize"),
     Step(record.switch_home, undo=record.switch_home_back, event="compute_finish_resize",
          undo_event=_REVERT),  # the commit point: one row says where it lives
@@ -55,6 +67,7 @@ _FORWARD_ONLY = (
     Step(network.unbind_source, only_if=moves_ports, event="compute_confirm_resize"),
     Step(pci.release_old_devices, only_if=pci.had_pci, event="compute_confirm_resize"),
     Step(claims.release_source, event="compute_confirm_resize"),
+    Step(home.erase_at_source, only_if=crosses_cells, event="compute_confirm_resize"),
     Step(quota.book_new, only_if=changes_size),
     Step(record.unlock_resized, event="compute_confirm_resize"),
 )

@@ -46,6 +46,10 @@ class Agent(Protocol):
         """Copy an exported disk here, as a job keyed by run: asked again it tells of the same job."""
         ...
 
+    async def fetch_disk(self, order: Order, spec: GuestSpec, image_id: str) -> Progress:
+        """Make the disk from an image that carries it, as a job keyed by run: asked again it tells of the same job."""
+        ...
+
     async def unexport_disk(self, order: Order, key: GuestKey) -> None:
         """Stop offering a disk; fine if it was not offered."""
         ...

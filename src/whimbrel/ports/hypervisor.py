@@ -51,6 +51,10 @@ class Hypervisor(Protocol):
         """
         ...
 
+    async def fetch_disk(self, spec: GuestSpec, image_id: str, percent: Percent) -> None:
+        """Make the root disk of an image that nobody else will need, grown to root_gib. Otherwise as create_disk."""
+        ...
+
     async def export_disk(self, key: GuestKey) -> DiskExport:
         """Offer the disk of a stopped guest for reading until `unexport_disk`. Repeatable. Refused: it runs."""
         ...

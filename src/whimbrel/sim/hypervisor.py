@@ -78,6 +78,23 @@ class SimulatedHypervisor:
         self._reserving = asyncio.Lock()
         world.hosts[host] = self
 
+    def reborn(self) -> "SimulatedHypervisor":
+        """Give it as it is when its process has been started anew: it knows what it kept."""
+        cell, capacity, images = self.cell, self._capacity, self._images
+        keep, times, clock = self._keep, self._times, self._clock
+        other = SimulatedHypervisor(
+            self.host, self._world, keep, times, clock, cell=cell, capacity=capacity, images=images
+        )
+        other.refusing = self.refusing
+        return other
+
+    async def lose_power(self) -> None:
+        """Have all guests off at once; their disks are as they were."""
+        await self._opened()
+        for guest in self._all():
+            if guest.power == "running":
+                await self._change(guest.key, power="stopped")
+
     # What is here
 
     async def capacity(self) -> Capacity:
@@ -159,12 +176,18 @@ class SimulatedHypervisor:
 
     async def create_disk(self, spec: GuestSpec, percent: Percent) -> None:
         self._may("create_disk")
+        await self._make_disk(spec, spec.image_id, self._times.build_disk_s, percent)
+
+    async def fetch_disk(self, spec: GuestSpec, image_id: str, percent: Percent) -> None:
+        self._may("fetch_disk")
+        await self._make_disk(spec, image_id, self._times.copy_disk_s, percent)
+
+    async def _make_disk(self, spec: GuestSpec, image_id: str | None, seconds: float, percent: Percent) -> None:
         _check_wants_disk(spec)
         if not await self._lacks_disk(spec.key):
             return
-        image = await self._image(spec.image_id)
-        disk = grown(image, spec.root_gib)
-        await self._fill(spec.key, disk, self._times.build_disk_s, percent)
+        disk = grown(await self._image(image_id), spec.root_gib)
+        await self._fill(spec.key, disk, seconds, percent)
         await self._change(spec.key, disk=disk)
 
     async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent) -> None:

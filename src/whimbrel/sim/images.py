@@ -26,6 +26,9 @@ class MemoryImages:
             for image_id, file in files.items()
         }
 
+    def ids(self) -> list[str]:
+        return list(self._images)
+
     async def show(self, image_id: str) -> Image:
         if image_id not in self._images:
             raise NotFound(f"no image {image_id}")

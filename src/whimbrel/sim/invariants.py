@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import sqlalchemy as sa
 from msgspec.structs import replace
 
+from whimbrel.adapters.sql.tables import cell as tables
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
@@ -36,21 +38,22 @@ class Invariants:
     def __init__(self, world: World) -> None:
         self._world = world
         self._once = Readings(world).once
+        self._cells = tuple(f"cell_{name}" for name in world.plan.cells)
         self._epochs: dict[str, int] = {}
 
     async def check(self, after: str = "") -> None:
         """Check every law that holds at every instant. Raises: Violation."""
         cloud = self._world.cloud
         runs = await self._once("runs", ("global",), lambda: cloud.journal.find(RunFilter()))
-        cells = tuple(f"cell_{name}" for name in cloud.cells)
-        servers = await self._once("servers", ("global", *cells), lambda: _servers(self._world))
-        hosts = await self._once("hosts", cells, self._hosts)
+        servers = await self._once("servers", ("global", *self._cells), lambda: _servers(self._world))
+        hosts = await self._once("hosts", self._cells, self._hosts)
         groups = await self._once("groups", ("global",), lambda: cloud.server_groups.find(None))
         problems = [
             *self._one_guest(),
             *await self._claims(runs, servers, hosts),
             *await self._capacity(),
             *self._homes(servers, hosts),
+            *await self._copies(runs),
             *self._rising(runs),
             *await self._quota(runs, servers),
             *await self._ports(runs, servers),
@@ -192,6 +195,23 @@ class Invariants:
         lost = [s for s in servers if s.host is not None and (s.host not in hosts or hosts[s.host].cell != s.cell)]
         return [f"I2: server {server.id} is said to be on {server.host} of {server.cell}" for server in lost]
 
+    async def _copies(self, runs: list[Run]) -> list[str]:
+        """I2: a record stands alone, or its copy is that of a move between their cells."""
+        if len(self._world.plan.cells) == 1:
+            return []
+        going = {run.subject: run.id for run in runs if not run.is_over}
+        rows = await self._once("records", self._cells, lambda: _rows(self._world))
+        cells: dict[str, list[str]] = {}
+        for cell, server, _, _ in rows:
+            cells.setdefault(server, []).append(cell)
+        problems = [
+            f"I2: the record of {server} in {cell} stands {standing}, and there are {len(cells[server])} of it"
+            for cell, server, standing, _ in rows
+            if (standing == "whole" and len(cells[server]) > 1) or (standing != "whole" and server not in going)
+        ]
+        strays = [server for server, found in cells.items() if len(found) > 1 and server not in going]
+        return [*problems, *(f"I2: {server} has records in {cells[server]}" for server in strays)]
+
     def _rising(self, runs: list[Run]) -> list[str]:
         """I11: epochs only rise."""
         fallen = [run for run in runs if run.epoch < self._epochs.get(run.id, 0)]
@@ -205,7 +225,7 @@ class Invariants:
         directory = self._world.cloud.directory
         entries = await self._once(
             "entries",
-            ("global", *map("cell_{}".format, self._world.plan.cells)),
+            ("global", *self._cells),
             lambda: directory.entries(list(servers)),
         )
         problems = []
@@ -261,6 +281,8 @@ async def books(world: World) -> dict[str, Any]:
         ),
         "volumes": sorted(world.remains.volumes.ids()),
         "pci": await _held_devices(world),
+        "images": sorted(world.images.ids()),
+        "records": await _rows(world),
     }
 
 
@@ -268,6 +290,16 @@ def _comparable(server: Server) -> Server:
     """Leave out what a way there and back may change: counters, and the ids of attachments, which cannot be kept."""
     volumes = tuple(replace(device, attachment_id="") for device in server.volumes)
     return replace(server, generation=0, updated_at=0.0, volumes=volumes)
+
+
+async def _rows(world: World) -> list[tuple[str, str, str, str | None]]:
+    """List the records of all cells, the copies too: (cell, server, how it stands, by which run it is held)."""
+    table, found = tables.servers, []
+    statement = sa.select(table.c.id, table.c.standing, table.c.locked_by_run).order_by(table.c.id)
+    for cell in world.plan.cells:
+        async with world.remains.databases[f"cell_{cell}"].read() as tx:
+            found += [(cell, row.id, row.standing, row.locked_by_run) for row in await tx.rows(statement)]
+    return found
 
 
 async def _held_devices(world: World) -> list[tuple[str, str, str, str]]:

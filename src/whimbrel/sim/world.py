@@ -117,7 +117,7 @@ class World:
         self.book: Book = BOOK  # what its engines drive
         self.simulated = SimulatedWorld()
         self.placement = SqlPlacement(remains.databases["placement"])
-        self._images = MemoryImages({IMAGE: b"tick"})
+        self.images = MemoryImages({IMAGE: b"tick"})
         self.hypervisors = {host: self._hypervisor(host, cell) for host, cell in plan.homes()}
         self.cloud = self._cloud()
 
@@ -125,7 +125,7 @@ class World:
     async def build(
         cls, hosts: Sequence[str] = ("h1", "h2", "h3"), cells: Mapping[str, Sequence[str]] | None = None, **plan: Any
     ) -> "World":
-        """Make a new one; what else may be said of it is in Plan. cells: with their hosts, instead of one with `hosts`."""
+        """Make a new one; what else may be said of it is in Plan. cells: with their hosts, instead of `hosts` in one."""
         told = {name: value for name, value in plan.items() if value is not None}
         planned = Plan(cells=cells or {CELL: tuple(hosts)}, **told)
         world = cls(planned, await Remains.new(planned.seed, planned.cells))
@@ -155,7 +155,7 @@ class World:
                 hypervisor_type="simulated",
                 hypervisor_version=1,
             ),
-            images=self._images,
+            images=self.images,
         )
 
     def _cloud(self) -> Cloud:
@@ -172,7 +172,7 @@ class World:
             cell_infos=infos,
             fleets=KnownFleet(cells, infos, aggregates, remains.clock, lambda: default_zone),
             placement=self.placement,
-            images=self._images,
+            images=self.images,
             network=remains.network,
             volumes=remains.volumes,
             flavors=SqlFlavors(global_),
@@ -187,7 +187,7 @@ class World:
     def _cell(self, name: CellName) -> Cell:
         remains, database = self.remains, self.remains.databases[f"cell_{name}"]
         agents = {
-            host: HostAgent(host, self.hypervisors[host], remains.keep, self._images, remains.clock)
+            host: HostAgent(host, self.hypervisors[host], remains.keep, self.images, remains.clock)
             for host, cell in self.plan.homes()
             if cell == name
         }

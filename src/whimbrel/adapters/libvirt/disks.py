@@ -37,6 +37,20 @@ class Disks:
 
         await self._make(slot, spec, fill, percent)
 
+    async def fetch(self, slot: SlotDirectory, spec: GuestSpec, image_id: str, percent: Percent) -> None:
+        """Have a disk from an image that is read once: it is not kept for others."""
+
+        async def fill(part: Path) -> None:
+            fetched = slot.part("fetched")
+            disk_format = await self._cache.download(image_id, fetched)
+            try:
+                _size_of(spec, (await self._tools.info(fetched, disk_format)).virtual_size)
+                await self._tools.copy(["-f", disk_format, str(fetched)], part, percent)
+            finally:
+                await in_thread(lambda: fetched.unlink(missing_ok=True))
+
+        await self._make(slot, spec, fill, percent)
+
     async def copy(self, slot: SlotDirectory, spec: GuestSpec, export: DiskExport, percent: Percent) -> None:
         """Have a disk that is a copy of an exported one."""
 

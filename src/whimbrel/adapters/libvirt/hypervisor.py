@@ -151,6 +151,9 @@ class LibvirtHypervisor:
     async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent) -> None:
         await self._disks.copy(self._reserved(spec.key), spec, export, percent)
 
+    async def fetch_disk(self, spec: GuestSpec, image_id: str, percent: Percent) -> None:
+        await self._disks.fetch(self._reserved(spec.key), spec, image_id, percent)
+
     async def export_disk(self, key: GuestKey) -> DiskExport:
         async with self._alone(key.server):
             self._refuse_running(await self._domains.seen(key.server), key)

@@ -31,19 +31,27 @@ class ImageCache:
     async def fetch(self, image_id: str) -> tuple[Path, str]:
         """Give an image's file and its format. Raises: Refused: no such image, or not one that we run; Unavailable."""
         path = self._directory / safe_name(image_id)
-        image = await self._shown(image_id)
-        if image.disk_format not in FORMATS:
-            raise Refused(f"image {image_id} is {image.disk_format}, this host runs {' and '.join(FORMATS)}")
+        image, disk_format = await self._shown(image_id)
         async with self._fetches.setdefault(image_id, asyncio.Lock()):
             if not path.exists():
                 await self._download(image, path)
-        return path, image.disk_format
+        return path, disk_format
 
-    async def _shown(self, image_id: str) -> Image:
+    async def download(self, image_id: str, path: Path) -> str:
+        """Fetch an image to a place of the caller's and do not keep it; give its format. Raises: as `fetch`."""
+        image, disk_format = await self._shown(image_id)
+        await self._receive(image, path)
+        return disk_format
+
+    async def _shown(self, image_id: str) -> tuple[Image, str]:
+        """Give an image with its format. Raises: Refused: no such image, or not one that we run."""
         try:
-            return await self._images.show(image_id)
+            image = await self._images.show(image_id)
         except NotFound as error:
             raise Refused(error.reason) from error
+        if image.disk_format not in FORMATS:
+            raise Refused(f"image {image_id} is {image.disk_format}, this host runs {' and '.join(FORMATS)}")
+        return image, image.disk_format
 
     async def _download(self, image: Image, path: Path) -> None:
         await in_thread(lambda: files.make_directory(self._directory, self._owner))

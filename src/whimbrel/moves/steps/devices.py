@@ -7,6 +7,7 @@ from whimbrel.domain.guest import GuestSpec
 from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, MoveFacts, Place, key_at, source_of, target_of, target_spec
 from whimbrel.moves.steps import network, pci, volumes
+from whimbrel.moves.steps.home import home_record
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement import Group, Wish
 from whimbrel.scheduling.confines import confined
@@ -89,7 +90,7 @@ async def equipped_target(move: Move, cloud: Cloud) -> GuestSpec:
 async def equipped_source(move: Move, cloud: Cloud) -> GuestSpec:
     """Give the guest of the source with the devices that the server's record says."""
     facts, source = move.facts, source_of(move)
-    record = await cloud.cell(source.cell).servers.get(ServerId(move.subject))
+    record = await home_record(move, cloud)
     old = facts.old_flavor
     return replace(
         target_spec(move),

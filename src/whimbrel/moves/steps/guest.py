@@ -1,9 +1,9 @@
 """The guest on source and target. Nothing is destroyed before what replaces it was seen, freshly."""
 
 from whimbrel.domain.errors import Unavailable
-from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, Place, key_at, source_of, target_of, target_spec, was_running
 from whimbrel.moves.steps import devices, volumes
+from whimbrel.moves.steps.home import home_record
 from whimbrel.ports.agent import Agent
 from whimbrel.ports.cloud import Cloud
 
@@ -34,7 +34,7 @@ async def start_on_source(move: Move, cloud: Cloud) -> None:
     """
     source = source_of(move)
     agent = agent_at(cloud, source)
-    record = await cloud.cell(source.cell).servers.get(ServerId(move.subject))
+    record = await home_record(move, cloud)
     if move.facts.volumes or record.volumes:
         await volumes.return_to_source(move, cloud)
         await agent.define(move.order, await devices.equipped_source(move, cloud))

@@ -1,38 +1,36 @@
 """The server's record: its lock, what it shows, and where it lives."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from whimbrel.domain import machine
-from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
 from whimbrel.moves.steps import volumes
+from whimbrel.moves.steps.home import home_record, records_at_home, switch
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.servers import Servers
-
-
-def _records(move: Move, cloud: Cloud) -> Servers:
-    return cloud.cell(source_of(move).cell).servers
 
 
 async def show(move: Move, task_state: str, cloud: Cloud) -> None:
     """Have a placed server show what is done with it."""
     place: Place | None = move.facts.source or move.facts.target
     if place:
-        await cloud.cell(place.cell).servers.show_task(move.order, move.subject, task_state, cloud.clock.now())
+        records = await records_at_home(move, cloud) if move.facts.source else cloud.cell(place.cell).servers
+        await records.show_task(move.order, move.subject, task_state, cloud.clock.now())
 
 
 async def lock(move: Move, cloud: Cloud) -> None:
     """Take the server, if it is idle and as it was when this was asked for."""
-    slot, now = source_of(move).slot, cloud.clock.now()
-    await _records(move, cloud).lock(move.order, move.subject, "resize_prep", move.facts.was, slot, now)
+    source, now = source_of(move), cloud.clock.now()
+    records = cloud.cell(source.cell).servers
+    await records.lock(move.order, move.subject, "resize_prep", move.facts.was, source.slot, now)
 
 
 async def unlock(move: Move, cloud: Cloud) -> None:
     """Have it idle and in the state in which it was taken."""
     fields = {"vm_state": move.facts.was, "updated_at": cloud.clock.now()}
-    await _records(move, cloud).unlock(move.order, move.subject, fields)
+    await (await records_at_home(move, cloud)).unlock(move.order, move.subject, fields)
 
 
 async def switch_home(move: Move, cloud: Cloud) -> None:
@@ -48,21 +46,28 @@ async def switch_home(move: Move, cloud: Cloud) -> None:
         "launched_at": now,
         "updated_at": now,
     }
-    await _records(move, cloud).change_by_run(move.order, move.subject, fields)
+    await _live(move, source_of(move), target_of(move), fields, cloud)
 
 
 async def switch_home_back(move: Move, cloud: Cloud) -> None:
     """Have it live on the source, as large as it was. Its vm_state is set when it is unlocked."""
     facts: MoveFacts = move.facts
     fields = {**_home(source_of(move)), "flavor": facts.old_flavor, "launched_at": facts.launched_at}
-    await _records(move, cloud).change_by_run(move.order, move.subject, fields)
+    await _live(move, target_of(move), source_of(move), fields, cloud)
+
+
+async def _live(move: Move, was: Place, to: Place, fields: Mapping[str, Any], cloud: Cloud) -> None:
+    if was.cell == to.cell:
+        await cloud.cell(to.cell).servers.change_by_run(move.order, move.subject, fields)
+    else:
+        await switch(move, was, to, fields, cloud)
 
 
 async def unlock_resized(move: Move, cloud: Cloud) -> None:
     """Confirmed: have it idle, running or stopped as it was, and pinned to where it is, if it was moved past a pin."""
     settled = machine.after("resized", "settled stopped" if move.facts.was == "stopped" else "settled running")
     fields = {"vm_state": settled, "updated_at": cloud.clock.now(), **await _pin(move, cloud)}
-    await _records(move, cloud).unlock(move.order, move.subject, fields)
+    await (await records_at_home(move, cloud)).unlock(move.order, move.subject, fields)
 
 
 async def _pin(move: Move, cloud: Cloud) -> dict[str, Any]:
@@ -70,7 +75,7 @@ async def _pin(move: Move, cloud: Cloud) -> dict[str, Any]:
     facts: MoveFacts = move.facts
     if facts.zone_pin is None or not (facts.asked_zone or facts.leaves_zone):
         return {}
-    record = await _records(move, cloud).get(ServerId(move.subject))
+    record = await home_record(move, cloud)
     return {"spec": replace(record.spec, zone_pin=target_of(move).zone)}
 
 

@@ -48,7 +48,7 @@ async def find_target(facts: MoveFacts, server: ServerId, spread: str, cloud: Cl
     request = Request(
         wish=await devices.wish(facts, cloud),
         home_cell=source.cell if source else None,
-        cells=frozenset({source.cell}) if source else None,
+        cells=frozenset({source.cell}) if source and not facts.leaves_cell else None,
         zone=zone.zone,
         zone_because=zone.because if zone.zone else "",
         preferred_zone=zone.preferred,

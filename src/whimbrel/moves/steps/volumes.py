@@ -15,6 +15,7 @@ from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
+from whimbrel.moves.steps.home import home_record, records_at_home
 from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
@@ -86,7 +87,8 @@ async def return_to_source(move: Move, cloud: Cloud) -> None:
     """
     await check_in_hand(move, cloud)
     source, server = source_of(move), ServerId(move.subject)
-    record = await cloud.cell(source.cell).servers.get(server)
+    records = await records_at_home(move, cloud)
+    record = await records.get(server)
     kept = []
     for device in record.volumes:
         at_source = await _at_source(move, device, cloud)
@@ -96,7 +98,7 @@ async def return_to_source(move: Move, cloud: Cloud) -> None:
         kept.append(replace(device, attachment_id=at_source, host=source.host))
     for volume_id in set(_volume_ids(move)) - {device.volume_id for device in record.volumes}:
         await _detach_others(move, volume_id, None, cloud)
-    await cloud.cell(source.cell).servers.change_by_run(move.order, server, {"volumes": tuple(kept)})
+    await records.change_by_run(move.order, server, {"volumes": tuple(kept)})
 
 
 async def _at_source(move: Move, device: BlockDevice, cloud: Cloud) -> str:
@@ -111,8 +113,7 @@ async def _at_source(move: Move, device: BlockDevice, cloud: Cloud) -> str:
 
 async def _held_at_source(move: Move, cloud: Cloud) -> dict[str, str]:
     """Give the source's attachments as the record has them: volume -> attachment."""
-    source = source_of(move)
-    record = await cloud.cell(source.cell).servers.get(ServerId(move.subject))
+    source, record = source_of(move), await home_record(move, cloud)
     return {device.volume_id: device.attachment_id for device in record.volumes if device.host == source.host}
 
 
