@@ -862,3 +862,61 @@ def test_take_overs_come_in_their_order(open_store: Opener) -> None:
         ]  # fmt: skip
 
     tell(open_store, story)
+
+
+# Counts
+
+
+def test_counts_what_is_open_by_where_it_stands(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        await store.accept("a", since=NOW + 5, due_at=NOW + 7)
+        await store.accept("b", since=NOW + 3, due_at=NOW + 9, created_at=NOW - 4)
+        await store.accept("c", saga="create", at="place", problem="bug", debts=("prepare", "bind"), way="back")
+        await store.accept("d", saga="create", at="place", debts=("bind",), way="back", since=NOW)
+        parked = await store.accept("e", at="wait")
+        await store.journal.park(replace(parked, parked_at=NOW + 1, state="parked"))
+        tally = await store.journal.tally(NOW)
+        by_place = {(group.saga, group.at, group.way, group.state): group for group in tally.open}
+        locks = by_place["resize", "lock", "forward", "open"]
+        assert (locks.runs, locks.oldest, locks.longest, locks.due) == (2, NOW - 4, NOW + 3, NOW + 7)
+        assert (locks.parked, locks.bugs) == (None, 0)
+        assert (by_place["create", "place", "back", "open"].runs, by_place["create", "place", "back", "open"].bugs) == (
+            2,
+            1,
+        )
+        assert by_place["resize", "wait", "forward", "parked"].parked == NOW + 1
+        assert len(by_place) == 3
+        assert (tally.debts, tally.debts_since) == ({"prepare": 1, "bind": 2}, 0.0)
+        assert (tally.ended, tally.takeovers) == ({}, 0)
+
+    tell(open_store, story)
+
+
+def test_counts_what_has_ended_once(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        async def end(name: str, at: float, **fields: Any) -> None:
+            run = await store.accept(name)
+            await store.journal.save(replace(run, **{"state": "done", "finished_at": at, **fields}))
+
+        await end("a", NOW)
+        await end("b", NOW, state="undone", turned="refused", way="back")
+        assert (await store.journal.tally(NOW)).ended == {("resize", "done"): 1, ("resize", "refused"): 1}
+        await end("c", NOW + 1)
+        after = {("resize", "done"): 2, ("resize", "refused"): 1}
+        for now in (NOW + 1, NOW + 1000, NOW + 1001, NOW + 5):  # the last: a clock that went back
+            assert (await store.journal.tally(now)).ended == after
+        await end("d", NOW + 999)
+        assert (await store.journal.tally(NOW + 1002)).ended == {**after, ("resize", "done"): 3}
+        again = Store(store.database).journal  # of another process
+        assert (await again.tally(NOW + 1003)).ended == {**after, ("resize", "done"): 3}
+
+    tell(open_store, story)
+
+
+def test_counts_take_overs(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        await store.accept("a", owner="one", due_at=NOW)
+        await store.journal.take("two", NOW, LEASE_S, 1)
+        assert (await store.journal.tally(NOW)).takeovers == 1
+
+    tell(open_store, story)

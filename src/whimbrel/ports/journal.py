@@ -3,7 +3,7 @@
 Law: every change of a run names the epoch under which it was read; an older one gets Superseded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -60,6 +60,31 @@ class Takeover(msgspec.Struct, frozen=True, kw_only=True):
     was: str  # the conductor that gave no sign of life
     by: str
     epoch: int  # from then on
+
+
+class RunGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs that are not over, of one kind, at one step, on one way. Times are seconds since 1970."""
+
+    saga: str
+    at: str
+    way: str
+    state: str  # open or parked
+    runs: int
+    oldest: float  # when the first of them was accepted
+    longest: float  # since when one of them has been at its step
+    parked: float | None  # since when one of them has been parked
+    due: float  # when the first of them is or was due
+    bugs: int  # how many stand still at a bug
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """How many runs there are, for those who watch."""
+
+    open: list[RunGroup]
+    debts: Mapping[str, int]  # undo -> how many runs owe it
+    debts_since: float | None  # since when one of them has been at it
+    ended: Mapping[tuple[str, str], int]  # (saga, done | refused | reverted | asked) -> runs, of all times
+    takeovers: int  # of all times
 
 
 class Journal(Protocol):
@@ -175,4 +200,8 @@ class Journal(Protocol):
 
     async def ended(self, after: float, until: float) -> list[RunId]:
         """List the runs that ended after the one time and until the other."""
+        ...
+
+    async def tally(self, now: float) -> Tally:
+        """Count runs; cheap however many there were."""
         ...

@@ -13,11 +13,12 @@ from whimbrel.adapters.sql.evidence import add_evidence, read_evidence
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.server_groups import join
 from whimbrel.adapters.sql.tables.global_ import actions, directory, runs, takeovers
+from whimbrel.adapters.sql.tally import SqlTally
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
 from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import Action, LogEntry, Run, Verdict
 from whimbrel.domain.server import Server
-from whimbrel.ports.journal import Booking, Evidence, Limits, RunFilter, Takeover
+from whimbrel.ports.journal import Booking, Evidence, Limits, RunFilter, Takeover, Tally
 
 FactsType = Callable[[str, int], type]
 """(saga name, version) -> the type of its facts."""
@@ -129,6 +130,7 @@ class SqlJournal:
     def __init__(self, db: Database, facts_type: FactsType) -> None:
         self._db = db
         self._facts_type = facts_type
+        self._tally = SqlTally(db)
 
     # Rows
 
@@ -366,6 +368,9 @@ class SqlJournal:
         query = sa.select(runs.c.id).where(runs.c.finished_at > after, runs.c.finished_at <= until)
         async with self._db.read() as tx:
             return [row.id for row in await tx.rows(query)]
+
+    async def tally(self, now: float) -> Tally:
+        return await self._tally.now(now)
 
 
 def _booked(run: Run, booking: Booking) -> dict[str, Any]:

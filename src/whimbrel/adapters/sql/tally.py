@@ -1,0 +1,84 @@
+"""Counts of runs for those who watch a cloud: what is open, from rows that are few; what has ended, counted once.
+
+Law: a count of what has ended never falls. What ended long enough ago that nobody writes it down any more is counted
+when this process first asks, and then remembered; only what ended since is counted anew.
+"""
+
+from collections import Counter
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.tables.global_ import runs, takeovers
+from whimbrel.ports.journal import RunGroup, Tally
+
+SETTLED_S = 300.0
+"""By then an end that was to be written down is, or never will be."""
+
+_OPEN = fixed(
+    sa.select(
+        runs.c.saga,
+        runs.c.at,
+        runs.c.way,
+        runs.c.state,
+        sa.func.count().label("runs"),
+        sa.func.min(runs.c.created_at).label("oldest"),
+        sa.func.min(runs.c.since).label("longest"),
+        sa.func.min(runs.c.parked_at).label("parked"),
+        sa.func.min(runs.c.due_at).label("due"),
+        sa.func.count(runs.c.problem).label("bugs"),
+    )
+    .where(runs.c.state.in_(("open", "parked")))
+    .group_by(runs.c.saga, runs.c.at, runs.c.way, runs.c.state)
+)
+_OWED = fixed(sa.select(runs.c.debts, runs.c.since).where(runs.c.state == "open", runs.c.debts != bindparam("b_none")))
+_ENDED = fixed(
+    sa.select(
+        runs.c.saga, sa.func.coalesce(runs.c.turned, runs.c.state).label("outcome"), sa.func.count().label("runs")
+    )
+    .where(runs.c.finished_at > bindparam("b_after"), runs.c.finished_at <= bindparam("b_until"))
+    .group_by(runs.c.saga, sa.func.coalesce(runs.c.turned, runs.c.state))
+)
+_TAKEOVERS = fixed(sa.select(sa.func.count()).select_from(takeovers))
+
+_NO_DEBTS = msgspec.json.encode(())
+_NEVER = 1e18
+_decode = msgspec.json.Decoder(tuple[str, ...]).decode
+
+Ended = Counter[tuple[str, str]]
+"""(saga, outcome) -> runs."""
+
+
+class SqlTally:
+    """Counts in one database; one object for a process."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._settled: Ended = Counter()  # what ended until then
+        self._until = 0.0
+
+    async def now(self, now: float) -> Tally:
+        async with self._db.read() as tx:
+            ended = await self._ended(tx, now)
+            open_ = [RunGroup(**row._mapping) for row in await tx.rows(_OPEN)]
+            owed = await tx.rows(_OWED, {"b_none": _NO_DEBTS})
+            taken_over = await tx.value(_TAKEOVERS)
+        debts = Counter(step for row in owed for step in _decode(row.debts))
+        since = min((row.since for row in owed), default=None)
+        return Tally(open=open_, debts=debts, debts_since=since, ended=ended, takeovers=taken_over)
+
+    async def _ended(self, tx: Tx, now: float) -> Ended:
+        """Count what has ended. The clock may have gone back: what is remembered stays."""
+        until = max(self._until, now - SETTLED_S)
+        settled = self._settled + await _count(tx, self._until, until)
+        ended = settled + await _count(tx, until, _NEVER)
+        self._settled, self._until = settled, until
+        return ended
+
+
+async def _count(tx: Tx, after: float, until: float) -> Ended:
+    rows = await tx.rows(_ENDED, {"b_after": after, "b_until": until})
+    return Counter({(row.saga, row.outcome): row.runs for row in rows})
