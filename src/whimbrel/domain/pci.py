@@ -82,10 +82,17 @@ class HeldDevice(msgspec.Struct, frozen=True, kw_only=True):
     is_withdrawn: bool = False  # no longer offered: whoever holds it keeps it, nobody else gets it
 
 
+class TooFewDevices(Refused):
+    def __init__(self, request: PciRequest, wanted: int, free: int) -> None:
+        super().__init__(f"not enough PCI devices ({request.in_words()}): {wanted} wanted, {free} free")
+        self.remedy = f"{wanted - free} more of its PCI devices free ({request.in_words()})"
+        """To be continued "it would do with ..."."""
+
+
 def choose(devices: Iterable[HeldDevice], consumer: GuestKey, wanted: Sequence[PciRequest]) -> dict[str, list[str]]:
     """Give for each request, by its id, the addresses of its devices, those first that the consumer holds for it.
 
-    Raises: Refused: a device is missing, with what and how many.
+    Raises: TooFewDevices.
     """
     assert len({request.id for request in wanted}) == len(wanted), "two requests have one id"
     free = {held.device.address: held.device for held in devices if held.holder is None and not held.is_withdrawn}
@@ -100,8 +107,7 @@ def choose(devices: Iterable[HeldDevice], consumer: GuestKey, wanted: Sequence[P
         taken = fitting[: max(0, request.count - len(kept))]
         chosen[request.id] = (kept + taken)[: request.count]
         if len(chosen[request.id]) < request.count:
-            missing = f"{request.count - len(kept)} wanted, {len(fitting)} free"
-            raise Refused(f"not enough PCI devices ({request.in_words()}): {missing}")
+            raise TooFewDevices(request, request.count - len(kept), len(fitting))
         for address in taken:
             del free[address]
     return chosen

@@ -13,7 +13,7 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps import pci
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement import Lack, Way
-from whimbrel.scheduling.constraint import Reason
+from whimbrel.scheduling.constraint import Closer, Reason
 from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.record import Record, make_record
 from whimbrel.scheduling.request import Request
@@ -60,17 +60,17 @@ async def decide(request: Request, facts: MoveFacts, cloud: Cloud, most: int) ->
 
 async def _look_closely(
     ranking: Ranking, facts: MoveFacts, cloud: Cloud, most: int
-) -> tuple[list[Choice], dict[int, Reason]]:
+) -> tuple[list[Choice], dict[int, Closer]]:
     """Go through those who are in, the best first, until enough can give everything; note why others cannot."""
     choices: list[Choice] = []
-    closer: dict[int, Reason] = {}
+    closer: dict[int, Closer] = {}
     for places in _batches(ranking.order.tolist(), most):
         ways = await _ways(ranking, places, cloud)
         for place in places:
             found = ways[place]
-            if not isinstance(found, Reason) and ranking.request.wants_pci:
+            if not isinstance(found, Closer) and ranking.request.wants_pci:
                 found = await _with_devices(ranking, place, found, facts, cloud)
-            if isinstance(found, Reason):
+            if isinstance(found, Closer):
                 closer[place] = found
                 continue
             choices.append(_choice(ranking, place, found))
@@ -87,39 +87,40 @@ def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
         size = min(2 * size, MOST_AT_ONCE)
 
 
-async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Way, ...] | Reason]:
+async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Way, ...] | Closer]:
     """Give how each of these hosts could give what is asked for, or why it cannot."""
     providers, own = ranking.snapshot.fleet.providers, {name: n for name, n in ranking.wish.own.items() if n}
     asked = [providers[place] for place in places if not ranking.simple[place]]
     told = await cloud.placement.all_ways(ranking.wish, asked, MOST_WAYS) if asked else {}
-    found: dict[int, tuple[Way, ...] | Reason] = {}
+    found: dict[int, tuple[Way, ...] | Closer] = {}
     for place in places:
         provider = providers[place]
         if ranking.simple[place]:
             found[place] = (Way(parts={provider: own}, served={}, served_by={}),)
         else:
             ways = told.get(provider, UNKNOWN)
-            found[place] = _reason(ways) if isinstance(ways, Lack) else ways
+            found[place] = _closer(ways) if isinstance(ways, Lack) else ways
     return found
 
 
-def _reason(lack: Lack) -> Reason:
-    return Reason(constraint=PLACEMENT, words=lack.words, resource=lack.resource, asked=lack.asked, free=lack.free)
+def _closer(lack: Lack) -> Closer:
+    reason = Reason(constraint=PLACEMENT, words=lack.words, resource=lack.resource, asked=lack.asked, free=lack.free)
+    return Closer(reason, lack.remedy)
 
 
 async def _with_devices(
     ranking: Ranking, place: int, ways: tuple[Way, ...], facts: MoveFacts, cloud: Cloud
-) -> tuple[Way, ...] | Reason:
+) -> tuple[Way, ...] | Closer:
     """Keep the ways in which the host has the PCI devices too."""
     host = ranking.snapshot.fleet.hosts[place]
-    good, why = [], ""
+    good, closer = [], Closer(Reason(constraint=PCI, words=""))
     for way in ways:
         wanted = pci.requests(facts, way.served_by, cloud)
         if lacks := await pci.shortage(host.cell, host.name, wanted, cloud):
-            why = lacks
+            closer = Closer(Reason(constraint=PCI, words=lacks.reason), lacks.remedy)
         else:
             good.append(way)
-    return tuple(good) or Reason(constraint=PCI, words=why)
+    return tuple(good) or closer
 
 
 def _choice(ranking: Ranking, place: int, ways: tuple[Way, ...]) -> Choice:
@@ -128,9 +129,9 @@ def _choice(ranking: Ranking, place: int, ways: tuple[Way, ...]) -> Choice:
     return Choice(host=host.name, cell=host.cell, provider=host.id, zone=fleet.zones[place], ways=ways)
 
 
-async def _explained(ranking: Ranking, cloud: Cloud) -> dict[int, Reason]:
+async def _explained(ranking: Ranking, cloud: Cloud) -> dict[int, Closer]:
     """Say more of those of whom only is known that they cannot give all at once."""
     vague = [number for number, constraint in enumerate(ranking.constraints, 1) if constraint.vague]
     places = [place for place, first in enumerate(ranking.first.tolist()) if first in vague][:MOST_EXPLAINED]
     ways = await _ways(ranking, places, cloud)
-    return {place: said for place, said in ways.items() if isinstance(said, Reason)}
+    return {place: said for place, said in ways.items() if isinstance(said, Closer)}

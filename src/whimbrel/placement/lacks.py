@@ -1,9 +1,15 @@
-"""What a tree of providers lacks that a request asks for: said of the first thing that it could not give by itself."""
+"""What a tree of providers lacks that a request asks for: said of the first thing that it could not give by itself.
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+With what would mend it: all that is lacking, each thing for itself. That it is had together by then is not looked at.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import os_traits
+from msgspec.structs import replace
 
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.inventory import unit_problem
+from whimbrel.placement.inventory import Stock, unit_problem
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import UNNAMED, Wanted, fits, has_traits, is_member
 from whimbrel.placement.tree_search import Quest
@@ -17,65 +23,71 @@ def lack_of(quest: Quest, root: ProviderId) -> Lack:
     woods, request = quest.woods, quest.request
     top = woods.nodes[root]
     near = [*woods.tree(root), *quest.guests(root)]
-    return _at_the_root(top, quest.of_root) or _of_groups(near, top, request.groups) or Lack(words=_together(quest))
+    found = [*_at_the_root(top, quest.of_root), *_of_groups(near, top, request.groups)] or [_together(quest)]
+    remedies = list(dict.fromkeys(lack.remedy for lack in found))
+    return replace(found[0], remedy=None if None in remedies else "; and with ".join(filter(None, remedies)))
 
 
-def _together(quest: Quest) -> str:
+def _together(quest: Quest) -> Lack:
     if quest.budget.left < 0:
-        return "no way to place it was found there among all that were tried"
+        return Lack(words="no way to place it was found there among all that were tried")
+    words = "not enough room for all that is asked for together"
     if quest.request.group_policy == "isolate" and len(quest.request.groups) > 1:
-        return "not enough room for all that is asked for together, each group on a device of its own"
-    return "not enough room for all that is asked for together"
+        remedy = "another device free there, or a flavor with group_policy=none"
+        return Lack(words=f"{words}, each group on a device of its own", remedy=remedy)
+    return Lack(words=words, remedy="more of what several parts of the request take free there")
 
 
-def _at_the_root(top: Node, wanted: Wanted) -> Lack | None:
-    return (
-        _without(top.traits, wanted.required)
-        or _with(top.traits, wanted.forbidden)
-        or _excluded(top, wanted)
-        or (None if is_member(top.aggregates, wanted) else _OUTSIDE)
-    )
+def _at_the_root(top: Node, wanted: Wanted) -> Iterator[Lack]:
+    yield from _without(top.traits, wanted.required)
+    yield from _with(top.traits, wanted.forbidden)
+    yield from _excluded(top, wanted)
+    if not is_member(top.aggregates, replace(wanted, not_member_of=frozenset())):
+        yield _OUTSIDE
 
 
-def _excluded(top: Node, wanted: Wanted) -> Lack | None:
-    return Lack(words="it is in an aggregate that is ruled out") if top.aggregates & wanted.not_member_of else None
+def _excluded(top: Node, wanted: Wanted) -> Iterator[Lack]:
+    if top.aggregates & wanted.not_member_of:
+        yield Lack(words="it is in an aggregate that is ruled out")
 
 
-def _of_groups(near: Sequence[Node], top: Node, groups: Mapping[str, Wanted]) -> Lack | None:
+def _of_groups(near: Sequence[Node], top: Node, groups: Mapping[str, Wanted]) -> Iterator[Lack]:
     for suffix, wanted in groups.items():
-        if lack := _of_own(near, top, wanted) if suffix == UNNAMED else _of_group(near, wanted):
-            return lack
-    return None
+        yield from _of_own(near, top, wanted) if suffix == UNNAMED else _of_group(near, wanted)
 
 
-def _of_own(near: Sequence[Node], top: Node, wanted: Wanted) -> Lack | None:
-    if lack := _excluded(top, wanted):
-        return lack
+def _of_own(near: Sequence[Node], top: Node, wanted: Wanted) -> Iterator[Lack]:
+    excluded = list(_excluded(top, wanted))
     there = [node for node in near if is_member(node.aggregates | top.aggregates, wanted)]
-    if not there:
-        return _OUTSIDE
     able = [node for node in there if node.traits.isdisjoint(wanted.forbidden)]
-    if not able:
-        return _with(top.traits, wanted.forbidden) or Lack(words="all that is there has a trait that is ruled out")
-    traits = frozenset[str]().union(*(node.traits for node in able))
-    return _room(able, wanted.resources, "") or _without(traits, wanted.required)
+    if excluded:
+        yield from excluded
+    elif not there:
+        yield _OUTSIDE
+    elif not able:
+        found = list(_with(top.traits, wanted.forbidden))
+        yield from found or [Lack(words="all that is there has a trait that is ruled out")]
+    else:
+        traits = frozenset[str]().union(*(node.traits for node in able))
+        yield from _room(able, wanted.resources, "")
+        yield from _without(traits, wanted.required)
 
 
-def _of_group(near: Sequence[Node], wanted: Wanted) -> Lack | None:
+def _of_group(near: Sequence[Node], wanted: Wanted) -> Iterator[Lack]:
     what = _described(wanted)
-    able = [node for node in near if has_traits(node.traits, wanted)]
-    if not able:
-        return Lack(words=f"no device {what}")
-    able = [node for node in able if is_member(node.aggregates, wanted)]
-    if not able:
-        return Lack(words="no device in the aggregates that are asked for")
+    such = [node for node in near if has_traits(node.traits, wanted)]
+    able = [node for node in such if is_member(node.aggregates, wanted)]
     on = f" on a device {what}" if what else ""
-    if lack := _room(able, wanted.resources, on):
-        return lack
-    if not any(fits(node, wanted.resources) for node in able):
+    if not such:
+        yield Lack(words=f"no device {what}", remedy=f"a device {what}")
+    elif not able:
+        yield Lack(words="no device in the aggregates that are asked for")
+    elif lacks := list(_room(able, wanted.resources, on)):
+        yield from lacks
+    elif not any(fits(node, wanted.resources) for node in able):
         amounts = " and ".join(f"{amount} {name}" for name, amount in wanted.resources.items())
-        return Lack(words=f"no room for {amounts} on one device{f' {what}' if what else ''}")
-    return None
+        device = f"one device{f' {what}' if what else ''}"
+        yield Lack(words=f"no room for {amounts} on {device}", remedy=f"{amounts} free on {device}")
 
 
 def _described(wanted: Wanted) -> str:
@@ -86,36 +98,61 @@ def _described(wanted: Wanted) -> str:
     return ", ".join(one for one in said if one)
 
 
-def _room(able: Collection[Node], resources: Mapping[str, int], on: str) -> Lack | None:
+def _room(able: Collection[Node], resources: Mapping[str, int], on: str) -> Iterator[Lack]:
     for name, amount in resources.items():
         if not any(fits(node, {name: amount}) for node in able):
-            return _no_room(able, name, amount, on)
-    return None
+            yield _no_room(able, name, amount, on)
 
 
 def _no_room(able: Collection[Node], name: str, amount: int, on: str) -> Lack:
     stocks = [node.stocks[name] for node in able if name in node.stocks]
     free = max((min(stock.capacity - stock.used, stock.inventory.max_unit) for stock in stocks), default=0)
+    free = max(0, free)
+    largest = max((_largest(stock) for stock in stocks), default=0)
+    more = f"{amount - free} {name} more free{on or ' there'}"
+    words, remedy = f"no room for {amount} {name}{on}", more
     if not stocks:
-        words = f"it has no {name}{on}"
-    elif all(amount > min(stock.capacity, stock.inventory.max_unit) for stock in stocks) and not on:
-        words = f"{amount} {name} is more than one server may have there"
+        words, remedy = f"it has no {name}{on}", f"{amount} {name} to give{on}"
+    elif amount > largest and on:
+        remedy = f"{amount} {name} to give{on}"
+    elif amount > largest:
+        words, remedy = f"{amount} {name} is more than one server may have there", _at_most(name, largest)
     elif free >= amount and all(unit_problem(stock.inventory, amount) for stock in stocks):
         words = f"{name} is not given there in pieces of {amount}{on}"
-    else:
-        words = f"no room for {amount} {name}{on}"
-    return Lack(words=words, resource=name, asked=amount, free=max(0, free))
+        remedy = f"an amount of {name} that it gives: {_pieces(stocks)}"
+    elif free and not on:
+        remedy = f"{more}, or {_at_most(name, free)}"
+    return Lack(words=words, resource=name, asked=amount, free=free, remedy=remedy)
 
 
-def _without(traits: frozenset[str], required: Iterable[frozenset[str]]) -> Lack | None:
+def _largest(stock: Stock) -> int:
+    return min(stock.capacity, stock.inventory.max_unit)
+
+
+def _at_most(name: str, amount: int) -> str:
+    return f"a flavor with at most {amount} {name}"
+
+
+def _pieces(stocks: Iterable[Stock]) -> str:
+    said = {_range(stock) for stock in stocks}
+    return " or ".join(f"{least} to {most} in steps of {step}" for least, most, step in sorted(said))
+
+
+def _range(stock: Stock) -> tuple[int, int, int]:
+    step = stock.inventory.step_size
+    return -(-stock.inventory.min_unit // step) * step, _largest(stock) // step * step, step
+
+
+def _without(traits: frozenset[str], required: Iterable[frozenset[str]]) -> Iterator[Lack]:
     for some in required:
         if not traits & some:
             names = sorted(some)
             what = f"the trait {names[0]}" if len(names) == 1 else f"any of the traits {', '.join(names)}"
-            return Lack(words=f"it has not {what}")
-    return None
+            given = [name for name in names if os_traits.is_custom(name)]
+            yield Lack(words=f"it has not {what}", remedy=f"the trait {' or '.join(given)}" if given else None)
 
 
-def _with(traits: frozenset[str], forbidden: frozenset[str]) -> Lack | None:
-    both = sorted(traits & forbidden)
-    return Lack(words=f"it has the trait {both[0]}") if both else None
+def _with(traits: frozenset[str], forbidden: frozenset[str]) -> Iterator[Lack]:
+    for name in sorted(traits & forbidden):
+        remedy = f"the trait {name} taken from it" if os_traits.is_custom(name) else None
+        yield Lack(words=f"it has the trait {name}", remedy=remedy)

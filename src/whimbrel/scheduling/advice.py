@@ -6,10 +6,15 @@ Law: what an owner is given names no host, no aggregate and no server; numbers o
 from collections.abc import Mapping
 
 import msgspec
+from os_resource_classes import PCPU
 
+from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from whimbrel.scheduling.asked import ZONE
 from whimbrel.scheduling.constraint import Reason
 from whimbrel.scheduling.record import Count, Miss, Record
+
+SIZES = frozenset({VCPU, PCPU, MEMORY_MB, DISK_GB})
+"""What is asked of by a flavor's sizes: a smaller flavor asks less of it."""
 
 
 class OwnersPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +77,7 @@ def _for_owner(miss: Miss) -> str | None:
     where = " in another availability zone" if elsewhere else ""
     if not amounts:
         return f"It would fit{where}."
-    if all(reason.free for reason in amounts):
+    if all(reason.free and reason.resource in SIZES for reason in amounts):
         return f"A flavor with at most {_listed([_there_is(reason) for reason in amounts])} would fit{where}."
     return f"It would fit with {_listed([_more(reason) for reason in amounts])} more free on a host{where}."
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -17,6 +18,13 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     resource: str | None = None
     asked: int | None = None
     free: int | None = None  # at this host
+
+
+class Closer(NamedTuple):
+    """What only a closer look at one host shows: why it is out, and what would let it in."""
+
+    reason: Reason
+    remedy: str | None = None
 
 
 Remedy = Callable[[int], str | None]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.arrays import Floats, Mask, Numbers
-from whimbrel.scheduling.constraint import Constraint, Reason, no_remedy
+from whimbrel.scheduling.constraint import Closer, Constraint, Reason, no_remedy
 from whimbrel.scheduling.pipeline import Ranking
 
 MOST_TOLD = 1000
@@ -102,7 +102,7 @@ def _with_free(reason: Reason, free: int) -> Reason:
 
 
 def make_record(
-    ranking: Ranking, closer: Mapping[int, Reason], chosen: Iterable[HostName], most: int = MOST_TOLD
+    ranking: Ranking, closer: Mapping[int, Closer], chosen: Iterable[HostName], most: int = MOST_TOLD
 ) -> Record:
     """closer: by place, what a closer look showed to be wrong with a host. most: hosts that are told of."""
     request, snapshot, taken = ranking.request, ranking.snapshot, tuple(chosen)
@@ -120,8 +120,8 @@ def make_record(
     )
 
 
-def _counts(ranking: Ranking, closer: Mapping[int, Reason]) -> tuple[Count, ...]:
-    numbers: Counter[tuple[str, str]] = Counter((each.constraint, each.words) for each in closer.values())
+def _counts(ranking: Ranking, closer: Mapping[int, Closer]) -> tuple[Count, ...]:
+    numbers: Counter[tuple[str, str]] = Counter((each.reason.constraint, each.reason.words) for each in closer.values())
     first = ranking.first.copy()
     first[list(closer)] = 0
     for number, hosts in enumerate(np.bincount(first, minlength=1).tolist()[1:]):
@@ -131,7 +131,7 @@ def _counts(ranking: Ranking, closer: Mapping[int, Reason]) -> tuple[Count, ...]
     return tuple(Count(constraint=name, words=words, hosts=n) for (name, words), n in numbers.most_common())
 
 
-def _columns(ranking: Ranking, closer: Mapping[int, Reason], most: int) -> dict[str, Any]:
+def _columns(ranking: Ranking, closer: Mapping[int, Closer], most: int) -> dict[str, Any]:
     inside, weights, parts = ranking.order, ranking.weights, ranking.parts
     if closer:
         left = ~np.isin(inside, list(closer))
@@ -146,7 +146,7 @@ def _columns(ranking: Ranking, closer: Mapping[int, Reason], most: int) -> dict[
     }
 
 
-def _out(ranking: Ranking, closer: Mapping[int, Reason]) -> Numbers:
+def _out(ranking: Ranking, closer: Mapping[int, Closer]) -> Numbers:
     """Give the places of those that are out: the ones that only a closer look left out, then the others."""
     out = _by_misses(ranking)
     if not closer:
@@ -155,11 +155,11 @@ def _out(ranking: Ranking, closer: Mapping[int, Reason]) -> Numbers:
     return np.concatenate([looked, out[~np.isin(out, looked)]])
 
 
-def _verdicts(ranking: Ranking, closer: Mapping[int, Reason], outside: Numbers) -> dict[str, Any]:
+def _verdicts(ranking: Ranking, closer: Mapping[int, Closer], outside: Numbers) -> dict[str, Any]:
     """Say of each of these places which reason it is out for, and how much it has of what is asked for."""
     said = ranking.first[outside] - 1
     free = np.full(len(outside), -1, np.int64)
-    for number, reason in zip(range(len(outside)), closer.values(), strict=False):  # they come first, in their order
+    for number, (reason, _) in zip(range(len(outside)), closer.values(), strict=False):  # they come first, in order
         said[number] = len(ranking.constraints) + number
         free[number] = -1 if reason.free is None else reason.free
     used = np.flatnonzero(np.bincount(said, minlength=1)).tolist() if len(said) else []
@@ -169,7 +169,7 @@ def _verdicts(ranking: Ranking, closer: Mapping[int, Reason], outside: Numbers) 
             free[its] = np.maximum(has[outside[its]], 0)
     renumbered = np.zeros(len(ranking.constraints) + len(closer), np.int64)
     renumbered[used] = range(len(used))
-    of_closer = list(closer.values())
+    of_closer = [each.reason for each in closer.values()]
     return {
         "reasons": tuple(
             ranking.constraints[number].without_free()
@@ -188,13 +188,13 @@ def _by_misses(ranking: Ranking) -> Numbers:
     return out[np.argsort(ranking.misses[out], kind="stable")]
 
 
-def _reason(ranking: Ranking, closer: Mapping[int, Reason], place: int) -> Reason:
+def _reason(ranking: Ranking, closer: Mapping[int, Closer], place: int) -> Reason:
     if place in closer:
-        return closer[place]
+        return closer[place].reason
     return ranking.constraints[int(ranking.first[place]) - 1].reason(place)
 
 
-def _misses(ranking: Ranking, closer: Mapping[int, Reason]) -> tuple[Miss, ...]:
+def _misses(ranking: Ranking, closer: Mapping[int, Closer]) -> tuple[Miss, ...]:
     """List the hosts that miss least; among these the ones that lack the smallest part of what is asked for.
 
     A host for which nothing could be changed is listed only where that is so of all.
@@ -209,9 +209,10 @@ def _misses(ranking: Ranking, closer: Mapping[int, Reason]) -> tuple[Miss, ...]:
     return tuple(_miss(ranking, closer, place) for place in near.tolist())
 
 
-def _hopeless(ranking: Ranking, closer: Mapping[int, Reason], places: Numbers) -> Mask:
+def _hopeless(ranking: Ranking, closer: Mapping[int, Closer], places: Numbers) -> Mask:
     """Tell which of these hosts are out for something that nobody knows how to change."""
-    found = np.isin(places, np.fromiter(closer, np.int64, len(closer)))
+    for_good = [place for place, each in closer.items() if each.remedy is None]
+    found = np.isin(places, np.array(for_good, np.int64))
     for constraint in ranking.constraints:
         if constraint.remedy is no_remedy:
             found |= ~constraint.passes[places]
@@ -232,11 +233,13 @@ def _shortfall(ranking: Ranking, places: Numbers) -> Floats:
     return total
 
 
-def _miss(ranking: Ranking, closer: Mapping[int, Reason], place: int) -> Miss:
+def _miss(ranking: Ranking, closer: Mapping[int, Closer], place: int) -> Miss:
     wrong: list[Constraint] = [each for each in ranking.constraints if not each.passes[place]]
     reasons = [_reason(ranking, closer, place)] if place in closer else [each.reason(place) for each in wrong]
-    remedies = [said for each in wrong if (said := each.remedy(place))]
-    return Miss(host=ranking.snapshot.fleet.names[place], reasons=tuple(reasons), remedies=tuple(remedies))
+    remedies = [closer[place].remedy] if place in closer else [each.remedy(place) for each in wrong]
+    return Miss(
+        host=ranking.snapshot.fleet.names[place], reasons=tuple(reasons), remedies=tuple(filter(None, remedies))
+    )
 
 
 _encode = msgspec.msgpack.Encoder().encode

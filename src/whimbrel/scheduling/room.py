@@ -6,9 +6,11 @@ that is possible it passes here, and is looked at closely when its turn comes.
 
 from collections.abc import Iterator
 
+import os_traits
+
 from whimbrel.ports.arrays import Mask, Numbers
 from whimbrel.ports.placement import Rooms, Wish
-from whimbrel.scheduling.constraint import Constraint, Remedy
+from whimbrel.scheduling.constraint import Constraint, Remedy, no_remedy
 from whimbrel.scheduling.snapshot import Snapshot
 
 PLACEMENT = "placement"
@@ -77,7 +79,13 @@ def _qualities(wish: Wish, snapshot: Snapshot, possible: Mask) -> Iterator[Const
 
 
 def _without(trait: str, passes: Mask) -> Constraint:
-    return Constraint(PLACEMENT, passes, f"it has not the trait {trait}")
+    remedy = _given(trait) if os_traits.is_custom(trait) else no_remedy
+    return Constraint(PLACEMENT, passes, f"it has not the trait {trait}", remedy=remedy)
+
+
+def _given(trait: str) -> Remedy:
+    """Traits of an operator's own can be given; the others say what a host can do."""
+    return lambda place: f"the trait {trait}"
 
 
 def _any(rooms: Rooms, traits: frozenset[str]) -> Mask:

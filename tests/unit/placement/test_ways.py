@@ -4,6 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.placement.test_index import Drawn
 from tests.unit.placement.test_rooms import wish
@@ -164,7 +165,35 @@ def test_no_more_ways_than_are_asked_for() -> None:
     ids=lambda one: one.words if isinstance(one, Lack) else "",
 )  # fmt: skip
 def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: Wish, lack: Lack) -> None:
-    assert lacks(what) == lack
+    assert replace(lacks(what), remedy=None) == lack
+
+
+@pytest.mark.parametrize(
+    ("what", "remedy"),
+    [
+        (Wish(own={"VCPU": 4}), "1 VCPU more free there, or a flavor with at most 3 VCPU"),
+        (Wish(own={"VCPU": 9}), "a flavor with at most 8 VCPU"),
+        (Wish(own={"FPGA": 1}), "1 FPGA to give"),
+        (Wish(own={"CUSTOM_BLOCK": 3}), "an amount of CUSTOM_BLOCK that it gives: 4 to 8 in steps of 4"),
+        (Wish(own={"VCPU": 1}, required=("CUSTOM_NVME",)), "the trait CUSTOM_NVME"),
+        (Wish(own={"VCPU": 1}, required=("HW_CPU_X86_AVX2",)), None),
+        (Wish(own={"VCPU": 1}, root_forbidden=SSD), "the trait CUSTOM_SSD taken from it"),
+        (Wish(own={"VCPU": 1}, member_of=(frozenset({"west"}),)), None),
+        (Wish(own={}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)), "a device with CUSTOM_GREEN"),
+        (Wish(own={}, groups=(gpu("a", 2, required=("CUSTOM_RED",)),)), "1 VGPU more free on a device with CUSTOM_RED"),
+        (Wish(own={}, groups=(gpu("a", 9, required=("CUSTOM_RED",)),)), "9 VGPU to give on a device with CUSTOM_RED"),
+        (Wish(own={}, groups=(Group(id="a", resources={"VGPU": 1, "VCPU": 1}),)),
+         "1 VGPU and 1 VCPU free on one device"),
+        (Wish(own={"VCPU": 4}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)),
+         "1 VCPU more free there, or a flavor with at most 3 VCPU; and with a device with CUSTOM_GREEN"),
+        (Wish(own={"VCPU": 4}, required=("HW_CPU_X86_AVX2",)), None),
+        (Wish(own={}, groups=(gpu("a"), gpu("b"), gpu("c")), group_policy="isolate"),
+         "another device free there, or a flavor with group_policy=none"),
+        (Wish(own={}, groups=(gpu("a", 2), gpu("b", 2))), "more of what several parts of the request take free there"),
+    ],
+)  # fmt: skip
+def test_what_would_mend_it_is_said_of_all_that_is_lacking(what: Wish, remedy: str | None) -> None:
+    assert lacks(what).remedy == remedy
 
 
 def test_one_provider_alone_is_looked_at_too() -> None:

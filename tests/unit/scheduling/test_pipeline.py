@@ -10,7 +10,7 @@ from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.ports.fleet import Load
 from whimbrel.ports.placement import Wish
-from whimbrel.scheduling.constraint import Reason
+from whimbrel.scheduling.constraint import Closer, Reason
 from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.record import Record, from_bytes, make_record, to_bytes
 from whimbrel.scheduling.request import Request
@@ -176,11 +176,13 @@ def test_a_record_tells_of_so_many_hosts_and_counts_all(full: int, looked: int, 
     names = [f"h{n}" for n in range(30)]
     now = snapshot([host(name) for name in names], {name: FREE | {"VCPU": 0} for name in names[:full]})
     ranking = rank(asking(), now)
-    closer = {place: Reason(constraint="PCI", words=f"no device {place}") for place in ranking.order[:looked].tolist()}
+    closer = {
+        place: Closer(Reason(constraint="PCI", words=f"no device {place}")) for place in ranking.order[:looked].tolist()
+    }
     record = make_record(ranking, closer, (), most)
     told_of = [(one.host, one.reason.words if one.reason else None) for one in record.considered]
     expected = [(name, None) for name in ordered(ranking)[looked:]]
-    expected += [(names[place], reason.words) for place, reason in closer.items()]
+    expected += [(names[place], each.reason.words) for place, each in closer.items()]
     assert told_of[: min(most, len(expected))] == expected[:most]
     assert len(told_of) == min(most, 30)
     assert sum(count.hosts for count in record.counts) == full + len(closer)

@@ -6,11 +6,10 @@ function whose bandwidth was claimed.
 
 from collections.abc import Mapping
 
-from whimbrel.domain.errors import Refused
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName, ServerId, Slot
-from whimbrel.domain.pci import PciDevice, PciRequest, choose, flavor_requests
+from whimbrel.domain.pci import PciDevice, PciRequest, TooFewDevices, choose, flavor_requests
 from whimbrel.moves.facts import Move, MovedPort, MoveFacts, Place, key_at, source_of, target_of
 from whimbrel.ports.cloud import Cloud
 
@@ -82,13 +81,15 @@ async def _release(move: Move, place: Place, cloud: Cloud) -> None:
 # Reading
 
 
-async def shortage(cell: CellName, host: HostName, wanted: tuple[PciRequest, ...], cloud: Cloud) -> str | None:
+async def shortage(
+    cell: CellName, host: HostName, wanted: tuple[PciRequest, ...], cloud: Cloud
+) -> TooFewDevices | None:
     """Say why a host has not the devices that are wanted."""
     nobody = GuestKey(ServerId(""), Slot(""))
     try:
         choose(await cloud.cell(cell).devices.of(host), nobody, wanted)
-    except Refused as refusal:
-        return refusal.reason
+    except TooFewDevices as shortage:
+        return shortage
     return None
 
 
