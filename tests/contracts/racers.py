@@ -18,7 +18,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, GroupId, ProjectId, ProviderId, RunId, UserId
 from whimbrel.placement.errors import Stale
 from whimbrel.placement.provider import ANY_GENERATION, Claim, Held, Shape
-from whimbrel.ports.placement import GroupRule, Inventory, Owner
+from whimbrel.ports.placement import GroupRule, Inventory, Owner, ZoneRule
 
 Ends = Counter[str]
 Race = Callable[[SqlPlacement, int], Awaitable[Ends]]
@@ -31,6 +31,7 @@ PATIENCE_S = 60.0
 
 OWNER = Owner(ProjectId("project"), UserId("user"))
 HOST, OTHER = ProviderId("11111111-0000-4000-8000-000000000001"), ProviderId("11111111-0000-4000-8000-000000000002")
+EMPTY = [ProviderId(f"11111111-0000-4000-8000-00000000001{number}") for number in range(TRIES)]
 FIRST, SECOND = ConsumerId("22222222-0000-4000-8000-000000000001"), ConsumerId("22222222-0000-4000-8000-000000000002")
 FULL = {"VCPU": UNITS}
 BOTH = [(FIRST, HOST), (SECOND, OTHER)]
@@ -106,6 +107,20 @@ async def claim_together(store: SqlPlacement, number: int) -> Ends:
         rule = GroupRule(group=GroupId(f"group {place}"), policy="affinity", root=root)
         order = Order(RunId(f"run {number} {place}"), 1)
         ends[await attempt(store.claim(order, server, OWNER, {root: {"VCPU": 1}}, rule))] += 1
+    return ends
+
+
+async def claim_where_zones_change(store: SqlPlacement, number: int) -> Ends:
+    """Claim at hosts that the other half of the clients brings into another zone."""
+    ends = Ends()
+    for place, host in enumerate(EMPTY):
+        if number % 2:
+            ends[await attempt(store.zone_hosts({host: "new"}))] += 1
+            continue
+        server = ConsumerId(str(UUID(int=1 + number * TRIES + place, version=4)))
+        rule = ZoneRule(root=host, zones=frozenset({"old"}))
+        order = Order(RunId(f"run {number} {place}"), 1)
+        ends[await attempt(store.claim(order, server, OWNER, {host: {"VCPU": 1}}, None, rule))] += 1
     return ends
 
 

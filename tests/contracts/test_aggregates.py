@@ -1,6 +1,7 @@
 """What every store of aggregates does: a host is in at most one zone."""
 
 import asyncio
+from collections.abc import Awaitable
 
 import pytest
 
@@ -9,7 +10,7 @@ from whimbrel.adapters.sql.aggregates import SqlAggregates
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.catalog import zone_of
+from whimbrel.ports.catalog import Zoning, zone_of
 
 A, B = HostName("a"), HostName("b")
 
@@ -121,3 +122,52 @@ def test_only_an_empty_one_is_deleted(open_store: Opener) -> None:
                 await aggregates.delete(one.id)
 
     asyncio.run(story())
+
+
+# What placement was told before
+
+
+async def refuse(change: Awaitable[object]) -> None:
+    with pytest.raises(Conflict, match="changed meanwhile by somebody else"):
+        await change
+
+
+def test_a_change_of_zones_is_made_as_placement_was_told(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("global") as db:
+            aggregates = SqlAggregates(db)
+            east = await aggregates.create("east", "uuid-1", zone("east"), 1.0)
+            plain = await aggregates.create("plain", "uuid-2", {}, 1.0)
+            await refuse(aggregates.add_host(east.id, A, 2.0, told()))
+            await refuse(aggregates.add_host(east.id, A, 2.0, told(a="west")))
+            await refuse(aggregates.add_host(plain.id, A, 2.0, told(a="east")))
+            assert [each.hosts for each in await aggregates.all()] == [[], []]
+            await aggregates.add_host(plain.id, A, 2.0, told())
+            await aggregates.add_host(plain.id, B, 2.0, told())
+            await refuse(aggregates.set_metadata(plain.id, zone("west"), 3.0, told(a="west")))
+            await refuse(aggregates.rename(plain.id, "far", 3.0, zone("west"), told(a="west", b="east")))
+            await aggregates.set_metadata(plain.id, zone("west"), 3.0, told(a="west", b="west"))
+            await aggregates.rename(plain.id, "far", 3.0, {"ssd": "true"}, told())
+            await refuse(aggregates.remove_host(plain.id, A, 4.0, told()))
+            assert (await aggregates.remove_host(plain.id, A, 4.0, told(a=""))).hosts == [B]
+
+    asyncio.run(story())
+
+
+def test_a_change_that_was_begun_before_zones_were_put_right_is_refused(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("global") as db:
+            aggregates = SqlAggregates(db)
+            east = await aggregates.create("east", "uuid-1", zone("east"), 1.0)
+            assert await aggregates.zone_mends() == 0
+            await aggregates.mend_zones()
+            await refuse(aggregates.add_host(east.id, A, 2.0, told(a="east")))
+            await aggregates.mend_zones()
+            assert await aggregates.zone_mends() == 2
+            await aggregates.add_host(east.id, A, 2.0, told(2, a="east"))
+
+    asyncio.run(story())
+
+
+def told(mends: int = 0, **zones: str) -> Zoning:
+    return Zoning(zones={HostName(host): zone for host, zone in zones.items()}, mends=mends)

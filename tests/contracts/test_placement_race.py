@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from tests.contracts import racers
 from tests.contracts.databases import Opener, Postgres
-from tests.contracts.racers import BOTH, CLIENTS, FULL, HOST, OTHER, PATIENCE_S, ROUNDS, TRIES, UNITS, Ends, Race
+from tests.contracts.racers import BOTH, CLIENTS, EMPTY, FULL, HOST, OTHER, PATIENCE_S, ROUNDS, TRIES, UNITS, Ends, Race
 from tests.contracts.test_placement import check_sums
 from whimbrel.adapters.sql.database import Tx, open_database
 from whimbrel.adapters.sql.placement import SqlPlacement
@@ -57,6 +57,8 @@ async def _prepare(where: Where) -> None:
         await store.create_provider(uuid, uuid, None)
         inventory = Inventory(total=UNITS // 4 + 3, reserved=3, allocation_ratio=4.0)
         await store.add_inventory(uuid, "VCPU", inventory)
+    for host in EMPTY:
+        await store.register_host(host, host, {"VCPU": Inventory(total=CLIENTS)})
     await database.close()
 
 
@@ -131,6 +133,21 @@ def places(where: Where, number: int) -> frozenset[tuple[str, str]]:
     return asyncio.run(main())
 
 
+def held_and_in_another_zone(where: Where) -> tuple[set[str], set[str]]:
+    """Tell of which of the empty hosts something is held by now, and which are in another zone."""
+
+    async def main() -> tuple[set[str], set[str]]:
+        database = open_database(*where)
+        try:
+            store = SqlPlacement(database)
+            held = {one.provider for one in await store.allocations()}
+            return held, {one.root for one in await store.zoned_hosts()}
+        finally:
+            await database.close()
+
+    return asyncio.run(main())
+
+
 def filled(where: Where) -> None:
     """Have two consumers hold all of a provider each."""
     write(where, [racers.claim(consumer, {provider: FULL}, None) for consumer, provider in BOTH])
@@ -154,6 +171,14 @@ def test_groups_that_are_to_be_together_are(where: Where, run: Run) -> None:
     assert sum(used(where)) == CLIENTS // 2 * TRIES
     for place in range(TRIES):
         assert len({root for _, root in places(where, place)}) == 1
+
+
+def test_no_server_arrives_on_a_host_that_goes_to_another_zone(where: Where, run: Run) -> None:
+    ends = sum(run(racers.claim_where_zones_change, where), Ends())
+    held, elsewhere = held_and_in_another_zone(where)
+    half = CLIENTS // 2
+    assert ends == Ends(done=half * TRIES, HostInUse=half * len(held), Refused=half * len(elsewhere))
+    assert (held | elsewhere, held & elsewhere) == (set(EMPTY), set())
 
 
 def test_of_those_who_make_one_consumer_one_wins(where: Where, run: Run) -> None:

@@ -2,12 +2,14 @@
 
 Callers say and see a zone's name, the stores keep its id. Whoever names a zone that is not there makes it.
 
-Law: no server changes its zone because an operator sorts hosts. What would do that is refused while servers are there.
+Law: no server changes its zone because an operator sorts hosts. What would do that is refused while servers are there,
+and placement refuses those that would arrive meanwhile.
 
 Source: reference of Nova 34, section 2.4 (aggregates), 3.6 (zones).
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -19,6 +21,9 @@ from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
 from whimbrel.domain.host import Aggregate, Host, Zone
 from whimbrel.domain.ids import HostName
 from whimbrel.moves.zones import METADATA_KEY, is_policy
+from whimbrel.placement.errors import HostInUse
+from whimbrel.ports.catalog import Zoning
+from whimbrel.servers import host_zones
 
 log = structlog.get_logger(__name__)
 
@@ -44,12 +49,12 @@ async def create(call: Call) -> Any:
 
 
 async def update(call: Call) -> Any:
-    wanted, number = call.body["aggregate"], _number(call)
-    aggregate = await call.cloud.aggregates.get(number)
+    wanted = call.body["aggregate"]
+    known, aggregate = await _known(call)
     metadata = await _with_zone_id(call, aggregate, {ZONE: wanted[ZONE]} if ZONE in wanted else {})
-    changed = await call.cloud.aggregates.rename(
-        number, wanted.get("name", aggregate.name), call.cloud.clock.now(), metadata
-    )
+    name, now = wanted.get("name", aggregate.name), call.cloud.clock.now()
+    async with _changing(call, known, _with_metadata(aggregate, metadata), aggregate.hosts) as zoning:
+        changed = await call.cloud.aggregates.rename(aggregate.id, name, now, metadata, zoning)
     return await _answer(call, changed)
 
 
@@ -58,31 +63,62 @@ async def delete(call: Call) -> Any:
 
 
 async def set_metadata(call: Call) -> Any:
-    said, number = call.body["set_metadata"]["metadata"], _number(call)
-    _check_policy(number, said)
-    metadata = await _with_zone_id(call, await call.cloud.aggregates.get(number), said)
-    changed = await call.cloud.aggregates.set_metadata(number, metadata, call.cloud.clock.now())
+    said = call.body["set_metadata"]["metadata"]
+    known, aggregate = await _known(call)
+    _check_policy(aggregate.id, said)
+    metadata, now = await _with_zone_id(call, aggregate, said), call.cloud.clock.now()
+    async with _changing(call, known, _with_metadata(aggregate, metadata), aggregate.hosts) as zoning:
+        changed = await call.cloud.aggregates.set_metadata(aggregate.id, metadata, now, zoning)
     return await _answer(call, changed)
 
 
 async def add_host(call: Call) -> Any:
-    number, host = _number(call), await _host(call, call.body["add_host"]["host"])
-    known = await call.cloud.aggregates.all()
-    after = [_with_host(aggregate, host.name) if aggregate.id == number else aggregate for aggregate in known]
-    await _check_servers_keep_their_zone(call, "add host to", number, host, known, after)
-    changed = await call.cloud.aggregates.add_host(number, host.name, call.cloud.clock.now())
+    host = await _host(call, call.body["add_host"]["host"])
+    known, aggregate = await _known(call)
+    after = msgspec.structs.replace(aggregate, hosts=[*aggregate.hosts, host.name])
+    await _check_servers_keep_their_zone(call, "add host to", host, known, after)
+    async with _changing(call, known, after, [host.name]) as zoning:
+        changed = await call.cloud.aggregates.add_host(aggregate.id, host.name, call.cloud.clock.now(), zoning)
     await _tell_placement(call, host)
     return await _answer(call, changed)
 
 
 async def remove_host(call: Call) -> Any:
-    number, host = _number(call), await _host(call, call.body["remove_host"]["host"])
-    known = await call.cloud.aggregates.all()
-    after = [aggregate for aggregate in known if aggregate.id != number]
-    await _check_servers_keep_their_zone(call, "remove host from", number, host, known, after)
-    changed = await call.cloud.aggregates.remove_host(number, host.name, call.cloud.clock.now())
+    host = await _host(call, call.body["remove_host"]["host"])
+    known, aggregate = await _known(call)
+    after = msgspec.structs.replace(aggregate, hosts=[name for name in aggregate.hosts if name != host.name])
+    await _check_servers_keep_their_zone(call, "remove host from", host, known, after)
+    async with _changing(call, known, after, [host.name]) as zoning:
+        changed = await call.cloud.aggregates.remove_host(aggregate.id, host.name, call.cloud.clock.now(), zoning)
     await _tell_placement(call, host)
     return await _answer(call, changed)
+
+
+async def _known(call: Call) -> tuple[list[Aggregate], Aggregate]:
+    """Give all aggregates, and that which the call is about. Raises: NotFound."""
+    number, known = _number(call), await call.cloud.aggregates.all()
+    for aggregate in known:
+        if aggregate.id == number:
+            return known, aggregate
+    raise NotFound(f"Aggregate {number} could not be found.")
+
+
+@asynccontextmanager
+async def _changing(
+    call: Call, known: Sequence[Aggregate], after: Aggregate, hosts: Sequence[HostName]
+) -> AsyncIterator[Zoning]:
+    """Make an aggregate another, which changes the zones of none but these hosts of it. Raises: Conflict."""
+    rows = await places.hosts(call)
+    there = [rows[name] for name in hosts if name in rows]
+    try:
+        async with host_zones.changing(call.cloud, there, known, _instead(known, after)) as zoning:
+            yield zoning
+    except HostInUse as error:
+        raise Conflict(f"Cannot update aggregate {after.id}. Reason: {error.reason}") from error
+
+
+def _instead(known: Sequence[Aggregate], after: Aggregate) -> list[Aggregate]:
+    return [after if aggregate.id == after.id else aggregate for aggregate in known]
 
 
 def _number(call: Call) -> int:
@@ -99,8 +135,10 @@ async def _host(call: Call, name: str) -> Host:
     return known[HostName(name)]
 
 
-def _with_host(aggregate: Aggregate, host: HostName) -> Aggregate:
-    return msgspec.structs.replace(aggregate, hosts=[*aggregate.hosts, host])
+def _with_metadata(aggregate: Aggregate, metadata: Mapping[str, str | None]) -> Aggregate:
+    merged = {**aggregate.metadata, **metadata}
+    kept = {key: value for key, value in merged.items() if value is not None}
+    return msgspec.structs.replace(aggregate, metadata=kept)
 
 
 async def _with_zone_id(
@@ -144,14 +182,14 @@ def _check_policy(number: int, metadata: Mapping[str, str | None]) -> None:
 
 
 async def _check_servers_keep_their_zone(
-    call: Call, verb: str, number: int, host: Host, before: list[Aggregate], after: list[Aggregate]
+    call: Call, verb: str, host: Host, known: Sequence[Aggregate], after: Aggregate
 ) -> None:
     """Raises: Conflict: servers are on the host and its zone would be another, the default zone included."""
-    was, will_be = places.zone_among(call, host.name, before), places.zone_among(call, host.name, after)
+    was, will_be = (places.zone_among(call, host.name, each) for each in (known, _instead(known, after)))
     if was != will_be and await occupancy.is_anything_on(call, [host]):
         names = await places.zone_names(call)
         raise Conflict(
-            f"Cannot {verb} aggregate {number}. Reason: One or more hosts contain instances in this zone"
+            f"Cannot {verb} aggregate {after.id}. Reason: One or more hosts contain instances in this zone"
             f" ({host.name} would go from {places.zone_name(names, was)} to {places.zone_name(names, will_be)})."
         )
 

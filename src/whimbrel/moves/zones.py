@@ -11,8 +11,9 @@ from typing import Final, cast, get_args
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.ids import HostName
-from whimbrel.moves.facts import MoveFacts, ZoneWish
+from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
 from whimbrel.ports.cloud import Cloud, ZonePolicy
+from whimbrel.ports.placement import ZoneRule
 from whimbrel.ports.zones import name_of
 
 EXTRA_SPEC: Final = "whimbrel:az_on_move"
@@ -42,6 +43,12 @@ async def zone_wish(facts: MoveFacts, cloud: Cloud) -> ZoneWish:
     if wish.zone is not None and not await _has_hosts(wish.zone, cloud):
         raise Refused(f"No valid host was found: {wish.because}, where there is no host any more.")
     return wish
+
+
+def rule(target: Place, cloud: Cloud) -> ZoneRule:
+    """Give what a claim must keep to: its host is still in the zone in which it was chosen, whatever was wished for."""
+    by_no_aggregate = {""} if target.zone == cloud.rules.default_availability_zone else set()
+    return ZoneRule(root=target.provider, zones=frozenset({target.zone} | by_no_aggregate))
 
 
 async def _demanded(facts: MoveFacts, cloud: Cloud) -> ZoneWish | None:

@@ -27,6 +27,10 @@ class HasChildren(Conflict):
     """The provider that would go is the parent of another."""
 
 
+class HostInUse(Conflict):
+    """Somebody holds something of the host that would be in another zone."""
+
+
 class NameInUse(Conflict):
     """A provider has the class or trait that would go."""
 

@@ -128,6 +128,13 @@ class Quotas(Protocol):
         ...
 
 
+class Zoning(msgspec.Struct, frozen=True, kw_only=True):
+    """What placement was told of the zones of hosts before they are changed here."""
+
+    zones: Mapping[HostName, str]  # of the hosts whose zone will be another; empty: no aggregate gives them one
+    mends: int  # as it was before placement was told
+
+
 class Aggregates(Protocol):
     @property
     def changes(self) -> int:
@@ -147,25 +154,47 @@ class Aggregates(Protocol):
         ...
 
     async def rename(
-        self, number: int, name: str, now: float, metadata: Mapping[str, str | None] | None = None
+        self,
+        number: int,
+        name: str,
+        now: float,
+        metadata: Mapping[str, str | None] | None = None,
+        zoning: Zoning | None = None,
     ) -> Aggregate:
-        """Give another name and, in the same write, merge metadata. Raises: NotFound; Conflict: name taken; Refused."""
+        """Give another name and, in the same write, merge metadata.
+
+        Raises: NotFound; Conflict: name taken; otherwise as `set_metadata`.
+        """
         ...
 
-    async def set_metadata(self, number: int, metadata: Mapping[str, str | None], now: float) -> Aggregate:
-        """Merge; None removes a key. Raises: NotFound; Refused: a host of it is in another zone."""
+    async def set_metadata(
+        self, number: int, metadata: Mapping[str, str | None], now: float, zoning: Zoning | None = None
+    ) -> Aggregate:
+        """Merge; None removes a key.
+
+        zoning, here and below: what is to come of it for zones, and Conflict where that is not so.
+        Raises: NotFound; Refused: a host of it is in another zone; Conflict.
+        """
         ...
 
     async def delete(self, number: int) -> None:
         """Raises: NotFound; Refused: it has hosts."""
         ...
 
-    async def add_host(self, number: int, host: HostName, now: float) -> Aggregate:
+    async def add_host(self, number: int, host: HostName, now: float, zoning: Zoning | None = None) -> Aggregate:
         """Raises: NotFound: no such aggregate; Conflict: the host is in, or in another zone."""
         ...
 
-    async def remove_host(self, number: int, host: HostName, now: float) -> Aggregate:
+    async def remove_host(self, number: int, host: HostName, now: float, zoning: Zoning | None = None) -> Aggregate:
         """Raises: NotFound: no such aggregate, or the host is not in it."""
+        ...
+
+    async def zone_mends(self) -> int:
+        """Tell how often placement's knowledge of zones was put right."""
+        ...
+
+    async def mend_zones(self) -> None:
+        """Refuse, from now on, changes of zones of which placement was told before."""
         ...
 
 

@@ -10,6 +10,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, GroupId, ProjectId, ProviderId, RunId, ServerId, UserId
 from whimbrel.domain.resources import Resources
 from whimbrel.ports.arrays import Mask, Numbers
+from whimbrel.ports.pages import Consumers
 
 
 class ProviderState(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +45,21 @@ class GroupRule(msgspec.Struct, frozen=True, kw_only=True):
     policy: str  # affinity | anti-affinity | soft-affinity | soft-anti-affinity; a soft one refuses nothing
     max_server_per_host: int = 1  # of anti-affinity
     root: ProviderId  # of the host that the claim is on
+
+
+class ZoneRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a claim counts on: that its host is still in the zone in which it was when it was chosen."""
+
+    root: ProviderId  # of the host that the claim is on
+    zones: frozenset[str]  # ids that say this zone; empty: that of hosts that no aggregate gives one
+
+
+class HostZone(msgspec.Struct, frozen=True, kw_only=True):
+    """The zone that claims on a host must agree with. version: it rises with each change."""
+
+    root: ProviderId
+    zone: str  # id; empty: that of hosts that no aggregate gives one
+    version: int
 
 
 class GroupPlaces(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,7 +198,7 @@ class Rooms(Protocol):
         ...
 
 
-class Placement(Protocol):
+class Placement(Consumers, Protocol):
     async def providers(self) -> list[ProviderState]:
         """Give all providers with their room now: a scheduler's snapshot, which is not to be changed."""
         ...
@@ -204,12 +220,15 @@ class Placement(Protocol):
         owner: Owner,
         want: Mapping[ProviderId, Resources],
         group: GroupRule | None = None,
+        zone: ZoneRule | None = None,
     ) -> None:
         """Make `want` the whole claim of `consumer`, replacing any other. Repeatable.
 
         group: what it must keep to; consumer is a server then, which is on that host for the others of its group from
         now until it, or the run that the claim is handed over to, lets go.
-        Raises: Refused: no room, or the rule of its group would be broken; Superseded; Unavailable.
+        zone: what it counts on.
+        Raises: Refused: no room, the rule of its group would be broken, or the host is in another zone by now;
+        Superseded; Unavailable.
         """
         ...
 
@@ -272,6 +291,21 @@ class Placement(Protocol):
 
     async def set_aggregates(self, provider: ProviderId, aggregates: Sequence[str]) -> None:
         """Make these aggregate uuids the provider's whole membership."""
+        ...
+
+    async def zone_hosts(self, of_hosts: Mapping[ProviderId, str]) -> None:
+        """Refuse, from now on, claims on these hosts that count on another zone. A host that is not known is left out.
+
+        Raises: Conflict: somebody holds something there; Unavailable.
+        """
+        ...
+
+    async def zoned_hosts(self) -> list[HostZone]:
+        """Tell of which hosts it was ever said in which zone they are."""
+        ...
+
+    async def correct_zone(self, was: HostZone, zone: str) -> None:
+        """Say that a host is in this zone, whoever holds something there; nothing, if it was said anew meanwhile."""
         ...
 
     async def delete_tree(self, root: ProviderId) -> None:

@@ -8,13 +8,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
-from whimbrel.adapters.sql.tables.global_ import aggregate_hosts, aggregates, zones
+from whimbrel.adapters.sql.tables.global_ import aggregate_hosts, aggregates, zone_mends, zones
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.ids import HostName
+from whimbrel.ports.catalog import Zoning, zone_of
 
 Row = sa.Row[tuple[object, ...]]
 
@@ -38,6 +40,17 @@ _CHANGE = (
 _DELETE = sa.delete(aggregates).where(_ID)
 _ADD_HOST = sa.insert(aggregate_hosts)
 _REMOVE_HOST = sa.delete(aggregate_hosts).where(*_MEMBER)
+
+
+_MENDS = fixed(sa.select(zone_mends.c.number))
+_HOLD_MENDS = _MENDS.with_for_update(read=True)
+
+
+def _counting(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+    return insert.on_conflict_do_update(index_elements=["id"], set_={"number": zone_mends.c.number + 1})
+
+
+_MEND = {"sqlite": _counting(sqlite.insert(zone_mends)), "postgresql": _counting(postgresql.insert(zone_mends))}
 
 
 class SqlAggregates:
@@ -73,17 +86,27 @@ class SqlAggregates:
         return Aggregate(id=number, uuid=uuid, name=name, metadata=dict(metadata), created_at=now)
 
     async def rename(
-        self, number: int, name: str, now: float, metadata: Mapping[str, str | None] | None = None
+        self,
+        number: int,
+        name: str,
+        now: float,
+        metadata: Mapping[str, str | None] | None = None,
+        zoning: Zoning | None = None,
     ) -> Aggregate:
-        return await self._change(number, name, metadata or {}, now)
+        return await self._change(number, name, metadata or {}, now, zoning)
 
-    async def set_metadata(self, number: int, metadata: Mapping[str, str | None], now: float) -> Aggregate:
-        return await self._change(number, None, metadata, now)
+    async def set_metadata(
+        self, number: int, metadata: Mapping[str, str | None], now: float, zoning: Zoning | None = None
+    ) -> Aggregate:
+        return await self._change(number, None, metadata, now, zoning)
 
-    async def _change(self, number: int, name: str | None, metadata: Mapping[str, str | None], now: float) -> Aggregate:
+    async def _change(
+        self, number: int, name: str | None, metadata: Mapping[str, str | None], now: float, zoning: Zoning | None
+    ) -> Aggregate:
         async with self._changing() as tx:
             known = await _locked(tx)
             aggregate = _pick(known, number)
+            were = _zones(known, aggregate.hosts)
             if name is not None and name != aggregate.name:
                 _name_must_be_free(known, name)
                 aggregate.name = name
@@ -94,6 +117,7 @@ class SqlAggregates:
                     f"Cannot update aggregate {number}. Reason: One or more hosts already in availability"
                     f" zone(s) {others}."
                 )
+            await _check_zoning(tx, zoning, were, _zones(known, aggregate.hosts))
             return await _write(tx, aggregate, now)
 
     async def delete(self, number: int) -> None:
@@ -102,7 +126,7 @@ class SqlAggregates:
                 raise Refused(f"Cannot delete aggregate {number}. Reason: Host aggregate is not empty.")
             await tx.run(_DELETE, {"number": number})
 
-    async def add_host(self, number: int, host: HostName, now: float) -> Aggregate:
+    async def add_host(self, number: int, host: HostName, now: float, zoning: Zoning | None = None) -> Aggregate:
         async with self._changing() as tx:
             known = await _locked(tx)
             aggregate = _pick(known, number)
@@ -113,18 +137,32 @@ class SqlAggregates:
                     f"Cannot add host to aggregate {number}. Reason: One or more hosts already in availability"
                     f" zone(s) {others}."
                 )
+            were = _zones(known, [host])
             await tx.run(_ADD_HOST, {"aggregate_id": number, "host": host})
             aggregate.hosts = sorted([*aggregate.hosts, host])
+            await _check_zoning(tx, zoning, were, _zones(known, [host]))
             return await _write(tx, aggregate, now)
 
-    async def remove_host(self, number: int, host: HostName, now: float) -> Aggregate:
+    async def remove_host(self, number: int, host: HostName, now: float, zoning: Zoning | None = None) -> Aggregate:
         async with self._changing() as tx:
-            aggregate = _pick(await _locked(tx), number)
+            known = await _locked(tx)
+            aggregate = _pick(known, number)
             if host not in aggregate.hosts:
                 raise NotFound(f"Aggregate {number} has no host {host}.")
+            were = _zones(known, [host])
             await tx.run(_REMOVE_HOST, {"number": number, "member": host})
             aggregate.hosts = [name for name in aggregate.hosts if name != host]
+            await _check_zoning(tx, zoning, were, _zones(known, [host]))
             return await _write(tx, aggregate, now)
+
+    async def zone_mends(self) -> int:
+        async with self._db.read() as tx:
+            return await tx.value(_MENDS) or 0
+
+    async def mend_zones(self) -> None:
+        async with self._db.write() as tx:
+            await tx.rows(_LOCK_ALL)  # a change that is being written is over before, or sees this
+            await tx.run(_MEND[tx.dialect], {"id": 1, "number": 1})
 
 
 async def _locked(tx: Tx) -> list[Aggregate]:
@@ -136,6 +174,21 @@ async def _write(tx: Tx, aggregate: Aggregate, now: float) -> Aggregate:
     changed = {"number": aggregate.id, "called": aggregate.name, "meta": aggregate.metadata, "now": now}
     await tx.run(_CHANGE, changed)
     return aggregate
+
+
+def _zones(known: Sequence[Aggregate], hosts: Sequence[HostName]) -> dict[HostName, str]:
+    return {host: zone_of(host, known) or "" for host in hosts}
+
+
+async def _check_zoning(
+    tx: Tx, zoning: Zoning | None, were: Mapping[HostName, str], are: Mapping[HostName, str]
+) -> None:
+    """Raises: Conflict: placement was told otherwise, or was put right meanwhile."""
+    if zoning is None:
+        return
+    changed = {host: zone for host, zone in are.items() if zone != were[host]}
+    if changed != zoning.zones or (await tx.value(_HOLD_MENDS) or 0) != zoning.mends:
+        raise Conflict("Zones of these hosts were changed meanwhile by somebody else. Look again, then try again.")
 
 
 def _joined(rows: Sequence[Row], members: Sequence[Row]) -> list[Aggregate]:

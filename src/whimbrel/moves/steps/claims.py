@@ -1,7 +1,7 @@
 """Who owns what in placement. While a move is under way it owns the source's claim and the server the target's."""
 
 from whimbrel.domain.ids import ConsumerId
-from whimbrel.moves import groups
+from whimbrel.moves import groups, zones
 from whimbrel.moves.facts import Move, target_of
 from whimbrel.ports.cloud import Cloud
 
@@ -19,12 +19,12 @@ async def return_source(move: Move, cloud: Cloud) -> None:
 async def claim_target(move: Move, cloud: Cloud) -> None:
     """Have the server own what it needs on the target, its ports' bandwidth with it, in one write.
 
-    Raises: Refused: somebody was faster, or the target is not where the server's group may be.
+    Raises: Refused: somebody was faster, the target is not where the server's group may be, or in another zone by now.
     """
-    facts, target = move.facts, target_of(move)
-    want = target.parts or {target.provider: facts.new_flavor.resources(facts.has_local_root)}
-    rule = await groups.rule(move, target.provider, cloud)
-    await cloud.placement.claim(move.order, ConsumerId(move.subject), facts.owner, want, rule)
+    target = target_of(move)
+    group = await groups.rule(move, target.provider, cloud)
+    zone = zones.rule(target, cloud)
+    await cloud.placement.claim(move.order, ConsumerId(move.subject), move.facts.owner, target.parts, group, zone)
 
 
 async def release_target(move: Move, cloud: Cloud) -> None:

@@ -17,14 +17,21 @@ from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.placement import groups
 from whimbrel.adapters.sql.placement.changes import note
 from whimbrel.adapters.sql.placement.rows import add_allocations, use
-from whimbrel.adapters.sql.tables.placement import allocations, consumers, inventories, providers, resource_classes
-from whimbrel.domain.errors import Conflict
+from whimbrel.adapters.sql.tables.placement import (
+    allocations,
+    consumers,
+    host_zones,
+    inventories,
+    providers,
+    resource_classes,
+)
+from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.ids import ConsumerId, ProviderId
 from whimbrel.placement.errors import NoRoom, Stale, UnknownName, UnknownProvider
 from whimbrel.placement.inventory import Stock, unit_problem
 from whimbrel.placement.names import STANDARD_CLASSES
 from whimbrel.placement.provider import ANY_GENERATION, Claim, Consumer, Held
-from whimbrel.ports.placement import Inventory, Owner
+from whimbrel.ports.placement import Inventory, Owner, ZoneRule
 
 Place = tuple[ProviderId, str]
 """A provider and a resource class: where an amount is held."""
@@ -70,6 +77,7 @@ _CHANGE_CONSUMER = fixed(
 )
 _DELETE_CONSUMERS = fixed(sa.delete(consumers).where(_c.uuid.in_(bindparam("ids", expanding=True))))
 _DELETE_ALLOCATIONS = fixed(sa.delete(allocations).where(_a.consumer.in_(bindparam("ids", expanding=True))))
+_ZONE = fixed(sa.select(host_zones.c.zone).where(host_zones.c.root == bindparam("host")))
 _PROVIDERS_THERE = fixed(sa.select(_p.uuid).where(_p.uuid.in_(bindparam("ids", expanding=True))))
 _CLASSES_THERE = fixed(
     sa.select(resource_classes.c.name).where(resource_classes.c.name.in_(bindparam("names", expanding=True)))
@@ -105,24 +113,36 @@ async def rewrite(
     before: Mapping[ConsumerId, tuple[Consumer, Held]],
     *,
     check_units: bool = True,
+    zone: ZoneRule | None = None,
 ) -> None:
     """Make each claim the whole claim of its consumer. before: what `read_held` with a lock gave for all of them.
 
     What is refused is refused before anything is written.
     check_units False: what is handed over as it is stays as it is, whatever the inventories say today.
-    Raises: NoRoom; Stale; UnknownProvider; UnknownName; Conflict: somebody made the same consumer just now.
+    zone: what the host that is claimed on must be in.
+    Raises: NoRoom; Stale; UnknownProvider; UnknownName; Conflict: somebody made the same consumer just now;
+    Refused: the host is in another zone by now.
     """
     claims = sorted(claims, key=lambda claim: claim.consumer)  # new consumers are made in the order of locks too
     check_generations(claims, before)
     changes = _changes(claims, [held for _, held in before.values()])
     taken = {provider for claim in claims for provider in claim.held}
     if tx.dialect == "postgresql":
-        await tx.tell(LOCK_PROVIDERS, {"ids": sorted(taken | {provider for provider, _ in changes})})
+        roots = {zone.root} if zone else set()
+        await tx.tell(LOCK_PROVIDERS, {"ids": sorted(taken | roots | {provider for provider, _ in changes})})
+    if zone:
+        await _check_zone(tx, zone)
     if check_units or any(more > 0 for more in changes.values()):
         await _check_room(tx, claims, changes, taken)
     left = {provider for claim in claims if claim.bumps_left and not claim.held for provider in _held(claim, before)}
     await _write(tx, claims, before, changes, bumped=taken | left)
     await note(tx, taken | {provider for provider, _ in changes})
+
+
+async def _check_zone(tx: Tx, rule: ZoneRule) -> None:
+    now = await tx.value(_ZONE, {"host": rule.root})
+    if now is not None and now not in rule.zones:
+        raise Refused("The host is in another availability zone by now, or on its way to one.")
 
 
 def _held(claim: Claim, before: Mapping[ConsumerId, tuple[Consumer, Held]]) -> Held:

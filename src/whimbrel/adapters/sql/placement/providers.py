@@ -16,6 +16,7 @@ from whimbrel.adapters.sql.placement.claims import Place
 from whimbrel.adapters.sql.placement.names import TRAITS, refer_classes, refer_traits
 from whimbrel.adapters.sql.tables.placement import (
     allocations,
+    host_zones,
     inventories,
     provider_aggregates,
     provider_traits,
@@ -78,6 +79,7 @@ _DELETE_TRAIT = sa.delete(provider_traits).where(
 _DELETE_TRAITS = sa.delete(provider_traits).where(provider_traits.c.provider == _THIS)
 _ADD_AGGREGATE = sa.insert(provider_aggregates)
 _DELETE_AGGREGATES = sa.delete(provider_aggregates).where(provider_aggregates.c.provider == _THIS)
+_DELETE_ZONE = sa.delete(host_zones).where(host_zones.c.root == _THIS)
 
 
 def provider_of(row: Any) -> Provider:
@@ -168,7 +170,7 @@ async def delete(tx: Tx, uuid: ProviderId) -> None:
         raise HasChildren(f"Unable to delete parent resource provider {uuid}: It has child resource providers.")
     if await tx.value(_HAS_CLAIMS, this):
         raise ProviderInUse(f"Unable to delete resource provider {uuid}: Resource provider has allocations.")
-    for statement in (_DELETE_INVENTORIES, _DELETE_TRAITS, _DELETE_AGGREGATES, _DELETE):
+    for statement in (_DELETE_INVENTORIES, _DELETE_TRAITS, _DELETE_AGGREGATES, _DELETE_ZONE, _DELETE):
         await tx.run(statement, this)
     await note(tx, [uuid])
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.pages import ConsumerIds
 from whimbrel.adapters.sql.placement import changes, groups, holdings, providers
 from whimbrel.adapters.sql.placement.claims import read_held, read_stocks, rewrite
 from whimbrel.adapters.sql.placement.feed import CHECKED, Feed
@@ -16,6 +17,7 @@ from whimbrel.adapters.sql.placement.name_store import NameStore
 from whimbrel.adapters.sql.placement.names import CLASSES
 from whimbrel.adapters.sql.placement.nodes import read_node
 from whimbrel.adapters.sql.placement.reshape import reshape
+from whimbrel.adapters.sql.placement.zone_store import ZoneStore
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, RunId, ServerId, UserId
@@ -26,12 +28,12 @@ from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
 from whimbrel.placement.rooms import IndexRooms, state_of
 from whimbrel.placement.ways import all_ways
-from whimbrel.ports.placement import Allocation, GroupRule, Inventory, Lack, Owner, ProviderState, Way, Wish
+from whimbrel.ports.placement import Allocation, GroupRule, Inventory, Lack, Owner, ProviderState, Way, Wish, ZoneRule
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
-class SqlPlacement(GroupStore, NameStore):
+class SqlPlacement(GroupStore, NameStore, ZoneStore, ConsumerIds):
     """Fulfils ports.placement.Placement and placement.store.Store."""
 
     def __init__(self, db: Database, chance: Random | None = None) -> None:
@@ -60,6 +62,7 @@ class SqlPlacement(GroupStore, NameStore):
         owner: Owner,
         want: Mapping[ProviderId, Resources],
         group: GroupRule | None = None,
+        zone: ZoneRule | None = None,
     ) -> None:
         given = {provider: {name: n for name, n in amounts.items() if n} for provider, amounts in want.items()}
         held: Held = {provider: amounts for provider, amounts in given.items() if amounts}
@@ -74,7 +77,7 @@ class SqlPlacement(GroupStore, NameStore):
             try:
                 if group and places:
                     check(group, ServerId(consumer), places)
-                await rewrite(tx, [claim], before)
+                await rewrite(tx, [claim], before, zone=zone)
             except Refused as error:
                 refusal = error  # nothing was written yet, and the fence is to stay raised
             else:

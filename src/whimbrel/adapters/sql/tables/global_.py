@@ -268,6 +268,15 @@ cells = sa.Table(
     sa.CheckConstraint("NOT enabled OR disabled_reason IS NULL", name="cells_enabled_without_reason"),
 )
 
+zone_mends = sa.Table(
+    "zone_mends",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.CheckConstraint("id = 1", name="zone_mends_one_row"),
+)
+"""How often placement's knowledge of zones was put right. A change of zones that began before that is refused."""
+
 aggregate_hosts = sa.Table(
     "aggregate_hosts",
     metadata,

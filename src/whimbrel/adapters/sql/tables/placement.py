@@ -121,7 +121,7 @@ fences = sa.Table(
     sa.CheckConstraint("epoch >= 1", name="fences_epoch"),
 )
 
-# What follows has no counterpart in Placement's API: where the servers of a server group are.
+# What follows has no counterpart in Placement's API: where the servers of a server group are, and zones of hosts.
 
 claimed_groups = sa.Table(
     "claimed_groups",  # a row is there to be locked by who claims for a server of the group
@@ -139,4 +139,12 @@ group_places = sa.Table(
     sa.Column("group_id", sa.String(36), nullable=False, index=True),
     sa.Column("server", sa.String(36), nullable=False),
     sa.Column("root", sa.String(36), nullable=False),
+)
+
+host_zones = sa.Table(
+    "host_zones",  # a host without a row: nobody ever said that it is in another zone than it was
+    metadata,
+    sa.Column("root", sa.ForeignKey("providers.uuid", name="host_zones_root_is_there"), primary_key=True),
+    sa.Column("zone", sa.String(255), nullable=False),  # its id; empty: that of hosts that no aggregate gives one
+    sa.Column("version", sa.Integer, nullable=False),
 )
