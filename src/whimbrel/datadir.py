@@ -56,10 +56,9 @@ class Running(msgspec.Struct, frozen=True):
     database_url: str
     cloud_file: str | None  # None: the default cloud
 
-    @property
-    def agents_url(self) -> str:
-        """Give the door of the agents, for other processes of this cloud."""
-        return f"{self.url}/{INTERNAL}"
+    def agents_url(self, cell: str) -> str:
+        """Give the door of a cell's agents, for other processes of this cloud."""
+        return f"{self.url}/{INTERNAL}/cells/{cell}"
 
 
 class DataDir:

@@ -4,8 +4,8 @@ A process with hosts has the agents and the doors; one without reaches the agent
 """
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -14,16 +14,15 @@ import httpx
 import structlog
 from starlette.types import ASGIApp
 
+from whimbrel import host_wiring
 from whimbrel.adapters.bus.http import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.clock import RandomIds, SystemClock
 from whimbrel.adapters.sql.aggregates import SqlAggregates
 from whimbrel.adapters.sql.cells import SqlCells
 from whimbrel.adapters.sql.database import Database, open_database
-from whimbrel.adapters.sql.devices import SqlDevices
 from whimbrel.adapters.sql.directory import SqlDirectory
 from whimbrel.adapters.sql.flavors import SqlFlavors
-from whimbrel.adapters.sql.hosts import SqlHosts
 from whimbrel.adapters.sql.identity import SqlIdentity
 from whimbrel.adapters.sql.images import SqlImages
 from whimbrel.adapters.sql.journal import SqlJournal
@@ -35,26 +34,23 @@ from whimbrel.adapters.sql.placement.upkeep import keep_up, load
 from whimbrel.adapters.sql.quotas import SqlQuotas
 from whimbrel.adapters.sql.schema import prepare
 from whimbrel.adapters.sql.server_groups import SqlServerGroups
-from whimbrel.adapters.sql.servers import SqlServers
 from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.adapters.sql.zones import SqlZones
 from whimbrel.agent.host import HostAgent
+from whimbrel.cell_wiring import OpenCell, OpenCells, name_cells
 from whimbrel.conductor.book import BOOK
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.datadir import INTERNAL, DataDir
-from whimbrel.domain.errors import Conflict, Invalid, NotFound, WorldError
-from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Capacity
-from whimbrel.domain.host import Host, Zone
-from whimbrel.domain.ids import CellName, HostName, ProviderId, RunId
+from whimbrel.domain.ids import CellName, HostName
 from whimbrel.embedded.image.files import LocalImages
 from whimbrel.moves.steps import record
 from whimbrel.network_wiring import NetworkService, Ourselves, network_service
-from whimbrel.placement.inventory import TRAITS_OF_HOSTS, besides, of_host
 from whimbrel.placement.trees import StoredTrees
 from whimbrel.ports.agent import Agents
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.cloud import Cell, Cloud
+from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hypervisor import Hypervisor
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.fleet import KnownFleet
@@ -70,20 +66,14 @@ PATIENCE_S = 30.0  # for a host's answer
 HOUR_S = 3600.0
 WEEK_S = 7 * 24 * HOUR_S
 
-FIRST_FLAVORS = (
-    Flavor(flavor_id="1", name="m1.tiny", vcpus=1, memory_mib=512, root_gib=1),
-    Flavor(flavor_id="2", name="m1.small", vcpus=1, memory_mib=2048, root_gib=20),
-    Flavor(flavor_id="3", name="m1.medium", vcpus=2, memory_mib=4096, root_gib=40),
-    Flavor(flavor_id="4", name="m1.large", vcpus=4, memory_mib=8192, root_gib=80),
-)
-"""What a new cloud starts with, so that its first server can be booted at once."""
-
 
 @dataclass
 class Process:
     """Everything that one process of a cloud has open."""
 
+    config: CloudConfig
     cloud: Cloud
+    cells: OpenCells
     identity: SqlIdentity
     image_store: SqlImages
     image_files: Path
@@ -109,41 +99,70 @@ class Process:
             group.create_task(self.network_service.events.run())
             group.create_task(self._forget_old())
             group.create_task(keep_up(self.placement, self.cloud.clock))
+            group.create_task(self.cells.watch(self.arrived))
+
+    async def register(self, cells: Sequence[OpenCell]) -> None:
+        """Write down what the settings and the hosts of these cells say, if the hosts are here. Repeatable."""
+        if not self.hypervisors:
+            return
+        for each in cells:
+            await host_wiring.write_down_hosts(self.cloud, each.info.name, self.config, self.hypervisors)
+        await host_wiring.write_down_zones(self.cloud, self.config, [each.info.name for each in cells])
+        await self.network_service.report(StoredTrees(self.placement))
+        await self.placement.forest()  # with what was registered just now
+
+    async def check_hosts(self, cells: Sequence[OpenCell]) -> None:
+        """Raises: Invalid: the settings have a host in one of these cells that is known elsewhere."""
+        index = await self.placement.forest()
+        providers = {node.provider.name: node.provider.uuid for node in index.nodes.values()}
+        for each in cells:
+            await host_wiring.check_hosts(each.cell, self.config, providers)
+
+    async def arrived(self, cell: OpenCell) -> None:
+        """Have a cell that was down when we started, or was added since, with its hosts."""
+        await self.check_hosts([cell])
+        await self.register([cell])
 
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_S)
-            try:
-                await self.sign_of_life()
-            except WorldError as trouble:
-                log.warning("no heartbeat was written", reason=trouble.reason)
+            await self.sign_of_life()
 
     async def sign_of_life(self) -> None:
-        """Write down which hosts answer now."""
-        answering = [name for name, hypervisor in self.hypervisors.items() if await _answers(hypervisor)]
-        for cell in self.cloud.cells.values():
-            await cell.hosts.seen(answering, self.cloud.clock.now())
+        """Write down which hosts answer now, in those cells that are up."""
+        await asyncio.gather(*(self._sign_of_life(each) for each in self.cells.up))
+
+    async def _sign_of_life(self, cell: OpenCell) -> None:
+        name = cell.info.name
+        asked = [HostName(host.name) for each, host in self.config.hosts() if each.name == name]
+        answers = await asyncio.gather(*(_answers(self.hypervisors[host]) for host in asked))
+        answering = [host for host, answer in zip(asked, answers, strict=True) if answer]
+        try:
+            await cell.cell.hosts.seen(answering, self.cloud.clock.now())
+        except WorldError as trouble:
+            log.warning("no heartbeat was written", cell=name, reason=trouble.reason)
 
     async def _forget_old(self) -> None:
         """Forget the fences of runs that ended a week ago: no order of theirs can still be on its way."""
-        done_until = 0.0
+        done_until: dict[str, float] = {}
         while True:
             await asyncio.sleep(HOUR_S)
-            before = self.cloud.clock.now() - WEEK_S
-            try:
-                await self._forget_fences(await self.cloud.journal.ended(done_until, before))
-                for agent in self.agents.values():
-                    await agent.prune(before)
-            except WorldError as trouble:
-                log.warning("nothing old was forgotten", reason=trouble.reason)
-            else:
-                done_until = before
+            await self.forget_before(self.cloud.clock.now() - WEEK_S, done_until)
 
-    async def _forget_fences(self, runs: list[RunId]) -> None:
-        if runs:
-            await self.placement.forget_fences(runs)
-            for cell in self.cloud.cells.values():
-                await cell.servers.forget_fences(runs)
+    async def forget_before(self, before: float, done_until: dict[str, float]) -> None:
+        """Have all who know fences forget those of runs that ended before; one who is down does it next time.
+
+        done_until: who has forgotten what ended before which moment; it is kept up here.
+        """
+        known = {f"cell {name}": cell.servers.forget_fences for name, cell in self.cloud.cells.items()}
+        for name, forget in {"placement": self.placement.forget_fences, **known}.items():
+            with _told(name):
+                if runs := await self.cloud.journal.ended(done_until.get(name, 0.0), before):
+                    await forget(runs)
+                done_until[name] = before
+        for host, agent in self.agents.items():
+            with _told(f"host {host}"):
+                await agent.prune(before)
 
     async def close(self) -> None:
         if self.conductor:
@@ -151,14 +170,23 @@ class Process:
         for agent in self.agents.values():
             await agent.close()
         await self._closing.aclose()
+        await self.cells.close()
         for database in self.databases:
             await database.close()
 
 
-def prepare_stores(config: CloudConfig, url: str) -> None:
-    """Bring every store to this program's schema. Raises: Refused: of a newer version; Unavailable."""
-    cells = (_cell_schema(cell.name) for cell in config.cells)
-    for schema in ("global", "placement", "identity", "images", "network", "volumes", "keep", *cells):
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Go on after what the world says, and log it."""
+    try:
+        yield
+    except WorldError as trouble:
+        log.warning("nothing old was forgotten", where=where, reason=trouble.reason)
+
+
+def prepare_stores(url: str) -> None:
+    """Bring every store but the cells' to this program's schema. Raises: Refused: of a newer version; Unavailable."""
+    for schema in ("global", "placement", "identity", "images", "network", "volumes", "keep"):
         prepare(url, schema)
 
 
@@ -176,7 +204,7 @@ async def open_process(
 
     front_url: where the doors of the cloud are.
 
-    Raises: Invalid: the settings do not fit what is stored.
+    Raises: Invalid: the settings do not fit what is stored; Unavailable: a database of the cloud itself is away.
     """
     databases: dict[str, Database] = {}
 
@@ -192,27 +220,15 @@ async def open_process(
     placement = SqlPlacement(database("placement"), Random())
     hypervisors = _hypervisors(config, data, keep, clock, images) if hosts else {}
     local = {host: HostAgent(host, hypervisor, keep, images, clock) for host, hypervisor in hypervisors.items()}
-    agents: Agents = LocalAgents(local, PATIENCE_S)
-    if not hosts:
-        client = await closing.enter_async_context(httpx.AsyncClient(limits=httpx.Limits(max_connections=200)))
-        agents = HttpAgents(data.running().agents_url, data.agents_secret(), client)
-    cells = {}
-    for cell_name in (CellName(cell.name) for cell in config.cells):
-        store = database(_cell_schema(cell_name))
-        cells[cell_name] = Cell(
-            name=cell_name,
-            servers=SqlServers(store),
-            hosts=SqlHosts(store, cell_name),
-            devices=SqlDevices(store),
-            agents=agents,
-        )
+    buses = _own_buses(config, local) if hosts else await _distant_buses(data, closing)
+    aggregates, infos = SqlAggregates(global_), SqlCells(global_)
+    cells = OpenCells(infos, url, buses, clock)
     identity = SqlIdentity(database("identity"), clock)
     networks = await network_service(config, data, SqlNetworks(database("network")), front_url, clock, ids, closing)
     embedded = None
     if hosts:
         volume_store = SqlVolumes(database("volumes"))
         embedded = await embedded_volumes(config, data, volume_store, images, identity, clock, ids, closing)
-    aggregates, infos = SqlAggregates(global_), SqlCells(global_)
     cloud = Cloud(
         clock=clock,
         ids=ids,
@@ -235,7 +251,9 @@ async def open_process(
     )
     engine = make_engine(cloud, name)
     process = Process(
+        config=config,
         cloud=cloud,
+        cells=cells,
         identity=identity,
         image_store=image_store,
         image_files=image_files,
@@ -251,13 +269,17 @@ async def open_process(
     )
     try:
         await load(placement, clock)
-        await _check_fit(process, config)
+        if hosts:
+            await name_cells(config, infos, cloud.directory, clock.now())
+        await cells.open()
+        await process.check_hosts(cells.up)
         if process.embedded_volumes:
             await process.embedded_volumes.start()
         if hosts:
-            await _register(process, config)
-            await process.network_service.report(StoredTrees(placement))
-            await placement.forest()  # with what was registered just now
+            await process.register(cells.up)
+            await host_wiring.write_down_flavors(cloud)
+        for each in cells.up:
+            each.is_new = False
     except WorldError:
         await process.close()
         raise
@@ -278,8 +300,21 @@ def make_engine(cloud: Cloud, name: str) -> Engine:
     )
 
 
-def _cell_schema(name: str) -> str:
-    return f"cell_{name}"
+# Buses: an agent is found on that of its own cell only
+
+
+def _own_buses(config: CloudConfig, agents: Mapping[HostName, HostAgent]) -> Callable[[CellName], Agents]:
+    def bus(cell: CellName) -> Agents:
+        names = [HostName(host.name) for each, host in config.hosts() if each.name == cell]
+        return LocalAgents({name: agents[name] for name in names}, PATIENCE_S)
+
+    return bus
+
+
+async def _distant_buses(data: DataDir, closing: AsyncExitStack) -> Callable[[CellName], Agents]:
+    client = await closing.enter_async_context(httpx.AsyncClient(limits=httpx.Limits(max_connections=200)))
+    running, secret = data.running(), data.agents_secret()
+    return lambda cell: HttpAgents(running.agents_url(cell), secret, client)
 
 
 # Hosts
@@ -338,128 +373,6 @@ async def _answers(hypervisor: Hypervisor) -> bool:
     return True
 
 
-# Settings may change between two starts, but servers stay where they are
-
-
-async def _check_fit(process: Process, config: CloudConfig) -> None:
-    """Raises: Invalid: the settings leave out a cell in which servers live, or have a host that is known elsewhere."""
-    for home, servers in (await process.cloud.directory.homes()).items():
-        if home not in process.cloud.cells:
-            raise Invalid(
-                f"the settings have no cell '{home}', and {servers} servers of this cloud live in it: put it back, or"
-                " use another --data-dir"
-            )
-    index = await process.placement.forest()
-    providers = {node.provider.name: node.provider.uuid for node in index.nodes.values()}
-    for name, cell in process.cloud.cells.items():
-        known = {host.name: host.id for host in await cell.hosts.all()}
-        for host in (host for each, host in config.hosts() if each.name == name):
-            if providers.get(host.name) not in (None, known.get(HostName(host.name))):
-                raise Invalid(
-                    f"host '{host.name}' of cell '{name}' is known to this cloud already, outside of that cell: put it"
-                    " back where it was, or give one of them another name"
-                )
-
-
-# What a new cloud has: hosts, providers, zones, flavors. Repeatable: every start does it.
-
-
-async def _register(process: Process, config: CloudConfig) -> None:
-    cloud = process.cloud
-    for cell, host in config.hosts():
-        hypervisor = process.hypervisors[HostName(host.name)]
-        await _register_host(cloud, CellName(cell.name), host, await _what_it_is(hypervisor, host))
-    await _register_zones(cloud, config)
-    if not await cloud.flavors.all():
-        for flavor in FIRST_FLAVORS:
-            await cloud.flavors.create(flavor, cloud.clock.now())
-
-
-async def _what_it_is(hypervisor: Hypervisor, host: SimulatedHost | LibvirtHost) -> tuple[Capacity, bool]:
-    """Ask a hypervisor what it is; one that does not answer now is what the settings say."""
-    try:
-        return await hypervisor.capacity(), True
-    except WorldError as trouble:
-        log.warning("a host does not answer", host=host.name, reason=trouble.reason)
-        unknown = Capacity(
-            vcpus=host.vcpus,
-            memory_mib=host.memory_mib,
-            disk_gib=host.disk_gib,
-            hypervisor_type="QEMU",
-            hypervisor_version=1,
-        )
-        return unknown, False
-
-
-async def _register_host(
-    cloud: Cloud, cell: CellName, host: SimulatedHost | LibvirtHost, found: tuple[Capacity, bool]
-) -> None:
-    capacity, answers = found
-    now = cloud.clock.now()
-    row = await cloud.cell(cell).hosts.register(
-        Host(
-            name=HostName(host.name),
-            cell=cell,
-            id=ProviderId(cloud.ids.uuid()),
-            service_id=cloud.ids.uuid(),
-            driver="simulated" if isinstance(host, SimulatedHost) else "libvirt",
-            vcpus=host.vcpus,
-            memory_mib=host.memory_mib,
-            disk_gib=host.disk_gib,
-            seen_at=now if answers else 0.0,
-            created_at=now,
-            hypervisor_type=capacity.hypervisor_type,
-            hypervisor_version=capacity.hypervisor_version,
-            cpu_info=capacity.cpu_info,
-        )
-    )
-    await cloud.cell(cell).devices.register(row.name, host.pci)
-    offered = of_host(row, cloud.rules) | besides(host.dedicated_vcpus, host.resources)
-    await cloud.placement.register_host(row.id, row.name, offered)
-    await cloud.placement.offer_traits(row.id, [*TRAITS_OF_HOSTS, *host.traits])
-    await cloud.placement.set_disabled(row.id, not row.enabled)
-
-
-async def _register_zones(cloud: Cloud, config: CloudConfig) -> None:
-    """Have an aggregate for every zone that the settings name, with its hosts; what operators changed later stays."""
-    now, default = cloud.clock.now(), await _default_zone(cloud)
-    known = {aggregate.name: aggregate for aggregate in await cloud.aggregates.all()}
-    placed = {host: aggregate.zone for aggregate in known.values() if aggregate.zone for host in aggregate.hosts}
-    for _, host in config.hosts():
-        meant = known[host.zone].zone if host.zone in known else default.id
-        if (zone := placed.get(HostName(host.name))) not in (None, meant):
-            log.warning("a host stays in its zone, which is not that of the settings", host=host.name, zone=zone)
-        if host.zone in (default.id, default.name) or host.name in placed:
-            continue
-        if host.zone not in known:
-            zone = (await cloud.zones.ensure(Zone(id=cloud.ids.uuid(), name=host.zone, created_at=now))).id
-            metadata = {"availability_zone": zone}
-            known[host.zone] = await cloud.aggregates.create(host.zone, cloud.ids.uuid(), metadata, now)
-        try:
-            await cloud.aggregates.add_host(known[host.zone].id, HostName(host.name), now)
-        except (Conflict, NotFound) as trouble:
-            log.warning("a host is not in its zone", host=host.name, zone=host.zone, reason=trouble.reason)
-    for cell in cloud.cells.values():
-        ids = {host.name: host.id for host in await cell.hosts.all()}
-        aggregates = await cloud.aggregates.all()
-        for name, provider in ids.items():
-            await cloud.placement.set_aggregates(provider, [a.uuid for a in aggregates if name in a.hosts])
-
-
-async def _default_zone(cloud: Cloud) -> Zone:
-    """Give the zone of hosts that no aggregate puts into one. Raises: Invalid: its name is another zone's."""
-    rule = cloud.rules.default_availability_zone
-    with suppress(NotFound):
-        return await cloud.zones.get(rule)
-    found = await cloud.zones.ensure(Zone(id=rule, name=rule, created_at=cloud.clock.now()))
-    if found.id != rule:
-        raise Invalid(
-            f"[rules]: 'default_availability_zone' is '{rule}', the name of a zone that is there already; to make that"
-            f" one the default zone give its id, '{found.id}'"
-        )
-    return found
-
-
 # Doors
 
 
@@ -468,7 +381,7 @@ def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: s
 
     Raises: Invalid: the policy file.
     """
-    from whimbrel.adapters.bus.door import agents_app
+    from whimbrel.adapters.bus.door import cells_app
     from whimbrel.api import policy as compute_policy
     from whimbrel.api.context import Context
     from whimbrel.api.door import compute_app
@@ -506,5 +419,5 @@ def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: s
         "image": image_app(process.image_store, process.image_files, identity, cloud.clock, cloud.ids),
         "network": process.network_service.app(identity),
         "volume": process.embedded_volumes.app,
-        INTERNAL: agents_app(LocalAgents(process.agents), data.agents_secret()),
+        INTERNAL: cells_app({name: cell.agents for name, cell in cloud.cells.items()}, data.agents_secret()),
     }

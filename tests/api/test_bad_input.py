@@ -443,7 +443,7 @@ async def whole(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, wiring
     home = DataDir(tmp_path)
     home.make()
     config = settings.load(None)
-    wiring.prepare_stores(config, home.database_url)
+    wiring.prepare_stores(home.database_url)
     process = await wiring.open_process(config, home, home.database_url, "main", hosts=True, conductor=False)
     await bootstrap(process.identity, process.cloud.ids)
     app = mounted(wiring.doors(process, home, None, "http://cloud"))

@@ -130,6 +130,11 @@ def test_every_table_is_taken(tmp_path: Path) -> None:
         (GOOD, '[[cell]]\nname = "a"', "[[cell]] number 1 ('a') has no 'host'", "[[cell.host]]"),
         (GOOD, '[[cell]]\nname = "a"\nhost = []', "'host' is []", "at least one"),
         (GOOD, '[[cell]]\nname = "a"\nhost = [5]', "[[cell.host]] number 1 of", "must be a table"),
+        ('name = "a"', 'name = "a"\ndatabase = "sqlite://"', "'database' is 'sqlite://'", "'sqlite:///DIRECTORY' or"),
+        ('name = "a"', 'name = "a"\ndatabase = "mysql://x"', "'database' is 'mysql://x'", "without it the cloud's own"),
+        ('name = "a"', 'name = "a"\nenabled = 0', "[[cell]] number 1 ('a'): 'enabled' is 0", "true or false"),
+        ('name = "a"', 'name = "a"\nphysnets = ["a b"]', "'physnets' is ['a b']", "its hosts reach; without it all"),
+        ('name = "a"', 'name = "a"\nstorage = "ceph"', "'storage' is 'ceph'", "a list of the storage back ends"),
         (GOOD, GOOD + GOOD, "two cells are called 'a'", "another name"),
         (GOOD, GOOD + GOOD.replace('"a"', '"b"'), "host 'n1' is there twice, in cell 'b' and in cell 'a'", "another"),
         (GOOD, GOOD + GOOD[GOOD.index("[[cell.host") :], "host 'n1' is there twice, in cell 'a'", "another name"),
@@ -154,6 +159,22 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, was: str, now: str, place: st
     said = complaint(tmp_path, GOOD.replace(was, now, 1))
     assert place in said
     assert remedy in said
+
+
+def test_what_a_cell_is_is_taken(tmp_path: Path) -> None:
+    [plain] = load(tmp_path, GOOD).cells
+    assert (plain.database, plain.enabled, plain.physnets, plain.storage) == (None, True, None, None)
+    said = 'name = "a"\ndatabase = "sqlite:///d"\nenabled = false\nphysnets = []\nstorage = ["ceph@a#p"]\n'
+    [cell] = load(tmp_path, GOOD.replace('name = "a"', said)).cells
+    assert (cell.database, cell.enabled, cell.physnets, cell.storage) == ("sqlite:///d", False, (), ("ceph@a#p",))
+
+
+@pytest.mark.parametrize(("more", "physnet"), [(NIC, "physnet0"), (PCI, "data")])
+def test_a_cell_reaches_what_its_hosts_are_on(tmp_path: Path, more: str, physnet: str) -> None:
+    text = GOOD.replace('name = "a"', 'name = "a"\nphysnets = ["other"]') + more
+    said = complaint(tmp_path, text)
+    assert f"host 'n1' is on the physical network '{physnet}', which is not among the 'physnets' of its cell" in said
+    load(tmp_path, text.replace("other", physnet))
 
 
 def test_volumes_lie_in_the_zones_of_the_hosts_unless_others_are_named(tmp_path: Path) -> None:

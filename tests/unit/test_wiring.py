@@ -31,7 +31,7 @@ class Home:
     async def start(self, text: str) -> wiring.Process:
         self._file.write_text(text)
         config = settings.load(self._file)
-        wiring.prepare_stores(config, self.data.database_url)
+        wiring.prepare_stores(self.data.database_url)
         return await wiring.open_process(config, self.data, self.data.database_url, "main", hosts=True, conductor=False)
 
     async def hosts(self, text: str) -> dict[str, str]:

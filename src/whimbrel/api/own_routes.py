@@ -1,11 +1,12 @@
 """The lines of the table of routes that are Whimbrel's own: moves as they are, why they go where they go,
-zones with their ids, and healing.
+zones with their ids, cells, and healing.
 
 How a resource is added is said at the head of routes.py.
 """
 
-from whimbrel.api import group_moves, histories, moves, plans, port_healings, server_moves, zones
+from whimbrel.api import cells, group_moves, histories, moves, plans, port_healings, server_moves, zones
 from whimbrel.api.dispatch import Route
+from whimbrel.api.schemas import cells as cell_bodies
 from whimbrel.api.schemas import history
 from whimbrel.api.schemas import plans as plan_bodies
 from whimbrel.api.schemas import port_healings as healing_bodies
@@ -31,6 +32,9 @@ OWN_ROUTES: tuple[Route, ...] = (
           query=history.SERVER, target=histories.server_or_its_past),
     Route("GET", "/whimbrel/zones", zones.own_index, "whimbrel:zones:index"),
     Route("PUT", "/whimbrel/zones/{zone_id}", zones.rename, "whimbrel:zones:rename", body=zone_bodies.RENAME),
+    Route("GET", "/whimbrel/cells", cells.index, "whimbrel:cells:index"),
+    Route("POST", "/whimbrel/cells", cells.add, "whimbrel:cells:add", 201, body=cell_bodies.ADD),
+    Route("PUT", "/whimbrel/cells/{name}", cells.switch, "whimbrel:cells:switch", body=cell_bodies.SWITCH),
     Route("GET", "/whimbrel/port-healings", port_healings.index, "whimbrel:port_healings:index",
           query=healing_bodies.LIST),
     Route("POST", "/whimbrel/port-healings", port_healings.create, "whimbrel:port_healings:create", 202,

@@ -52,8 +52,8 @@ class Books(msgspec.Struct, kw_only=True):
 def read(api: Api, home: DataDir) -> Books:
     """Ask everybody. api: logged in as an administrator. For a cloud in which nothing is under way."""
     servers = {each["id"]: each for each in api.get("compute", "/servers/detail?all_tenants=1")["servers"]}
-    hosts = [each["hypervisor_hostname"] for each in api.get("compute", "/os-hypervisors")["hypervisors"]]
-    guests = asyncio.run(_guests(home, hosts))
+    cells = {each["name"]: each["hosts"] for each in api.get("compute", "/whimbrel/cells")["cells"]}
+    guests = asyncio.run(_guests(home, cells))
     claims = _claims(api)
     names = dict.fromkeys([*servers, *(guest.key.server for _, guest in guests), *claims])
     return Books(
@@ -104,10 +104,13 @@ def _account(id_: str, server: Any, guests: list[tuple[str, Guest]], claims: dic
     return account
 
 
-async def _guests(home: DataDir, hosts: list[str]) -> list[tuple[str, Guest]]:
+async def _guests(home: DataDir, cells: dict[str, list[str]]) -> list[tuple[str, Guest]]:
+    """Ask each host on the bus of its own cell."""
+    running, secret = home.running(), home.agents_secret()
     async with httpx.AsyncClient() as client:
-        agents = HttpAgents(home.running().agents_url, home.agents_secret(), client)
-        return [(host, guest) for host in hosts for guest in await agents.at(HostName(host)).guests()]
+        buses = {cell: HttpAgents(running.agents_url(cell), secret, client) for cell in cells}
+        places = [(cell, host) for cell, hosts in cells.items() for host in hosts]
+        return [(host, guest) for cell, host in places for guest in await buses[cell].at(HostName(host)).guests()]
 
 
 def _claims(api: Api) -> dict[str, dict[str, dict[str, int]]]:

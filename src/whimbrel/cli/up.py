@@ -128,7 +128,7 @@ def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
 async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> None:
     from whimbrel import wiring
 
-    wiring.prepare_stores(start.config, start.running.database_url)
+    wiring.prepare_stores(start.running.database_url)
     process = await wiring.open_process(
         start.config,
         start.home,

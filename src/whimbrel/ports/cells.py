@@ -46,7 +46,7 @@ class Cells(Protocol):
         ...
 
     async def add(self, cell: CellInfo) -> None:
-        """Write down a cell that a command adds. Raises: Conflict: name taken."""
+        """Write down a cell that a command adds. Raises: Conflict: name taken; Invalid: the URL of its database."""
         ...
 
     async def ensure(self, said: CellInfo) -> CellInfo:

@@ -70,6 +70,7 @@ class Cell:
     hosts: Hosts
     devices: Devices
     agents: Agents
+    database: str = "sqlite"  # the kind of it, for people: "sqlite" | "postgresql"
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ def check(name: str, config: CloudConfig) -> None:
             where += "" if homes[host.name] == cell.name else f" and in cell '{homes[host.name]}'"
             raise Invalid(f"{name}: host '{host.name}' is there twice, {where}; give one of them another name")
         homes[host.name] = cell.name
+    _check_reach(name, config)
     _check_nics(name, config)
     _check_pci(name, config)
     for _, host in config.hosts():
@@ -46,6 +47,19 @@ def _wrong_names(host: HostTable) -> str | None:
         if one == DISABLED:
             return f"{one} among its 'traits': disable its service instead"
     return None
+
+
+def _check_reach(name: str, config: CloudConfig) -> None:
+    """A cell reaches what the cards and devices of its hosts are on."""
+    for cell, host in config.hosts():
+        if cell.physnets is None:
+            continue
+        has = [*(card.physnet for card in host.cards), *(device.physnet for device in host.pci if device.physnet)]
+        if other := [physnet for physnet in has if physnet not in cell.physnets]:
+            raise Invalid(
+                f"{name}: host '{host.name}' is on the physical network '{other[0]}', which is not among the 'physnets'"
+                f" of its cell '{cell.name}'; put it there, or remove it from the host"
+            )
 
 
 def _check_nics(name: str, config: CloudConfig) -> None:

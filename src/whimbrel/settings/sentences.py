@@ -28,11 +28,16 @@ A_TIME = "a number of seconds from 0 to 86400"
 A_BANDWIDTH = "a whole number of kbit a second; 0 has it not counted"
 A_RATE = "a whole number of thousands of packets a second; 0 has them not counted"
 AN_AZ_ON_MOVE = "'keep', 'prefer' or 'free'"
+A_DATABASE = "'sqlite:///DIRECTORY' or 'postgresql://USER:PASSWORD@HOST/DATABASE'"
 A_PCI_ID = "four hexadecimal digits, letters small, such as '8086'"
 
 MUST_BE = {
     "cell": "a list of tables that begin with [[cell]], at least one",
     "cell.name": "at most 31 small letters, digits and underscores, the first a letter",
+    "cell.database": f"{A_DATABASE}; without it the cloud's own",
+    "cell.enabled": "true or false; a disabled cell takes no more servers",
+    "cell.physnets": "a list of the physical networks that its hosts reach; without it all",
+    "cell.storage": "a list of the storage back ends that its hosts reach; without it all",
     "cell.host": "a list of tables that begin with [[cell.host]], at least one",
     "host.name": A_NAME,
     "host.zone": f"{A_NAME} (and not 'internal')",
@@ -79,7 +84,7 @@ MUST_BE = {
     "volumes.snapshots_quota": "a whole number from -1, which means no limit, to 2147483647",
     "volumes.gigabytes_quota": "a whole number of GiB from -1, which means no limit, to 2147483647",
     "volumes.per_volume_gigabytes_quota": "a whole number of GiB from -1, which means no limit, to 2147483647",
-    "database.url": "'sqlite:///DIRECTORY' or 'postgresql://USER:PASSWORD@HOST/DATABASE'",
+    "database.url": A_DATABASE,
 }
 """What each key must be, for the sentence that is said when it is not. Keys that are not here are times or rules."""
 

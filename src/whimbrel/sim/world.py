@@ -34,6 +34,7 @@ from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, Serve
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.moves.steps import record
 from whimbrel.placement.inventory import of_host
+from whimbrel.ports.cells import CellInfo
 from whimbrel.ports.cloud import Asker, Cell, Cloud, Rules
 from whimbrel.ports.journal import RunFilter
 from whimbrel.saga.engine import Engine
@@ -203,6 +204,8 @@ class World:
         plan, cloud = self.plan, self.cloud
         default = cloud.rules.default_availability_zone
         await cloud.zones.ensure(Zone(id=default, name=default, created_at=cloud.clock.now()))
+        for cell in cloud.cells:
+            await cloud.cell_infos.ensure(CellInfo(name=cell, created_at=cloud.clock.now()))
         for flavor in FLAVORS:
             await cloud.flavors.create(flavor, cloud.clock.now())
         for name, cell in plan.homes():

@@ -4,18 +4,18 @@ Law: whoever does not know the secret is told nothing; an error of the world tra
 """
 
 import hmac
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from whimbrel.adapters.bus.verbs import TROUBLE, VERBS, Trouble, encode
 from whimbrel.domain.errors import WorldError
-from whimbrel.domain.ids import HostName
+from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.agent import Agents
 
 JSON = "application/json"
@@ -39,6 +39,11 @@ def agents_app(agents: Agents, token: str) -> Starlette:
         return await _answer(method(**msgspec.structs.asdict(question)))
 
     return Starlette(routes=[Route("/agents/{host}/{verb}", call, methods=["POST"])])
+
+
+def cells_app(buses: Mapping[CellName, Agents], token: str) -> Starlette:
+    """Make the door of several cells, below /cells/{cell}: an order to a host of another cell finds nobody."""
+    return Starlette(routes=[Mount(f"/cells/{cell}", agents_app(bus, token)) for cell, bus in buses.items()])
 
 
 async def _answer(call: Awaitable[Any]) -> Response:

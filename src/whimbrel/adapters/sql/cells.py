@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from whimbrel.adapters.sql.awaited import AwaitedDatabase
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import cells
@@ -54,6 +55,8 @@ class SqlCells:
         return _info(row)
 
     async def add(self, cell: CellInfo) -> None:
+        if cell.database:
+            AwaitedDatabase(cell.database, cell.name)
         try:
             async with self._changing() as tx:
                 await tx.run(_INSERT, {**_columns(cell), "settings": None})

@@ -1,0 +1,89 @@
+"""A database that may be away, when the program starts and later: whoever needs it then is told so at once.
+
+Law: only `check` waits for it, and no longer than PATIENCE_S; whoever made it calls that again and again. A database
+that comes back, or comes late, is brought to this program's schema and used from then on.
+"""
+
+import asyncio
+from typing import Any
+
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql.database import Database, open_database
+from whimbrel.adapters.sql.schema import prepare
+from whimbrel.domain.errors import Invalid, Unavailable, WorldError
+
+PATIENCE_S = 5
+_LIMITS = {"connect_timeout": str(PATIENCE_S), "tcp_user_timeout": str(PATIENCE_S * 1000)}
+_ASK = sa.text("SELECT 1")
+
+
+class AwaitedDatabase(Database):
+    """Stands before `open_database(url, schema)`; away until the first `check`."""
+
+    def __init__(self, url: str, schema: str) -> None:
+        """Raises: Invalid: the URL."""
+        self.dialect = "postgresql" if url.startswith("postgresql") else "sqlite"
+        self._url = _limited(url) if self.dialect == "postgresql" else url
+        self._schema = schema
+        self._opened: Database | None = None
+        self._trouble: str | None = "it was not asked yet"
+
+    @property
+    def trouble(self) -> str | None:
+        """Say why it is away; None: it is there."""
+        return self._trouble
+
+    async def check(self) -> None:
+        """Open it if it is not open, else ask whether it still answers.
+
+        Raises: Unavailable: it is away; Refused: it cannot be used by this program.
+        """
+        try:
+            if self._opened is None:
+                await asyncio.to_thread(prepare, self._url, self._schema)
+                self._opened = open_database(self._url, self._schema)
+            elif self.dialect == "postgresql":  # a file does not go away
+                await self._ask(self._opened)
+        except WorldError as trouble:
+            self._trouble = " ".join(trouble.reason.split())
+            raise
+        self._trouble = None
+
+    async def _ask(self, database: Database) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S), database.look() as tx:
+                await tx.value(_ASK)
+        except TimeoutError:
+            raise Unavailable(f"the database does not answer within {PATIENCE_S} s") from None
+
+    def write(self) -> Any:
+        return self._there().write()
+
+    def read(self) -> Any:
+        return self._there().read()
+
+    def look(self) -> Any:
+        return self._there().look()
+
+    def _there(self) -> Database:
+        if self._opened is None or self._trouble is not None:
+            raise Unavailable(f"the database {self._schema} is away: {self._trouble}")
+        return self._opened
+
+    async def create_all(self, metadata: sa.MetaData) -> None:
+        await self._there().create_all(metadata)
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+
+def _limited(url: str) -> str:
+    """Have the driver give up on a server that is silent, unless the URL says how long it may be."""
+    try:
+        said = sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError) as error:
+        raise Invalid(f"no database can be reached by this URL: {error}") from None
+    more = {key: limit for key, limit in _LIMITS.items() if key not in said.query}
+    return said.update_query_dict(more).render_as_string(hide_password=False)

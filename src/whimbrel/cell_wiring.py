@@ -1,0 +1,169 @@
+"""Makes the cells of a process: of each its own database and its own bus, on neither of which another cell is known.
+
+Law: a cell whose database is away keeps nobody else from starting or working. It is down, which is logged, and comes
+back by itself. A cell that a command adds comes into every process by itself too.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+
+from whimbrel.adapters.sql.awaited import AwaitedDatabase
+from whimbrel.adapters.sql.cells import SqlCells
+from whimbrel.adapters.sql.devices import SqlDevices
+from whimbrel.adapters.sql.hosts import SqlHosts
+from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.domain.errors import Invalid, WorldError
+from whimbrel.domain.ids import CellName
+from whimbrel.ports.agent import Agents
+from whimbrel.ports.cells import CellInfo
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.cloud import Cell
+from whimbrel.ports.directory import Directory
+from whimbrel.settings import CloudConfig
+
+log = structlog.get_logger(__name__)
+
+CHECK_S = 2.0
+"""How long a cell that went away, came back or was added may go unnoticed."""
+
+
+@dataclass
+class OpenCell:
+    """A cell of this process. is_new: its hosts were not written down by this process yet."""
+
+    info: CellInfo
+    cell: Cell
+    database: AwaitedDatabase
+    is_new: bool = True
+    was_up: bool = True  # when it was last told whether it is
+
+    @property
+    def is_up(self) -> bool:
+        return self.database.trouble is None
+
+
+Arrived = Callable[[OpenCell], Awaitable[None]]
+
+
+class OpenCells(Mapping[CellName, Cell]):
+    """All cells of this process by name. Whoever goes through them is not disturbed by one that is added."""
+
+    def __init__(self, infos: SqlCells, own_url: str, agents: Callable[[CellName], Agents], clock: Clock) -> None:
+        """own_url: of the cloud's database. agents: gives the bus of a cell."""
+        self._infos = infos
+        self._own_url = own_url
+        self._agents = agents
+        self._clock = clock
+        self._open: Mapping[CellName, OpenCell] = {}
+
+    def __getitem__(self, name: CellName) -> Cell:
+        return self._open[name].cell
+
+    def __iter__(self) -> Iterator[CellName]:
+        return iter(self._open)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def up(self) -> list[OpenCell]:
+        return [cell for cell in self._open.values() if cell.is_up]
+
+    async def open(self) -> None:
+        """Open all that are written down, at once. Raises: Unavailable, Refused: the cloud's own database."""
+        await self._add_new()
+        await asyncio.gather(*(self._check(cell) for cell in self._open.values()))
+        for cell in self._open.values():
+            if not cell.is_up and not cell.info.database:
+                await cell.database.check()
+
+    async def watch(self, arrived: Arrived) -> None:
+        """Look for ever."""
+        while True:
+            await self._clock.sleep(CHECK_S)
+            await self.look(arrived)
+
+    async def look(self, arrived: Arrived) -> None:
+        """See which cells there are, and which answer. arrived: is told of each that answers for the first time.
+
+        What it raises of the world is logged, and it is told again.
+        """
+        try:
+            await self._add_new()
+        except WorldError as trouble:
+            log.warning("it cannot be seen which cells were added", reason=trouble.reason)
+        await asyncio.gather(*(self._attend(cell, arrived) for cell in self._open.values()))
+
+    async def close(self) -> None:
+        for cell in self._open.values():
+            await cell.database.close()
+
+    async def _attend(self, cell: OpenCell, arrived: Arrived) -> None:
+        await self._check(cell)
+        if cell.is_up and cell.is_new:
+            try:
+                await arrived(cell)
+                cell.is_new = False
+            except WorldError as trouble:
+                log.warning("a cell's hosts were not written down", cell=cell.info.name, reason=trouble.reason)
+
+    async def _check(self, cell: OpenCell) -> None:
+        with suppress(WorldError):
+            await cell.database.check()
+        if cell.was_up and not cell.is_up:
+            log.warning("a cell is down", cell=cell.info.name, reason=cell.database.trouble)
+        elif cell.is_up and not cell.was_up:
+            log.warning("a cell is up again", cell=cell.info.name)
+        cell.was_up = cell.is_up
+
+    async def _add_new(self) -> None:
+        new = [info for info in await self._infos.all() if info.name not in self._open]
+        if new:
+            self._open = {**self._open, **{info.name: self._made(info) for info in new}}
+
+    def _made(self, info: CellInfo) -> OpenCell:
+        database = AwaitedDatabase(info.database or self._own_url, f"cell_{info.name}")
+        cell = Cell(
+            name=info.name,
+            servers=SqlServers(database),
+            hosts=SqlHosts(database, info.name),
+            devices=SqlDevices(database),
+            agents=self._agents(info.name),
+            database=database.dialect,
+        )
+        return OpenCell(info, cell, database)
+
+
+async def name_cells(config: CloudConfig, infos: SqlCells, directory: Directory, now: float) -> None:
+    """Have the cells that the settings name written down, and those that they left out forgotten.
+
+    Raises: Invalid: servers live in one that they left out.
+    """
+    said = {CellName(cell.name): cell for cell in config.cells}
+    known = {info.name: info for info in await infos.all()}
+    added = {name for name, info in known.items() if not info.in_settings}
+    for home, servers in (await directory.homes()).items():
+        if home not in said and home not in added:
+            raise Invalid(
+                f"the settings have no cell '{home}', and {servers} servers of this cloud live in it: put it back, or"
+                " use another --data-dir"
+            )
+    for name in known.keys() - said.keys() - added:
+        await infos.forget(name)
+    for name, cell in said.items():
+        physnets, storage = (None if some is None else frozenset(some) for some in (cell.physnets, cell.storage))
+        wished = CellInfo(
+            name=name,
+            database=cell.database,
+            enabled=cell.enabled,
+            physnets=physnets,
+            storage=storage,
+            created_at=now,
+        )
+        found = await infos.ensure(wished)
+        if found.enabled != cell.enabled:
+            log.warning("a command said of a cell what the settings do not", cell=name, enabled=found.enabled)

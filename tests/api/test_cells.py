@@ -1,0 +1,112 @@
+"""Cells, as operators see them and switch them."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.front import Front, fault, with_front
+
+CELLS = "/whimbrel/cells"
+
+
+async def add(front: Front, who: str = "admin", **wish: Any) -> Any:
+    return await front.ask("POST", CELLS, {"cell": wish}, who=who)
+
+
+async def switch(front: Front, name: str, enabled: Any, reason: Any = None, who: str = "admin") -> Any:
+    wish = {"enabled": enabled} | ({} if reason is None else {"disabled_reason": reason})
+    return await front.ask("PUT", f"{CELLS}/{name}", {"cell": wish}, who=who)
+
+
+@with_front
+async def test_cells_are_listed_with_their_hosts_and_servers(front: Front) -> None:
+    await front.boot()
+    await front.world.cloud.cell("c1").hosts.set_service(  # type: ignore[arg-type]
+        "h2",  # type: ignore[arg-type]
+        enabled=True,
+        disabled_reason=None,
+        forced_down=True,
+    )
+    listed = await front.get(CELLS, who="admin")
+    [cell] = listed["cells"]
+    assert cell["created_at"] > 0
+    assert {key: cell[key] for key in cell if key != "created_at"} == {
+        "name": "c1",
+        "enabled": True,
+        "disabled_reason": None,
+        "state": "up",
+        "problem": None,
+        "database": "sqlite",
+        "hosts": ["h1", "h2", "h3"],
+        "hosts_up": 2,
+        "servers": 1,
+        "physnets": None,
+        "storage": None,
+        "in_settings": True,
+    }
+    assert listed["cell0"] == {"servers": 0}
+    fault(await front.ask("GET", CELLS, who="manager"), "forbidden", 403)
+
+
+@with_front
+async def test_a_server_that_found_no_host_is_counted_in_cell0(front: Front) -> None:
+    for host in ("h1", "h2", "h3"):
+        body = {"host": host, "binary": "nova-compute"}
+        await front.ask("PUT", "/os-services/disable", body, who="admin", minor=52)
+    await front.boot()
+    listed = await front.get(CELLS, who="admin")
+    assert (listed["cell0"]["servers"], listed["cells"][0]["servers"]) == (1, 0)
+
+
+@with_front
+async def test_a_cell_is_added_and_is_down_until_it_is_open(front: Front) -> None:
+    wish = {"name": "c2", "database": "postgresql://u:secret@db/c2", "physnets": ["front", "back"], "storage": []}
+    answer = await add(front, **wish)
+    assert answer.status_code == 201
+    assert "secret" not in answer.text
+    cell = answer.json()["cell"]
+    assert (cell["state"], cell["problem"], cell["hosts"]) == ("down", "it is not open yet", [])
+    assert (cell["physnets"], cell["storage"], cell["in_settings"]) == (["back", "front"], [], False)
+    assert [each["name"] for each in (await front.get(CELLS, who="admin"))["cells"]] == ["c1", "c2"]
+    assert "c2" in fault(await add(front, name="c2"), "conflictingRequest", 409)
+
+
+@with_front
+async def test_a_disabled_cell_takes_no_more_servers_until_it_is_enabled(front: Front) -> None:
+    answer = await switch(front, "c1", "false", "new hardware")
+    assert answer.status_code == 200
+    cell = answer.json()["cell"]
+    assert (cell["enabled"], cell["disabled_reason"]) == (False, "new hardware")
+    refused = await front.show(await front.boot())
+    assert refused["status"] == "ERROR"
+    assert (await switch(front, "c1", True)).json()["cell"]["disabled_reason"] is None
+    assert (await front.show(await front.boot("two")))["status"] == "ACTIVE"
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {},
+        {"name": "Big"},
+        {"name": "c2", "database": "mysql://there"},
+        {"name": "c2", "database": "sqlite://"},
+        {"name": "c2", "database": "postgresql://u@h:port/d"},
+        {"name": "c2", "physnets": ["a b"]},
+        {"name": "c2", "storage": "ceph"},
+        {"name": "c2", "hosts": []},
+    ],
+)
+@with_front
+async def test_what_is_no_cell_is_refused(front: Front, wish: dict[str, Any]) -> None:
+    fault(await add(front, **wish), "badRequest", 400)
+    assert len((await front.get(CELLS, who="admin"))["cells"]) == 1
+
+
+@with_front
+async def test_what_is_no_switch_is_refused(front: Front) -> None:
+    fault(await switch(front, "c9", False), "itemNotFound", 404)
+    fault(await switch(front, "c1", "perhaps"), "badRequest", 400)
+    assert "no disabled_reason" in fault(await switch(front, "c1", True, "why not"), "badRequest", 400)
+    for who in ("manager", "member"):
+        fault(await add(front, who=who, name="c2"), "forbidden", 403)
+        fault(await switch(front, "c1", False, who=who), "forbidden", 403)
