@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from whimbrel.ports.pages import AllImages
+
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     id: str
@@ -20,7 +22,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     properties: dict[str, str] = {}
 
 
-class Images(Protocol):
+class Images(AllImages, Protocol):
     async def show(self, image_id: str) -> Image:
         """Raises: NotFound; Unavailable."""
         ...

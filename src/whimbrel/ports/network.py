@@ -11,6 +11,7 @@ import msgspec
 
 from whimbrel.domain.devices import FixedIp
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
+from whimbrel.ports.pages import PortHolders
 
 
 class NetworkInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +85,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     profile: dict[str, Any] = {}
 
 
-class Network(Protocol):
+class Network(PortHolders, Protocol):
     async def networks(self, project: ProjectId, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
         """List the networks that a project may use, None: all such; ids that it may not use are left out."""
         ...

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.ports.images import Image
+from whimbrel.ports.pages import Page
 
 
 class MemoryImages:
@@ -33,6 +34,10 @@ class MemoryImages:
         if image_id not in self._images:
             raise NotFound(f"no image {image_id}")
         return self._images[image_id]
+
+    async def all_images(self, after: str | None, limit: int) -> Page[Image]:
+        ids = sorted(one for one in self._images if one > (after or ""))[:limit]
+        return Page([self._images[one] for one in ids], ids[-1] if len(ids) == limit else None)
 
     async def read(self, image_id: str) -> AsyncIterator[bytes]:
         if image_id not in self._files:

@@ -16,6 +16,7 @@ from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
 from whimbrel.ports.clock import IdSource
 from whimbrel.ports.network import Binding, NetworkInfo, NewPort, Port, PortRequest
+from whimbrel.ports.pages import Page
 
 
 class SimulatedNetwork:
@@ -88,6 +89,12 @@ class SimulatedNetwork:
         if with_requests:
             return found
         return [replace(port, requests=(), same_subtree=(), has_groups=False) for port in found]
+
+    async def port_holders(self, after: str | None, limit: int) -> Page[ServerId]:
+        ids = sorted(one for one in self._ports if one > (after or ""))[:limit]
+        ports = [self._ports[one] for one in ids]
+        ours = [ServerId(one.device_id) for one in ports if one.device_owner.startswith("compute:")]
+        return Page(ours, ids[-1] if len(ids) == limit else None)
 
     async def create_port(self, new: NewPort) -> Port:
         for port in self._ports.values():

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ProjectId, ServerId
 from whimbrel.ports.clock import IdSource
+from whimbrel.ports.pages import Page
 from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
 
 
@@ -93,6 +94,11 @@ class SimulatedVolumes:
             for one in self._attachments.values()
             if one.server == server and volume_id in (None, one.volume_id)
         ]
+
+    async def all_attachments(self, after: str | None, limit: int) -> Page[Attachment]:
+        ids = sorted(one for one in self._attachments if one > (after or ""))[:limit]
+        found = [replace(self._attachments[one], connection={}) for one in ids]
+        return Page([one for one in found if one.server], ids[-1] if len(ids) == limit else None)
 
     async def attachment(self, attachment_id: str) -> Attachment:
         if attachment_id not in self._attachments:

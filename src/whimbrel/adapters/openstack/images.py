@@ -12,6 +12,7 @@ import msgspec
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.ports.images import Image
+from whimbrel.ports.pages import Page
 
 # The fields that Glance itself gives an image; whatever else stands there is a property of its owner's.
 _FIELDS = {
@@ -44,6 +45,12 @@ class HttpImages:
 
     async def show(self, image_id: str) -> Image:
         return _image((await self._ask("GET", f"/v2/images/{image_id}")).content)
+
+    async def all_images(self, after: str | None, limit: int) -> Page[Image]:
+        wanted = {"visibility": "all", "limit": str(limit), **({"marker": after} if after else {})}
+        answer = (await self._ask("GET", "/v2/images", params=wanted)).content
+        found = [_image(raw) for raw in _images(answer)]
+        return Page(found, found[-1].id if len(found) == limit else None)
 
     async def read(self, image_id: str) -> AsyncIterator[bytes]:
         with _named_errors():
@@ -133,7 +140,18 @@ class _Problem(msgspec.Struct):
     message: str
 
 
-def _image(content: bytes) -> Image:
+class _Many(msgspec.Struct):
+    images: list[msgspec.Raw]
+
+
+def _images(content: bytes) -> list[msgspec.Raw]:
+    try:
+        return msgspec.json.decode(content, type=_Many).images
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"the image service answers what cannot be read: {error}") from error
+
+
+def _image(content: bytes | msgspec.Raw) -> Image:
     try:
         shown = msgspec.json.decode(content, type=_Shown)
         extra = msgspec.json.decode(content, type=dict[str, Any])

@@ -12,6 +12,7 @@ from whimbrel.adapters.openstack.service import Query, Service
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
 from whimbrel.ports.network import Binding, NetworkInfo, NewPort, Port
+from whimbrel.ports.pages import Page
 
 PORTS = "/v2.0/ports"
 MOST_IN_A_QUERY = 50
@@ -113,6 +114,13 @@ class HttpNetwork:
             await self._change_seen(port_id, nobodys, seen)
         except NotFound:
             return
+
+    async def port_holders(self, after: str | None, limit: int) -> Page[ServerId]:
+        query = [("fields", name) for name in ("id", "device_id", "device_owner")]
+        query += [("sort_key", "id"), ("limit", str(limit)), *([("marker", after)] if after else [])]
+        found = neutron.holders(await self._get(PORTS, query))
+        ours = [ServerId(one.device_id) for one in found if one.device_id and one.is_a_servers]
+        return Page(ours, found[-1].id if len(found) == limit else None)
 
     # Bindings
 

@@ -151,6 +151,20 @@ class _PlacedPorts(msgspec.Struct):
     ports: list[_Placed]
 
 
+class _Holder(msgspec.Struct):
+    id: str
+    device_id: str | None = None
+    device_owner: str | None = None
+
+    @property
+    def is_a_servers(self) -> bool:
+        return (self.device_owner or "").startswith("compute:")
+
+
+class _Holders(msgspec.Struct):
+    ports: list[_Holder]
+
+
 class _Binding(msgspec.Struct):
     host: HostName
     status: str
@@ -187,6 +201,11 @@ def ports(content: bytes) -> list[Port]:
 def hosts(content: bytes) -> dict[str, str]:
     """Give of ports of which little was asked where they are bound, "": nowhere."""
     return {shown.id: shown.host or "" for shown in _read(content, _PlacedPorts).ports}
+
+
+def holders(content: bytes) -> list[_Holder]:
+    """Give of ports of which little was asked whose they are."""
+    return _read(content, _Holders).ports
 
 
 def binding(content: bytes) -> Binding:

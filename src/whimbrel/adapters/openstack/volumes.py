@@ -11,6 +11,7 @@ import msgspec
 from whimbrel.adapters.openstack.service import Answer, Service
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.ports.pages import Page
 from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
 
 HEADERS = {"OpenStack-API-Version": "volume 3.44"}  # the first at which attachments are completed
@@ -85,6 +86,12 @@ class HttpVolumes:
         wanted = {"all_tenants": "1", "instance_id": server, **({"volume_id": volume_id} if volume_id else {})}
         page = await self._read("GET", "/attachments", _ManyAttachments, query=list(wanted.items()))
         return [_attachment(each) for each in page.attachments]
+
+    async def all_attachments(self, after: str | None, limit: int) -> Page[Attachment]:
+        wanted = {"all_tenants": "1", "limit": str(limit), **({"marker": after} if after else {})}
+        page = await self._read("GET", "/attachments", _ManyAttachments, query=list(wanted.items()))
+        found = [_attachment(each) for each in page.attachments]
+        return Page([one for one in found if one.server], found[-1].id if len(found) == limit else None)
 
     async def attachment(self, attachment_id: str) -> Attachment:
         return _attachment((await self._read("GET", f"/attachments/{attachment_id}", _OneAttachment)).attachment)

@@ -9,7 +9,8 @@ import msgspec
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.embedded.image.shelf import CHUNK_BYTES, Shelf
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.images import Image, ImageRecord, Images, ImageStore
+from whimbrel.ports.images import Image, ImageQuery, ImageRecord, Images, ImageStore
+from whimbrel.ports.pages import Page
 
 
 class LocalImages:
@@ -21,20 +22,13 @@ class LocalImages:
         self._clock = clock
 
     async def show(self, image_id: str) -> Image:
-        record = await self._store.find(image_id)
-        return Image(
-            id=record.id,
-            name=record.name or "",
-            status=record.status,
-            disk_format=record.disk_format,
-            size_bytes=record.stored.size_bytes if record.stored else 0,
-            checksum=record.stored.md5 if record.stored else None,
-            min_disk_gib=record.min_disk_gib,
-            min_ram_mib=record.min_ram_mib,
-            owner=record.owner,
-            visibility=record.visibility,
-            properties=record.properties,
-        )
+        return _shown(await self._store.find(image_id))
+
+    async def all_images(self, after: str | None, limit: int) -> Page[Image]:
+        begin = await self._store.find(after) if after else None
+        query = ImageQuery(viewer=None, visibility="all", after=begin, limit=limit)
+        found = await self._store.search(query)
+        return Page([_shown(record) for record in found], found[-1].id if len(found) == limit else None)
 
     async def read(self, image_id: str) -> AsyncIterator[bytes]:
         record = await self._store.find(image_id)
@@ -77,6 +71,22 @@ class LocalImages:
             await remove(self._store, self._shelf, image_id)
         except NotFound:
             return
+
+
+def _shown(record: ImageRecord) -> Image:
+    return Image(
+        id=record.id,
+        name=record.name or "",
+        status=record.status,
+        disk_format=record.disk_format,
+        size_bytes=record.stored.size_bytes if record.stored else 0,
+        checksum=record.stored.md5 if record.stored else None,
+        min_disk_gib=record.min_disk_gib,
+        min_ram_mib=record.min_ram_mib,
+        owner=record.owner,
+        visibility=record.visibility,
+        properties=record.properties,
+    )
 
 
 async def upload(store: ImageStore, shelf: Shelf, clock: Clock, image_id: str, chunks: AsyncIterable[bytes]) -> None:

@@ -18,6 +18,7 @@ from whimbrel.embedded.volume import states, views
 from whimbrel.embedded.volume.actions import release
 from whimbrel.embedded.volume.door import Ask, nothing
 from whimbrel.embedded.volume.fields import Uuid, wrapped
+from whimbrel.embedded.volume.queries import paged
 from whimbrel.embedded.volume.service import Change
 from whimbrel.ports.volume_store import AttachmentRecord, VolumeRecord
 
@@ -175,7 +176,7 @@ async def _found(ask: Ask) -> list[AttachmentRecord]:
         project_id=ask.viewer,
     )
     wanted = query.get("status") or query.get("attach_status")
-    return [each for each in found if wanted in (None, each.status)]
+    return paged(query, [each for each in found if wanted in (None, each.status)])
 
 
 def _claim(claims: list[AttachmentRecord], attachment_id: str) -> AttachmentRecord:

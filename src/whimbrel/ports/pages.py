@@ -1,0 +1,56 @@
+"""What a proof reads of a store or a service page by page, so that it never has all of it in hand.
+
+Law: nothing is changed by it, and what comes or goes between two pages may be missed or seen: who finds something wrong
+looks again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import msgspec
+
+from whimbrel.domain.ids import ConsumerId, ServerId
+
+if TYPE_CHECKING:
+    from whimbrel.ports.images import Image
+    from whimbrel.ports.volumes import Attachment
+
+T = TypeVar("T")
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """after: with which the next page begins; None: this was the last one."""
+
+    items: list[T]
+    after: str | None = None
+
+
+class ServerIds(Protocol):
+    """Of the directory: its living entries. Of a cell: its records that are not deleted."""
+
+    async def ids(self, after: str | None, limit: int) -> Page[ServerId]: ...
+
+
+class Consumers(Protocol):
+    async def consumers(self, after: str | None, limit: int) -> Page[ConsumerId]:
+        """List who holds anything."""
+        ...
+
+
+class PortHolders(Protocol):
+    async def port_holders(self, after: str | None, limit: int) -> Page[ServerId]:
+        """List whose servers' ports there are, once for each port. Raises: Refused: what `after` names is gone."""
+        ...
+
+
+class Attachments(Protocol):
+    async def all_attachments(self, after: str | None, limit: int) -> Page[Attachment]:
+        """List the attachments of all servers, without their connections. Raises: Refused, NotFound: as above."""
+        ...
+
+
+class AllImages(Protocol):
+    async def all_images(self, after: str | None, limit: int) -> Page[Image]:
+        """List the images of all projects. Raises: Refused, NotFound: as above."""
+        ...

@@ -1,0 +1,69 @@
+"""I1: a server has one guest, where its record says, and at most one that runs."""
+
+from collections.abc import Iterator
+
+from whimbrel.domain.guest import Guest
+from whimbrel.proof.stake import Ground, Stake, shown
+from whimbrel.proof.violation import Violation
+
+POWER_OF = {"active": "running", "stopped": "stopped"}
+
+
+def count(stake: Stake) -> int:
+    return len(stake.guests) + (stake.home is not None)
+
+
+def one_guest(stake: Stake, ground: Ground) -> Iterator[Violation]:
+    yield from runs_once(stake)
+    if stake.home:
+        yield from _is_there(stake, ground)
+    if stake.is_settled or stake.is_nobody:
+        yield from _no_other(stake)
+
+
+def runs_once(stake: Stake) -> Iterator[Violation]:
+    """Hold at every instant, whatever is under way."""
+    running = [seen for seen in stake.guests if seen[1].power == "running"]
+    if len(running) > 1:
+        hosts = " and on ".join(host for host, _ in running)
+        sentence = f"server {stake.id} runs {len(running)} times: on {hosts}"
+        yield Violation(law="I1", kind="runs_twice", subject=stake.id, sentence=sentence,
+                        evidence={"guests": [shown(seen) for seen in running]})  # fmt: skip
+
+
+def _is_there(stake: Stake, ground: Ground) -> Iterator[Violation]:
+    record = stake.home
+    assert record
+    if record.host in ground.silent:
+        return  # that it was not seen is said once, of the host
+    guest = stake.guest(record.host, stake.key)
+    evidence = {"record": {"host": record.host, "slot": record.slot, "vm_state": record.vm_state},
+                "guests": [shown(seen) for seen in stake.guests]}  # fmt: skip
+    if guest is None or guest.power == "reserved" or not guest.has_disk:
+        sentence = f"server {stake.id} has no whole guest on {record.host}, where its record says that it is"
+        yield Violation(law="I1", kind="missing_guest", subject=stake.id, host=record.host, sentence=sentence,
+                        evidence=evidence)  # fmt: skip
+        return
+    for difference in _differences(stake, guest):
+        yield Violation(law="I1", kind="guest_differs", subject=stake.id, about=difference[0], host=record.host,
+                        sentence=f"the guest of server {stake.id} on {record.host} {difference[1]}",
+                        evidence=evidence)  # fmt: skip
+
+
+def _differences(stake: Stake, guest: Guest) -> Iterator[tuple[str, str]]:
+    record = stake.home
+    assert record
+    wanted = POWER_OF.get(record.vm_state)
+    if wanted and guest.power != wanted:
+        yield "power", f"is {guest.power}, and its record says {record.vm_state}"
+    size, due = (guest.vcpus, guest.memory_mib), (record.flavor.vcpus, record.flavor.memory_mib)
+    if size != due:
+        yield "size", f"has {size[0]} cpus and {size[1]} MiB, and its record says {due[0]} and {due[1]}"
+
+
+def _no_other(stake: Stake) -> Iterator[Violation]:
+    for host, guest in stake.strays():
+        why = f"its record says {stake.record.host or 'no host'}" if stake.record else "there is no such server"
+        sentence = f"a guest of server {stake.id} is on {host} ({guest.power}), and {why}"
+        yield Violation(law="I1", kind="stray_guest", subject=stake.id, about=f"{host}/{guest.key.slot}", host=host,
+                        sentence=sentence, evidence={"guest": shown((host, guest))})  # fmt: skip

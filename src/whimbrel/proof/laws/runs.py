@@ -1,0 +1,32 @@
+"""I11: epochs only rise. I12: what is under way is in hand, or can be taken. I14: who was refused was told why."""
+
+from collections.abc import Iterator, Mapping
+
+from whimbrel.domain.ids import RunId
+from whimbrel.domain.run import Run
+from whimbrel.proof.violation import Violation
+from whimbrel.saga.engine import NEVER
+
+
+def rising(runs: list[Run], before: Mapping[RunId, int]) -> Iterator[Violation]:
+    """before: the epochs that were seen earlier."""
+    for run in runs:
+        if run.epoch < before.get(run.id, 0):
+            yield _violation("I11", "fallen_epoch", run, f"fell back from epoch {before[run.id]} to {run.epoch}")
+
+
+def in_hand(run: Run) -> Iterator[Violation]:
+    if run.state == "open" and (run.problem or run.due_at >= NEVER):
+        yield _violation("I12", "stands_still", run, f"stands still at {run.at}: {run.message or 'a bug'}")
+
+
+def has_reason(run: Run) -> Iterator[Violation]:
+    if run.state == "undone" and run.turned == "refused" and not run.message:
+        yield _violation("I14", "no_reason", run, "was refused, and does not say why")
+
+
+def _violation(law: str, kind: str, run: Run, what: str) -> Violation:
+    evidence = {"saga": run.saga, "server": run.subject, "at": run.at, "way": run.way, "state": run.state,
+                "epoch": run.epoch, "problem": run.problem}  # fmt: skip
+    return Violation(law=law, kind=kind, subject=run.id, sentence=f"{run.saga} {run.id} of server {run.subject} {what}",
+                     evidence=evidence)  # fmt: skip

@@ -1,0 +1,210 @@
+"""Proving a running cloud: everything is read once, page by page, and judged; what looks wrong is looked at again."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from whimbrel.domain.ids import RunId, ServerId
+from whimbrel.domain.run import Run
+from whimbrel.ports.cloud import Cloud
+from whimbrel.proof import groups, reading, second_look
+from whimbrel.proof.laws import providers, runs
+from whimbrel.proof.laws.groups import rule_holds
+from whimbrel.proof.laws.table import OF_SERVERS, WORDS, judged
+from whimbrel.proof.reading import PAGE, Sights
+from whimbrel.proof.second_look import PAUSE_S, Suspect, look_again
+from whimbrel.proof.stake import Ground, Stake
+from whimbrel.proof.violation import Violation
+
+HOSTS_AT_ONCE = 100
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a proof is. total: None: it is not known before."""
+
+    stage: str
+    done: int = 0
+    total: int | None = None
+
+
+class LawCount(msgspec.Struct, frozen=True, kw_only=True):
+    law: str
+    words: str
+    facts: int
+    violations: int
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """unseen: what could not be looked at, in sentences; while there is any, nothing is proved of it."""
+
+    began_at: float
+    took_s: float
+    servers: int
+    hosts: int
+    laws: tuple[LawCount, ...]
+    violations: tuple[Violation, ...]
+    unseen: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.violations and not self.unseen
+
+
+async def prove(cloud: Cloud) -> Proof:
+    """Prove a cloud to the end. Raises: Unavailable: a service that is needed does not answer."""
+    async for step in proving(cloud):
+        if isinstance(step, Proof):
+            return step
+    raise AssertionError("a proof ends with what it came to")
+
+
+async def proving(cloud: Cloud) -> AsyncIterator[Progress | Proof]:
+    """Prove a cloud, and tell how far it is; the last is the proof. Raises: Unavailable."""
+    work = _Proving(cloud)
+    async for progress in work.steps():
+        yield progress
+    yield work.proof()
+
+
+class _Proving:
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._began_at = cloud.clock.now()
+        self._sights = Sights()
+        self._ground = Ground(hosts={}, roots={})
+        self._facts: Counter[str] = Counter()
+        self._suspects: list[Suspect] = []
+        self._violations: list[Violation] = []
+        self._unsettled: list[ServerId] = []
+        self._servers: set[ServerId] = set()
+
+    async def steps(self) -> AsyncIterator[Progress]:
+        self._ground = await reading.read_ground(self._cloud, self._sights)
+        async for progress in self._see():
+            yield progress
+        async for page in reading.living(self._cloud):
+            self._servers.update(page)
+            await self._judge(page)
+            yield Progress(stage="servers", done=len(self._servers))
+        others = sorted(await reading.strangers(self._cloud, self._sights, self._servers))
+        for at in range(0, len(others), PAGE):
+            yield Progress(stage="what is held under other ids", done=at, total=len(others))
+            await self._judge(others[at : at + PAGE])
+        yield Progress(stage="providers, groups and moves")
+        await self._judge_others()
+        if self._suspects:
+            yield Progress(stage="a second look at what seems wrong", total=len(self._suspects))
+            verdicts = await look_again(self._cloud, self._suspects)
+            self._violations += verdicts.violations
+            self._unsettled = verdicts.unsettled
+
+    async def _see(self) -> AsyncIterator[Progress]:
+        """Runs come last of all: what they did before is seen then as done."""
+        hosts = list(self._ground.hosts)
+        for at in range(0, len(hosts), HOSTS_AT_ONCE):
+            yield Progress(stage="guests on hosts", done=at, total=len(hosts))
+            await reading.see_guests(self._cloud, self._ground, self._sights, hosts[at : at + HOSTS_AT_ONCE])
+        yield Progress(stage="volumes, devices, images, moves")
+        await reading.see_attachments(self._cloud, self._sights)
+        await reading.see_devices(self._cloud, self._sights)
+        await reading.see_images(self._cloud, self._sights)
+        await reading.see_runs(self._cloud, self._sights)
+
+    async def _judge(self, ids: Sequence[ServerId]) -> None:
+        for stake in await reading.stakes(self._cloud, ids, self._sights):
+            for law in OF_SERVERS:
+                self._facts[law.id] += law.count(stake)
+            if found := judged(stake, self._ground):
+                self._suspects.append(Suspect(stake, found))
+            self._forget(stake)
+
+    def _forget(self, stake: Stake) -> None:
+        """Keep nothing of who was judged: so much for memory."""
+        self._sights.guests.pop(stake.id, None)
+        self._sights.attachments.pop(stake.id, None)
+
+    async def _judge_others(self) -> None:
+        """Judge what is of no server alone. What seems wrong is read again after a moment."""
+        first = [violation async for violation in self._others(count=True)]
+        if first:
+            await self._cloud.clock.sleep(PAUSE_S)
+            keys = {violation.key for violation in first}
+            self._violations += [one async for one in self._others(count=False) if one.key in keys]
+
+    async def _others(self, *, count: bool) -> AsyncIterator[Violation]:
+        facts: Counter[str] = Counter()
+        for provider in await self._cloud.placement.providers():
+            facts["I5"] += 1
+            for violation in providers.within_capacity(provider):
+                yield violation
+        async for violation in self._of_groups(facts):
+            yield violation
+        async for violation in self._of_runs(facts):
+            yield violation
+        if count:
+            self._facts += facts
+
+    async def _of_groups(self, facts: Counter[str]) -> AsyncIterator[Violation]:
+        hosts = {name: host.id for name, host in self._ground.hosts.items()}
+        async for group in groups.all_groups(self._cloud):
+            facts["I9"] += 1
+            members = await second_look.stakes_of_runs(self._cloud, group.members)
+            open_runs = [run for stake in members for run in stake.runs]
+            records = [stake.record for stake in members if stake.record]
+            one = await groups.grouped(self._cloud, group, open_runs, records, hosts, self._ground.roots)
+            for violation in rule_holds(one):
+                yield violation
+
+    async def _of_runs(self, facts: Counter[str]) -> AsyncIterator[Violation]:
+        before = {run.id: run.epoch for each in self._sights.runs.values() for run in each}
+        now = Sights()
+        await reading.see_runs(self._cloud, now)
+        open_runs = [run for each in now.runs.values() for run in each]
+        facts["I11"] += len(before)
+        facts["I12"] += len(open_runs)
+        for violation in _judged_runs(open_runs, before):
+            yield violation
+        async for run in reading.refusals(self._cloud):
+            facts["I14"] += 1
+            for violation in runs.has_reason(run):
+                yield violation
+
+    # What it came to
+
+    def proof(self) -> Proof:
+        wrong = Counter(violation.law for violation in self._violations)
+        return Proof(
+            began_at=self._began_at,
+            took_s=round(self._cloud.clock.now() - self._began_at, 3),
+            servers=len(self._servers),
+            hosts=len(self._ground.hosts),
+            laws=tuple(
+                LawCount(law=law, words=words, facts=self._facts[law], violations=wrong[law])
+                for law, words in WORDS.items()
+            ),
+            violations=tuple(sorted(self._violations, key=lambda each: (_number(each.law), each.key))),
+            unseen=tuple(self._unseen()),
+        )
+
+    def _unseen(self) -> Iterator[str]:
+        yield from _sentences("cell", self._sights.blind)
+        yield from _sentences("host", self._sights.silent)
+        for server in self._unsettled:
+            yield f"server {server} was looked at again and again, and something was done with it each time"
+
+
+def _judged_runs(open_runs: Iterable[Run], before: Mapping[RunId, int]) -> Iterator[Violation]:
+    for run in open_runs:
+        yield from runs.rising([run], before)
+        yield from runs.in_hand(run)
+
+
+def _sentences(kind: str, silent: Mapping[Any, str]) -> Iterator[str]:
+    for name, reason in sorted(silent.items()):
+        yield f"{kind} {name} does not answer: {reason}"
+
+
+def _number(law: str) -> int:
+    return int(law.removeprefix("I"))
