@@ -25,7 +25,9 @@ def cells(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     fleet = snapshot.fleet
     if request.cells is not None:
         yield Constraint(CELL, fleet.in_cells(request.cells), "in another cell")
-    closed = {cell.name for cell in fleet.cells.values() if not cell.enabled} - {request.home_cell}
+    closed = {cell.name for cell in fleet.cells.values() if not cell.enabled}
+    if request.home_cell and (request.cells is not None or request.host):
+        closed.discard(request.home_cell)  # who may leave a disabled cell does, unless somebody names a host of it
     if closed:
         yield Constraint(CELL, ~fleet.in_cells(closed), "its cell is disabled", remedy=_enabled(fleet))
 

@@ -6,7 +6,7 @@ from typing import Any
 from tests.unit.scheduling.passing import asking
 from tests.unit.scheduling.rooms import aggregate, host, snapshot
 from whimbrel.domain.host import Aggregate
-from whimbrel.domain.ids import CellName
+from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.cells import CellInfo
 from whimbrel.scheduling.by_cell import CELL, REACH
 from whimbrel.scheduling.constraint import Constraint
@@ -48,10 +48,17 @@ def test_a_disabled_cell_keeps_its_servers_and_takes_no_others() -> None:
     now = cloud(info(C1), info(C2, enabled=False))
     assert left(asking(), now) == {"one", "three"}
     assert left(asking(home_cell=C1), now) == {"one", "three"}
-    assert left(asking(home_cell=C2), now) == {"one", "two", "three"}
+    assert left(asking(home_cell=C2, cells=frozenset({C2})), now) == {"two"}
     found = only(asking(), now)
     assert (found.name, found.words) == (CELL, "its cell is disabled")
     assert found.remedy(1) == "its cell enabled (whimbrel cell enable c2)"
+
+
+def test_who_may_leave_a_disabled_cell_does_unless_a_host_is_named() -> None:
+    now = cloud(info(C1), info(C2, enabled=False))
+    assert left(asking(home_cell=C2), now) == {"one", "three"}
+    assert left(asking(home_cell=C2, host=HostName("two")), now) == {"two"}
+    assert left(asking(home_cell=C1, host=HostName("two")), now) == set()
 
 
 def test_a_cell_that_does_not_reach_a_network_is_out() -> None:
