@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace as with_
 
 from tests.stories.living import HOSTS, RULES, Ask, Set, resized, stopped
-from tests.stories.telling import Lives, Told, let_go_latecomers, watched
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.devices import BlockDevice, WishedNic
 from whimbrel.domain.errors import WorldError
@@ -25,6 +24,7 @@ from whimbrel.servers import create, delete, interfaces, lookup, volumes
 from whimbrel.sim import equipment
 from whimbrel.sim.chaos import Plan
 from whimbrel.sim.invariants import Invariants, Violation, books
+from whimbrel.sim.lives import Lives, Told, let_go_latecomers, watched
 from whimbrel.sim.world import PROJECT, World
 
 FREE_PORT = "66666666-6666-4666-8666-666666666667"

@@ -15,8 +15,7 @@ from unittest import mock
 import structlog
 from msgspec.structs import replace as with_
 
-from tests.stories import telling
-from tests.stories.telling import STORIES, Story, Telling, sleeping
+from tests.stories.telling import STORIES
 from tests.stories.test_crashes import (
     check,
     may_come_late,
@@ -38,8 +37,11 @@ from whimbrel.moves.steps import guest, record
 from whimbrel.ports.journal import Evidence
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Book, Saga, Step
+from whimbrel.sim import stories
 from whimbrel.sim.chaos import Fault, changes
 from whimbrel.sim.invariants import Violation
+from whimbrel.sim.lives import sleeping
+from whimbrel.sim.stories import Story, Telling
 
 TOLD = tuple(
     story
@@ -95,7 +97,7 @@ def _book(step: Step, **fields: Any) -> Callable[[], AbstractContextManager[Any]
 
     others = [saga for saga in BOOK if saga not in (RESIZE, MIGRATE)]
     book = Book(changed(RESIZE), changed(MIGRATE), *others)
-    return lambda: mock.patch.object(telling, "BOOK", book)
+    return lambda: mock.patch.object(stories, "BOOK", book)
 
 
 def _unsaved(step: str) -> AbstractContextManager[Any]:

@@ -5,13 +5,15 @@ from contextlib import suppress
 
 import pytest
 
-from tests.stories.telling import STORIES, Story, Telling, Told, expected_after, let_go_latecomers, sleeping
+from tests.stories.telling import STORIES
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import GuestKey
 from whimbrel.moves import requests
 from whimbrel.servers import lookup
 from whimbrel.sim.chaos import Fault, Plan, changes
 from whimbrel.sim.invariants import Violation, books
+from whimbrel.sim.lives import Told, let_go_latecomers, sleeping
+from whimbrel.sim.stories import Story, Telling, expected_after
 from whimbrel.sim.world import CELL
 
 

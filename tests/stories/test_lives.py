@@ -23,7 +23,6 @@ from tests.stories.living import (
     said_to_be_broken,
     stopped,
 )
-from tests.stories.telling import sleeping
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Asker, Cloud
@@ -32,6 +31,7 @@ from whimbrel.saga.engine import Engine
 from whimbrel.servers import create, delete, power, snapshot
 from whimbrel.sim.chaos import Fault, Plan, changes
 from whimbrel.sim.invariants import Violation, books
+from whimbrel.sim.lives import sleeping
 
 
 async def create_it(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:

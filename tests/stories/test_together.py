@@ -27,7 +27,6 @@ from tests.stories.living import (
     the_run,
     waiting_for_a_verdict,
 )
-from tests.stories.telling import Told
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
@@ -37,6 +36,7 @@ from whimbrel.saga.engine import Engine
 from whimbrel.servers import create, delete, lookup, power, snapshot
 from whimbrel.sim.chaos import changes
 from whimbrel.sim.invariants import Violation, books
+from whimbrel.sim.lives import Told
 from whimbrel.sim.world import LARGE, SMALL
 
 # What is asked for

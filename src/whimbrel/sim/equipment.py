@@ -105,3 +105,10 @@ def with_devices(server: Server) -> Server:
 def with_a_function(server: Server) -> Server:
     """Give a new server's record with a virtual function wished for."""
     return replace(server, wished_nics=(WishedNic(port_id=DIRECT_PORT, network_id=NETWORK),))
+
+
+def with_a_boot_volume(server: Server) -> Server:
+    """Give a new server's record with the volume as its root disk, whatever else is wished for."""
+    others = tuple(wish for wish in server.wished_volumes if wish.volume_id != VOLUME)
+    root = WishedVolume(volume_id=VOLUME, boot_index=0)
+    return replace(server, image_id=None, wished_volumes=(root, *others))

@@ -1,0 +1,195 @@
+"""Lives of a control plane: each is told to act under a plan of faults, and when it dies the next one takes over."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Cloud
+from whimbrel.reconcilers.latecomers import LATEST_S
+from whimbrel.reconcilers.rounds import reconcile_slowly
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Book, Saga, Step
+from whimbrel.sim.chaos import Chaos, Crash, Plan, changes
+from whimbrel.sim.invariants import Invariants, Violation, books
+from whimbrel.sim.world import World
+
+
+@dataclass
+class Told:
+    """What came of a story."""
+
+    world: World
+    before: dict[str, Any]
+    server: Server
+    lives: list[Chaos]
+
+    @property
+    def fired(self) -> list[str]:
+        return [one for chaos in self.lives for one in chaos.fired]
+
+
+class Lives:
+    """A user, and a control plane with a plan of faults for each of its lives: the first acts, each next takes over."""
+
+    def __init__(self, *plans: Plan) -> None:
+        self._plans = list(plans)
+        self.lives: list[Chaos] = []
+        self.world: World
+        self.server: Server
+        self._invariants: Invariants
+
+    async def tell(self) -> Told:
+        await self.set_the_scene()
+        before = await books(self.world)
+        await self._live(self.move)
+        await self.settle()
+        await self.end()
+        return Told(self.world, before, self.server, self.lives)
+
+    async def end(self) -> None:
+        """Have its owner say what he wants, again until it is heard."""
+        for _ in range(3):
+            await self._live(self.say)
+            await self.settle()
+        await self._invariants.check()
+
+    # What the story is
+
+    async def set_the_scene(self) -> None:
+        """Make the world, with all that is there before the story."""
+        raise NotImplementedError
+
+    async def move(self, cloud: Cloud, engine: Engine) -> None:
+        """Have its owner ask for something, and drive it."""
+        raise NotImplementedError
+
+    async def say(self, cloud: Cloud, engine: Engine) -> None:
+        """Have its owner say what he wants at the end."""
+
+    async def has_begun(self) -> bool:
+        """Tell whether what its owner asked for was written down, and is not over."""
+        return await self.world.cloud.journal.open_run(self.server.id) is not None
+
+    async def _drive(self, cloud: Cloud, engine: Engine) -> None:
+        now = cloud.clock.now()
+        for run in await cloud.journal.take(engine.name, now, engine.lease_s, 10):
+            await engine.drive(run)
+
+    # Lives
+
+    def next_life(self) -> tuple[Chaos, Cloud, Engine]:
+        """Have a new process, under the next plan; it is the present one from now on."""
+        number = len(self.lives)
+        plan = self._plans[number] if number < len(self._plans) else {}
+        chaos = self.chaos(plan)
+        self.lives.append(chaos)
+        cloud = chaos.wrap(self.world.cloud)
+        self._present = chaos, cloud, self.world.engine(f"life {number}", cloud)
+        return self._present
+
+    def chaos(self, plan: Plan) -> Chaos:
+        return Chaos(plan, self.after_each)
+
+    async def after_each(self, touch: str) -> None:
+        """Look at the world after each touch that can change it; until the last fault, shorter stories looked."""
+        if changes(touch) and sum(len(chaos.fired) for chaos in self.lives) >= len(self._plans):
+            await self._invariants.check(touch)
+
+    async def _live(self, act: Callable[[Cloud, Engine], Awaitable[None]]) -> None:
+        """Have the present process act; if it dies, the next one takes over, and the user asks again if he must."""
+        if not self.lives:
+            self.next_life()
+        _, cloud, engine = self._present
+        try:
+            await act(cloud, engine)
+        except Crash:
+            self.next_life()
+        except WorldError:
+            pass  # the user is told; what is in hand goes on or is undone
+
+    async def settle(self) -> None:
+        """Let the present process finish what is due; each time it dies the next one goes on."""
+        for _ in range(10):
+            try:
+                await self._finish()
+            except Crash:
+                self.next_life()
+            else:
+                return
+        raise AssertionError("it dies again and again")
+
+    async def _finish(self) -> None:
+        _, _, engine = self._present
+        await self.world.settle(engine)
+
+
+def watched(book: Book, world: World) -> Book:
+    """Give the same sagas, which look before each step whether the journal says that the run stands there."""
+
+    def watch(step: Step) -> Step:
+        async def do(run: Run, cloud: Cloud) -> Any:
+            written = await world.cloud.journal.get(run.id)
+            if written.at != run.at and written.epoch == run.epoch and not step.door:
+                raise Violation(f"{run.at} acts, and the journal still says {written.at}")
+            return await step.do(run, cloud)
+
+        do.__name__ = step.name
+        return replace(step, do=do)
+
+    def watch_all(saga: Saga) -> Saga:
+        return replace(
+            saga,
+            undoable=tuple(watch(step) for step in saga.undoable),
+            forward_only=tuple(watch(step) for step in saga.forward_only),
+        )
+
+    return Book(*(watch_all(saga) for saga in book))
+
+
+async def sleeping(telling: Lives) -> Told:
+    """Tell a story in which the first conductor sleeps at a touch, the second finishes, and the first wakes."""
+    await telling.set_the_scene()
+    before = await books(telling.world)
+    chaos, cloud, engine = telling.next_life()
+    acting = asyncio.create_task(_both_acts(telling, cloud, engine))
+    asleep = asyncio.create_task(chaos.asleep.wait())
+    await asyncio.wait((acting, asleep), return_when=asyncio.FIRST_COMPLETED)
+    asleep.cancel()
+    if not acting.done():
+        await _finish_and_wake(telling, chaos, acting)
+    await acting
+    await telling.end()
+    return Told(telling.world, before, telling.server, telling.lives)
+
+
+async def _finish_and_wake(telling: Lives, sleeper: Chaos, acting: asyncio.Task[None]) -> None:
+    begun = await telling.has_begun()
+    telling.next_life()
+    await telling.settle()
+    await telling.end()
+    after = await books(telling.world)
+    sleeper.wake.set()
+    await acting
+    await let_go_latecomers(Told(telling.world, {}, telling.server, telling.lives))
+    if begun:  # else it slept before it had asked for anything, and asks now
+        assert await books(telling.world) == after, "it woke, and changed what others had finished"
+
+
+async def let_go_latecomers(told: Told) -> None:
+    """Do what conductors do once a minute: what reached a service that knows no epochs too late is let go."""
+    if told.world.plan.equipped:
+        engine = told.world.engine("afterwards")
+        await told.world.cloud.clock.sleep(LATEST_S)
+        await reconcile_slowly(told.world.cloud, engine)
+        await told.world.settle(engine)
+
+
+async def _both_acts(telling: Lives, cloud: Cloud, engine: Engine) -> None:
+    for act in (telling.move, telling.say):
+        with suppress(WorldError):
+            await act(cloud, engine)

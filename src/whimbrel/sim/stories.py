@@ -1,0 +1,167 @@
+"""Stories of moves: what there is before, what its owner wants and says, and how it ends when all is well."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from msgspec.structs import replace as with_
+
+from whimbrel.conductor.book import BOOK
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.moves.facts import Place
+from whimbrel.ports.cloud import Cloud, Rules
+from whimbrel.ports.journal import RunFilter
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import create, lookup, power
+from whimbrel.sim.chaos import Plan
+from whimbrel.sim.equipment import FUNCTIONS, with_a_boot_volume, with_a_function, with_devices
+from whimbrel.sim.invariants import Invariants
+from whimbrel.sim.lives import Lives, Told, watched
+from whimbrel.sim.world import LARGE, World
+
+End = Literal["confirm", "revert", "turn back"]
+
+
+@dataclass(frozen=True)
+class Story:
+    """Which move it is and how it ends when nothing goes wrong."""
+
+    name: str
+    end: End
+    same_host: bool = False
+    stopped: bool = False
+    flavor: bool = True  # resize; else cold migration
+    host: str | None = None  # named by an administrator
+    devices: bool = False  # with ports, bandwidth and volumes
+    function: bool = False  # with a port that has a virtual function of its host
+    crosses: bool = False  # to another cell
+    boots_from_volume: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Telling(Lives):
+    """Tells the story of one move."""
+
+    def __init__(self, story: Story, *plans: Plan) -> None:
+        super().__init__(*plans)
+        self._story = story
+
+    async def set_the_scene(self) -> None:
+        if self._story not in _SCENES:
+            _SCENES[self._story] = await _scene(self._story)
+        scene, self.server = _SCENES[self._story]
+        self.world = await scene.copy()
+        self.world.book = watched(BOOK, self.world)
+        self._invariants = Invariants(self.world)
+
+    async def move(self, cloud: Cloud, engine: Engine) -> None:
+        server = await lookup.find(cloud, self.server.id)
+        asker = self.world.asker()
+        if self._story.flavor:
+            await requests.resize(cloud, engine, asker, server, LARGE, leaves_cell=self._story.crosses)
+        else:
+            host = HostName(self._story.host) if self._story.host else None
+            await requests.migrate(cloud, engine, asker, server, host, leaves_cell=self._story.crosses)
+        await self._drive(cloud, engine)
+
+    async def say(self, cloud: Cloud, engine: Engine) -> None:
+        run = await self.world.cloud.journal.open_run(self.server.id)
+        if run is None or run.state != "parked":
+            return  # it came to nothing before its owner had a say
+        server = await lookup.find(cloud, self.server.id)
+        if self._story.end == "turn back":
+            await requests.turn_back(cloud, engine, run.id)
+        else:
+            say = requests.confirm if self._story.end == "confirm" else requests.revert
+            await say(cloud, engine, self.world.asker(), server)
+        await self._drive(cloud, engine)
+
+
+_SCENES: dict[Story, tuple[World, Server]] = {}
+"""What each story begins with: made once, and copied for each telling."""
+
+
+async def _scene(story: Story) -> tuple[World, Server]:
+    """Make a cloud with one server on its first host. On one host alone, what is tried there shows in the accounts."""
+    hosts = ("h1",) if story.same_host or story.crosses else ("h1", "h2", "h3")
+    cells = {"c1": hosts, "c2": ("h2", "h3")} if story.crosses else {"c1": hosts}
+    rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, allow_resize_to_same_host=story.same_host)
+    equipped = story.devices or story.function or story.boots_from_volume
+    world = await World.build(cells=cells, rules=rules, equipped=equipped, functions=story.function)
+    engine = world.engine("setup")
+    server = world.new_server("s")
+    if story.devices:
+        server = with_devices(server)
+    if story.function:
+        server = with_a_function(server)
+    if story.boots_from_volume:
+        server = with_a_boot_volume(server)
+    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await world.settle(engine)
+    if story.stopped:
+        await power.stop(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+        await world.settle(engine)
+    return world, await lookup.find(world.cloud, server.id)
+
+
+async def expected_after(told: Told, story: Story) -> dict[str, Any]:
+    """Give the books of a story that ended as it was meant to: worked out from what was before, not observed."""
+    world, server = told.world, told.server
+    [run] = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize", "migrate"), limit=1))
+    target = run.facts.target
+    flavor = LARGE if story.flavor else server.flavor
+    now = (await lookup.find(world.cloud, server.id)).launched_at
+    moved = with_(
+        server,
+        generation=0,
+        updated_at=0.0,
+        cell=target.cell,
+        host=target.host,
+        zone=target.zone,
+        slot=run.id,
+        flavor=flavor,
+        launched_at=now,
+        volumes=tuple(with_(volume, attachment_id="", host=target.host) for volume in server.volumes),
+    )
+    parts = target.parts or {target.provider: flavor.resources()}
+    before = told.before
+    power = "stopped" if story.stopped else "running"
+    return {
+        **before,
+        "servers": {server.id: moved},
+        "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in parts.items()),
+        "guests": [(target.host, server.id, run.id, power, flavor.vcpus, flavor.memory_mib, True)],
+        "offers": [],
+        "quota": {server.id: (flavor.vcpus, flavor.memory_mib)},
+        "ports": [_bound_at(target, port) for port in before["ports"]],
+        "attachments": sorted((who, volume, target.host, status) for who, volume, _, status in before["attachments"]),
+        "pci": [
+            (target.host, _function_at(target, host, one), who, request) for host, one, who, request in before["pci"]
+        ],
+        "records": [(target.cell, server.id, "whole", None)],
+    }
+
+
+def _bound_at(target: Place, port: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give a port's line in the books as it is once its server is at the target."""
+    port_id, device, owner, host, profile, bindings = port
+    if not device:
+        return port  # nobody's
+    now = dict(profile)
+    if "allocation" in profile:
+        now["allocation"] = dict(target.served)
+    if "pci_slot" in profile:
+        now["pci_slot"] = _function_at(target, host, profile["pci_slot"])
+    return port_id, device, owner, target.host, now, bindings
+
+
+def _function_at(target: Place, host: str, address: str) -> str:
+    """Give the virtual function there: hosts are equal, and on the same one it is the other one of its card."""
+    if target.host != host:
+        return address
+    [card] = [one.parent_ifname for one in FUNCTIONS if one.address == address]
+    [other] = [one.address for one in FUNCTIONS if one.parent_ifname == card and one.address != address]
+    return other
