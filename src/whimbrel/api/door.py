@@ -19,6 +19,7 @@ from whimbrel.api.problems import Problem
 from whimbrel.api.routes import ROUTES
 from whimbrel.domain.errors import WorldError
 from whimbrel.ports.identity import Caller
+from whimbrel.ports.meter import note_route
 
 log = structlog.get_logger(__name__)
 
@@ -70,7 +71,9 @@ class Door:
         request.minor = minor = microversions.negotiate(request.headers)
         parts, project_in_url = self._without_project(request.parts[1:], caller)
         routes, params = self._dispatcher.find(request.method, parts, minor)
+        request.came_to(routes[0])
         body, route = await self._body(request, routes)
+        request.came_to(route)
         call = Call(
             context=self._context,
             route=route,
@@ -132,6 +135,11 @@ class _Request:
         self.parts = scope["path"].removeprefix(self.mounted_at).strip("/").split("/")
         if "\x00" in scope["path"]:
             self.parts = ["v2.1", "\x00"]  # in no table: 404
+
+    def came_to(self, route: Route) -> None:
+        """Note the route for whoever counts; of several actions at one URL which it is."""
+        action = route.action if self.method == "POST" and route.action else ""
+        note_route(self._scope, f"{route.path}:{action}" if action else route.path)
 
     @property
     def origin(self) -> str:

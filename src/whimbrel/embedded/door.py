@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from whimbrel.domain.errors import WorldError
 from whimbrel.ports.identity import Caller, Identity
+from whimbrel.ports.meter import note_route
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Line = tuple[str, str, Endpoint]
@@ -76,7 +77,8 @@ class App:
         for node, values in found:
             line = node.lines.get(method)
             if line is not None:
-                names, endpoint = line
+                template, names, endpoint = line
+                note_route(scope, template)
                 return endpoint, dict(zip(names, values, strict=True))
         if not found:
             raise HTTPException(404, "Not Found")
@@ -88,7 +90,7 @@ class _Node:
     def __init__(self) -> None:
         self.below: dict[str, _Node] = {}
         self.wild: _Node | None = None
-        self.lines: dict[str, tuple[Sequence[str], Endpoint]] = {}  # method -> names in the path, and what answers
+        self.lines: dict[str, tuple[str, Sequence[str], Endpoint]] = {}  # method -> path, its names, and what answers
 
     def add(self, method: str, path: str, endpoint: Endpoint) -> None:
         node, names = self, []
@@ -99,7 +101,7 @@ class _Node:
                 node = node.wild
             else:
                 node = node.below.setdefault(part, _Node())
-        node.lines.setdefault(method, (names, endpoint))  # the first line counts
+        node.lines.setdefault(method, (path, names, endpoint))  # the first line counts
 
 
 def _walk(

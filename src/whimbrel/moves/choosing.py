@@ -48,6 +48,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 async def decide(request: Request, facts: MoveFacts, cloud: Cloud, most: int) -> Decision:
     """Choose up to `most` hosts; the first is the target, the others alternates for when it refuses."""
+    began = cloud.clock.now()
     fleet = await cloud.fleets.now()
     rooms = await cloud.placement.rooms(fleet.providers)
     ranking = rank(request, Snapshot(fleet, rooms, cloud.clock.now(), cloud.rules.scheduler))
@@ -55,6 +56,7 @@ async def decide(request: Request, facts: MoveFacts, cloud: Cloud, most: int) ->
     if not choices:
         closer |= await _explained(ranking, cloud)
     record = make_record(ranking, closer, [choice.host for choice in choices])
+    cloud.meter.decided(cloud.clock.now() - began, bool(choices))
     return Decision(choices=tuple(choices), record=record)
 
 

@@ -26,6 +26,7 @@ from whimbrel.placement_api.root import DOCUMENT
 from whimbrel.placement_api.routes import ROUTES
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.identity import Caller, Identity
+from whimbrel.ports.meter import note_route
 
 log = structlog.get_logger(__name__)
 
@@ -90,6 +91,7 @@ class Door:
         path = _path(request)
         _check_has_type(request)
         route, params = self._dispatcher.find(request.method, path, minor)
+        note_route(request.scope, route.path)
         takes_body = route.body is not None and route.body.is_there(minor)
         _check_types(request, route, takes_body)
         is_of_project = route.keys is not None and "project_id" in route.keys

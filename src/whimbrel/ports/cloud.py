@@ -20,6 +20,7 @@ from whimbrel.ports.fleet import Fleets
 from whimbrel.ports.hosts import Hosts
 from whimbrel.ports.images import Images
 from whimbrel.ports.journal import Journal
+from whimbrel.ports.meter import Meter
 from whimbrel.ports.network import Network
 from whimbrel.ports.placement import Placement
 from whimbrel.ports.server_groups import ServerGroups
@@ -93,6 +94,7 @@ class Cloud:
     server_groups: ServerGroups
     zones: Zones
     rules: Rules = field(default_factory=Rules)
+    meter: Meter = field(default_factory=Meter)
 
     def cell(self, name: CellName) -> Cell:
         """Raises: NotFound."""

@@ -67,6 +67,8 @@ class Engine:
         self.adopt = adopt
         self.ring: Callable[[], None] = lambda: None
         """Tells a conductor of this process that there is something due; others see it when they look."""
+        self.took: Callable[[Run, LogEntry], None] = lambda run, entry: None
+        """Tells whoever counts of each step that was taken or undone."""
 
     # Begin: what a door does before it answers
 
@@ -308,7 +310,7 @@ class Engine:
         outcome: Literal["done", "refused", "debt", "asked"],
         detail: str | None,
     ) -> LogEntry:
-        return LogEntry(
+        entry = LogEntry(
             step=step.name,
             way=way,
             began=began,
@@ -318,6 +320,8 @@ class Engine:
             event=step.event if way == "do" else (step.undo_event if run.turned == "reverted" else None),
             action=run.action,
         )
+        self.took(run, entry)
+        return entry
 
     async def _save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> Run:
         """Write the run down; while it is ours, that is a sign of life and extends the lease."""

@@ -18,6 +18,7 @@ from whimbrel.ports.journal import RunGroup, Tally
 SETTLED_S = 300.0
 """By then an end that was to be written down is, or never will be."""
 
+_DUE = sa.case((runs.c.due_at > runs.c.updated_at, runs.c.due_at), else_=runs.c.updated_at)  # 0: at once
 _OPEN = fixed(
     sa.select(
         runs.c.saga,
@@ -28,7 +29,7 @@ _OPEN = fixed(
         sa.func.min(runs.c.created_at).label("oldest"),
         sa.func.min(runs.c.since).label("longest"),
         sa.func.min(runs.c.parked_at).label("parked"),
-        sa.func.min(runs.c.due_at).label("due"),
+        sa.func.min(_DUE).label("due"),
         sa.func.count(runs.c.problem).label("bugs"),
     )
     .where(runs.c.state.in_(("open", "parked")))

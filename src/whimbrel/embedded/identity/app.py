@@ -88,4 +88,6 @@ def identity_app(
 
 
 def _routes(door: Door) -> list[Route]:
-    return [Route(path, endpoint(door, handler, rule), methods=[method]) for method, path, handler, rule in ROUTES]
+    return [
+        Route(path, endpoint(door, path, handler, rule), methods=[method]) for method, path, handler, rule in ROUTES
+    ]

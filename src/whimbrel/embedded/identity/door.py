@@ -19,6 +19,7 @@ from whimbrel.embedded.bodies import decode, read
 from whimbrel.embedded.identity.catalog import Catalog
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.identity import Caller, IdentityStore
+from whimbrel.ports.meter import note_route
 
 BODY_LIMIT_BYTES = 112 << 10  # Keystone's own
 
@@ -107,8 +108,9 @@ def insider(ask: Ask) -> bool:
     return admin(ask) or (holder(ask) and ask.path("project_id") == ask.caller.project_id)
 
 
-def endpoint(door: Door, handler: Handler, rule: Rule) -> Callable[[Request], Awaitable[Response]]:
+def endpoint(door: Door, path: str, handler: Handler, rule: Rule) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
+        note_route(request.scope, path)
         if "\0" in request.scope["path"] or "\0" in "".join(request.query_params.values()):
             raise HTTPException(400, "A NUL character is not allowed.")  # PostgreSQL knows no such text
         ask = Ask(door, request, await _caller(door, request))

@@ -1,0 +1,73 @@
+"""The door at which Prometheus asks, and the counting of all requests that come to a process."""
+
+from time import perf_counter
+
+from prometheus_client.exposition import choose_encoder
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from whimbrel.adapters.prometheus.figures import Figures
+from whimbrel.adapters.prometheus.readings import Readings
+from whimbrel.ports.meter import ROUTE
+
+UNKNOWN = "none"
+"""The service, or the route, of a request that came to none: what was asked for is not a label."""
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def metrics_app(figures: Figures, readings: Readings | None = None) -> ASGIApp:
+    """Make the door; nobody needs a token. readings: of the process that knows how the cloud stands."""
+    if readings:
+        figures.registry.register(readings)
+
+    async def show(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if request.method not in ("GET", "HEAD"):
+            response: Response = PlainTextResponse("Method Not Allowed", 405, {"Allow": "GET, HEAD"})
+        else:
+            if readings:
+                await readings.refresh()
+            encode, content_type = choose_encoder(request.headers.get("accept", ""))
+            response = Response(encode(figures.registry), headers={"content-type": content_type})
+        await response(scope, receive, send)
+
+    return show
+
+
+class Counted:
+    """An application, each of whose requests is counted and timed."""
+
+    def __init__(self, app: ASGIApp, figures: Figures, services: frozenset[str], alone: str | None = None) -> None:
+        """services: the first words of paths. alone: the one service of a process whose paths have no such word."""
+        self._app = app
+        self._figures = figures
+        self._services = services
+        self._alone = alone
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        noted: dict[str, str] = {}
+        code = 500  # where the application breaks off
+
+        async def note(message: Message) -> None:
+            nonlocal code
+            if message["type"] == "http.response.start":
+                code = message["status"]
+            await send(message)
+
+        began = perf_counter()
+        try:
+            await self._app({**scope, ROUTE: noted}, receive, note)
+        finally:
+            method = scope["method"] if scope["method"] in METHODS else UNKNOWN
+            took_s = perf_counter() - began
+            self._figures.answered(self._service(scope["path"]), method, noted.get("route", UNKNOWN), code, took_s)
+        return None
+
+    def _service(self, path: str) -> str:
+        if self._alone:
+            return self._alone
+        first = path.split("/", 2)[1] if path.startswith("/") else ""
+        return first if first in self._services else UNKNOWN

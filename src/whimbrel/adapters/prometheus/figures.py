@@ -1,0 +1,91 @@
+"""The figures that a process measures itself: requests, choices, steps, calls of placement, and the latest proof."""
+
+from importlib.metadata import version
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+from whimbrel.domain.run import LogEntry, Run
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # else each counter would bring a second series, of when this process began to count
+
+QUICK_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Buckets of what is done while somebody waits."""
+SLOW_S = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+"""Buckets of steps, some of which copy disks."""
+
+
+class Figures:
+    """Fulfils ports.meter.Listener. One object, with a registry of its own, for a process."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        Info("whimbrel_build", "The version of Whimbrel.", registry=registry).info({"version": version("whimbrel")})
+        self._requests = Counter(
+            "whimbrel_http_requests", "Requests answered.", ("service", "method", "route", "code"), registry=registry
+        )
+        self._request_s = Histogram(
+            "whimbrel_http_request_duration_seconds",
+            "How long requests took.",
+            ("service", "method", "route"),
+            buckets=QUICK_S,
+            registry=registry,
+        )
+        self._decision_s = Histogram(
+            "whimbrel_scheduler_decision_duration_seconds",
+            "How long choices among hosts took, of plans too; outcome: found or none.",
+            ("outcome",),
+            buckets=QUICK_S,
+            registry=registry,
+        )
+        self._placement_s = Histogram(
+            "whimbrel_placement_call_duration_seconds",
+            "How long this process's own calls of placement took; those over HTTP are requests.",
+            ("call",),
+            buckets=QUICK_S,
+            registry=registry,
+        )
+        self._steps = Counter(
+            "whimbrel_steps", "Steps taken or undone, by how it went.", ("kind", "step", "way", "outcome"),
+            registry=registry,
+        )  # fmt: skip
+        self._step_s = Histogram(
+            "whimbrel_step_duration_seconds", "How long steps took.", ("step", "way"), buckets=SLOW_S, registry=registry
+        )
+        self._proofs: tuple[Gauge, Gauge] | None = None
+
+    def answered(self, service: str, method: str, route: str, code: int, took_s: float) -> None:
+        self._requests.labels(service, method, route, str(code)).inc()
+        self._request_s.labels(service, method, route).observe(took_s)
+
+    def took_step(self, run: Run, entry: LogEntry) -> None:
+        self._steps.labels(run.saga, entry.step, entry.way, entry.outcome).inc()
+        self._step_s.labels(entry.step, entry.way).observe(max(entry.took_s, 0.0))
+
+    def decided(self, took_s: float, found: bool) -> None:
+        self._decision_s.labels("found" if found else "none").observe(max(took_s, 0.0))
+
+    def asked_placement(self, call: str, took_s: float) -> None:
+        self._placement_s.labels(call).observe(took_s)
+
+    def proved(self, at: float, violations: int) -> None:
+        """Show the latest proof; before the first there is nothing to show."""
+        if self._proofs is None:
+            self._proofs = (
+                Gauge("whimbrel_last_proof_timestamp_seconds", "When the books were last checked.",
+                      registry=self.registry),
+                Gauge("whimbrel_last_proof_violations", "How many violations that found.", registry=self.registry),
+            )  # fmt: skip
+        when, what = self._proofs
+        when.set(at)
+        what.set(violations)
