@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from tests.api.front import Front, fault, with_cloud, with_front
+from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.ports.cloud import Rules
+from whimbrel.servers import lookup, zone_holders
 from whimbrel.sim.world import IMAGE
 
 
@@ -149,3 +151,78 @@ async def test_servers_for_which_nobody_names_a_zone_go_to_that_of_the_rule(fron
     await put_into_zone(front, "east", "h1")
     assert (await front.show(await front.boot()))["pinned_availability_zone"] == "east"
     assert (await front.show(await front.boot(availability_zone="nova")))["pinned_availability_zone"] == "nova"
+
+
+# Deleting
+
+
+async def delete(front: Front, zone_id: str, who: str = "admin") -> Any:
+    return await front.ask("DELETE", f"/whimbrel/zones/{zone_id}", who=who)
+
+
+@with_front
+async def test_a_zone_that_means_nothing_to_anybody_is_deleted(front: Front) -> None:
+    await put_into_zone(front, "east")
+    zone_id = (await ids(front))["east"]
+    fault(await delete(front, zone_id, "manager"), "forbidden", 403)
+    message = fault(await delete(front, zone_id), "conflictingRequest", 409)
+    assert message == "Availability zone east cannot be deleted: carried by aggregates: east."
+    [aggregate] = await front.world.cloud.aggregates.all()
+    await front.world.cloud.aggregates.delete(aggregate.id)
+    assert (await delete(front, zone_id)).status_code == 204
+    assert (await ids(front)).keys() == {"nova"}
+    fault(await delete(front, zone_id), "itemNotFound", 404)
+
+
+@with_front
+async def test_the_default_zone_stays(front: Front) -> None:
+    assert "default" in fault(await delete(front, (await ids(front))["nova"]), "conflictingRequest", 409)
+
+
+@with_front
+async def test_a_zone_stays_while_servers_are_in_it_or_pinned_to_it(front: Front) -> None:
+    """Somebody took its hosts away by hand."""
+    await put_into_zone(front, "east", "h1")
+    zone_id = (await ids(front))["east"]
+    server_id = await front.boot(availability_zone="east")
+    cloud = front.world.cloud
+    [aggregate] = await cloud.aggregates.all()
+    await cloud.aggregates.remove_host(aggregate.id, HostName("h1"), 1.0)
+    await cloud.aggregates.delete(aggregate.id)
+    assert f"servers are in it: {server_id}" in fault(await delete(front, zone_id), "conflictingRequest", 409)
+    record = await lookup.find(cloud, ServerId(server_id))
+    await cloud.cell(CellName("c1")).servers.change(record, {"zone": "nova"})
+    assert f"servers are pinned to it: {server_id}" in fault(await delete(front, zone_id), "conflictingRequest", 409)
+    body = {"server": {"pinned_availability_zone": None}}
+    assert (await front.ask("PUT", f"/servers/{server_id}", body)).status_code == 200
+    assert (await delete(front, zone_id)).status_code == 204
+
+
+@with_front
+async def test_a_zone_stays_while_moves_go_there(front: Front) -> None:
+    await put_into_zone(front, "east", "h1")
+    zone_id = (await ids(front))["east"]
+    server_id = await front.boot(availability_zone="nova")
+    body = {"move": {"availability_zone": "east"}}
+    assert (await front.ask("POST", f"/whimbrel/servers/{server_id}/move", body, who="admin")).status_code == 202
+    [aggregate] = await front.world.cloud.aggregates.all()
+    await front.world.cloud.aggregates.remove_host(aggregate.id, HostName("h1"), 1.0)
+    await front.world.cloud.aggregates.delete(aggregate.id)
+    words = f"moves have to do with it, of servers: {server_id}"
+    assert words in fault(await delete(front, zone_id), "conflictingRequest", 409)
+
+
+@with_front
+async def test_many_servers_are_all_looked_at_and_few_are_named(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zone_holders, "AT_ONCE", 2)
+    await put_into_zone(front, "east", "h1", "h2")
+    zone_id = (await ids(front))["east"]
+    for number in range(5):
+        await front.boot(f"s{number}", availability_zone="east", settle=False)
+    await front.settle()
+    cloud = front.world.cloud
+    [aggregate] = await cloud.aggregates.all()
+    for host in ("h1", "h2"):
+        await cloud.aggregates.remove_host(aggregate.id, HostName(host), 1.0)
+    await cloud.aggregates.delete(aggregate.id)
+    assert " and 2 more." in fault(await delete(front, zone_id), "conflictingRequest", 409)

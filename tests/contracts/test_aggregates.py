@@ -7,8 +7,9 @@ import pytest
 
 from tests.contracts.databases import Opener
 from whimbrel.adapters.sql.aggregates import SqlAggregates
+from whimbrel.adapters.sql.zones import SqlZones
 from whimbrel.domain.errors import Conflict, NotFound, Refused
-from whimbrel.domain.host import Aggregate
+from whimbrel.domain.host import Aggregate, Zone
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.catalog import Zoning, zone_of
 
@@ -136,6 +137,7 @@ def test_a_change_of_zones_is_made_as_placement_was_told(open_store: Opener) -> 
     async def story() -> None:
         async with open_store("global") as db:
             aggregates = SqlAggregates(db)
+            await SqlZones(db).ensure(Zone(id="west", name="west"))
             east = await aggregates.create("east", "uuid-1", zone("east"), 1.0)
             plain = await aggregates.create("plain", "uuid-2", {}, 1.0)
             await refuse(aggregates.add_host(east.id, A, 2.0, told()))
@@ -148,6 +150,8 @@ def test_a_change_of_zones_is_made_as_placement_was_told(open_store: Opener) -> 
             await refuse(aggregates.rename(plain.id, "far", 3.0, zone("west"), told(a="west", b="east")))
             await aggregates.set_metadata(plain.id, zone("west"), 3.0, told(a="west", b="west"))
             await aggregates.rename(plain.id, "far", 3.0, {"ssd": "true"}, told())
+            with pytest.raises(Conflict, match="deleted just now"):
+                await aggregates.set_metadata(plain.id, zone("gone"), 3.0, told(a="gone", b="gone"))
             await refuse(aggregates.remove_host(plain.id, A, 4.0, told()))
             assert (await aggregates.remove_host(plain.id, A, 4.0, told(a=""))).hosts == [B]
 

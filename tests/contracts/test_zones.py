@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.contracts.databases import Opener
+from whimbrel.adapters.sql.aggregates import SqlAggregates
 from whimbrel.adapters.sql.zones import SqlZones
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.host import Zone
@@ -69,5 +70,25 @@ def test_a_zone_is_given_another_name(open_store: Opener) -> None:
             assert (await zones.ensure(Zone(id="3", name="east"))).id == "3"  # its old name is free again
             with pytest.raises(NotFound):
                 await zones.rename("2", "west")
+
+    asyncio.run(story())
+
+
+def test_a_zone_that_no_aggregate_carries_is_deleted(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("global") as db:
+            zones, aggregates = SqlZones(db), SqlAggregates(db)
+            await zones.ensure(EAST)
+            for name in ("racks", "desks"):
+                await aggregates.create(name, f"uuid-{name}", {"availability_zone": EAST.id}, 1.0)
+            with pytest.raises(Conflict, match=r"Aggregates carry availability zone 1: desks, racks\."):
+                await zones.delete(EAST.id)
+            assert await zones.all() == [EAST]
+            for aggregate in await aggregates.all():
+                await aggregates.delete(aggregate.id)
+            await zones.delete(EAST.id)
+            assert await zones.all() == []
+            with pytest.raises(NotFound):
+                await zones.delete(EAST.id)
 
     asyncio.run(story())

@@ -41,8 +41,11 @@ async def show(call: Call) -> Any:
 
 async def create(call: Call) -> Any:
     wanted = call.body["aggregate"]
-    metadata = {ZONE: (await _zone(call, name)).id} if (name := wanted.get(ZONE)) else {}
-    made = await call.cloud.aggregates.create(wanted["name"], call.cloud.ids.uuid(), metadata, call.cloud.clock.now())
+    zone = await _zone(call, name) if (name := wanted.get(ZONE)) else None
+    metadata, now = {ZONE: zone.id} if zone else {}, call.cloud.clock.now()
+    made = await call.cloud.aggregates.create(wanted["name"], call.cloud.ids.uuid(), metadata, now)
+    if zone:
+        await call.cloud.zones.ensure(zone)  # it may have been deleted before the aggregate carried it
     shown = _shown(call, made, await places.zone_names(call))
     del shown["hosts"], shown["metadata"]
     return {"aggregate": shown}

@@ -32,6 +32,7 @@ OWN_ROUTES: tuple[Route, ...] = (
           query=history.SERVER, target=histories.server_or_its_past),
     Route("GET", "/whimbrel/zones", zones.own_index, "whimbrel:zones:index"),
     Route("PUT", "/whimbrel/zones/{zone_id}", zones.rename, "whimbrel:zones:rename", body=zone_bodies.RENAME),
+    Route("DELETE", "/whimbrel/zones/{zone_id}", zones.delete, "whimbrel:zones:delete", 204),
     Route("GET", "/whimbrel/cells", cells.index, "whimbrel:cells:index"),
     Route("POST", "/whimbrel/cells", cells.add, "whimbrel:cells:add", 201, body=cell_bodies.ADD),
     Route("PUT", "/whimbrel/cells/{name}", cells.switch, "whimbrel:cells:switch", body=cell_bodies.SWITCH),

@@ -158,6 +158,7 @@ RULES: Final[Mapping[str, str]] = {
     "os_compute_api:os-availability-zone:detail": ADMIN,
     "whimbrel:zones:index": ADMIN,
     "whimbrel:zones:rename": ADMIN,
+    "whimbrel:zones:delete": ADMIN,
     "whimbrel:cells:index": ADMIN,
     "whimbrel:cells:add": ADMIN,
     "whimbrel:cells:switch": ADMIN,

@@ -1,7 +1,8 @@
 """Availability zones: as Nova shows them, by the hosts that are in them, and as they are, with their ids.
 
 A zone is available while a host of it is enabled. /v2.1/whimbrel/zones is Whimbrel's own part of the API, for
-operators: there zones without hosts are listed too, and are given other names, which changes no server and no pin.
+operators: there zones without hosts are listed too, and are given other names, which changes no server and no pin; and
+what means nothing to anybody is deleted.
 
 Source: reference of Nova 34, section 2.4.
 """
@@ -10,8 +11,10 @@ from typing import Any
 
 from whimbrel.api import places, times
 from whimbrel.api.call import Call
+from whimbrel.domain.errors import Conflict
 from whimbrel.domain.host import Host, Zone
 from whimbrel.domain.ids import HostName
+from whimbrel.servers.zone_holders import holders
 
 BINARY = "nova-compute"
 
@@ -49,6 +52,27 @@ async def own_index(call: Call) -> Any:
 async def rename(call: Call) -> Any:
     zone = await call.cloud.zones.rename(call.params["zone_id"], call.body["zone"]["name"])
     return {"zone": _shown(call, zone, await _hosts_by_zone(call))}
+
+
+async def delete(call: Call) -> Any:
+    """Delete a zone that nobody has anything to do with. Raises: NotFound; Conflict: who has, by name."""
+    zone = await call.cloud.zones.get(call.params["zone_id"])
+    if zone.id == call.cloud.rules.default_availability_zone:
+        raise Conflict(
+            f"{zone.name} is the default availability zone: hosts that no aggregate puts into one are in it."
+        )
+    await _check_nobody_holds(call, zone)
+    await call.cloud.zones.delete(zone.id)
+    try:
+        await _check_nobody_holds(call, zone)
+    except Conflict:
+        await call.cloud.zones.ensure(zone)  # somebody came meanwhile, and is to have it
+        raise
+
+
+async def _check_nobody_holds(call: Call, zone: Zone) -> None:
+    if held := await holders(call.cloud, zone.id):
+        raise Conflict(f"Availability zone {zone.name} cannot be deleted: {'; '.join(held)}.")
 
 
 def _shown(call: Call, zone: Zone, hosts: dict[str, list[Host]]) -> dict[str, Any]:

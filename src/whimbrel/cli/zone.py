@@ -1,4 +1,4 @@
-"""`whimbrel zone`: the availability zones with their ids, and how one is given another name."""
+"""`whimbrel zone`: the availability zones with their ids, how one is given another name, and how one is deleted."""
 
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from whimbrel.domain.errors import NotFound
 URL = "/whimbrel/zones"
 AS_USUAL = Where()
 
-app = App(name="zone", help="Availability zones: list, rename.", default_parameter=Parameter(negative=()))
+app = App(name="zone", help="Availability zones: list, rename, delete.", default_parameter=Parameter(negative=()))
 
 
 class Zone(msgspec.Struct, kw_only=True):
@@ -57,6 +57,21 @@ def rename(zone: str, name: str, /, *, where: Where = AS_USUAL) -> None:
         found = _find(api, zone)
         api.put("compute", f"{URL}/{quote(found.id, safe='')}", {"zone": {"name": name}})
     terminal.console().print(f"zone {found.name} is now {name}; its id is {found.id} as before")
+
+
+@app.command
+def delete(zone: str, /, *, where: Where = AS_USUAL) -> None:
+    """Delete a zone that no aggregate carries, and that no server is in or pinned to; who holds it is named.
+
+    Parameters
+    ----------
+    zone
+        Name or id of the zone.
+    """
+    with where.api() as api:
+        found = _find(api, zone)
+        api.delete("compute", f"{URL}/{quote(found.id, safe='')}")
+    terminal.console().print(f"zone {found.name} is deleted")
 
 
 def shown(zones: list[Zone]) -> RenderableType:

@@ -30,6 +30,10 @@ class Zones(Protocol):
         """Raises: NotFound; Conflict: name taken."""
         ...
 
+    async def delete(self, zone_id: str) -> None:
+        """Raises: NotFound; Conflict: aggregates carry it."""
+        ...
+
 
 async def name_of(zones: Zones, zone_id: str) -> str:
     """Give the name for people to see. An id without a row is from before zones had ids: it was the name."""

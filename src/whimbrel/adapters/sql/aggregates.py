@@ -106,7 +106,7 @@ class SqlAggregates:
         async with self._changing() as tx:
             known = await _locked(tx)
             aggregate = _pick(known, number)
-            were = _zones(known, aggregate.hosts)
+            were, was = _zones(known, aggregate.hosts), aggregate.zone
             if name is not None and name != aggregate.name:
                 _name_must_be_free(known, name)
                 aggregate.name = name
@@ -118,6 +118,8 @@ class SqlAggregates:
                     f" zone(s) {others}."
                 )
             await _check_zoning(tx, zoning, were, _zones(known, aggregate.hosts))
+            if zoning and aggregate.zone != was and aggregate.zone not in {row.id for row in await tx.rows(_ZONES)}:
+                raise Conflict("The availability zone was deleted just now by somebody else. Try again.")
             return await _write(tx, aggregate, now)
 
     async def delete(self, number: int) -> None:

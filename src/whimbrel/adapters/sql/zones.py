@@ -5,7 +5,7 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
-from whimbrel.adapters.sql.tables.global_ import zones
+from whimbrel.adapters.sql.tables.global_ import aggregates, zones
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.host import Zone
 
@@ -15,6 +15,9 @@ _INSERT = sa.insert(zones)
 _GET = fixed(sa.select(zones).where(zones.c.id == sa.bindparam("zone_id")))
 _BY_NAME = fixed(sa.select(zones).where(zones.c.name == sa.bindparam("called")))
 _RENAME = sa.update(zones).where(zones.c.id == sa.bindparam("zone_id")).values(name=sa.bindparam("called"))
+
+_LOCK_AGGREGATES = sa.select(aggregates).order_by(aggregates.c.id).with_for_update()
+_DELETE = sa.delete(zones).where(zones.c.id == sa.bindparam("zone_id"))
 
 
 class SqlZones:
@@ -63,6 +66,15 @@ class SqlZones:
                 raise Conflict(f"There is an availability zone {name} already.")
             await tx.run(_RENAME, {"zone_id": zone_id, "called": name})
         return msgspec.structs.replace(known[zone_id], name=name)
+
+    async def delete(self, zone_id: str) -> None:
+        async with self._db.write() as tx:
+            rows = await tx.rows(_LOCK_AGGREGATES)
+            if zone_id not in {each.id for each in await _locked(tx)}:
+                raise _missing(zone_id)
+            if carrying := [row.name for row in rows if row._mapping["metadata"].get("availability_zone") == zone_id]:
+                raise Conflict(f"Aggregates carry availability zone {zone_id}: {', '.join(sorted(carrying))}.")
+            await tx.run(_DELETE, {"zone_id": zone_id})
 
 
 async def _locked(tx: Tx) -> list[Zone]:
