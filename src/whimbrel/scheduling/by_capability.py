@@ -1,6 +1,6 @@
 """ComputeCapabilitiesFilter: what a flavor's extra specs ask of a host itself, `capabilities:KEY[:SUB]` or just KEY."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -38,10 +38,16 @@ def _where(path: list[str], snapshot: Snapshot, test: Callable[[str], bool]) -> 
 
 
 def _passes(value: Any, inner: list[str], test: Callable[[str], bool]) -> bool:
-    for key in inner:
+    value = inside(value, inner)
+    return value is not None and test(str(value))
+
+
+def inside(value: Any, path: Sequence[str]) -> Any:
+    """Give what is at this path in a value, which may be a document of JSON; None: nothing."""
+    for key in path:
         value = _document(value) if isinstance(value, str) else value
         value = value.get(key) if isinstance(value, Mapping) else None
-    return value is not None and test(str(value))
+    return value
 
 
 def architecture(cpu_info: str) -> str:

@@ -5,7 +5,7 @@ Which are in force is said by the rule enabled_filters. The order is the order i
 
 from collections.abc import Callable, Iterator, Mapping
 
-from whimbrel.scheduling import by_aggregate, by_capability, by_group, by_hint, by_host, by_image
+from whimbrel.scheduling import by_aggregate, by_capability, by_group, by_hint, by_host, by_image, by_query
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
@@ -45,6 +45,7 @@ FILTERS: Mapping[str, Filter] = {
     "DifferentHostFilter": by_hint.different_host,
     "SameHostFilter": by_hint.same_host,
     "SimpleCIDRAffinityFilter": by_hint.cidr_affinity,
+    "JsonFilter": by_query.query,
     "IoOpsFilter": by_host.io_ops,
     "AggregateIoOpsFilter": by_aggregate.io_ops,
     "NumInstancesFilter": by_host.num_instances,
@@ -52,7 +53,6 @@ FILTERS: Mapping[str, Filter] = {
 }
 
 MISSING: Mapping[str, str] = {
-    "JsonFilter": "it has users write queries over hosts that they may not know of",
     "MetricsFilter": "hosts tell no metrics",
     "NUMATopologyFilter": "hosts' NUMA nodes are not kept",
 }

@@ -138,7 +138,7 @@ def test_reasons_name_no_host_project_or_aggregate() -> None:
         loads={"SECRET-1": Load(servers=99, io_ops=99)},
         rules=rules(isolated_images=("image",)),
     )
-    hints = {"same_host": "a", "different_host": "b", "build_near_host_ip": "10.0.0.1"}
+    hints = {"same_host": "a", "different_host": "b", "build_near_host_ip": "10.0.0.1", "query": ["or"]}
     request = asking(
         flavor=flavored(k="x", capabilities__hypervisor_type="QEMU"),
         image_id="image",
