@@ -88,6 +88,28 @@ async def test_a_disk_goes_from_host_to_host(way: Way) -> None:
 
 @both_ways
 @story
+async def test_a_disk_goes_by_the_image_service(way: Way) -> None:
+    room = Room()
+    async with way(room) as agents:
+        source, target = agents.at(H1), agents.at(H2)
+        await boot(source, OLD, order("build"))
+        by, image = (
+            order("move"),
+            Image(id="parcel", name="", status="queued", disk_format="raw", size_bytes=0, checksum=None),
+        )
+        await room.images.create(image)
+        await target.prepare(by, NEW)
+        await source.stop(by, OLD.key, 60.0)
+        assert (await source.upload_snapshot(by, OLD.key, image.id)).finished
+        for _ in range(2):
+            assert (await target.fetch_disk(by, NEW, image.id)).finished
+        await target.define(by, NEW)
+        await target.start(by, NEW.key)
+        assert "boot 2, now on h2" in await target.console_log(NEW.key, 1)
+
+
+@both_ways
+@story
 async def test_every_changing_call_may_be_repeated(way: Way) -> None:
     async with way(Room()) as agents:
         agent, by = agents.at(H1), order()

@@ -212,6 +212,40 @@ def test_a_disk_is_carried_whole_and_grows(pair: HypervisorPair) -> None:
     run(story())
 
 
+def test_a_disk_goes_by_the_image_service_to_a_host_that_knows_nothing_of_the_other(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        old, image = new_spec(), str(uuid.uuid4())
+        new = new_spec(old.key.server, root_gib=2)
+        await running(pair, pair.a, old)
+        mark = await pair.seen(pair.a, old.key, boots=1)
+        await pair.a.stop(old.key, ENOUGH_TIME_S)
+        await pair.add_image(image, await snapshot(pair.a, old.key, []))
+        with pytest.raises(NotFound):
+            await pair.b.fetch_disk(new, image, quiet)
+        await pair.b.reserve(new)
+        for _ in "ab":
+            await pair.b.fetch_disk(new, image, quiet)
+        await pair.b.define(new)
+        await pair.b.start(new.key)
+        assert await pair.seen(pair.b, new.key, boots=2) == mark
+        await pair.b.stop(new.key, NO_TIME_S)
+        assert (await pair.b.export_disk(new.key)).size_bytes == 2 << 30
+
+    run(story())
+
+
+def test_an_image_that_cannot_be_fetched_is_refused_and_leaves_nothing(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        spec = new_spec()
+        await pair.a.reserve(spec)
+        for image in (LARGE_IMAGE, str(uuid.uuid4())):
+            with pytest.raises(Refused):
+                await pair.a.fetch_disk(spec, image, quiet)
+        assert not any(guest.has_disk for guest in await pair.a.guests())
+
+    run(story())
+
+
 def test_an_export_can_be_read_until_it_is_taken_back(pair: HypervisorPair) -> None:
     async def story() -> None:
         old, new = new_spec(), new_spec()

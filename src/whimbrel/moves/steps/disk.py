@@ -95,7 +95,16 @@ async def drop_parcel(move: Move, cloud: Cloud) -> None:
 
 def parcel_of(move: Move) -> str:
     """Give the id of the image by which a disk travels. Each try has its own: services do not give out an id twice."""
-    return str(uuid5(UUID(move.id), f"disk, try {len(move.facts.tried)}"))
+    return _parcel(move, len(move.facts.tried))
+
+
+def parcels_of(move: Move) -> list[str]:
+    """List those of all its tries."""
+    return [_parcel(move, number + 1) for number in range(len(move.facts.tried))]
+
+
+def _parcel(move: Move, number: int) -> str:
+    return str(uuid5(UUID(move.id), f"disk, try {number}"))
 
 
 async def discard_built(move: Move, cloud: Cloud) -> None:

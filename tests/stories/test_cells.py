@@ -1,0 +1,336 @@
+"""Servers that move between cells: what Nova does badly there, what is in the way, and many of them at once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.stories.telling import STORIES
+from tests.stories.test_crashes import check
+from whimbrel.domain.errors import Unavailable, WorldError
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.ids import CellName, HostName, ServerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.ports.cloud import Cloud, Rules
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import create, edit, lookup, power
+from whimbrel.sim.chaos import After, Chaos, Crash, Fault
+from whimbrel.sim.invariants import Invariants, books
+from whimbrel.sim.stories import Story, Telling
+from whimbrel.sim.world import LARGE, PROJECT, SMALL, World
+
+ACROSS = tuple(story for story in STORIES if story.crosses and story.name.startswith("resize to another cell"))
+WIDE = replace(SMALL, flavor_id="3", name="wide", vcpus=2)
+HERE, THERE = CellName("c1"), CellName("c2")
+
+
+async def two_cells(hosts: int = 1, **plan: Any) -> World:
+    cells = {cell: [f"{cell}h{number}" for number in range(hosts)] for cell in (HERE, THERE)}
+    return await World.build(cells=cells, **plan)
+
+
+async def booted(world: World, name: str = "s", flavor: Flavor = SMALL) -> Server:
+    engine, server = world.engine("setup"), world.new_server(name, flavor)
+    await create.accept(world.cloud, engine, world.asker(), [server], HostName("c1h0"))
+    await world.settle(engine)
+    return await lookup.find(world.cloud, server.id)
+
+
+async def sent(world: World, server: Server, flavor: Flavor, engine: Engine) -> Run:
+    """Have a server in the other cell, waiting for its verdict."""
+    run = await requests.resize(world.cloud, engine, world.asker(), server, flavor, leaves_cell=True)
+    await world.settle(engine)
+    return await world.cloud.journal.get(run.id)
+
+
+def tell(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(story())
+
+
+# F1 and F2 of what was seen of Nova
+
+
+@pytest.mark.parametrize("way", ["forward", "back"])
+def test_f1_trouble_right_after_the_directory_switched_leaves_one_guest_and_one_record(way: str) -> None:
+    """Nova deletes the record to which its mapping points already."""
+
+    async def story() -> None:
+        world = await two_cells()
+        server, before = await booted(world), await books(world)
+        chaos = Chaos(await _crash_after(world, server, "directory.switch"))
+        cloud = chaos.wrap(world.cloud)
+        engine = world.engine("dies", cloud)
+        run = await requests.resize(cloud, engine, world.asker(), server, LARGE, leaves_cell=True)
+        with pytest.raises(Crash):
+            await _driven(cloud, engine)
+        assert chaos.fired
+        assert (await lookup.find(world.cloud, server.id)).cell == THERE
+        other = world.engine("goes on")
+        if way == "back":
+            await requests.turn_back(world.cloud, other, run.id)
+        await world.settle(other)
+        await Invariants(world).check()
+        if way == "back":
+            assert await books(world) == before
+        else:
+            assert await _where(world, server.id) == [(THERE, "c2h0", "running"), (HERE, "c1h0", "stopped")]
+
+    tell(story)
+
+
+def test_f2_an_answer_that_was_lost_and_a_user_who_reboots_start_no_second_guest() -> None:
+    """Nova gives up, its target goes on; the user starts the server anew at the source, and it runs twice."""
+
+    async def story() -> None:
+        world = await two_cells()
+        server = await booted(world)
+        at = await _touches(world, server, "agent c2h0.start")
+        chaos = Chaos({at: Fault.LOST_ANSWER})
+        cloud = chaos.wrap(world.cloud)
+        engine = world.engine("one", cloud)
+        await requests.resize(cloud, engine, world.asker(), server, LARGE, leaves_cell=True)
+        now = await lookup.find(world.cloud, server.id)
+        with pytest.raises(WorldError):
+            await power.reboot(world.cloud, world.engine("user"), world.asker(), now, hard=True)
+        await _driven(cloud, engine)
+        await world.settle(engine)
+        assert chaos.fired
+        await Invariants(world).check()
+        assert [where for where in await _where(world, server.id) if where[2] == "running"] == [
+            (THERE, "c2h0", "running")
+        ]
+
+    tell(story)
+
+
+async def _touches(world: World, server: Server, name: str) -> int:
+    """Give the number of the first touch of that name, when all goes well."""
+    copy = await world.copy()
+    chaos = Chaos({})
+    cloud = chaos.wrap(copy.cloud)
+    engine = copy.engine("one", cloud)
+    await requests.resize(cloud, engine, copy.asker(), server, LARGE, leaves_cell=True)
+    await _driven(cloud, engine)
+    await copy.close()
+    return chaos.touches.index(name)
+
+
+async def _crash_after(world: World, server: Server, name: str) -> dict[int, Fault]:
+    return {await _touches(world, server, name): Fault.CRASH_AFTER}
+
+
+async def _driven(cloud: Cloud, engine: Engine) -> None:
+    for run in await cloud.journal.take(engine.name, cloud.clock.now(), engine.lease_s, 10):
+        await engine.drive(run)
+
+
+async def _where(world: World, server: ServerId) -> list[tuple[CellName, str, str]]:
+    """Say where there is anything of a server's guests, the home first."""
+    cells = dict(world.plan.homes())
+    home = (await lookup.find(world.cloud, server)).cell
+    found = [(cells[host], str(host), guest.power) for host, guest in world.simulated.guests()]
+    return sorted(found, key=lambda one: one[0] != home)
+
+
+# There and back
+
+
+def test_ten_times_there_and_back_leaves_every_table_as_the_first_time() -> None:
+    async def story() -> None:
+        world = await two_cells()
+        engine = world.engine("one")
+        server = await booted(world)
+        seen = []
+        for _ in range(10):
+            for flavor in (WIDE, SMALL):
+                await sent(world, await lookup.find(world.cloud, server.id), flavor, engine)
+                now = await lookup.find(world.cloud, server.id)
+                await requests.confirm(world.cloud, engine, world.asker(), now)
+                await world.settle(engine)
+            seen.append(await _comparable(world))
+            await Invariants(world).check()
+        assert seen[0]["records"] == [(HERE, server.id, "whole", None)]
+        assert all(one == seen[0] for one in seen[1:])
+
+    tell(story)
+
+
+async def _comparable(world: World) -> dict[str, Any]:
+    """Give the books without what each move makes anew: the names of guests, and when they were started."""
+    found = await books(world)
+    servers = [(s.id, s.cell, s.host, s.flavor.name, s.vm_state, s.task_state) for s in found.pop("servers").values()]
+    guests = [(host, server, *rest) for host, server, _slot, *rest in found.pop("guests")]
+    return {**found, "servers": servers, "guests": guests}
+
+
+# What its owner does meanwhile
+
+
+def test_what_its_owner_changed_on_either_side_is_in_the_record() -> None:
+    async def story() -> None:
+        world = await two_cells()
+        engine = world.engine("one")
+        server = await booted(world)
+        await edit.change(world.cloud, server, {"metadata": {"before": "1"}})
+        await sent(world, await lookup.find(world.cloud, server.id), LARGE, engine)
+        there = await lookup.find(world.cloud, server.id)
+        assert (there.cell, there.metadata) == (THERE, {"before": "1"})
+        await edit.change(world.cloud, there, {"metadata": {"there": "2"}, "tags": ["kept"]})
+        await requests.revert(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+        await world.settle(engine)
+        back = await lookup.find(world.cloud, server.id)
+        assert (back.cell, back.metadata, back.tags) == (HERE, {"there": "2"}, ["kept"])
+        await Invariants(world).check()
+
+    tell(story)
+
+
+# A cell that is away for a while
+
+
+class Away(Chaos):
+    """From a touch on, one part of the cloud does not answer for a while."""
+
+    def __init__(self, world: World, first: int, mine: tuple[str, ...], after_each: After | None = None) -> None:
+        super().__init__({}, after_each)
+        self._clock = world.cloud.clock
+        self._first = first
+        self._mine = mine
+        self._until: float | None = None
+
+    async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        if len(self.touches) == self._first:
+            self._until = self._clock.now() + AWAY_S
+        if name.startswith(self._mine) and self._until and self._clock.now() < self._until:
+            self.touches.append(name)
+            self.fired.append(name)
+            raise Unavailable(f"no answer from {name}")
+        return await super().touch(name, call)
+
+
+class TellingAway(Telling):
+    def __init__(self, story: Story, first: int, mine: tuple[str, ...]) -> None:
+        super().__init__(story)
+        self._away = first, mine
+
+    def next_life(self) -> tuple[Chaos, Cloud, Engine]:
+        chaos = Away(self.world, *self._away, self.after_each)
+        self.lives.append(chaos)
+        cloud = chaos.wrap(self.world.cloud)
+        self._present = chaos, cloud, self.world.engine("one", cloud)
+        return self._present
+
+
+@pytest.mark.parametrize("what", ["database", "bus"])
+@pytest.mark.parametrize("cell", [HERE, THERE])
+@pytest.mark.parametrize("story", ACROSS, ids=str)
+def test_a_cell_that_is_away_for_a_while_at_each_step(story: Story, cell: CellName, what: str) -> None:
+    """From each touch on its calls are not answered; then it is back, and the move goes on or is as if it never was."""
+    mine = (f"{cell}.",) if what == "database" else tuple(f"agent {host}." for host in _hosts(cell))
+
+    async def every() -> None:
+        touches = await _touches_of(story)
+        for first in (number for number, name in enumerate(touches) if name.startswith(mine)):
+            told = await TellingAway(story, first, mine).tell()
+            assert told.fired
+            await check(told, story)
+            await told.world.close()
+
+    tell(every)
+
+
+AWAY_S = 8.0
+"""How long it does not answer: shorter than a move's patience, longer than a lease."""
+
+
+def _hosts(cell: CellName) -> tuple[str, ...]:
+    return ("h1",) if cell == HERE else ("h2", "h3")
+
+
+async def _touches_of(story: Story) -> list[str]:
+    told = await Telling(story).tell()
+    await told.world.close()
+    return told.lives[0].touches
+
+
+# Many at once
+
+
+def test_two_hundred_moves_at_once_and_conductors_that_die_at_random_leave_the_accounts_right() -> None:
+    async def story() -> None:
+        rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0)
+        world = await two_cells(10, rules=rules, vcpus=64, memory_mib=65536, disk_gib=640)
+        await world.cloud.quotas.set_limits(PROJECT, {"instances": -1, "cores": -1, "ram": -1})
+        engine, chance = world.engine("setup"), Random(7)
+        servers = [world.new_server(f"s{number}") for number in range(200)]
+        for server in servers:
+            await create.accept(world.cloud, engine, world.asker(), [server])
+        await world.settle(engine)
+        for server in servers:
+            now = await lookup.find(world.cloud, server.id)
+            other = next(host for host, cell in _spread(world, chance) if cell != now.cell)
+            await requests.migrate(world.cloud, engine, world.asker(), now, other, leaves_cell=True)
+        deaths = await _drive_and_die(world, chance)
+        assert deaths > 10
+        for server in servers:
+            now = await lookup.find(world.cloud, server.id)
+            say = chance.choice([requests.confirm, requests.revert])
+            await say(world.cloud, engine, world.asker(), now)
+        deaths = await _drive_and_die(world, chance)
+        assert deaths > 10
+        await Invariants(world).check()
+        found = await books(world)
+        assert len(found["guests"]) == len(found["records"]) == 200
+        assert {standing for _, _, standing, _ in found["records"]} == {"whole"}
+
+    tell(story)
+
+
+def _spread(world: World, chance: Random) -> list[tuple[HostName, CellName]]:
+    homes = list(world.plan.homes())
+    chance.shuffle(homes)
+    return homes
+
+
+class Mortal(Chaos):
+    """A process that does many things at once, a touch of each in turn, until it dies and none of them goes on."""
+
+    def __init__(self, dies_at: int) -> None:
+        super().__init__({})
+        self._dies_at = dies_at
+
+    async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        await asyncio.sleep(0)
+        if len(self.touches) >= self._dies_at:
+            raise Crash(name)
+        return await super().touch(name, call)
+
+
+async def _drive_and_die(world: World, chance: Random) -> int:
+    """Have conductors take what is due and die, one after another; give how many. The last one finishes."""
+    deaths = 0
+    for number in range(60):
+        cloud = Mortal(chance.randrange(20, 300)).wrap(world.cloud)
+        engine = world.engine(f"conductor {number}", cloud)
+        await world.cloud.clock.sleep(engine.lease_s + 1)
+        runs = await cloud.journal.take(engine.name, cloud.clock.now(), engine.lease_s, 1000)
+        deaths += await _died_over([engine.drive(run) for run in runs])
+    await world.settle(world.engine("the last one"))
+    return deaths
+
+
+async def _died_over(drives: Sequence[Coroutine[Any, Any, None]]) -> bool:
+    """Drive all at once; tell whether the process died, and all of them with it."""
+    tasks = [asyncio.ensure_future(drive) for drive in drives]
+    if not tasks:
+        return False
+    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
+    return any(isinstance(task.exception(), Crash) for task in done)
