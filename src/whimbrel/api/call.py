@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer that is more than a body with the route's status. A handler may also return the body alone."""
+    """An answer that is more than a body with the route's status. A handler may also return the body alone.
+
+    lines: instead of a body: JSON documents, each sent as soon as it is known.
+    """
 
     body: Any = None  # None: no body
     status: int | None = None  # None: the route's
     headers: Mapping[str, str] = {}
+    lines: AsyncIterator[Any] | None = None
 
 
 class Call:

@@ -15,6 +15,7 @@ from whimbrel.api import documents, microversions, problems
 from whimbrel.api.call import Call, Reply
 from whimbrel.api.context import Context
 from whimbrel.api.dispatch import Dispatcher, Route, action_of
+from whimbrel.api.lines import send_lines
 from whimbrel.api.problems import Problem
 from whimbrel.api.routes import ROUTES
 from whimbrel.domain.errors import WorldError
@@ -218,7 +219,7 @@ async def _handled(call: Call) -> Reply:
     if not isinstance(answer, Reply):
         return Reply(body=answer, status=call.route.ok)
     if answer.status is None:
-        return Reply(body=answer.body, status=call.route.ok, headers=answer.headers)
+        return msgspec.structs.replace(answer, status=call.route.ok)
     return answer
 
 
@@ -270,6 +271,9 @@ async def _send(send: Send, request: _Request, reply: Reply, raw: bytes) -> None
         headers |= VERSION_HEADERS[request.minor]
     if raw:
         headers["content-type"] = "application/json"
+    if reply.lines is not None:
+        await send_lines(send, _raw(headers | dict(reply.headers)), reply.lines)
+        return
     headers["content-length"] = str(len(raw))
     await send({"type": "http.response.start", "status": reply.status, "headers": _raw(headers | dict(reply.headers))})
     await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else raw})

@@ -156,6 +156,7 @@ RULES: Final[Mapping[str, str]] = {
     # hosts
     "os_compute_api:os-availability-zone:list": EVERYBODY,
     "os_compute_api:os-availability-zone:detail": ADMIN,
+    "whimbrel:proof:show": ADMIN,
     "whimbrel:zones:index": ADMIN,
     "whimbrel:zones:rename": ADMIN,
     "whimbrel:zones:delete": ADMIN,

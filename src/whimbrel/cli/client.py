@@ -1,11 +1,12 @@
 """A thin client of a cloud's API, for the commands: log in as clouds.yaml says, ask, and say errors in one sentence."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import msgspec
 import yaml
 
 from whimbrel.datadir import DataDir
@@ -68,6 +69,17 @@ class Api:
     def get(self, service: str, path: str, headers: Mapping[str, str] = {}) -> Any:
         return self._send("GET", self._url(service, path), headers=headers).json()
 
+    def lines(self, service: str, path: str) -> Iterator[Any]:
+        """Give the lines of an answer that takes a while, each decoded, as they come."""
+        try:
+            with self._http.stream("GET", self._url(service, path), timeout=None) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise self._no(answer)
+                yield from map(msgspec.json.decode, answer.iter_lines())
+        except httpx.HTTPError as error:
+            raise self._silent(error) from None
+
     def post(self, service: str, path: str, body: Any) -> Any:
         answer = self._send("POST", self._url(service, path), body)
         return answer.json() if answer.content else None
@@ -98,12 +110,18 @@ class Api:
         except httpx.InvalidURL as error:
             raise Invalid(f"{self._login.file}: {url} is no URL ({error})") from None
         except httpx.HTTPError as error:
-            raise Unavailable(
-                f"the cloud at {self._login.auth_url} does not answer ({error}): is it up? Start it with: whimbrel up"
-            ) from None
+            raise self._silent(error) from None
         if answer.is_success:
             return answer
-        raise (NotFound if answer.status_code == 404 else Refused)(_said(answer, self._login))
+        raise self._no(answer)
+
+    def _silent(self, error: httpx.HTTPError) -> Unavailable:
+        return Unavailable(
+            f"the cloud at {self._login.auth_url} does not answer ({error}): is it up? Start it with: whimbrel up"
+        )
+
+    def _no(self, answer: httpx.Response) -> NotFound | Refused:
+        return (NotFound if answer.status_code == 404 else Refused)(_said(answer, self._login))
 
 
 def _said(answer: httpx.Response, login: Login) -> str:

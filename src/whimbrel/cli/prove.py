@@ -1,0 +1,145 @@
+"""`whimbrel prove`: whether the cloud's books are right, law by law, and the evidence where they are not."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from whimbrel.cli import SAYS_NO, terminal
+from whimbrel.cli.client import Api
+from whimbrel.cli.move import Where
+from whimbrel.domain.errors import Unavailable
+
+URL = "/whimbrel/proof"
+AS_USUAL = Where()
+
+
+class Law(msgspec.Struct, kw_only=True):
+    law: str
+    words: str
+    facts: int
+    violations: int
+
+
+class Violation(msgspec.Struct, kw_only=True):
+    law: str
+    kind: str
+    subject: str
+    sentence: str
+    about: str = ""
+    host: str | None = None
+    evidence: dict[str, Any] = {}
+
+
+class Proof(msgspec.Struct, kw_only=True):
+    """What the API says of the cloud's books."""
+
+    holds: bool
+    began_at: float
+    took_s: float
+    servers: int
+    hosts: int
+    laws: list[Law]
+    violations: list[Violation]
+    unseen: list[str]
+
+    def faults(self) -> list[str]:
+        """Say everything that is wrong, one sentence each."""
+        return [each.sentence for each in self.violations] + self.unseen
+
+
+def prove(*, json: bool = False, where: Where = AS_USUAL) -> int:
+    """Prove the cloud's books: records, guests, claims, ports, volumes, devices and moves, each asked where it is.
+
+    Moves that are under way are part of the books: it may be run at any time. What looks wrong is looked at again a
+    moment later. Exit code 0: every law holds, and everything could be seen; 1: else. `whimbrel repair` mends.
+
+    Parameters
+    ----------
+    json
+        One JSON document instead of text.
+    """
+    with where.api() as api:
+        console = terminal.console()
+        proof = read(api, None if json else console)
+    if json:
+        terminal_json(proof)
+    else:
+        console.print(report(proof), soft_wrap=True)
+    return 0 if proof.holds else SAYS_NO
+
+
+def read(api: Api, console: Console | None = None) -> Proof:
+    """Have the cloud prove its books, and show how far it is. Raises: Unavailable: it could not be done."""
+    bar = _bar(console) if console and console.is_terminal else None
+    with bar or nullcontext():
+        task = bar.add_task("", total=None) if bar else None
+        for line in api.lines("compute", f"{URL}?progress=true"):
+            if "fault" in line:
+                raise Unavailable(f"the books could not be proved: {line['fault']}")
+            if "proof" in line:
+                return msgspec.convert(line["proof"], Proof)
+            if bar and task is not None:
+                step = line["progress"]
+                bar.update(task, description=step["stage"], completed=step["done"], total=step["total"])
+    raise Unavailable("the books could not be proved: the answer broke off; ask again")
+
+
+def _bar(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True)
+
+
+def terminal_json(proof: Proof) -> None:
+    print(msgspec.json.encode({"proof": proof}).decode())
+
+
+# How it looks
+
+
+def report(proof: Proof) -> RenderableType:
+    """Show each law with how much of it was looked at, then what does not hold, with its evidence."""
+    return Group(laws(proof.laws), *violations(proof.violations), *_unseen(proof.unseen), _verdict(proof))
+
+
+def laws(told: Sequence[Law]) -> Table:
+    table = terminal.plain_table("law", "", "facts", "violations")
+    for each in told:
+        wrong = Text(str(each.violations), "bold red") if each.violations else Text("0", "green")
+        table.add_row(each.law, each.words, str(each.facts), wrong)
+    return table
+
+
+def violations(found: Sequence[Violation]) -> Iterator[Text]:
+    for each in found:
+        yield Text.assemble("\n", (each.law, "bold red"), f" {each.sentence}", (f"  ({each.kind})", "dim"))
+        for name, value in each.evidence.items():
+            yield Text.assemble("   ", (f"{name}: ", "dim"), _words(value))
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(each)}" for name, each in value.items()) or "nothing"
+    if isinstance(value, list):
+        return "; ".join(_words(each) for each in value) or "nothing"
+    return "-" if value is None else str(value)
+
+
+def _unseen(sentences: Sequence[str]) -> Iterator[Text]:
+    for sentence in sentences:
+        yield Text.assemble("\n", ("not seen", "bold yellow"), f" {sentence}")
+
+
+def _verdict(proof: Proof) -> Text:
+    seen = f"{proof.servers} servers on {proof.hosts} hosts, in {terminal.seconds(proof.took_s)}"
+    if proof.holds:
+        return Text.assemble("\n", ("Every law holds", "bold green"), f": {seen}.")
+    if proof.violations:
+        told = "what can be done about it is told by: whimbrel repair --dry-run"
+        return Text.assemble("\n", (f"{len(proof.violations)} violations", "bold red"), f": {seen}; {told}")
+    return Text.assemble("\n", ("Not proved", "bold yellow"), f": not everything could be seen; {seen}.")
