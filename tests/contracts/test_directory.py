@@ -38,7 +38,9 @@ def test_a_new_server_lives_nowhere_and_has_its_record_here(open_store: Opener) 
         )  # fmt: skip
         assert await store.directory.entry(run.subject) == entry
         assert await store.directory.unplaced(None) == [a_server(run)]
-        assert await store.directory.unplaced_ids() == [run.subject]
+        assert await store.directory.unplaced_ids(None) == [run.subject]
+        assert await store.directory.unplaced_ids(PROJECT) == [run.subject]
+        assert await store.directory.unplaced_ids(ProjectId("other")) == []
         with pytest.raises(NotFound):
             await store.directory.entry(ServerId("nobody"))
 
@@ -53,7 +55,7 @@ def test_place_points_at_a_cell_and_may_be_repeated(open_store: Opener) -> None:
             entry = await store.directory.entry(run.subject)
             assert (entry.cell, entry.unplaced) == (CELL, None)
         assert await store.directory.unplaced(None) == []
-        assert await store.directory.unplaced_ids() == []
+        assert await store.directory.unplaced_ids(None) == []
 
     tell(open_store, story)
 

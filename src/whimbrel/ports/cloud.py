@@ -22,6 +22,7 @@ from whimbrel.ports.images import Images
 from whimbrel.ports.journal import Journal
 from whimbrel.ports.meter import Meter
 from whimbrel.ports.network import Network
+from whimbrel.ports.outages import Outages
 from whimbrel.ports.placement import Placement
 from whimbrel.ports.server_groups import ServerGroups
 from whimbrel.ports.servers import Servers
@@ -56,6 +57,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     az_on_move_of_projects: dict[str, ZonePolicy] = {}  # project id -> its own
     patience_s: float = 300.0  # how long a forward step is asked without an answer before the move turns back
     lease_s: float = 3.0
+    cell_timeout_s: float = 10.0  # how long a list waits for a cell's records before it goes on without them
     cpu_allocation_ratio: float = 4.0
     ram_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0
@@ -95,6 +97,7 @@ class Cloud:
     zones: Zones
     rules: Rules = field(default_factory=Rules)
     meter: Meter = field(default_factory=Meter)
+    outages: Outages = field(default_factory=Outages)
 
     def cell(self, name: CellName) -> Cell:
         """Raises: NotFound."""

@@ -8,6 +8,7 @@ import msgspec
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, ProjectId, ServerId, UserId
 from whimbrel.domain.server import Server
+from whimbrel.ports.pages import ServerIds
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +41,7 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True):
     homes: dict[ServerId, CellName] = {}
 
 
-class Directory(Protocol):
+class Directory(ServerIds, Protocol):
     async def entry(self, server_id: ServerId, deleted_too: bool = False) -> Entry:
         """Raises: NotFound (also for deleted servers unless they are asked for by `deleted_too`)."""
         ...
@@ -59,7 +60,7 @@ class Directory(Protocol):
         """List the records of servers that live in no cell (being scheduled, or no host was found)."""
         ...
 
-    async def unplaced_ids(self) -> list[ServerId]:
+    async def unplaced_ids(self, project_id: ProjectId | None) -> list[ServerId]:
         """List who lives in no cell, without their records."""
         ...
 

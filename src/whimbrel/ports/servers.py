@@ -9,6 +9,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot, UserId
 from whimbrel.domain.server import Server
 from whimbrel.ports.fleet import Load
+from whimbrel.ports.pages import ServerIds
 
 Standing = Literal["whole", "shared", "frozen"]
 """How a record stands: as the only one; with a copy in another cell, where the directory says which counts; and so that
@@ -53,12 +54,23 @@ class ServerQuery(msgspec.Struct, frozen=True, kw_only=True):
         return {zone: place for place, zone in enumerate(self.zone_order)}
 
 
-class Servers(Protocol):
+class Reading(msgspec.Struct, frozen=True):
+    """Records of one cell, as one moment had them. copied: those of which another cell has one too, or had lately."""
+
+    servers: list[Server]
+    copied: frozenset[ServerId] = frozenset()
+
+
+class Servers(ServerIds, Protocol):
     async def get(self, server_id: ServerId) -> Server:
         """Raises: NotFound."""
         ...
 
     async def find(self, query: ServerQuery) -> list[Server]: ...
+
+    async def read(self, query: ServerQuery) -> Reading:
+        """Give the same as `find`, and of which of them the directory must be asked whether this is their home."""
+        ...
 
     async def count(self, host: HostName) -> int:
         """Count the servers that live on a host."""

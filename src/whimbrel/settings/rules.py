@@ -15,6 +15,7 @@ LEAST_RULE: dict[str, float] = {
     "max_attempts": 1,
     "patience_s": 1,
     "lease_s": 0.5,
+    "cell_timeout_s": 0.1,
     "cpu_allocation_ratio": 0.001,
     "ram_allocation_ratio": 0.001,
     "disk_allocation_ratio": 0.001,

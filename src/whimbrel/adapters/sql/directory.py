@@ -11,6 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.pages import EntryIds
 from whimbrel.adapters.sql.tables.global_ import directory, runs, switches
 from whimbrel.domain.errors import Conflict, NotFound, Superseded
 from whimbrel.domain.guest import Order
@@ -40,8 +41,9 @@ _erase = fixed(_mine.values(deleted_at=bindparam("b_now")))
 _entries = fixed(sa.select(directory).where(directory.c.server_id.in_(bindparam("b_servers", expanding=True))))
 _unplaced = sa.select(directory.c.unplaced).where(directory.c.unplaced.is_not(None), directory.c.deleted_at.is_(None))
 _all_unplaced = fixed(_unplaced)
-_unplaced_ids = fixed(_unplaced.with_only_columns(directory.c.server_id))
 _its_unplaced = fixed(_unplaced.where(directory.c.project_id == bindparam("b_project")))
+_all_unplaced_ids = fixed(_unplaced.with_only_columns(directory.c.server_id))
+_its_unplaced_ids = fixed(_its_unplaced.with_only_columns(directory.c.server_id))
 
 
 def _next_number(insert: sqlite.Insert | postgresql.Insert) -> Any:
@@ -57,7 +59,7 @@ _NEXT_NUMBER = {
 }
 
 
-class SqlDirectory:
+class SqlDirectory(EntryIds):
     """Fulfils ports.directory.Directory."""
 
     def __init__(self, db: Database) -> None:
@@ -76,16 +78,16 @@ class SqlDirectory:
         return {row.server_id: _entry(row) for row in rows}
 
     async def unplaced(self, project_id: ProjectId | None) -> list[Server]:
-        async with self._db.read() as tx:
-            if project_id is None:
-                rows = await tx.rows(_all_unplaced)
-            else:
-                rows = await tx.rows(_its_unplaced, {"b_project": project_id})
-            return [_decode(row.unplaced) for row in rows]
+        return [_decode(row.unplaced) for row in await self._of(project_id, _all_unplaced, _its_unplaced)]
 
-    async def unplaced_ids(self) -> list[ServerId]:
+    async def unplaced_ids(self, project_id: ProjectId | None) -> list[ServerId]:
+        return [ServerId(row.server_id) for row in await self._of(project_id, _all_unplaced_ids, _its_unplaced_ids)]
+
+    async def _of(self, project_id: ProjectId | None, of_all: sa.Select[Any], of_one: sa.Select[Any]) -> Sequence[Any]:
+        statement, values = (of_all, {}) if project_id is None else (of_one, {"b_project": project_id})
         async with self._db.read() as tx:
-            return [ServerId(row.server_id) for row in await tx.rows(_unplaced_ids)]
+            rows: Sequence[Any] = await tx.rows(statement, values)
+        return rows
 
     async def residents(
         self, cells: Sequence[CellName], project_id: ProjectId | None, limit: int | None = None

@@ -11,6 +11,7 @@ from sqlalchemy import bindparam
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fences import pass_fence
 from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.pages import RecordIds
 from whimbrel.adapters.sql.tables.cell import fences, servers
 from whimbrel.domain import machine
 from whimbrel.domain.errors import Conflict, NotFound, WrongState
@@ -18,7 +19,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
 from whimbrel.ports.fleet import Load
-from whimbrel.ports.servers import ServerQuery, Standing
+from whimbrel.ports.servers import Reading, ServerQuery, Standing
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Server).decode
@@ -52,7 +53,7 @@ _LOADS = fixed(
 )
 
 
-class SqlServers:
+class SqlServers(RecordIds):
     """Fulfils ports.servers.Servers."""
 
     def __init__(self, db: Database) -> None:
@@ -68,9 +69,16 @@ class SqlServers:
         return _decode(row.record)
 
     async def find(self, query: ServerQuery) -> list[Server]:
+        return (await self.read(query)).servers
+
+    async def read(self, query: ServerQuery) -> Reading:
         statement = _everybody if query == EVERYBODY else _listing(query)
         async with self._db.read() as tx:
-            return [_decode(row.record) for row in await tx.rows(statement)]
+            rows = await tx.rows(statement)
+        servers = [_decode(record) for record, _ in rows]
+        return Reading(
+            servers, frozenset(server.id for server, (_, is_) in zip(servers, rows, strict=True) if is_ != "whole")
+        )
 
     async def count(self, host: HostName) -> int:
         query = sa.select(sa.func.count()).where(servers.c.host == host, servers.c.deleted_at.is_(None))
@@ -201,7 +209,7 @@ async def _put(tx: Tx, server: Server, fields: Mapping[str, Any], holder: str | 
 
 
 def _listing(query: ServerQuery) -> sa.Select[Any]:
-    return _page(_filtered(sa.select(servers.c.record), query), query)
+    return _page(_filtered(sa.select(servers.c.record, servers.c.standing), query), query)
 
 
 def _filtered(statement: sa.Select[Any], query: ServerQuery) -> sa.Select[Any]:
