@@ -24,8 +24,8 @@ GRACE_S = 5
 KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, so that they are the ones to close it
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Take a port, 0: any free one. Raises: Refused."""
+def listen(host: str, port: int, option: str = "--port") -> socket.socket:
+    """Take a port, 0: any free one. option: with what people choose it. Raises: Refused."""
     try:
         [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         door = socket.socket(family, kind)
@@ -35,7 +35,7 @@ def listen(host: str, port: int) -> socket.socket:
     except socket.gaierror as error:
         raise Refused(f"cannot listen at {host}: {error.strerror}; name an address of this machine") from None
     except OSError as error:
-        raise Refused(f"cannot listen at {host} port {port}: {_sentence(error)}") from None
+        raise Refused(f"cannot listen at {host} port {port}: {_sentence(error, option)}") from None
     door.setblocking(False)
     return door
 
@@ -109,9 +109,9 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _sentence(error: OSError) -> str:
+def _sentence(error: OSError, option: str) -> str:
     if error.errno == errno.EADDRINUSE:
-        return "the port is in use; stop who uses it, or choose another with --port (0 takes a free one)"
+        return f"the port is in use; stop who uses it, or choose another with {option} (0 takes a free one)"
     if error.errno == errno.EACCES:
-        return "not allowed; choose a port above 1023 with --port"
-    return f"{os.strerror(error.errno or 0).lower()}; choose another with --host or --port"
+        return f"not allowed; choose a port above 1023 with {option}"
+    return f"{os.strerror(error.errno or 0).lower()}; choose another with {option.replace('port', 'host')} or {option}"

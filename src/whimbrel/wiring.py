@@ -18,6 +18,7 @@ from whimbrel import host_wiring
 from whimbrel.adapters.bus.http import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.clock import RandomIds, SystemClock
+from whimbrel.adapters.prometheus.timed import timed
 from whimbrel.adapters.sql.aggregates import SqlAggregates
 from whimbrel.adapters.sql.cells import SqlCells
 from whimbrel.adapters.sql.database import Database, open_database
@@ -52,6 +53,7 @@ from whimbrel.ports.agent import Agents
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hypervisor import Hypervisor
+from whimbrel.ports.meter import Meter
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
@@ -229,6 +231,7 @@ async def open_process(
     if hosts:
         volume_store = SqlVolumes(database("volumes"))
         embedded = await embedded_volumes(config, data, volume_store, images, identity, clock, ids, closing)
+    meter = Meter()
     cloud = Cloud(
         clock=clock,
         ids=ids,
@@ -237,7 +240,7 @@ async def open_process(
         cells=cells,
         cell_infos=infos,
         fleets=KnownFleet(cells, infos, aggregates, clock, lambda: config.rules.default_availability_zone),
-        placement=placement,
+        placement=timed(placement, meter),
         images=images,
         network=networks.client,
         volumes=embedded.client if embedded else await distant_volumes(data, front_url, closing),
@@ -248,6 +251,7 @@ async def open_process(
         server_groups=SqlServerGroups(global_),
         zones=SqlZones(global_),
         rules=config.rules,
+        meter=meter,
     )
     engine = make_engine(cloud, name)
     process = Process(

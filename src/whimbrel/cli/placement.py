@@ -22,6 +22,8 @@ from whimbrel.domain.errors import Invalid
 if TYPE_CHECKING:
     import asyncio
 
+    from starlette.types import ASGIApp
+
     from whimbrel.adapters.openstack.identity import Login
     from whimbrel.placement_wiring import PlacementSettings
 
@@ -62,6 +64,7 @@ def placement(
     cors_origin: tuple[str, ...] = (),
     data_dir: Path | None = None,
     seed: int | None = None,
+    no_metrics: bool = False,
     keystone: Keystone | None = None,
     verbose: bool = False,
 ) -> None:
@@ -91,6 +94,8 @@ def placement(
     seed
         Have candidates come in the same order at every start with this number. Default: another one at each start, so
         that several processes do not all begin with the same hosts.
+    no_metrics
+        Tell Prometheus nothing at /metrics.
     verbose
         Log more than warnings.
     """
@@ -106,15 +111,24 @@ def placement(
         seed=seed,
     )
     with serve.listen(host, port) as door:
-        run_until_stopped(lambda stop: _serve(chosen, door, stop))
+        run_until_stopped(lambda stop: _serve(chosen, door, stop, metrics=not no_metrics))
 
 
-async def _serve(chosen: "PlacementSettings", door: socket.socket, stop: "asyncio.Event") -> None:
+async def _serve(chosen: "PlacementSettings", door: socket.socket, stop: "asyncio.Event", *, metrics: bool) -> None:
     from whimbrel.placement_wiring import open_placement
 
     async with open_placement(chosen) as app:
+        app = _watched(app) if metrics else app
         keep_what_is_loaded()
         await serve.serve(app, door, stop, lambda: _ready(chosen, serve.url_of(door)))
+
+
+def _watched(app: "ASGIApp") -> "ASGIApp":
+    """Have requests counted, and Prometheus told at /metrics; everything else is the application's."""
+    from whimbrel.metrics_wiring import Watch
+
+    watch = Watch()
+    return watch.beside(watch.count_one(app, "placement"))
 
 
 def _identity(auth: Auth, data_dir: Path | None, keystone: Keystone) -> "Login | DataDir | None":

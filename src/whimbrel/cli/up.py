@@ -6,6 +6,7 @@ Law: the directory and the port are taken before anything is changed, and given 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ from whimbrel.settings import CloudConfig
 if TYPE_CHECKING:
     import socket
 
+    from starlette.types import ASGIApp
+
+    from whimbrel.metrics_wiring import Watch
     from whimbrel.wiring import Process
 
 IMAGE_NAME = "tick"
@@ -39,6 +43,7 @@ class Start:
     name: str
     policy: Path | None = None
     conducts: bool = True
+    metrics_door: "socket.socket | None" = None  # None: there is none beside the cloud's own
 
 
 def up(
@@ -90,12 +95,16 @@ def up(
         database_url=database or (config.database.url if config.database else home.database_url),
         cloud_file=str(cloud.absolute()) if cloud else None,
     )
-    start = Start(config, home, running, MAIN, policy, conducts=not no_conductor)
-    with door, home.used_as("up"), home.used_as(f"conductor-{MAIN}"):
+    metrics = config.metrics
+    own = _metrics_door(metrics.host, metrics.port if metrics.enabled else None, "port of [metrics]")
+    start = Start(config, home, running, MAIN, policy, conducts=not no_conductor, metrics_door=own)
+    with door, own or nullcontext(), home.used_as("up"), home.used_as(f"conductor-{MAIN}"):
         run_until_stopped(lambda stop: _serve(start, door, stop), _loop_for(config))
 
 
-def conductor(*, name: str, data_dir: Path | None = None, verbose: bool = False) -> None:
+def conductor(
+    *, name: str, data_dir: Path | None = None, metrics_port: int | None = None, verbose: bool = False
+) -> None:
     """Start a further conductor for a cloud that is up on this machine; its moves are taken over when one dies.
 
     Parameters
@@ -104,6 +113,8 @@ def conductor(*, name: str, data_dir: Path | None = None, verbose: bool = False)
         What it is called: a conductor that is started again under its name takes up its own moves at once.
     data_dir
         Directory of the cloud.
+    metrics_port
+        Have Prometheus ask this conductor at /metrics of this port, 0: a free one. Default: nobody can ask it.
     verbose
         Log more than warnings.
     """
@@ -111,8 +122,14 @@ def conductor(*, name: str, data_dir: Path | None = None, verbose: bool = False)
     home = DataDir(data_dir or default_path())
     running = home.running()
     config = settings.load(Path(running.cloud_file) if running.cloud_file else None)
-    with home.used_as(f"conductor-{name}"):
-        run_until_stopped(lambda stop: _conduct(Start(config, home, running, name), stop))
+    own = _metrics_door(config.metrics.host, metrics_port, "--metrics-port")
+    with own or nullcontext(), home.used_as(f"conductor-{name}"):
+        run_until_stopped(lambda stop: _conduct(Start(config, home, running, name, metrics_door=own), stop))
+
+
+def _metrics_door(host: str, port: int | None, option: str) -> "socket.socket | None":
+    """Take the port that is for Prometheus alone, if there is to be one. Raises: Refused."""
+    return None if port is None else serve.listen(host, port, option)
 
 
 def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
@@ -140,8 +157,11 @@ async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> No
     )
     try:
         await _furnish(process, start.home)
-        app = serve.front(wiring.doors(process, start.home, start.policy, start.running.url))
-        await _beside(process, serve.serve(app, door, stop, lambda: _ready(start)))
+        doors = wiring.doors(process, start.home, start.policy, start.running.url)
+        if start.config.metrics.enabled:
+            await _beside(process, _watched(start, process, doors, door, stop))
+        else:
+            await _beside(process, serve.serve(serve.front(doors), door, stop, lambda: _ready(start)))
     finally:
         await process.close()
 
@@ -160,9 +180,44 @@ async def _conduct(start: Start, stop: asyncio.Event) -> None:
     )
     try:
         say(f"conductor {start.name} is ready (process {os.getpid()})")
-        await _beside(process, stop.wait())
+        if start.metrics_door is None:
+            await _beside(process, stop.wait())
+        else:
+            await _beside(process, _shown(_watch(process), start.metrics_door, stop))
     finally:
         await process.close()
+
+
+async def _watched(
+    start: Start, process: "Process", doors: "dict[str, ASGIApp]", door: "socket.socket", stop: asyncio.Event
+) -> None:
+    """Answer requests and count them; tell Prometheus at its own port, or at a path of the cloud's."""
+    from whimbrel.metrics_wiring import METRICS
+
+    watch = _watch(process)
+    if start.metrics_door is None:
+        doors = {**doors, METRICS: watch.door()}
+    app = watch.count(serve.front(doors), doors)
+    async with asyncio.TaskGroup() as group:
+        if start.metrics_door is not None:
+            group.create_task(_shown(watch, start.metrics_door, stop))
+        group.create_task(serve.serve(app, door, stop, lambda: _ready(start)))
+
+
+async def _shown(watch: "Watch", door: "socket.socket", stop: asyncio.Event) -> None:
+    """Answer Prometheus at a port of its own."""
+    from whimbrel.metrics_wiring import METRICS
+
+    at = f"Prometheus asks at {serve.url_of(door)}/{METRICS}"
+    await serve.serve(serve.front({METRICS: watch.door()}), door, stop, lambda: say(at))
+
+
+def _watch(process: "Process") -> "Watch":
+    from whimbrel.metrics_wiring import Watch
+
+    watch = Watch()
+    watch.work(process.cloud, process.engine)
+    return watch
 
 
 async def _beside(process: "Process", work: Awaitable[object]) -> None:

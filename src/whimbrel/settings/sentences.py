@@ -17,6 +17,7 @@ from whimbrel.settings.tables import (
     DatabaseTable,
     LibvirtHost,
     Listen,
+    MetricsTable,
     SimulatedHost,
     SimulatedTimes,
     VolumesTable,
@@ -84,6 +85,9 @@ MUST_BE = {
     "volumes.snapshots_quota": "a whole number from -1, which means no limit, to 2147483647",
     "volumes.gigabytes_quota": "a whole number of GiB from -1, which means no limit, to 2147483647",
     "volumes.per_volume_gigabytes_quota": "a whole number of GiB from -1, which means no limit, to 2147483647",
+    "metrics.enabled": "true or false",
+    "metrics.host": "an address of this machine at which the port of its own is, such as '127.0.0.1'",
+    "metrics.port": "a port number from 0 to 65535, of its own; without it /metrics is on the cloud's port",
     "database.url": A_DATABASE,
 }
 """What each key must be, for the sentence that is said when it is not. Keys that are not here are times or rules."""
@@ -99,6 +103,7 @@ _TABLES: dict[str, Any] = {
     "simulated": SimulatedTimes,
     "listen": Listen,
     "volumes": VolumesTable,
+    "metrics": MetricsTable,
     "database": DatabaseTable,
 }
 
@@ -139,10 +144,12 @@ def _place(tables: dict[str, Any], path: str) -> _Place:
         if key:
             table, words = key, _named(key)
         key, value = name, value[name]
-    if key in ("rules", "scheduler", "simulated", "listen", "volumes", "database") and isinstance(value, dict):
+    if key in _SINGLE and isinstance(value, dict):
         return _Place(key, "", value, _named(key))
     return _Place(table, key, value, words)
 
+
+_SINGLE = ("rules", "scheduler", "simulated", "listen", "volumes", "metrics", "database")
 
 _HEADS = {
     "cell": "[[cell]]",

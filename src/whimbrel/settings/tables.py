@@ -95,6 +95,14 @@ class DatabaseTable(Table, frozen=True, kw_only=True):
     url: Annotated[str, Meta(pattern=r"^(sqlite|postgresql)://")]
 
 
+class MetricsTable(Table, frozen=True, kw_only=True):
+    """What Prometheus may ask: /metrics of the cloud's one port, or a port of its own."""
+
+    enabled: bool = True
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # where the port of its own is
+    port: Port | None = None  # None: it has none
+
+
 class VolumesTable(Table, frozen=True, kw_only=True):
     """The embedded volume service."""
 
@@ -121,6 +129,7 @@ class CloudConfig(Table, frozen=True, kw_only=True):
     simulated: SimulatedTimes = SimulatedTimes()
     listen: Listen = Listen()
     volumes: VolumesTable = VolumesTable()
+    metrics: MetricsTable = MetricsTable()
     database: DatabaseTable | None = None
 
     def volume_zones(self) -> tuple[str, ...]:

@@ -42,8 +42,8 @@ class Readings(Collector):
             if 0 <= now - self._read_at < FRESH_S:
                 return
             cells = dict(self._cloud.cells)
-            self._tally, hosts = await asyncio.gather(self._count(now), _gathered(cells.values()))
-            self._hosts = dict(zip(cells, hosts, strict=True))
+            self._tally, names, hosts = await asyncio.gather(self._count(now), self._names(), _gathered(cells.values()))
+            self._hosts = dict.fromkeys(names) | dict(zip(cells, hosts, strict=True))
             self._read_at = self._now = now
 
     async def _count(self, now: float) -> Tally | None:
@@ -52,6 +52,14 @@ class Readings(Collector):
                 return await self._cloud.journal.tally(now)
         except (WorldError, TimeoutError):
             return None
+
+    async def _names(self) -> list[CellName]:
+        """List the cells that should be there; one whose database does not answer may not be open."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return [cell.name for cell in await self._cloud.cell_infos.all()]
+        except (WorldError, TimeoutError):
+            return []
 
     def collect(self) -> Iterator[Metric]:
         yield _gauge("whimbrel_journal_up", "Whether the global database answered.", int(self._tally is not None))
