@@ -192,3 +192,88 @@ async def test_what_cannot_be_asked(front: Front) -> None:
     fault(await ask_to_move(front, group, who="member"), "forbidden", 403)
     fault(await front.ask("GET", f"/whimbrel/server-groups/{group}", who="member"), "forbidden", 403)
     assert (await boot(front, "c", group)).status_code == 202
+
+
+# Plans
+
+
+async def planned(front: Front, group: str, **wish: Any) -> Any:
+    body = {"plan": {"server_group": group, "action": "migrate", **wish}}
+    answer = await front.ask("POST", "/whimbrel/plans", body, who="admin")
+    assert answer.status_code == 200, answer.text
+    return answer.json()["plan"]
+
+
+async def no_plan(front: Front, code: int, name: str, who: str = "admin", **wish: Any) -> str:
+    return fault(await front.ask("POST", "/whimbrel/plans", {"plan": wish}, who=who), name, code)
+
+
+@with_front
+async def test_a_plan_of_a_group_changes_nothing_and_the_group_goes_there(front: Front) -> None:
+    group, servers, source = await two_together(front)
+    before = (await look(front, group), await places(front, group), await front.world.cloud.placement.allocations())
+    plan = await planned(front, group)
+    assert (await look(front, group), await places(front, group), await front.world.cloud.placement.allocations()) == (
+        before
+    )
+    assert (plan["found"], plan["chosen"]) == (True, [plan["moving_to"]])
+    assert plan["asked"] == {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 2}
+    assert plan["servers"] == [
+        {"id": server, "name": name, "source": source, "moves": True, "reason": None}
+        for server, name in zip(servers, "ab", strict=True)
+    ]
+    reasons = {one["host"]: one["reason"] for one in plan["considered"]}
+    assert (reasons[source]["words"], reasons[plan["moving_to"]]) == ("servers of the group are there", None)
+    assert (await moved(front, group))["moving_to"] == plan["moving_to"]
+
+
+@with_front
+async def test_a_plan_of_a_group_says_why_there_is_no_host(front: Front) -> None:
+    group, _, source = await two_together(front)
+    [other, full] = sorted({"h1", "h2", "h3"} - {source})
+    await front.boot("big", flavorRef="2", host=full, who="admin")
+    await front.boot("bigger", flavorRef="2", host=full, who="admin")
+    plan = await planned(front, group, host=full)
+    assert (plan["found"], plan["moving_to"], [one["moves"] for one in plan["servers"]]) == (False, None, [False] * 2)
+    [why] = [one["reason"] for one in plan["considered"] if one["host"] == full]
+    assert (why["resource"], why["asked"], why["free"]) == ("VCPU", 2, 0)
+    assert plan["summary"] in fault(await ask_to_move(front, group, host=full), "badRequest", 400)
+    assert (await planned(front, group))["moving_to"] == other
+
+
+@with_front
+async def test_a_plan_of_a_group_says_who_would_not_move(front: Front) -> None:
+    group, [first, second], _ = await two_together(front)
+    assert (await front.act(first, {"resize": {"flavorRef": "2"}})).status_code == 202
+    plan = await planned(front, group)
+    reasons = {server["id"]: server["reason"] for server in plan["servers"]}
+    assert reasons == {first: f"something is under way on server {first}", second: None}
+    begun = await moved(front, group)
+    assert {server["id"]: server["reason"] for server in begun["servers"]} == reasons
+
+
+@with_front
+async def test_a_plan_goes_on_where_a_group_was_split(front: Front) -> None:
+    group, [first, second], _ = await two_together(front)
+    target = (await moved(front, group))["moving_to"]
+    await front.settle()
+    await front.act(second, {"revertResize": None})
+    await front.settle()
+    plan = await planned(front, group)
+    assert (plan["moving_to"], [server["moves"] for server in plan["servers"]]) == (target, [False, True])
+
+
+@with_front
+async def test_plans_of_groups_that_cannot_be(front: Front) -> None:
+    apart = await make(front, "anti-affinity")
+    server = await booted(front, "a", apart)
+    assert "do not move together" in await no_plan(front, 400, "badRequest", server_group=apart, action="migrate")
+    await no_plan(front, 404, "itemNotFound", server_group=NOWHERE, action="migrate")
+    await no_plan(front, 403, "forbidden", who="manager", server_group=apart, action="migrate")
+    words = "A plan is for a 'server' or for a 'server_group'."
+    assert await no_plan(front, 400, "badRequest", action="migrate") == words
+    assert await no_plan(front, 400, "badRequest", server=server, server_group=apart, action="migrate") == words
+    group, _, source = await two_together(front)
+    await no_plan(front, 400, "badRequest", server_group=group, action="resize", flavor="2")
+    await no_plan(front, 400, "badRequest", server_group=group, action="migrate", host="h9")
+    await no_plan(front, 409, "conflictingRequest", server_group=group, action="migrate", host=source)

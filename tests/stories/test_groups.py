@@ -17,6 +17,7 @@ from whimbrel.reconcilers.resting_groups import LONGEST_S
 from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import group_moves, lookup
+from whimbrel.servers.together import look
 from whimbrel.sim.chaos import Chaos, Fault, Plan, changes
 from whimbrel.sim.invariants import Invariants, Violation, books
 from whimbrel.sim.lives import Lives, Told, watched
@@ -192,7 +193,7 @@ class Together(Lives):
 
     async def say(self, cloud: Cloud, engine: Engine) -> None:
         """Ask again where it did not get on; confirm what has arrived."""
-        now = await group_moves.look(self.world.cloud, await self.world.cloud.server_groups.get(GROUP))
+        now = await look(self.world.cloud, await self.world.cloud.server_groups.get(GROUP))
         if now.state == "split" or (now.state == "resting" and now.members[0].server.host == "h1"):
             await self.move(cloud, engine)
         for server in self.servers:
@@ -220,13 +221,13 @@ def test_a_move_that_came_to_nothing_ends_and_permits_nothing_then() -> None:
         group = await world.cloud.server_groups.get(GROUP)
         await group_moves.move(world.cloud, engine, world.asker(), group, HostName("h2"))
         await world.settle(engine)
-        now = await group_moves.look(world.cloud, group)
+        now = await look(world.cloud, group)
         assert (now.state, await homes(world, servers)) == ("split", ["h1", "h1"])
         assert all(member.move and member.move.message for member in now.members)
         world.hypervisors[HostName("h2")].refusing.clear()
         await world.cloud.clock.sleep(LONGEST_S + 1)
         await reconcile_slowly(world.cloud, engine)
-        assert (await group_moves.look(world.cloud, group)).state == "resting"
+        assert (await look(world.cloud, group)).state == "resting"
         server = await lookup.find(world.cloud, servers[0].id)
         run = await requests.migrate(world.cloud, engine, world.asker(), server, HostName("h2"))
         await world.settle(engine)

@@ -9,14 +9,14 @@ from whimbrel.api import places, server_groups
 from whimbrel.api.call import Call
 from whimbrel.domain import machine
 from whimbrel.domain.ids import ServerId
-from whimbrel.servers import group_moves
-from whimbrel.servers.group_moves import Member, Together
+from whimbrel.servers import group_moves, together
+from whimbrel.servers.together import Member, Together
 
 
 async def show(call: Call) -> Any:
     """Show where the servers of a group are, where they go, and why those that have not arrived have not."""
     group = await server_groups.in_path(call)
-    return {"server_group": _shown(await group_moves.look(call.cloud, group))}
+    return {"server_group": _shown(await together.look(call.cloud, group))}
 
 
 async def move(call: Call) -> Any:
@@ -25,7 +25,7 @@ async def move(call: Call) -> Any:
     group = await server_groups.in_path(call)
     zone = None if wish.get("zone") is None else await places.zone_id(call, wish["zone"])
     begun = await group_moves.move(call.cloud, call.engine, call.asker, group, wish.get("host"), zone)
-    return {"server_group": _shown(await group_moves.look(call.cloud, group), begun.refused)}
+    return {"server_group": _shown(await together.look(call.cloud, group), begun.refused)}
 
 
 def _shown(now: Together, refused: dict[ServerId, str] | None = None) -> dict[str, Any]:

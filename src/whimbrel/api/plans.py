@@ -1,4 +1,4 @@
-"""What a move of a server would do: which host it would choose, and why, without moving anything.
+"""What a move of a server or a server group would do: which host it would choose, and why, without moving anything.
 
 This is Whimbrel's own part of the API: /v2.1/whimbrel/plans.
 """
@@ -11,22 +11,31 @@ from whimbrel.api.call import Call
 from whimbrel.api.server_moves import may_leave_cell
 from whimbrel.api.target import find_server
 from whimbrel.domain.errors import Invalid
-from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.ids import GroupId, HostName, ServerId
 from whimbrel.moves import requests
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.planning import plan
 from whimbrel.moves.requests import Wanted
 from whimbrel.scheduling.record import Record
+from whimbrel.servers import group_moves
+from whimbrel.servers.group_moves import Planned
+from whimbrel.servers.together import Member
 
 HOSTS = "whimbrel:plans:create:hosts"
 
 
 async def server_in_body(call: Call) -> Mapping[str, str]:
-    return await find_server(call, ServerId(call.body["plan"]["server"]))
+    """Find the server of a plan; a plan of a server group is about none."""
+    wish = call.body["plan"]
+    if ("server" in wish) == ("server_group" in wish):
+        raise Invalid("A plan is for a 'server' or for a 'server_group'.")
+    return await find_server(call, ServerId(wish["server"])) if "server" in wish else call.own
 
 
 async def create(call: Call) -> Any:
     """Tell which host a resize or a migration would choose now, and why not the others; nothing is moved or written."""
+    if "server_group" in call.body["plan"]:
+        return {"plan": await _of_group(call, call.body["plan"])}
     wish: dict[str, Any] = call.body["plan"]
     target = {"project_id": call.server.project_id, "user_id": call.server.user_id}
     facts = await (_resize if wish["action"] == "resize" else _migrate)(call, wish, target)
@@ -74,3 +83,37 @@ async def _migrate(call: Call, wish: Mapping[str, Any], target: Mapping[str, str
         return await requests.migrate_facts(call.cloud, call.server, host, leaves_cell=may_leave_cell(call))
     wanted = Wanted(zone=await places.zone_id(call, zone), host=host, leaves_cell=may_leave_cell(call))
     return await requests.wanted_facts(call.cloud, call.server, wanted)
+
+
+# Groups
+
+
+async def _of_group(call: Call, wish: Mapping[str, Any]) -> dict[str, Any]:
+    """Tell where a server group would go together. Raises: as moving it does."""
+    call.check("whimbrel:server_groups:move")
+    if wish["action"] != "migrate" or wish.get("flavor") is not None:
+        raise Invalid("A plan of a server group is of a migration: each server keeps its flavor.")
+    zone = None if wish.get("availability_zone") is None else await places.zone_id(call, wish["availability_zone"])
+    group = await call.cloud.server_groups.get(GroupId(wish["server_group"]))
+    planned = await group_moves.plan(call.cloud, group, wish.get("host"), zone)
+    head = {
+        "server_group_id": group.id,
+        "action": wish["action"],
+        "policy": group.policy,
+        "moving_to": planned.host,
+        "servers": [_member(planned, member) for member in planned.aim.now.members],
+    }
+    if planned.record:
+        return head | await decisions.shown(planned.record, call.cloud.zones, hosts=call.may(HOSTS))
+    return head | decisions.refused(planned.reason, call.cloud.clock.now()) | {"found": planned.host is not None}
+
+
+def _member(planned: Planned, member: Member) -> dict[str, Any]:
+    server = member.server
+    return {
+        "id": server.id,
+        "name": server.name,
+        "source": server.host,
+        "moves": planned.host is not None and member in planned.aim.going,
+        "reason": planned.refused.get(server.id),
+    }

@@ -55,7 +55,7 @@ def move(group: str, *, host: str | None, zone: str | None, confirm: bool, json:
     """
     console = terminal.console()
     with where.api() as api:
-        found = _look(api, _id_of(api, group))
+        found = _look(api, id_of(api, group))
         if found.state != "waiting" or host or zone:
             found = _begin(api, found.id, host, zone)
         if not json:
@@ -102,7 +102,7 @@ def said(group: ServerGroup) -> str:
 # Inside
 
 
-def _id_of(api: Api, wanted: str) -> str:
+def id_of(api: Api, wanted: str) -> str:
     """Raises: NotFound; Refused: several groups have this name."""
     groups = api.get("compute", "/os-server-groups?all_projects=True")["server_groups"]
     if any(group["id"] == wanted for group in groups):

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import App, Parameter
 from rich.text import Text
 
-from whimbrel.cli import decision, names, terminal
+from whimbrel.cli import decision, groups, names, terminal
 from whimbrel.cli.decision import Decision
 from whimbrel.cli.move import Where
 
@@ -81,6 +81,42 @@ def migrate(
     return _tell(answer, found["name"], all, json)
 
 
+@app.command
+def group(
+    group: str,
+    /,
+    *,
+    host: str | None = None,
+    zone: str | None = None,
+    all: bool = False,
+    json: bool = False,
+    where: Where = AS_USUAL,
+) -> int:
+    """Tell where an affinity group would go together if it were moved now, and why not to the other hosts.
+
+    What is asked of a host is what all servers of the group need at once. Exit code 0: a host was found, and each
+    server could begin to move there; 3: not so.
+
+    Parameters
+    ----------
+    group
+        Id or name of the server group.
+    host
+        Only to this host.
+    zone
+        To this availability zone (its name), whatever zone the servers are in or pinned to.
+    all
+        Show every host, not only as many as fit a terminal.
+    json
+        One JSON document instead of text.
+    """
+    with where.api() as api:
+        wish = {"action": "migrate", "host": host, "availability_zone": zone}
+        answer = api.post("compute", URL, {"plan": {"server_group": groups.id_of(api, group), **wish}})
+    refused = any(server["reason"] for server in answer["plan"]["servers"])
+    return _tell(answer, group, all, json) or (NO_HOST if refused else 0)
+
+
 def _tell(answer: Any, name: str, everything: bool, json: bool) -> int:
     plan = answer["plan"]
     told = msgspec.convert(plan, Decision)
@@ -91,6 +127,8 @@ def _tell(answer: Any, name: str, everything: bool, json: bool) -> int:
         console.print(head(plan, name))
         console.print(Text())
         console.print(decision.whole(told, everything))
+        for sentence in not_moving(plan):
+            console.print(Text(sentence, "yellow"))
     return 0 if told.found else NO_HOST
 
 
@@ -98,6 +136,20 @@ def head(plan: Any, name: str) -> Text:
     text = Text.assemble((plan["action"], "bold"), " of ", (name, "bold"))
     if plan["action"] == "resize":
         text.append(f" to {plan['flavor']}")
-    if plan["source"]:
-        text.append(f", which is on {plan['source']}")
+    if sources := _sources(plan):
+        text.append(f", which is on {' and '.join(sources)}")
     return text.append("; nothing is moved", "dim")
+
+
+def not_moving(plan: Any) -> list[str]:
+    """Say of which servers of a group a move would be refused at once."""
+    return [
+        f"{server['name']} would not move: {server['reason']}" for server in plan.get("servers", []) if server["reason"]
+    ]
+
+
+def _sources(plan: Any) -> list[str]:
+    """List the hosts that would be left, as far as the asker may know them."""
+    if "servers" in plan:
+        return sorted({server["source"] for server in plan["servers"] if server["source"]})
+    return [plan["source"]] if plan["source"] else []

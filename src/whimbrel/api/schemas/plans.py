@@ -16,12 +16,13 @@ CREATE = Body(
             obj(
                 {
                     "server": UUID,
+                    "server_group": UUID,
                     "action": {"enum": ["resize", "migrate"]},
                     "flavor": _or_null(FLAVOR),
                     "host": _or_null(HOST),
                     "availability_zone": _or_null(NAME),
                 },
-                ["server", "action"],
+                ["action"],
             ),
         )
     }
