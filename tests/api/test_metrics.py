@@ -154,12 +154,14 @@ async def test_the_stores_are_asked_seldom(front: Front) -> None:
 async def test_the_latest_proof_shows_once_there_is_one(front: Front) -> None:
     watch = Watch(front)
     assert (await watch.look())("whimbrel_last_proof_violations") is None
-    front.world.cloud.meter.proved(1000.0, 2)
+    front.world.cloud.meter.proved(1000.0, 2, 1)
     seen = await watch.look()
-    assert seen("whimbrel_last_proof_timestamp_seconds") == 1000
-    assert seen("whimbrel_last_proof_violations") == 2
-    front.world.cloud.meter.proved(2000.0, 0)
-    assert (await watch.look())("whimbrel_last_proof_violations") == 0
+    names = ("timestamp_seconds", "violations", "unseen")
+    assert [seen(f"whimbrel_last_proof_{name}") for name in names] == [1000, 2, 1]
+    await front.get("/whimbrel/proof", who="admin")
+    seen = await watch.look()
+    assert [seen(f"whimbrel_last_proof_{name}") for name in names[1:]] == [0, 0]
+    assert (seen("whimbrel_last_proof_timestamp_seconds") or 0) > 1000
 
 
 @with_front

@@ -24,8 +24,8 @@ class Listener(Protocol):
         """Take note of a call of the placement store by this process itself."""
         ...
 
-    def proved(self, at: float, violations: int) -> None:
-        """Take note that the cloud's books were checked, and of what was wrong."""
+    def proved(self, at: float, violations: int, unseen: int) -> None:
+        """Take note that the cloud's books were checked: how much was wrong, and could not be looked at."""
         ...
 
 
@@ -46,6 +46,6 @@ class Meter:
         for listener in self._listeners:
             listener.asked_placement(call, took_s)
 
-    def proved(self, at: float, violations: int) -> None:
+    def proved(self, at: float, violations: int, unseen: int) -> None:
         for listener in self._listeners:
-            listener.proved(at, violations)
+            listener.proved(at, violations, unseen)

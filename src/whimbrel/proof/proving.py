@@ -65,7 +65,9 @@ async def proving(cloud: Cloud) -> AsyncIterator[Progress | Proof]:
     work = _Proving(cloud)
     async for progress in work.steps():
         yield progress
-    yield work.proof()
+    proof = work.proof()
+    cloud.meter.proved(proof.began_at + proof.took_s, len(proof.violations), len(proof.unseen))
+    yield proof
 
 
 class _Proving:

@@ -22,6 +22,12 @@ QUICK_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 SLOW_S = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 """Buckets of steps, some of which copy disks."""
 
+PROOF = {
+    "timestamp_seconds": "When the books were last checked, by way of this process.",
+    "violations": "How many violations that found.",
+    "unseen": "How much of the cloud it could not look at.",
+}
+
 
 class Figures:
     """Fulfils ports.meter.Listener. One object, with a registry of its own, for a process."""
@@ -62,7 +68,7 @@ class Figures:
         self._step_s = Histogram(
             "whimbrel_step_duration_seconds", "How long steps took.", ("step", "way"), buckets=SLOW_S, registry=registry
         )
-        self._proofs: tuple[Gauge, Gauge] | None = None
+        self._proofs: dict[str, Gauge] = {}
 
     def answered(self, service: str, method: str, route: str, code: int, took_s: float) -> None:
         self._requests.labels(service, method, route, str(code)).inc()
@@ -78,14 +84,11 @@ class Figures:
     def asked_placement(self, call: str, took_s: float) -> None:
         self._placement_s.labels(call).observe(took_s)
 
-    def proved(self, at: float, violations: int) -> None:
+    def proved(self, at: float, violations: int, unseen: int) -> None:
         """Show the latest proof; before the first there is nothing to show."""
-        if self._proofs is None:
-            self._proofs = (
-                Gauge("whimbrel_last_proof_timestamp_seconds", "When the books were last checked.",
-                      registry=self.registry),
-                Gauge("whimbrel_last_proof_violations", "How many violations that found.", registry=self.registry),
-            )  # fmt: skip
-        when, what = self._proofs
-        when.set(at)
-        what.set(violations)
+        values = {"timestamp_seconds": at, "violations": violations, "unseen": unseen}
+        for name, value in values.items():
+            if name not in self._proofs:
+                full = f"whimbrel_last_proof_{name}"
+                self._proofs[name] = Gauge(full, PROOF[name], registry=self.registry)
+            self._proofs[name].set(value)
