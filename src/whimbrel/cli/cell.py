@@ -1,0 +1,252 @@
+"""`whimbrel cell`: the cells of a cloud, which of them take servers, and how one is emptied."""
+
+import time
+from functools import partial
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+from cyclopts import App, Parameter
+from rich.console import RenderableType
+from rich.text import Text
+
+from whimbrel.cli import SAYS_NO, terminal
+from whimbrel.cli.client import Api
+from whimbrel.cli.move import POLL_S, Where
+from whimbrel.domain.errors import Invalid, NotFound
+
+URL = "/whimbrel/cells"
+OPENS_S = 10.0
+"""How long a cell that was added is waited for: processes look every few seconds, and a database may be slow."""
+AS_USUAL = Where()
+
+app = App(name="cell", help="Cells: list, add, disable, enable, drain.", default_parameter=Parameter(negative=()))
+
+
+class Cell(msgspec.Struct, kw_only=True):
+    """A cell as the API shows it."""
+
+    name: str
+    enabled: bool
+    disabled_reason: str | None = None
+    state: str
+    problem: str | None = None
+    database: str | None = None
+    hosts: list[str] = []
+    hosts_up: int = 0
+    servers: int = 0
+    physnets: list[str] | None = None
+    storage: list[str] | None = None
+
+
+@app.command(name="list")
+def list_cells(*, json: bool = False, where: Where = AS_USUAL) -> None:
+    """List cells: whether they take servers and answer, and how many hosts and servers each has.
+
+    cell0 counts the servers that found no host. It has no database: the cloud's directory keeps them.
+
+    Parameters
+    ----------
+    json
+        One JSON document instead of a table.
+    """
+    with where.api() as api:
+        answer = api.get("compute", URL)
+    if json:
+        _write_json(answer)
+    else:
+        terminal.console().print(shown(_read(answer), answer["cell0"]["servers"]))
+
+
+@app.command
+def add(
+    name: str,
+    /,
+    *,
+    database: str | None = None,
+    physnet: list[str] | None = None,
+    storage: list[str] | None = None,
+    disabled: bool = False,
+    json: bool = False,
+    where: Where = AS_USUAL,
+) -> int:
+    """Add a cell to a cloud that is up. Its hosts come from cloud.toml, at the next start.
+
+    Exit code 1: it is written down, but its database does not answer.
+
+    Parameters
+    ----------
+    name
+        At most 31 small letters, digits and underscores, the first a letter.
+    database
+        postgresql://USER:PASSWORD@HOST/NAME, or sqlite:///DIRECTORY. Default: the cloud's own.
+    physnet
+        A physical network that its hosts reach; may be said several times. Default: all.
+    storage
+        A storage back end that its hosts reach; may be said several times. Default: all.
+    disabled
+        It takes no servers until it is enabled.
+    json
+        One JSON document instead of text.
+    """
+    wish = {"name": name, "physnets": physnet or None, "storage": storage or None, "enabled": not disabled}
+    with where.api() as api:
+        api.post("compute", URL, {"cell": wish | ({"database": database} if database else {})})
+        found = _wait_until_open(api, name)
+    if json:
+        _write_json({"cell": found})
+    else:
+        print(said_of_new(found))
+    return 0 if found.state == "up" else SAYS_NO
+
+
+@app.command
+def disable(name: str, /, *, reason: str | None = None, json: bool = False, where: Where = AS_USUAL) -> None:
+    """Have a cell take no more servers. Those that it has stay, and work as before.
+
+    Parameters
+    ----------
+    name
+        Name of the cell.
+    reason
+        Why, for those who look later.
+    json
+        One JSON document instead of text.
+    """
+    with where.api() as api:
+        _tell(switch(api, name, enabled=False, reason=reason), json)
+
+
+@app.command
+def enable(name: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None:
+    """Have a cell take servers again.
+
+    Parameters
+    ----------
+    name
+        Name of the cell.
+    json
+        One JSON document instead of text.
+    """
+    with where.api() as api:
+        _tell(switch(api, name, enabled=True, reason=None), json)
+
+
+@app.command
+def drain(
+    name: str,
+    /,
+    *,
+    at_once: int = 4,
+    confirm: Annotated[bool, Parameter(negative="--no-confirm")] = True,
+    reason: str = "drained",
+    json: bool = False,
+    where: Where = AS_USUAL,
+) -> int:
+    """Disable a cell and move its servers to other cells. It can be stopped, and run again to go on.
+
+    Administrators need the right to move servers between cells: policy rule compute:servers:resize:cross_cell.
+    Exit code 1: servers are left in the cell.
+
+    Parameters
+    ----------
+    name
+        Name of the cell.
+    at_once
+        How many servers are on their way at the same time.
+    confirm
+        Confirm each server that has arrived; else it waits for its verdict, as after a resize.
+    reason
+        Why the cell is disabled, for those who look later.
+    json
+        One JSON document at the end, and no progress.
+    """
+    from whimbrel.cli import drain as draining
+
+    if at_once < 1:
+        raise Invalid("--at-once must be 1 or more")
+    console = terminal.console()
+    with where.api() as api:
+        cell = find(api, name)
+        if cell.enabled:
+            switch(api, name, enabled=False, reason=reason)
+        tell = partial(console.print, markup=False, soft_wrap=True)
+        drained = draining.Drain(api, cell, at_once, confirm, (lambda _: None) if json else tell)
+        outcome = drained.run()
+    if json:
+        _write_json({"drain": outcome})
+    else:
+        console.print(draining.said(outcome), soft_wrap=True)
+    return SAYS_NO if outcome.left else 0
+
+
+def shown(cells: list[Cell], unplaced: int) -> RenderableType:
+    table = terminal.plain_table("cell", "state", "servers", "hosts", "database", "reaches", "")
+    for cell in cells:
+        state = Text(cell.state, "green" if cell.state == "up" else "bold red")
+        if not cell.enabled:
+            state.append(", disabled", "yellow")
+        hosts = "-" if cell.state == "down" else f"{cell.hosts_up} of {len(cell.hosts)} up"
+        why = cell.problem or cell.disabled_reason or ""
+        table.add_row(cell.name, state, str(cell.servers), hosts, cell.database or "-", _reach(cell), why)
+    table.add_row("cell0", "", str(unplaced), "-", "the directory's", "", "servers that found no host")
+    return table
+
+
+def said_of_new(cell: Cell) -> str:
+    if cell.state == "down":
+        return (
+            f"cell {cell.name} is written down, but it is down: {cell.problem}. It is opened when its database answers;"
+            " see: whimbrel cell list"
+        )
+    return (
+        f"cell {cell.name} is up and has no hosts yet: give it some in cloud.toml, below [[cell]] name ="
+        f' "{cell.name}", and start the cloud again'
+    )
+
+
+def find(api: Api, name: str) -> Cell:
+    """Raises: NotFound."""
+    for cell in _read(api.get("compute", URL)):
+        if cell.name == name:
+            return cell
+    raise NotFound(f"there is no cell {name}: whimbrel cell list shows those that there are")
+
+
+def switch(api: Api, name: str, *, enabled: bool, reason: str | None) -> Cell:
+    """Raises: NotFound."""
+    wish: dict[str, Any] = {"enabled": enabled} | ({"disabled_reason": reason} if reason else {})
+    find(api, name)
+    api.put("compute", f"{URL}/{quote(name, safe='')}", {"cell": wish})
+    return find(api, name)
+
+
+def _tell(cell: Cell, json: bool) -> None:
+    if json:
+        _write_json({"cell": cell})
+    elif cell.enabled:
+        print(f"cell {cell.name} takes servers")
+    else:
+        print(f"cell {cell.name} takes no more servers; the {cell.servers} that it has stay and work")
+
+
+def _reach(cell: Cell) -> str:
+    """Say what its hosts reach, where it is not everything."""
+    kinds = (("network", cell.physnets), ("storage", cell.storage))
+    said = [f"{kind} {', '.join(names) or 'none'}" for kind, names in kinds if names is not None]
+    return "; ".join(said) or "all"
+
+
+def _wait_until_open(api: Api, name: str) -> Cell:
+    until = time.monotonic() + OPENS_S
+    while (cell := find(api, name)).state == "down" and time.monotonic() < until:
+        time.sleep(POLL_S)
+    return cell
+
+
+def _read(answer: Any) -> list[Cell]:
+    return msgspec.convert(answer["cells"], list[Cell])
+
+
+def _write_json(document: Any) -> None:
+    print(msgspec.json.encode(document).decode())

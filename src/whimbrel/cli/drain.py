@@ -1,0 +1,204 @@
+"""Emptying a cell: its servers are moved to other cells, some at once, until none is left that can be moved.
+
+Law: nothing is remembered here. Which servers are in the cell and which are on their way out of it is asked of the
+cloud, so that whoever is stopped goes on where he was; and a server is only moved if a plan says that it would leave.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from whimbrel.cli import terminal
+from whimbrel.cli.cell import Cell
+from whimbrel.cli.client import Api
+from whimbrel.cli.move import POLL_S
+from whimbrel.cli.shown import Move
+from whimbrel.domain.errors import NotFound, Refused, Unavailable
+
+PAGE = 1000
+MAY_NOT = (
+    "no server may leave the cell: the policy rule compute:servers:resize:cross_cell denies it; allow it to"
+    ' administrators in a policy file ("compute:servers:resize:cross_cell": "role:admin") and start the cloud with'
+    " --policy FILE"
+)
+
+
+class Passenger(msgspec.Struct, kw_only=True):
+    """A server that is to leave. reason: why it did not."""
+
+    id: str
+    name: str
+    host: str | None = None
+    move_id: str | None = None
+    reason: str | None = None
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What a drain came to. waiting: arrived, and waiting for their verdict."""
+
+    cell: str
+    moved: list[Passenger] = []
+    waiting: list[Passenger] = []
+    left: list[Passenger] = []
+
+
+class Drain:
+    def __init__(self, api: Api, cell: Cell, at_once: int, confirm: bool, tell: Callable[[str], None]) -> None:
+        self._api = api
+        self._cell = cell
+        self._hosts = frozenset(cell.hosts)
+        self._at_once = at_once
+        self._confirm = confirm
+        self._tell = tell
+        self._under_way: dict[str, Passenger] = {}  # by the ids of their moves
+        self._confirmed: set[str] = set()
+        self._tried: set[str] = set()
+        self._outcome = Outcome(cell=cell.name)
+
+    def run(self) -> Outcome:
+        """Move until nothing is left that can be moved.
+
+        Raises: Refused: the policy lets no server leave; Unavailable: the cell is down.
+        """
+        if self._cell.state == "down":
+            raise Unavailable(
+                f"cell {self._cell.name} is down ({self._cell.problem}): it takes no more servers, and those in it can"
+                " be moved when it is up again"
+            )
+        try:
+            self._take_up()
+            while waiting := [one for one in self._residents() if one.id not in self._tried]:
+                self._move(waiting)
+            self._move([])
+        except KeyboardInterrupt:
+            on_their_way = len(self._under_way)
+            self._tell(f"stopped; {on_their_way} servers go on by themselves: run it again to go on with the others")
+            raise
+        return self._outcome
+
+    # One after the other, some at once
+
+    def _move(self, waiting: list[Passenger]) -> None:
+        """Move these, and see to the end of what is under way."""
+        while waiting or self._under_way:
+            while waiting and len(self._under_way) < self._at_once:
+                self._begin(waiting.pop(0))
+            for passenger in list(self._under_way.values()):
+                self._look_after(passenger)
+            if self._under_way:
+                time.sleep(POLL_S)
+
+    def _begin(self, one: Passenger) -> None:
+        self._tried.add(one.id)
+        try:
+            if obstacle := self._obstacle(one):
+                self._leave(one, obstacle)
+                return
+            one.move_id = self._api.post("compute", f"/whimbrel/servers/{one.id}/move", {"move": {}})["move"]["id"]
+        except NotFound:
+            return  # it was deleted meanwhile
+        except Refused as no:
+            if no.reason == MAY_NOT:
+                raise
+            self._leave(one, no.reason)
+            return
+        self._under_way[one.move_id] = one
+        self._tell(f"{one.name} ({one.id}) leaves {one.host}")
+
+    def _obstacle(self, one: Passenger) -> str | None:
+        """Say what a move would find in its way; None: it would leave. Raises: Refused: none may leave."""
+        plan = self._api.post("compute", "/whimbrel/plans", {"plan": {"server": one.id, "action": "migrate"}})["plan"]
+        if not plan["found"]:
+            return f"{plan['summary']} {plan['change'] or ''}".strip()
+        if plan["chosen"][0] in self._hosts:
+            raise Refused(MAY_NOT)
+        return None
+
+    def _look_after(self, one: Passenger) -> None:
+        assert one.move_id
+        move = self._look(one.move_id)
+        if move.problem:
+            self._end(one, "it stands still at a bug: whimbrel move show " + one.move_id)
+        elif move.state == "undone":
+            self._end(one, move.message or "its move was turned back")
+        elif move.state == "done":
+            self._arrive(one, move, self._outcome.moved)
+        elif move.state == "parked" and not self._confirm:
+            self._arrive(one, move, self._outcome.waiting)
+        elif move.state == "parked" and one.move_id not in self._confirmed:
+            self._say_yes(one)
+
+    def _say_yes(self, one: Passenger) -> None:
+        assert one.move_id
+        self._confirmed.add(one.move_id)
+        try:
+            self._api.post("compute", f"/servers/{one.id}/action", {"confirmResize": None})
+        except (Refused, NotFound) as no:
+            if self._look(one.move_id).state == "parked":  # else somebody else has given the verdict
+                self._end(one, f"it has arrived, and cannot be confirmed: {no.reason}")
+
+    def _arrive(self, one: Passenger, move: Move, where: list[Passenger]) -> None:
+        assert one.move_id
+        del self._under_way[one.move_id]
+        one.host = move.target
+        where.append(one)
+        self._tell(f"{one.name} ({one.id}) is on {one.host}" + (", unconfirmed" if move.state == "parked" else ""))
+
+    def _end(self, one: Passenger, reason: str) -> None:
+        assert one.move_id
+        del self._under_way[one.move_id]
+        self._leave(one, reason)
+
+    def _leave(self, one: Passenger, reason: str) -> None:
+        one.reason = reason
+        self._outcome.left.append(one)
+        self._tell(f"{one.name} ({one.id}) stays: {reason}")
+
+    # What there is
+
+    def _look(self, move_id: str) -> Move:
+        return msgspec.convert(self._api.get("compute", f"/whimbrel/moves/{move_id}")["move"], Move)
+
+    def _take_up(self) -> None:
+        """Go on with what an earlier drain began: migrations out of the cell that are under way or wait."""
+        query = urlencode({"open": "true", "limit": PAGE})
+        for move in msgspec.convert(self._api.get("compute", f"/whimbrel/moves?{query}")["moves"], list[Move]):
+            leaves = move.source in self._hosts and move.target is not None and move.target not in self._hosts
+            if move.saga == "migrate" and move.old_flavor == move.new_flavor and leaves:
+                name = move.server_name or move.server_id
+                one = Passenger(id=move.server_id, name=name, host=move.source, move_id=move.id)
+                self._under_way[move.id] = one
+                self._tried.add(one.id)
+
+    def _residents(self) -> list[Passenger]:
+        """List who is on a host of the cell, host by host."""
+        return [one for host in self._cell.hosts for one in self._on(host)]
+
+    def _on(self, host: str) -> Iterator[Passenger]:
+        marker: dict[str, Any] = {}
+        while True:
+            query = urlencode({"all_tenants": 1, "host": host, "limit": PAGE, **marker})
+            page = self._api.get("compute", f"/servers/detail?{query}")["servers"]
+            for server in page:
+                yield Passenger(id=server["id"], name=server["name"], host=server["OS-EXT-SRV-ATTR:host"])
+            if len(page) < PAGE:
+                return
+            marker = {"marker": page[-1]["id"]}
+
+
+def said(outcome: Outcome) -> RenderableType:
+    """Say how many have left, and who is left and why."""
+    counts = f"cell {outcome.cell}: {len(outcome.moved)} servers have left"
+    if outcome.waiting:
+        counts += f", {len(outcome.waiting)} have arrived elsewhere and wait to be confirmed"
+    if not outcome.left:
+        return Text(f"{counts}; none is left", "green")
+    table = terminal.plain_table("server", "id", "host", "why it is left")
+    for one in outcome.left:
+        table.add_row(one.name, one.id, one.host or "-", one.reason)
+    return Group(Text(f"{counts}; {len(outcome.left)} are left:", "yellow"), table)
