@@ -2,10 +2,15 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
-from whimbrel.api.policy import ADMIN, DEFAULTS
+from whimbrel.api.policy import DEFAULTS, READER
 from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.policy import Policy
+from whimbrel.ports.cloud import Rules
+from whimbrel.servers import lookup
 
 ACTION = {"action", "instance_uuid", "request_id", "user_id", "project_id", "start_time", "message"}
 
@@ -71,7 +76,7 @@ async def test_who_sees_what_of_an_event(front: Front) -> None:
     for who, minor, wanted in (
         ("member", 51, basic),
         ("member", 62, basic | {"hostId"}),
-        ("member", 84, basic | {"hostId", "details"}),
+        ("member", 84, basic | {"hostId"}),
         ("admin", 1, basic | {"traceback"}),
         ("admin", 62, basic | {"traceback", "host", "hostId"}),
         ("admin", 104, basic | {"traceback", "host", "hostId", "details"}),
@@ -81,12 +86,11 @@ async def test_who_sees_what_of_an_event(front: Front) -> None:
     assert "events" not in await action(front, server_id, "resize", who="member", minor=50)
 
 
-@with_cloud(policy=Policy.load({**DEFAULTS, "os_compute_api:os-instance-actions:events:details": ADMIN}))
-async def test_the_policy_may_keep_details_for_administrators(front: Front) -> None:
+@with_cloud(policy=Policy.load({**DEFAULTS, "os_compute_api:os-instance-actions:events:details": READER}))
+async def test_the_policy_may_give_details_to_owners(front: Front) -> None:
     server_id = await moved(front)
-    for who, is_there in (("member", False), ("admin", True)):
-        events = (await action(front, server_id, "resize", who=who))["events"]
-        assert ("details" in events[0]) is is_there
+    for who in ("member", "admin"):
+        assert "details" in (await action(front, server_id, "resize", who=who))["events"][0]
 
 
 @with_front
@@ -104,10 +108,45 @@ async def test_a_refused_resize_says_so_and_why(front: Front) -> None:
     server_id = await front.boot()
     await front.act(server_id, {"resize": {"flavorRef": "9"}})
     await front.settle()
-    resize = await action(front, server_id, "resize")
-    assert resize["message"] == "Error"
+    resize = await action(front, server_id, "resize", who="admin")
     assert resize["events"][-1]["result"] == "Error"
-    assert "No valid host" in resize["events"][-1]["details"]
+    summary = resize["events"][-1]["details"]
+    assert "No valid host" in summary
+    for minor in (21, 104):
+        assert (await action(front, server_id, "resize", minor=minor))["message"] == f"Error: {summary}"
+    assert [each["message"] for each in await actions(front, server_id)] == ["Error", None]
+
+
+@with_front
+async def test_the_owner_is_told_how_many_hosts_fitted_and_of_no_host(front: Front) -> None:
+    server_id = await moved(front)
+    resize = await action(front, server_id, "resize")
+    assert resize["message"] == "2 of 3 hosts fit; of the others, 1: it is the host that the server is on."
+    assert (await action(front, server_id, "confirmResize"))["message"] is None
+
+
+@with_front
+async def test_what_else_fails_is_for_administrators(front: Front) -> None:
+    """The agent of the host that was chosen says no, and of each alternate too."""
+    server_id = await front.boot(who="admin", host="h1")
+    for host in ("h2", "h3"):
+        front.world.hypervisors[HostName(host)].refusing.add("start")
+    await front.act(server_id, {"resize": {"flavorRef": "2"}})
+    await front.settle()
+    assert (await action(front, server_id, "resize"))["message"] == "Error"
+
+
+@with_cloud(Rules(cross_az_attach=False))
+async def test_the_owner_is_told_what_left_no_choice_of_hosts(front: Front) -> None:
+    server_id = await front.boot()
+    cloud = front.world.cloud
+    record = await lookup.find(cloud, ServerId(server_id))
+    spec = replace(record.spec, zone_pin="gone")
+    await cloud.cell(CellName("c1")).servers.change(record, {"spec": spec})
+    await front.act(server_id, {"resize": {"flavorRef": "2"}})
+    await front.settle()
+    said = "Error: No valid host was found: it is pinned to zone gone, where there is no host any more."
+    assert (await action(front, server_id, "resize"))["message"] == said
 
 
 @with_front

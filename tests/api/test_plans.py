@@ -180,7 +180,7 @@ async def test_the_decision_of_a_create_that_found_no_host(front: Front) -> None
     server = await front.show(server_id)
     assert server["status"] == "ERROR"
     assert server["fault"]["message"] == decision["summary"]
-    assert (await action(front, server_id, "create"))["events"][0]["details"] == decision["summary"]
+    assert (await action(front, server_id, "create", who="admin"))["events"][0]["details"] == decision["summary"]
 
 
 @with_front
@@ -199,7 +199,7 @@ async def test_the_event_of_a_move_says_how_many_fitted_and_why_not_the_others(f
     server_id = await booted(front)
     await front.act(server_id, {"resize": {"flavorRef": "2"}})
     await front.settle()
-    events = {event["event"]: event for event in (await action(front, server_id, "resize"))["events"]}
+    events = {event["event"]: event for event in (await action(front, server_id, "resize", who="admin"))["events"]}
     run = await newest_run(front, server_id)
     summary = "2 of 3 hosts fit; of the others, 1: it is the host that the server is on."
     assert events["cold_migrate"]["details"] == summary

@@ -1,5 +1,8 @@
 """What was done to a server: one action per request, its events taken from the log of the run that serves it.
 
+Details of events are for administrators, as in Nova. The sentence in which a choice of hosts ended, which names none,
+is for its owner too: it is in the message of the action, when that one is shown.
+
 Source: reference of Nova 34, section 1.0.5.
 """
 
@@ -17,8 +20,11 @@ from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import Action, LogEntry, Run
 from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.steps.target import choose_target
 from whimbrel.ports.journal import RunFilter
 from whimbrel.scheduling.record import from_bytes
+
+_CHOICE = choose_target.__name__
 
 
 class Event(msgspec.Struct, kw_only=True):
@@ -51,13 +57,16 @@ async def show(call: Call) -> Any:
     if action is None:
         raise NotFound(f"Action {request_id} not found")
     runs = await _runs(call)
+    run = runs.get(action.run_id) if action.run_id else None
+    summaries = await _summaries(call, run) if run else {}
     shown = _shown(call, action, runs)
+    if run and not action.message:
+        shown["message"] = _message(action, run, summaries, shown["message"])
     target = await call.route.target(call)
     everything = call.may("os_compute_api:os-instance-actions:events", target)
     details = call.minor >= 84 and call.may("os_compute_api:os-instance-actions:events:details", target)
     if everything or call.minor >= 51:
-        run = runs.get(action.run_id) if action.run_id else None
-        listed = events(call, action, run, await _summaries(call, run)) if run else []
+        listed = events(call, action, run, summaries) if run else []
         shown["events"] = [
             await _event(call, action, event, everything=everything, details=details) for event in listed
         ]
@@ -66,10 +75,20 @@ async def show(call: Call) -> Any:
 
 async def _summaries(call: Call, run: Run) -> Mapping[tuple[str, float], str]:
     """Give in a sentence what the choices of a run came to, by step and when it began."""
-    if call.minor < 84:
-        return {}
     evidence = await call.cloud.journal.evidence(run.id)
     return {(each.step, each.at): from_bytes(each.document).summary() for each in evidence}
+
+
+def _message(action: Action, run: Run, summaries: Mapping[tuple[str, float], str], message: str | None) -> str | None:
+    """Add to a message what the last choice of a host for an action came to, unless something else failed."""
+    choices = [entry for entry in run.log if entry.action == action.request_id and entry.step == _CHOICE]
+    if not choices:
+        return message
+    was_refused = choices[-1].outcome == "refused"
+    summary = summaries.get((_CHOICE, choices[-1].began)) or (choices[-1].detail if was_refused else None)
+    if message is None:
+        return summary
+    return f"{message}: {summary}" if was_refused and summary else message
 
 
 async def _actions(call: Call) -> list[Action]:

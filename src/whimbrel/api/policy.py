@@ -71,7 +71,7 @@ RULES: Final[Mapping[str, str]] = {
     "os_compute_api:os-instance-actions:list": READER,
     "os_compute_api:os-instance-actions:show": READER,
     "os_compute_api:os-instance-actions:events": ADMIN,
-    "os_compute_api:os-instance-actions:events:details": READER,  # Nova: administrators; ours name no hosts
+    "os_compute_api:os-instance-actions:events:details": ADMIN,
     "whimbrel:moves:index": ADMIN,
     "whimbrel:moves:show": ADMIN,
     "whimbrel:moves:decisions": READER,
