@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -100,15 +100,20 @@ def with_front(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 def with_cloud(
-    rules: Rules | None = None, policy: Policy | None = None
+    rules: Rules | None = None,
+    policy: Policy | None = None,
+    cells: Mapping[str, Sequence[str]] | None = None,
+    max_limit: int = 1000,
 ) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
-    """The same under these rules and this policy."""
+    """The same under these rules and this policy, with these cells and their hosts."""
 
     def decorate(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         async def tell(params: dict[str, Any]) -> None:
-            world = await (World.build(rules=rules) if rules else World.build())
+            world = await World.build(rules=rules, cells=cells)
             engine = world.engine("api")
-            context = Context(cloud=world.cloud, engine=engine, identity=Tokens(), policy=policy or POLICY)
+            context = Context(
+                cloud=world.cloud, engine=engine, identity=Tokens(), policy=policy or POLICY, max_limit=max_limit
+            )
             transport = httpx.ASGITransport(mounted(compute_app(context)))
             async with httpx.AsyncClient(transport=transport, base_url="http://cloud:8774") as client:
                 await test(Front(world, engine, client), **params)

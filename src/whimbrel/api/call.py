@@ -10,6 +10,7 @@ import msgspec
 
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.directory import Entry
 from whimbrel.ports.identity import Caller
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Call:
         self.project_in_url = project_in_url
         self.path = path  # of the request below /v2.1 and the project, e.g. /servers/detail
         self.found: Server | None = None  # the server in the path, found by the route's target
+        self.absent: Entry | None = None  # the same where its cell does not answer, and the route can do without it
 
     @property
     def cloud(self) -> Cloud:

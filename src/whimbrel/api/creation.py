@@ -161,7 +161,7 @@ async def find_destination(call: Call, wish: dict[str, Any]) -> Destination:
         return Destination(zone_pin=zone if await _host_zone(call, forced) == zone else None, host=HostName(forced))
     if wanted:
         call.check("compute:servers:create:requested_destination")
-    if zone is not None and zone not in (await places.zones(call)).values():
+    if zone is not None and not await places.has_hosts(call, zone):
         raise Invalid(UNAVAILABLE)
     if len(wanted) > 1:
         raise Invalid("host and hypervisor_hostname name two hosts; a host has one hypervisor, of the same name.")
@@ -192,7 +192,7 @@ async def beside_volumes(call: Call, wanted: Destination, disks: wished_volumes.
     if name is None:
         return wanted
     zone = await places.zone_named(call, name)
-    if zone is None or zone not in (await places.zones(call)).values():
+    if zone is None or not await places.has_hosts(call, zone):
         raise Invalid(
             f"The volumes are in zone {name}, in which no server can be: servers use volumes of their own zone only."
         )

@@ -1,5 +1,7 @@
 """Hypervisors: what hosts are, and below 2.88 how full. How full is what placement says, not what a host believes.
 
+Those of a cell that does not answer are left out, as in Nova at all versions.
+
 Source: reference of Nova 34, section 2.4.
 """
 
@@ -13,7 +15,7 @@ from whimbrel.api.call import Call
 from whimbrel.api.formats import FORMATS
 from whimbrel.api.problems import Problem
 from whimbrel.api.schemas.parameters import truth_of_word
-from whimbrel.domain.errors import Invalid, NotFound
+from whimbrel.domain.errors import Invalid
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
@@ -89,7 +91,7 @@ async def statistics(call: Call) -> Any:
 
 
 async def _all(call: Call) -> list[Host]:
-    return list((await places.hosts(call)).values())
+    return list((await places.known_hosts(call)).by_name.values())
 
 
 async def _page(call: Call) -> list[Host]:
@@ -103,9 +105,10 @@ async def _page(call: Call) -> list[Host]:
 
 
 async def _matching(call: Call, pattern: str) -> list[Host]:
-    found = [host for host in await _all(call) if pattern in host.name]
+    known = await places.known_hosts(call)
+    found = [host for host in known.by_name.values() if pattern in host.name]
     if not found:
-        raise NotFound(f"No hypervisor matching '{pattern}' could be found.")
+        raise known.not_found(f"No hypervisor matching '{pattern}' could be found.")
     return found
 
 
@@ -124,9 +127,10 @@ async def _one(call: Call) -> Host:
     id = call.params["hypervisor_id"]
     if call.minor >= 53 and not FORMATS["any-uuid"](id):
         raise Invalid(f"Invalid uuid {id}")
-    found = [host for host in await _all(call) if str(_id(call, host)) == id]
+    known = await places.known_hosts(call)
+    found = [host for host in known.by_name.values() if str(_id(call, host)) == id]
     if not found:
-        raise NotFound(f"Hypervisor with ID '{id}' could not be found.")
+        raise known.not_found(f"Hypervisor with ID '{id}' could not be found.")
     return found[0]
 
 

@@ -3,20 +3,23 @@
 Law: what the stores can answer is asked of them; only what is in no column is looked at record by record.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from whimbrel.api import ips, paging, places, server_view, times
+from whimbrel.api.absent_view import ABSENT_SINCE
 from whimbrel.api.call import Call
 from whimbrel.api.formats import matcher
 from whimbrel.api.schemas.parameters import truth_of_word
 from whimbrel.domain import machine
-from whimbrel.domain.errors import Forbidden, Invalid
+from whimbrel.domain.errors import Forbidden, Invalid, Unavailable
+from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ProjectId, ServerId
-from whimbrel.domain.server import Server
+from whimbrel.domain.server import RequestSpec, Server
+from whimbrel.ports.directory import Entry
 from whimbrel.ports.servers import ServerQuery
-from whimbrel.servers import lookup
+from whimbrel.servers.census import Census
 
 Predicate = Callable[[Server], bool]
 
@@ -117,8 +120,11 @@ class _Wanted:
     nothing: bool = False  # no server can match
 
 
-async def servers(call: Call, *, detail: bool) -> list[Server]:
-    """Give the servers that a GET /servers asks for. Raises: Invalid; Forbidden."""
+async def servers(call: Call, *, detail: bool) -> list[Server | Entry]:
+    """Give the servers that a GET /servers asks for; of one whose cell does not answer, its entry in the directory.
+
+    Raises: Invalid; Forbidden.
+    """
     sent = _permitted(call)
     wanted = _Wanted()
     _project(call, sent, wanted, detail=detail)
@@ -135,11 +141,35 @@ async def servers(call: Call, *, detail: bool) -> list[Server]:
         **wanted.query,
         sort=sort,
         zone_order=[zone.id for zone in await call.cloud.zones.all()] if "zone" in dict(sort) else (),
-        after=await _marker(call),
+        after=await _marker(call, sort),
         limit=None if wanted.also else limit,
     )
-    found = await lookup.listing(call.cloud, query)
-    return [server for server in found if all(fits(server) for fits in wanted.also)][:limit]
+    listed = await Census(call.cloud, query).take(with_absent=_shows_absent(call, sent))
+    found = [server for server in listed.servers if all(fits(server) for fits in wanted.also)]
+    return _with_absent(found, listed.absent)[:limit]
+
+
+_PAGING = frozenset({"limit", "marker", "sort_key", "sort_dir"})
+_KNOWN_OF_ABSENT = frozenset({"all_tenants", "tenant_id", "project_id", "deleted"})
+
+
+def _shows_absent(call: Call, sent: Mapping[str, list[str]]) -> bool:
+    """Tell whether servers of silent cells are shown: as in Nova not where something is asked that nobody knows.
+
+    Source: the API guide's page on down cells.
+    """
+    if call.minor < ABSENT_SINCE or not _PAGING.isdisjoint(call.query):
+        return False
+    return _KNOWN_OF_ABSENT.issuperset(sent) and not truth_of_word(_last(sent, "deleted") or "")
+
+
+def _with_absent(found: Sequence[Server], absent: Sequence[Entry]) -> list[Server | Entry]:
+    """Put them where they belong in the order of a list that nobody has asked to be sorted."""
+    if not absent:
+        return [*found]
+    every: list[tuple[float, str, Server | Entry]] = [(entry.created_at, entry.server_id, entry) for entry in absent]
+    every += [(server.created_at, server.id, server) for server in found]
+    return [one for _, _, one in sorted(every, key=lambda each: each[:2], reverse=True)]
 
 
 def _permitted(call: Call) -> dict[str, list[str]]:
@@ -271,15 +301,42 @@ def _sort(call: Call, sent: dict[str, list[str]]) -> list[tuple[str, str]]:
     return [*sort, *((name, last) for name in ("created_at", "id") if name not in dict(sort))]
 
 
-async def _marker(call: Call) -> Server | None:
+async def _marker(call: Call, sort: Sequence[tuple[str, str]]) -> Server | None:
+    """Find the server after which the list goes on. Raises: Invalid: there is none."""
     marker = call.value("marker")
     if marker is None:
         return None
     project = None if call.is_admin else call.caller.project_id
-    found = await lookup.listing(call.cloud, ServerQuery(ids=[ServerId(marker)], project_id=project, deleted=None))
-    if not found:
+    query = ServerQuery(ids=[ServerId(marker)], project_id=project, deleted=None)
+    listed = await Census(call.cloud, query).take(with_absent=True)
+    if listed.servers:
+        return listed.servers[0]
+    if not listed.silent:
         raise paging.no_marker(call)
-    return found[0]
+    return await _absent_marker(call, ServerId(marker), sort)
+
+
+async def _absent_marker(call: Call, marker: ServerId, sort: Sequence[tuple[str, str]]) -> Server:
+    """Give something that stands where a server of a silent cell does: a page may have ended there.
+
+    Raises: Invalid: another project's; Unavailable: in this order nobody knows where that is.
+    """
+    entry = await call.cloud.directory.entry(marker, deleted_too=True)
+    if entry.project_id != call.caller.project_id and not call.is_admin:
+        raise paging.no_marker(call)
+    if {name for name, _ in sort} != {"created_at", "id"}:
+        raise Unavailable(f"The cell of instance {marker} is not responding: it cannot be a marker in this order now.")
+    return Server(
+        id=marker,
+        project_id=entry.project_id,
+        user_id=entry.user_id,
+        name="",
+        flavor=Flavor(flavor_id="", name="", vcpus=1, memory_mib=1, root_gib=0),
+        image_id=None,
+        spec=RequestSpec(),
+        created_at=entry.created_at,
+        updated_at=entry.created_at,
+    )
 
 
 def _last(sent: Mapping[str, list[str]], key: str) -> str | None:

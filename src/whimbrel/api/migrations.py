@@ -22,7 +22,7 @@ async def index(call: Call) -> Any:
     """List cold moves, all of the cloud or what the caller may see of them."""
     hosts_shown = call.may("os_compute_api:os-migrations:index:host")
     found = await _find(call, hosts_shown=hosts_shown)
-    hosts = await places.hosts(call) if found and hosts_shown else {}
+    hosts = (await places.known_hosts(call)).by_name if found and hosts_shown else {}
     body: dict[str, Any] = {"migrations": [_shown(call, run, hosts, hosts_shown=hosts_shown) for run in found]}
     if call.minor >= 59:
         links = paging.next_link(call, len(found), found[-1].id if found else None)

@@ -62,7 +62,7 @@ from whimbrel.api.schemas import quotas as quota_bodies
 from whimbrel.api.schemas import server_groups as group_bodies
 from whimbrel.api.schemas import servers as server_bodies
 from whimbrel.api.schemas import services as service_bodies
-from whimbrel.api.target import server_in_path, server_or_its_past
+from whimbrel.api.target import server_in_path, server_or_its_entry, server_or_its_past
 
 
 def _server(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
@@ -121,7 +121,7 @@ SERVERS: tuple[Route, ...] = (
     Route("GET", "/servers", servers.index, "os_compute_api:servers:index", query=server_bodies.LIST),
     Route("POST", "/servers", creation.create, "os_compute_api:servers:create", 202, body=server_bodies.CREATE),
     Route("GET", "/servers/detail", servers.detail, "os_compute_api:servers:detail", query=server_bodies.LIST),
-    _server("GET", "", servers.show, "servers:show"),
+    _server("GET", "", servers.show, "servers:show", target=server_or_its_entry),
     _server("PUT", "", servers.update, "servers:update", body=server_bodies.UPDATE),
     _server("DELETE", "", servers.delete, "servers:delete", ok=204),
 

@@ -78,8 +78,8 @@ def _core(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, A
         "user_id": server.user_id,
         "metadata": server.metadata,
         "hostId": host_id(server.project_id, server.host),
-        "image": _image(call, server),
-        "flavor": _flavor(call, server.flavor, may),
+        "image": image(call, server.image_id, server.image_properties),
+        "flavor": flavor(call, server.flavor, may),
         "created": times.with_zone(server.created_at),
         "updated": times.with_zone(server.updated_at),
         "addresses": {label: ips.full(found) for label, found in ips.by_label(server).items()},
@@ -191,17 +191,17 @@ def host_status(server: Server, hosts: Mapping[HostName, Host], now: float) -> s
     return "UP" if host.is_up(now) else "UNKNOWN"
 
 
-def _image(call: Call, server: Server) -> Any:
-    if not server.image_id:
+def image(call: Call, image_id: str | None, properties: Mapping[str, str]) -> Any:
+    if not image_id:
         return ""
-    link = {"rel": "bookmark", "href": f"{call.bookmark_url}/images/{server.image_id}"}
-    shown: dict[str, Any] = {"id": server.image_id, "links": [link]}
+    link = {"rel": "bookmark", "href": f"{call.bookmark_url}/images/{image_id}"}
+    shown: dict[str, Any] = {"id": image_id, "links": [link]}
     if call.minor >= 98:
-        shown["properties"] = server.image_properties
+        shown["properties"] = properties
     return shown
 
 
-def _flavor(call: Call, flavor: Flavor, may: Sight) -> dict[str, Any]:
+def flavor(call: Call, flavor: Flavor, may: Sight) -> dict[str, Any]:
     if call.minor < 47:
         link = {"rel": "bookmark", "href": f"{call.bookmark_url}/flavors/{flavor.flavor_id}"}
         return {"id": flavor.flavor_id, "links": [link]}

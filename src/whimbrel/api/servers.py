@@ -1,33 +1,44 @@
 """Servers: list, show, change, delete. How they are created is in creation.py, how they are listed in listing.py."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from whimbrel.api import listing, paging, places, server_groups, server_view, states
+from whimbrel.api import absent_view, listing, paging, places, server_groups, server_view, states
 from whimbrel.api.call import Call
 from whimbrel.domain.errors import Conflict, NotFound, WrongState
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import RequestSpec, Server
+from whimbrel.ports.directory import Entry
 from whimbrel.servers import delete as ends
 from whimbrel.servers import edit
 
 
 async def index(call: Call) -> Any:
     found = await listing.servers(call, detail=False)
-    return _page(call, found, [server_view.brief(call, server) for server in found])
+    return _page(call, found, [_brief(call, one) for one in found])
 
 
 async def detail(call: Call) -> Any:
     found = await listing.servers(call, detail=True)
     hosts, zones = (await _hosts(call), await places.zone_names(call)) if found else ({}, {})
     may = server_view.sight(call, hosts, zones)
-    return _page(call, found, [server_view.full(call, server, may, alone=False) for server in found])
+    return _page(call, found, [_detailed(call, one, may) for one in found])
+
+
+def _brief(call: Call, one: Server | Entry) -> dict[str, Any]:
+    return absent_view.brief(call, one) if isinstance(one, Entry) else server_view.brief(call, one)
+
+
+def _detailed(call: Call, one: Server | Entry, may: server_view.Sight) -> dict[str, Any]:
+    return absent_view.detailed(call, one) if isinstance(one, Entry) else server_view.full(call, one, may, alone=False)
 
 
 async def show(call: Call) -> Any:
+    if call.absent is not None:
+        return {"server": await absent_view.full(call, call.absent)}
     return {"server": server_view.full(call, call.server, await _sight(call, call.server), alone=True)}
 
 
@@ -105,13 +116,13 @@ async def _host_of(call: Call, server: Server) -> Mapping[HostName, Host]:
 
 async def _hosts(call: Call) -> Mapping[HostName, Host]:
     """Read the hosts only where their state may be shown."""
-    return await places.hosts(call) if _shows_hosts(call) else {}
+    return (await places.known_hosts(call)).by_name if _shows_hosts(call) else {}
 
 
 def _shows_hosts(call: Call) -> bool:
     return call.minor >= 16 and call.may("os_compute_api:servers:show:host_status")
 
 
-def _page(call: Call, found: list[Server], shown: list[dict[str, Any]]) -> dict[str, Any]:
-    links = paging.next_link(call, len(found), found[-1].id if found else None)
+def _page(call: Call, found: Sequence[Server | Entry], shown: list[dict[str, Any]]) -> dict[str, Any]:
+    links = paging.next_link(call, len(found), shown[-1]["id"] if shown else None)
     return {"servers": shown} | ({"servers_links": links} if links else {})

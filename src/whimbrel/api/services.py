@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from whimbrel.api import occupancy, places, times
+from whimbrel.api.absent_view import ABSENT_SINCE
 from whimbrel.api.call import Call
 from whimbrel.api.formats import FORMATS
 from whimbrel.api.problems import Problem
@@ -29,9 +30,13 @@ async def index(call: Call) -> Any:
     host, binary = call.value("host"), call.value("binary")
     if binary is not None and binary != BINARY:
         return {"services": []}
-    zones = await _zones(call)
-    known = (await places.hosts(call)).values()
-    return {"services": [_shown(call, one, zones) for one in known if host is None or one.name == host]}
+    zones, known = await _zones(call), await places.known_hosts(call)
+    shown = [_shown(call, one, zones) for one in known.by_name.values()]
+    if call.minor >= ABSENT_SINCE:
+        shown += [
+            {"binary": BINARY, "host": name, "status": "UNKNOWN"} for name in await places.absent_hosts(call, known)
+        ]
+    return {"services": [one for one in shown if host is None or one["host"] == host]}
 
 
 async def update(call: Call) -> Any:
@@ -130,28 +135,31 @@ async def _tell_placement(call: Call, host: Host, *, disabled: bool) -> None:
 
 async def _by_name(call: Call) -> Host:
     name, binary = call.body["host"], call.body["binary"]
-    known = await places.hosts(call)
-    if binary != BINARY or name not in known:
+    known = await places.known_hosts(call)
+    if binary != BINARY:
         raise NotFound(f"Could not find binary {binary} on host {name}.")
-    return known[HostName(name)]
+    if name not in known.by_name:
+        raise known.not_found(f"Could not find binary {binary} on host {name}.")
+    return known.by_name[HostName(name)]
 
 
 async def _by_id(call: Call) -> Host:
     """Find a host by its service's id: a uuid from 2.53 on, below it a number. Raises: Invalid; NotFound."""
     id = call.params["service_id"]
-    known = (await places.hosts(call)).values()
+    known = await places.known_hosts(call)
+    hosts = known.by_name.values()
     if call.minor >= 53:
         if not FORMATS["any-uuid"](id):
             raise Invalid(f"Invalid uuid {id}")
-        found = [host for host in known if host.service_id == id]
+        found = [host for host in hosts if host.service_id == id]
     else:
         if not (id.isascii() and id.isdigit()):
             raise Invalid("service_id must be an integer")
-        found = [host for host in known if str(host.number) == id]
+        found = [host for host in hosts if str(host.number) == id]
     if len(found) > 1:
         raise Problem(409, f"Several cells have a service {id}: ask for it by its uuid, which needs version 2.53.")
     if not found:
-        raise NotFound(f"Service {id} not found.")
+        raise known.not_found(f"Service {id} not found.")
     return found[0]
 
 

@@ -3,9 +3,11 @@ of is not found."""
 
 from collections.abc import Mapping
 
+from whimbrel.api.absent_view import ABSENT_SINCE
 from whimbrel.api.call import Call
-from whimbrel.domain.errors import NotFound
+from whimbrel.domain.errors import NotFound, Unavailable
 from whimbrel.domain.ids import ServerId
+from whimbrel.ports.directory import Entry
 from whimbrel.servers import lookup
 
 
@@ -23,12 +25,27 @@ async def find_server(call: Call, server_id: ServerId) -> Mapping[str, str]:
     return {"project_id": server.project_id, "user_id": server.user_id}
 
 
+async def server_or_its_entry(call: Call) -> Mapping[str, str]:
+    """Find the server that the path names; from 2.69 on its entry will do if its cell is silent."""
+    try:
+        return await server_in_path(call)
+    except Unavailable:
+        entry = await call.cloud.directory.entry(ServerId(call.params["server_id"]))
+        if call.minor < ABSENT_SINCE or entry.cell is None:
+            raise
+    call.absent = entry
+    return _whose(call, entry)
+
+
+def _whose(call: Call, entry: Entry) -> Mapping[str, str]:
+    """Raises: NotFound: another project's, unless an administrator asks."""
+    if entry.project_id != call.caller.project_id and not call.is_admin:
+        raise NotFound(f"Instance {entry.server_id} could not be found.")
+    return {"project_id": entry.project_id, "user_id": entry.user_id}
+
+
 async def server_or_its_past(call: Call) -> Mapping[str, str]:
     """Find the project of a server, from 2.21 on also of one that was deleted; its record may be gone."""
     if call.minor < 21:
         return await server_in_path(call)
-    server_id = ServerId(call.params["server_id"])
-    entry = await call.cloud.directory.entry(server_id, deleted_too=True)
-    if entry.project_id != call.caller.project_id and not call.is_admin:
-        raise NotFound(f"Instance {server_id} could not be found.")
-    return {"project_id": entry.project_id, "user_id": entry.user_id}
+    return _whose(call, await call.cloud.directory.entry(ServerId(call.params["server_id"]), deleted_too=True))

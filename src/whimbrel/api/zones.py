@@ -95,7 +95,7 @@ async def _hosts_by_name_of_zone(call: Call) -> dict[str, list[Host]]:
 async def _hosts_by_zone(call: Call) -> dict[str, list[Host]]:
     aggregates = await call.cloud.aggregates.all()
     by_zone: dict[str, list[Host]] = {}
-    for host in (await places.hosts(call)).values():
+    for host in (await places.known_hosts(call)).by_name.values():
         by_zone.setdefault(places.zone_among(call, host.name, aggregates), []).append(host)
     return by_zone
 

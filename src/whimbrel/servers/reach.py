@@ -52,11 +52,11 @@ async def ask(cloud: Cloud, cell: Cell, question: Question[Answer]) -> Answer:
     except TimeoutError:
         cloud.outages.begin(cell.name, cloud.clock.now() + LEFT_ALONE_S)
         raise _unavailable(cell.name) from None
-    except Unavailable:
+    except Unavailable as error:
         now = cloud.clock.now()
         if now - began > SLOW_S:
             cloud.outages.begin(cell.name, now + LEFT_ALONE_S)
-        raise
+        raise _unavailable(cell.name) from error
 
 
 async def ask_all(cloud: Cloud, question: Question[Answer], cells: Iterable[CellName] | None = None) -> Answers[Answer]:
