@@ -18,7 +18,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 # Where pip or the environment does not have bytecode written, each start would compile everything anew.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib src || true
 
-.PHONY: help demo setup test check bench mutants picture lock clean
+.PHONY: help demo setup test check bench mutants picture docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -49,6 +49,9 @@ mutants: $(DEV_STAMP)  ## leave out each undo, save and fence of a resize once: 
 
 picture: $(RUN_STAMP)  ## docs/demo.svg: the demo as the README shows it
 	$(BIN)/whimbrel demo --picture docs/demo.svg
+
+docs: $(DEV_STAMP)  ## docs/generated: the pages that are made from the code
+	$(BIN)/python -m whimbrel.sim.diagram docs/generated/moves.md
 
 lock: ## constraints.txt: the newest version of everything, as a fresh environment finds it
 	set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; $(PYTHON) -m venv "$$fresh"; \
