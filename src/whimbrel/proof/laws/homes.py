@@ -14,7 +14,7 @@ def count(stake: Stake) -> int:
 def one_home(stake: Stake, ground: Ground) -> Iterator[Violation]:
     if stake.runs and not stake.is_alive:
         return  # it is being deleted; what is left then is looked at when that is over
-    if stake.is_alive and stake.record is None:
+    if stake.is_alive and stake.record is None and not any(run.saga == "delete" for run in stake.runs):
         assert stake.entry
         yield _violation(stake, "no_record", f"the directory has server {stake.id} in cell {stake.entry.cell}, which"
                          " has no record of it")  # fmt: skip

@@ -1,0 +1,126 @@
+"""A proof is made at every instant of every story, and while they go on: nothing is wrong, and nothing is said to be."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.stories import attaching, living, test_lives
+from tests.stories.telling import STORIES
+from whimbrel.proof.proving import Proof, prove
+from whimbrel.sim.chaos import Chaos, Fault, changes
+from whimbrel.sim.invariants import Violation
+from whimbrel.sim.stories import Story, Telling
+
+
+class Proved:
+    """Has a proof made after each touch that can change anything: before a class of lives."""
+
+    world: Any
+    proofs = 0
+
+    async def after_each(self, touch: str) -> None:
+        await super().after_each(touch)  # type: ignore[misc]
+        if changes(touch):
+            self.proofs += 1
+            check(await prove(self.world.cloud), touch)
+
+
+def check(proof: Proof, after: str) -> None:
+    if not proof.holds:
+        raise Violation(f"after {after}: {[one.sentence for one in proof.violations]}, {proof.unseen}")
+
+
+class ProvedTelling(Proved, Telling):
+    pass
+
+
+class ProvedLife(Proved, living.Living):
+    pass
+
+
+class ProvedErrand(Proved, attaching.Errand):
+    pass
+
+
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_every_instant_of_a_move(story: Story) -> None:
+    telling = ProvedTelling(story)
+    asyncio.run(telling.tell())
+    assert telling.proofs > 20
+
+
+@pytest.mark.parametrize("tale", test_lives.TALES, ids=str)
+def test_every_instant_of_the_rest_of_a_life(tale: living.Tale) -> None:
+    telling = ProvedLife(tale)
+    asyncio.run(telling.tell())
+    assert telling.proofs > 2
+
+
+@pytest.mark.parametrize("tale", attaching.TALES, ids=str)
+def test_every_instant_of_an_errand(tale: attaching.Tale) -> None:
+    telling = ProvedErrand(tale)
+    asyncio.run(telling.tell())
+    assert telling.proofs > 2
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.CRASH_AFTER, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
+@pytest.mark.parametrize("name", ["resize with ports and volumes, revert", "resize to another cell, confirm"])
+def test_every_instant_after_a_fault(name: str, fault: Fault) -> None:
+    """On the way back too, with debts, and after another one took over."""
+    [story] = [story for story in STORIES if story.name == name]
+
+    async def every() -> None:
+        telling = Telling(story)
+        await telling.tell()
+        touches = telling.lives[0].touches
+        for touch in range(0, len(touches), 7):
+            if fault is not Fault.REFUSED or touches[touch].startswith(("agent", "placement", "network", "volumes")):
+                await ProvedTelling(story, {touch: fault}).tell()
+
+    asyncio.run(every())
+
+
+class Alternating(Telling):
+    """Waits after each touch until it is its turn."""
+
+    def __init__(self, story: Story) -> None:
+        super().__init__(story)
+        self.turns = asyncio.Semaphore(0)
+
+    async def after_each(self, touch: str) -> None:
+        await self.turns.acquire()
+
+
+HEAD_STARTS = range(0, 48, 8)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=str)
+def test_moves_step_while_the_books_are_read(story: Story) -> None:
+    """After each reading of the proof the move goes on: what was read first is of another instant than the rest."""
+    for head_start in HEAD_STARTS:
+        for touches_a_turn in (1, 3):
+            asyncio.run(both(story, head_start, touches_a_turn))
+
+
+async def both(story: Story, head_start: int, touches_a_turn: int) -> None:
+    telling = Alternating(story)
+
+    async def go_on(touches: int) -> None:
+        for _ in range(touches):
+            telling.turns.release()
+        for _ in range(20 * touches):
+            await asyncio.sleep(0)
+
+    async def after_each(touch: str) -> None:
+        await go_on(touches_a_turn)
+
+    moving = asyncio.create_task(telling.tell())
+    while not hasattr(telling, "_present"):
+        await asyncio.sleep(0)
+    await go_on(head_start)
+    assert not moving.done()
+    while not moving.done():
+        check(await prove(Chaos({}, after_each).wrap(telling.world.cloud)), f"{head_start}, {touches_a_turn} a turn")
+    await moving
+    await telling.world.close()
