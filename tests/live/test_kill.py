@@ -27,12 +27,21 @@ SERVERS = 8
 ENDS_WITHIN_S = 60.0
 UNDISTURBED_EPOCH = 4  # accepted, taken, taken again after the verdict, turned round
 
-CLOUD = """
+CELL = """
 [[cell]]
 name = "one"
-
+"""
+OTHER_CELL = """
+[[cell]]
+name = "two"
+database = "sqlite:///{directory}"
+"""
+RULES = """
 [rules]
 lease_s = 1.0
+
+[rules.scheduler]
+cross_cell_move_weight_multiplier = -1.0  # they go to and fro
 
 [simulated]
 build_disk_s = 0.05
@@ -54,13 +63,16 @@ driver = "simulated"
 class Cloud:
     """Three processes that can be killed, and a user who goes on whatever they answer."""
 
-    def __init__(self, directory: Path, database: str | None, chance: Random) -> None:
-        head, rest = CLOUD.split("[rules]")
-        hosts = "".join(HOST.format(number=number) for number in range(5))
-        (directory / "cloud.toml").write_text(f"{head}{hosts}\n[rules]{rest}")
+    def __init__(self, directory: Path, database: str | None, chance: Random, cells: int) -> None:
+        hosts = [HOST.format(number=number) for number in range(6)]
+        if cells == 2:
+            hosts.insert(3, OTHER_CELL.format(directory=directory / "two"))
+        (directory / "cloud.toml").write_text("".join([CELL, *hosts, RULES]))
+        (directory / "policy.yaml").write_text('"compute:servers:resize:cross_cell": "rule:context_is_admin"')
         self.home = DataDir(directory / "data")
         where = ["--data-dir", str(self.home.path)]
         door = ["up", *where, "--port", str(_free_port()), "--cloud", str(directory / "cloud.toml"), "--no-conductor"]
+        door += ["--policy", str(directory / "policy.yaml")]
         door += ["--database", database] if database else []
         self.programs = {"api": Program("api", door, directory / "api.log")} | {
             name: Program(name, ["conductor", *where, "--name", name], directory / f"{name}.log")
@@ -123,8 +135,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running(directory: Path, database: str | None, chance: Random) -> Iterator[Cloud]:
-    cloud = Cloud(directory, database, chance)
+def running(directory: Path, database: str | None, chance: Random, cells: int) -> Iterator[Cloud]:
+    cloud = Cloud(directory, database, chance, cells)
     with ExitStack() as started:
         for name in cloud.programs:
             started.callback(cloud.programs[name].end)
@@ -151,9 +163,11 @@ def database(request: pytest.FixtureRequest) -> Iterator[str | None]:
             server.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
-def test_twenty_kills(tmp_path: Path, database: str | None) -> None:
+@pytest.mark.parametrize("cells", [1, 2])
+def test_twenty_kills(tmp_path: Path, database: str | None, cells: int) -> None:
+    """With two cells each move goes from one to the other; the second one's records lie in SQLite."""
     chance = Random(20)
-    with running(tmp_path, database, chance) as cloud:
+    with running(tmp_path, database, chance, cells) as cloud:
         api = cloud.log_in()
         for name, ram in (("small", 64), ("large", 128)):
             body = {"id": name, "name": name, "vcpus": 1, "ram": ram, "disk": 1}

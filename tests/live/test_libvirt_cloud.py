@@ -7,6 +7,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -107,14 +108,29 @@ class Cloud:
 
 @pytest.fixture
 def cloud(libvirt_pair: LibvirtPair) -> Iterator[Cloud]:  # noqa: F811
-    pair = libvirt_pair
+    with cloud_of(libvirt_pair) as found:
+        yield found
+
+
+@pytest.fixture
+def cells(libvirt_pair: LibvirtPair) -> Iterator[Cloud]:  # noqa: F811
+    """Have each of the hosts in a cell of its own; operators may have servers go from one to the other."""
+    with cloud_of(libvirt_pair, '[[cell]]\nname = "two"\n') as found:
+        yield found
+
+
+@contextmanager
+def cloud_of(pair: LibvirtPair, between: str = "") -> Iterator[Cloud]:
+    """between: what stands between the hosts in the settings."""
     directory = pair.hosts.daemons["a"].directory / f"cloud-{uuid.uuid4().hex[:8]}"
     directory.mkdir()
-    hosts = "".join(
+    hosts = between.join(
         HOST.format(name=name, uri=pair.hosts.daemons[name].uri, directory=pair.directory(name)) for name in ("a", "b")
     )
+    policy = directory / "policy.yaml"
+    policy.write_text('"compute:servers:resize:cross_cell": "rule:context_is_admin"')
     try:
-        with running_cloud(directory, hosts=hosts) as running:
+        with running_cloud(directory, "--policy", str(policy), hosts=hosts) as running:
             logins = [Login(running.home.clouds, name) for name in (DEMO_CLOUD, ADMIN_CLOUD)]
             with Api(logins[0]) as member, Api(logins[1]) as operator:
                 yield Cloud(member, operator, pair)
@@ -161,6 +177,24 @@ def test_a_server_on_a_volume_comes_back_to_what_it_wrote_elsewhere(cloud: Cloud
     cloud.member.delete("compute", f"/servers/{server}")
     cloud.until(lambda: cloud.guests() == [])
     cloud.until(lambda: _is_gone(cloud, root))
+
+
+def test_a_disk_comes_along_to_a_cell_that_shares_nothing_but_the_image_service(cells: Cloud) -> None:
+    server = cells.boot(imageRef=cells.tick_image())
+    cells.until(lambda: cells.boots(server) == 1)
+    [(source, before)] = cells.guests()
+    cells.act(server, "VERIFY_RESIZE", {"migrate": None})
+    cells.until(lambda: cells.boots(server) == 2)
+    cells.act(server, "ACTIVE", {"revertResize": None})
+    cells.until(lambda: cells.boots(server) == 2)  # of the disk that it left: it does not know of the other's boot
+    assert [(host, guest.key) for host, guest in cells.guests()] == [(source, before.key)]
+    cells.act(server, "VERIFY_RESIZE", {"migrate": None})
+    cells.act(server, "ACTIVE", {"confirmResize": None})
+    cells.until(lambda: cells.boots(server) == 3)
+    [(target, after)] = cells.guests()
+    assert (target != source, after.power, after.ports) == (True, "running", before.ports)
+    images = cells.operator.get("image", "/v2/images")["images"]
+    assert [image["name"] for image in images] == ["tick"], "what carried the disk is gone"
 
 
 def _is_gone(cloud: Cloud, volume: str) -> bool:
