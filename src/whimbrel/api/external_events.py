@@ -1,12 +1,13 @@
 """News of other services about servers: each is heard for itself, and answered with a code of its own.
 
-Law: what is answered with 200 has been done, or needs nothing to be done.
+Law: what is answered with 200 has been done, or needs nothing to be done. It is done to the record that counts; a move
+between cells takes that one along as it is, there and back, so every cell that has a stake in the server hears of it.
 """
 
 from typing import Any
 
 from whimbrel.api.call import Call, Reply
-from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.domain.errors import Conflict, NotFound, Unavailable
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
 from whimbrel.servers import interfaces, lookup
@@ -35,9 +36,11 @@ async def _hear(call: Call, event: dict[str, Any]) -> dict[str, Any]:
 async def _code(call: Call, event: dict[str, Any]) -> int:
     name, tag = event["name"], event.get("tag")
     try:
-        server = await lookup.find(call.cloud, ServerId(event["server_uuid"]))
+        server = await _server(call, ServerId(event["server_uuid"]))
     except NotFound:
         return UNKNOWN
+    if server is None:
+        return NOT_NOW
     if name in WITH_TAG and tag is None:
         return NO_TAG
     if server.host is None:
@@ -47,6 +50,15 @@ async def _code(call: Call, event: dict[str, Any]) -> int:
     if name == "network-vif-deleted":
         return await _unplug(call, server, tag)
     return OK if name in NEEDS_NOTHING else NOT_NOW
+
+
+async def _server(call: Call, server_id: ServerId) -> Server | None:
+    """Find a server, None: its cell does not answer. Raises: NotFound; Unavailable: nobody knows of any server."""
+    try:
+        return await lookup.find(call.cloud, server_id)
+    except Unavailable:
+        await call.cloud.directory.entry(server_id)
+        return None
 
 
 async def _refresh(call: Call, server: Server) -> int:

@@ -16,7 +16,7 @@ from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.moves import requests
-from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.facts import MoveFacts, crosses_cells
 from whimbrel.moves.shown import MOVE_SAGAS
 from whimbrel.ports.journal import RunFilter
 from whimbrel.saga.step import Saga, applies
@@ -93,6 +93,9 @@ def _brief(run: Run) -> dict[str, Any]:
         "at": run.at,
         "source": facts.source.host if is_move and facts.source else None,
         "target": facts.target.host if is_move and facts.target else None,
+        "source_cell": facts.source.cell if is_move and facts.source else None,
+        "target_cell": facts.target.cell if is_move and facts.target else None,
+        "cross_cell": is_move and crosses_cells(facts),
         "old_flavor": facts.old_flavor.name if is_move and facts.old_flavor else None,
         "new_flavor": facts.new_flavor.name if is_move else None,
         "tries": run.tries,

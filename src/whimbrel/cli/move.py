@@ -36,7 +36,7 @@ class Where:
 
 @app.command(name="list")
 def list_moves(*, open: bool = False, server: str | None = None, json: bool = False, where: Where = Where()) -> None:
-    """List moves, the newest first.
+    """List moves, the newest first. One between cells has CELL/HOST where it comes from and goes to.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def list_moves(*, open: bool = False, server: str | None = None, json: bool = Fa
     server
         Only those of this server (id).
     json
-        One JSON document instead of a table.
+        One JSON document instead of a table; cross_cell tells whether a move goes from one cell to another.
     """
     query = urlencode(({"open": "true"} if open else {}) | ({"server": server} if server else {}))
     with where.api() as api:

@@ -39,6 +39,9 @@ class Move(msgspec.Struct, kw_only=True):
     server_name: str | None = None
     source: str | None = None
     target: str | None = None
+    source_cell: str | None = None
+    target_cell: str | None = None
+    cross_cell: bool = False
     old_flavor: str | None = None
     new_flavor: str | None = None
     state: str
@@ -57,6 +60,15 @@ class Move(msgspec.Struct, kw_only=True):
     since: float = 0.0
     created_at: float
     finished_at: float | None = None
+
+    @property
+    def place_before(self) -> str | None:
+        """Give the host that it comes from, with the cell where that is another one than the target's."""
+        return f"{self.source_cell}/{self.source}" if self.cross_cell else self.source
+
+    @property
+    def place_after(self) -> str | None:
+        return f"{self.target_cell}/{self.target}" if self.cross_cell else self.target
 
     @property
     def is_over(self) -> bool:
@@ -83,8 +95,8 @@ def listing(moves: Sequence[Move]) -> RenderableType:
             move.id,
             move.saga,
             move.server_name or move.server_id,
-            move.source or "-",
-            move.target or "-",
+            move.place_before or "-",
+            move.place_after or "-",
             Text(move.state, STATES.get(move.state, "")),
             _at(move),
             moment(move.created_at),
@@ -104,7 +116,8 @@ def whole(move: Move) -> RenderableType:
 def head(move: Move) -> Text:
     text = Text.assemble((move.saga, "bold"), " of ", (move.server_name or move.server_id, "bold"))
     if move.source or move.target:
-        text.append(f"  {move.source or 'nowhere'} -> {move.target or '?'}")
+        text.append(f"  {move.place_before or 'nowhere'} -> {move.place_after or '?'}")
+        text.append("  between cells" if move.cross_cell else "")
     if move.old_flavor and move.new_flavor and move.old_flavor != move.new_flavor:
         text.append(f"  {move.old_flavor} -> {move.new_flavor}")
     text.append(f"  (move {move.id})", "dim")

@@ -52,6 +52,16 @@ def text(what: RenderableType) -> str:
     return captured.get()
 
 
+def test_a_move_between_cells_names_them() -> None:
+    move = read(source_cell="east", target_cell="west", cross_cell=True)
+    head = text(shown.whole(move)).splitlines()[0].rstrip()
+    assert head == "resize of anna  east/n1 -> west/n2  between cells  small -> large  (move 5e3c)"
+    row = text(shown.listing([move])).splitlines()[-1].split()
+    assert row[3:5] == ["east/n1", "west/n2"]
+    inside = read(source_cell="east", target_cell="east", cross_cell=False)
+    assert text(shown.listing([inside])).splitlines()[-1].split()[3:5] == ["n1", "n2"]
+
+
 def test_an_open_move_shows_what_was_what_is_and_what_comes() -> None:
     seen = text(shown.whole(read()))
     lines = [line.rstrip() for line in seen.splitlines()]
