@@ -6,12 +6,16 @@ import msgspec
 import pytest
 
 from tests.contracts.databases import Opener
+from tests.contracts.listings import a_server
 from whimbrel.adapters.sql.hosts import SqlHosts
-from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.domain.errors import Conflict, NotFound, Superseded
+from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
-from whimbrel.domain.ids import CellName, HostName, ProviderId
+from whimbrel.domain.ids import CellName, HostName, ProviderId, RunId
 
 CELL = CellName("cell1")
+A = HostName("a")
 
 
 def host(name: str, **fields: object) -> Host:
@@ -94,5 +98,41 @@ def test_two_hosts_never_share_a_provider(open_store: Opener) -> None:
             await hosts.register(host("a"))
             with pytest.raises(Conflict):
                 await hosts.register(host("b", id=ProviderId("provider-a")))
+
+    asyncio.run(story())
+
+
+def test_failed_builds_count_once_for_a_run_until_a_server_is_built(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("cell") as db:
+            hosts, servers = SqlHosts(db, CELL), SqlServers(db)
+            for name in ("a", "b"):
+                await hosts.register(host(name))
+            first, second = Order(RunId("first"), 1), Order(RunId("second"), 2)
+            for order, when in ((first, 100.0), (first, 101.0), (second, 110.0)):
+                await hosts.build_failed(order, A, when)
+            await hosts.build_failed(first, HostName("b"), 100.0)
+            assert await hosts.failed_builds() == {A: 2, "b": 1}
+            await servers.insert(Order(RunId("third"), 1), a_server(host=A, launched_at=105.0))
+            assert await hosts.failed_builds() == {A: 1, "b": 1}
+            await servers.insert(Order(RunId("third"), 1), a_server(host=A, launched_at=120.0))
+            assert await hosts.failed_builds() == {"b": 1}
+            await hosts.build_failed(second, A, 130.0)
+            assert await hosts.failed_builds() == {A: 1, "b": 1}
+            with pytest.raises(Superseded):
+                await hosts.build_failed(Order(RunId("second"), 1), A, 140.0)
+
+    asyncio.run(story())
+
+
+def test_failures_go_with_their_host(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("cell") as db:
+            hosts = SqlHosts(db, CELL)
+            await hosts.register(host("a"))
+            await hosts.build_failed(Order(RunId("run"), 1), A, 100.0)
+            await hosts.delete(A)
+            await hosts.register(host("a"))
+            assert await hosts.failed_builds() == {}
 
     asyncio.run(story())

@@ -63,8 +63,8 @@ def test_what_is_not_said_is_as_in_nova(tmp_path: Path) -> None:
         ("cpu_multiplier = 1", "[rules.scheduler] has an unknown key 'cpu_multiplier'; remove it, or use one of"),
         ('isolated_hosts = ["n1", "n2"]', f"{HERE}'isolated_hosts' has 'n2', and no host is called that; name one"),
         (
-            "build_failure_weight_multiplier = 0",
-            "[rules.scheduler] has 'build_failure_weight_multiplier', which is not there as in Nova: failed builds are",
+            "track_instance_changes = true",
+            "[rules.scheduler] has 'track_instance_changes', which is not there as in Nova: the servers on a host are",
         ),
         ("image_props_weight_multiplier = 1", "not known by host which images its servers were made of; remove it"),
     ],

@@ -28,6 +28,7 @@ class SchedulerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     cpu_weight_multiplier: Multiplier = 1.0
     ram_weight_multiplier: Multiplier = 1.0
     disk_weight_multiplier: Multiplier = 1.0
+    build_failure_weight_multiplier: Multiplier = 1_000_000.0
     io_ops_weight_multiplier: Multiplier = -1.0
     pci_weight_multiplier: Multiplier = 1.0
     soft_affinity_weight_multiplier: Multiplier = 1.0

@@ -30,6 +30,7 @@ class Load:
     io_ops: int = 0  # servers that are being built, moved, rebuilt, imaged: what loads a disk
     pci: int = 0  # PCI devices that it offers to servers
     free_pci: int = 0  # of these, the ones that nobody holds
+    failed_builds: int = 0  # since a server was last built or brought there
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +94,10 @@ class Fleet:
     @cached_property
     def io_ops(self) -> Numbers:
         return self._loaded("io_ops")
+
+    @cached_property
+    def failed_builds(self) -> Numbers:
+        return self._loaded("failed_builds")
 
     @cached_property
     def pci(self) -> Numbers:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 
@@ -31,6 +32,14 @@ class Hosts(Protocol):
         self, name: HostName, *, enabled: bool, disabled_reason: str | None, forced_down: bool
     ) -> Host:
         """Set what an operator decides. Raises: NotFound."""
+        ...
+
+    async def build_failed(self, order: Order, name: HostName, now: float) -> None:
+        """Count that a run could not build its server there. Repeatable. Raises: Superseded."""
+        ...
+
+    async def failed_builds(self) -> dict[HostName, int]:
+        """Count, by host, the builds that failed since a server was last built or brought there."""
         ...
 
     async def delete(self, name: HostName) -> None:

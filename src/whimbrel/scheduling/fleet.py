@@ -97,4 +97,6 @@ async def _hosts_of(cell: Cell) -> tuple[list[Host], dict[HostName, Load]]:
     hosts, loads = await cell.hosts.all(), await cell.servers.loads()
     for host, count in (await cell.devices.counts()).items():
         loads[host] = replace(loads.get(host, Load()), pci=count.offered, free_pci=count.free)
+    for host, failures in (await cell.hosts.failed_builds()).items():
+        loads[host] = replace(loads.get(host, Load()), failed_builds=failures)
     return hosts, loads

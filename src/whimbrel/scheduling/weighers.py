@@ -53,6 +53,11 @@ def hypervisor_version(request: Request, snapshot: Snapshot) -> Numbers:
     return snapshot.fleet.versions
 
 
+def build_failure(request: Request, snapshot: Snapshot) -> Numbers:
+    """Failed builds count against a host, until one succeeds."""
+    return -snapshot.fleet.failed_builds
+
+
 def pci(request: Request, snapshot: Snapshot) -> Numbers:
     """Spare devices for those who ask for some, and take the last ones of a host before those of a richer one."""
     return -np.minimum(snapshot.fleet.free_pci, MANY_DEVICES)
@@ -85,6 +90,7 @@ WEIGHERS: Mapping[str, Weigher] = {
     "RAMWeigher": Weigher("ram_weight_multiplier", ram),
     "DiskWeigher": Weigher("disk_weight_multiplier", disk),
     "PCIWeigher": Weigher("pci_weight_multiplier", pci),
+    "BuildFailureWeigher": Weigher("build_failure_weight_multiplier", build_failure),
     "IoOpsWeigher": Weigher("io_ops_weight_multiplier", io_ops),
     "NumInstancesWeigher": Weigher("num_instances_weight_multiplier", num_instances),
     "HypervisorVersionWeigher": Weigher("hypervisor_version_weight_multiplier", hypervisor_version),
@@ -95,7 +101,6 @@ WEIGHERS: Mapping[str, Weigher] = {
 }
 
 MISSING: Mapping[str, str] = {
-    "build_failure_weight_multiplier": "failed builds are not counted by host",
     "image_props_weight_multiplier": "it is not known by host which images its servers were made of",
     "metrics_weight_multiplier": "hosts tell no metrics",
     "weight_classes": "all weighers are on, and one whose multiplier is 0 counts for nothing",

@@ -11,7 +11,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import Move, MoveFacts, carries_disk, target_of, wishes_nics, wishes_volumes
 from whimbrel.moves.opening import new_action, new_run
-from whimbrel.moves.steps import claims, devices, disk, guest, network, pci, volumes
+from whimbrel.moves.steps import builds, claims, devices, disk, guest, network, pci, volumes
 from whimbrel.moves.steps.target import choose_target, next_alternate
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.journal import Booking, Limits
@@ -88,6 +88,7 @@ CREATE = Saga(
         Step(greet, undo=bury, door=True, after=(place,)),  # in error where every record begins, not in the cell
         Step(choose_target, again=next_alternate, event="conductor_schedule_and_build_instances"),
         Step(claims.claim_target, undo=claims.release_target, event=_EVENT, after=(guest.prepare_target,)),
+        Step(builds.trust_host, undo=builds.count_failure),
         Step(pci.claim_devices, undo=pci.release_devices, only_if=pci.wants_pci, event=_EVENT,
              after=(guest.prepare_target, guest.start_on_target)),
         Step(guest.prepare_target, undo=guest.abandon_target, event=_EVENT,

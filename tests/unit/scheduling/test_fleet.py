@@ -41,6 +41,9 @@ class OneCell:
     async def counts(self) -> dict[HostName, DeviceCount]:
         return {self.has[0].name: DeviceCount(offered=2, free=1)}
 
+    async def failed_builds(self) -> dict[HostName, int]:
+        return {self.has[0].name: 4}
+
     @property
     def stores(self) -> Any:
         return self
@@ -80,6 +83,7 @@ def test_all_cells_are_in_it_with_what_is_written_down_of_them() -> None:
     assert fleet.names == ("a", "b", "c")
     assert fleet.servers.tolist() == [3, 3, 3]
     assert (fleet.pci.tolist(), fleet.free_pci.tolist()) == ([2, 0, 2], [1, 0, 1])
+    assert fleet.failed_builds.tolist() == [4, 0, 4]
     assert not fleet.cells[C2].enabled
 
 

@@ -53,6 +53,7 @@ CASES: list[tuple[str, Request, dict[str, Any], dict[str, Any], str]] = [
     ("PCIWeigher", asking(), {}, busier(pci=5, free_pci=5), LESS),
     ("PCIWeigher", asking(wants_pci=True), {}, busier(pci=5, free_pci=5), LESS),
     ("IoOpsWeigher", asking(), {}, busier(io_ops=1), LESS),
+    ("BuildFailureWeigher", asking(), {}, busier(failed_builds=1), LESS),
     ("NumInstancesWeigher", asking(), {}, busier(servers=1), MORE),
     ("HypervisorVersionWeigher", asking(), {"hypervisor_version": 2}, {}, MORE),
     ("ServerGroupSoftAffinityWeigher", in_group("soft-affinity"), {}, {}, MORE),

@@ -11,9 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.fences import pass_fence
 from whimbrel.adapters.sql.fixed import fixed
-from whimbrel.adapters.sql.tables.cell import hosts
+from whimbrel.adapters.sql.tables.cell import build_failures as failures
+from whimbrel.adapters.sql.tables.cell import hosts, servers
 from whimbrel.domain.errors import NotFound
+from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName
 
@@ -61,6 +64,25 @@ _REGISTERS = {
 }
 _COLUMNS = [column.name for column in hosts.columns if column.name != "number"]
 
+_FAILED_THERE = failures.c.host == sa.bindparam("named")
+_LAUNCHES = sa.func.coalesce(sa.func.max(servers.c.launched_at), 0.0)
+_ALL_FAILED = fixed(
+    sa.select(failures.c.host, sa.func.count())
+    .where(failures.c.at > sa.select(_LAUNCHES).where(servers.c.host == failures.c.host).scalar_subquery())
+    .group_by(failures.c.host)
+)
+_FORGIVE = fixed(
+    sa.delete(failures).where(
+        _FAILED_THERE,
+        failures.c.at <= sa.select(_LAUNCHES).where(servers.c.host == sa.bindparam("named")).scalar_subquery(),
+    )
+)
+_FORGET_FAILED = fixed(sa.delete(failures).where(_FAILED_THERE))
+_FAILED = {
+    "sqlite": sqlite.insert(failures).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(failures).on_conflict_do_nothing(),
+}
+
 
 class SqlHosts:
     """Fulfils ports.hosts.Hosts for the cell of this name."""
@@ -69,6 +91,7 @@ class SqlHosts:
         self._db = db
         self._cell = cell
         self._register = _REGISTERS[db.dialect]
+        self._failed = _FAILED[db.dialect]
         self.changes = 0
 
     @asynccontextmanager
@@ -106,6 +129,17 @@ class SqlHosts:
         async with self._changing() as tx:
             if not (await tx.run(_DELETE, {"named": name})).rowcount:
                 raise NotFound(f"Host {name} could not be found.")
+            await tx.run(_FORGET_FAILED, {"named": name})
+
+    async def build_failed(self, order: Order, name: HostName, now: float) -> None:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+            await tx.run(_FORGIVE, {"named": name})
+            await tx.run(self._failed, {"run": order.run, "host": name, "at": now})
+
+    async def failed_builds(self) -> dict[HostName, int]:
+        async with self._db.read() as tx:
+            return {HostName(host): count for host, count in await tx.rows(_ALL_FAILED)}
 
     def _found(self, name: HostName, row: Row | None) -> Host:
         if row is None:

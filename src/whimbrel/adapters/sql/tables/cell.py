@@ -77,6 +77,14 @@ fences = sa.Table(
     sa.CheckConstraint("epoch >= 1", name="fences_epoch"),
 )
 
+build_failures = sa.Table(  # of hosts; those before its last success no longer count
+    "build_failures",
+    metadata,
+    sa.Column("run", sa.String(36), primary_key=True),
+    sa.Column("host", sa.String(255), primary_key=True),
+    sa.Column("at", sa.Double, nullable=False),
+)
+
 pci_devices = sa.Table(
     "pci_devices",
     metadata,
