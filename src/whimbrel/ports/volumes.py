@@ -20,6 +20,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     status: str  # "creating" | "available" | "reserved" | "attaching" | "in-use" | "detaching" | "error" ...
     size_gib: int
     zone: str
+    backend: str | None = None  # the storage back end that it is on; None: whoever asks is not told
     is_bootable: bool = False
     is_multiattach: bool = False
     image_metadata: dict[str, str] = {}  # of the image that it was made of

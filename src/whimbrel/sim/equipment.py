@@ -87,7 +87,10 @@ def add_services(network: SimulatedNetwork, volumes: SimulatedVolumes, project: 
     request = PortRequest(id=REQUEST, resources={EGRESS: KBPS, INGRESS: KBPS}, required=(PHYSNET, NORMAL))
     port = Port(id=PORT, network_id=NETWORK, project_id=project, mac="fa:16:3e:00:00:01")
     network.add_port(port, requests=[request], same_subtree=[REQUEST])
-    volumes.add_volume(Volume(id=VOLUME, project_id=project, name="data", status="available", size_gib=1, zone="nova"))
+    volume = Volume(
+        id=VOLUME, project_id=project, name="data", status="available", size_gib=1, zone="nova", backend="lvm"
+    )
+    volumes.add_volume(volume)
 
 
 def with_devices(server: Server) -> Server:

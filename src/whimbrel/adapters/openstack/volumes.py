@@ -190,6 +190,7 @@ class _Volume(msgspec.Struct):
     multiattach: bool = False
     metadata: dict[str, str] = {}
     project_id: str | None = msgspec.field(default=None, name="os-vol-tenant-attr:tenant_id")
+    host: str | None = msgspec.field(default=None, name="os-vol-host-attr:host")
     image_metadata: dict[str, Any] = msgspec.field(default_factory=dict, name="volume_image_metadata")
 
 
@@ -226,6 +227,11 @@ class _ManyAttachments(msgspec.Struct):
     attachments: list[_Attachment]
 
 
+def _backend(host: str | None) -> str | None:
+    """Read it out of HOST@BACKEND#POOL."""
+    return (host or "").partition("@")[2].partition("#")[0] or None
+
+
 def _volume(shown: _Volume) -> Volume:
     return Volume(
         id=shown.id,
@@ -234,6 +240,7 @@ def _volume(shown: _Volume) -> Volume:
         status=shown.status,
         size_gib=shown.size,
         zone=shown.availability_zone or "",
+        backend=_backend(shown.host),
         is_bootable=str(shown.bootable).lower() == "true",
         is_multiattach=shown.multiattach,
         image_metadata={name: str(value) for name, value in shown.image_metadata.items()},

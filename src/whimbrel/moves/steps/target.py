@@ -8,6 +8,7 @@ from whimbrel.moves.choosing import Choice, Decision, decide
 from whimbrel.moves.facts import Move, MoveFacts, Place
 from whimbrel.moves.groups import group_state
 from whimbrel.moves.hints import hinted_hosts
+from whimbrel.moves.reach import networks_needed, storage_needed
 from whimbrel.moves.steps import devices, pci
 from whimbrel.moves.zones import zone_wish
 from whimbrel.ports.cloud import Cloud
@@ -44,11 +45,13 @@ async def find_target(facts: MoveFacts, server: ServerId, spread: str, cloud: Cl
     facts = await devices.look(facts, server, cloud)
     zone = await zone_wish(facts, cloud)
     facts = replace(facts, zone_wish=zone)
-    source = facts.source
+    source, fleet = facts.source, await cloud.fleets.now()
     request = Request(
         wish=await devices.wish(facts, cloud),
         home_cell=source.cell if source else None,
         cells=frozenset({source.cell}) if source and not facts.leaves_cell else None,
+        networks=await networks_needed(facts, fleet, cloud),
+        storage=await storage_needed(facts, fleet, cloud),
         zone=zone.zone,
         zone_because=zone.because if zone.zone else "",
         preferred_zone=zone.preferred,
