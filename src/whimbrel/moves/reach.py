@@ -1,4 +1,4 @@
-"""What ports and volumes of a server need its host to reach: asked only where cells or aggregates say what they reach."""
+"""What ports and volumes of a server need its host to reach; asked only where cells or aggregates say what they do."""
 
 from collections.abc import Sequence
 
