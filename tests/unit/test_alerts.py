@@ -1,0 +1,104 @@
+"""Alarms and the pages about them: every figure is one that is told, every page is there, and so is every command."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from whimbrel.adapters.prometheus.figures import Figures
+from whimbrel.adapters.prometheus.readings import Readings
+from whimbrel.cli import main
+from whimbrel.conductor.book import BOOK
+from whimbrel.sim.world import World
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ALERTS = DOCS / "alerts.yaml"
+WATCHING = DOCS / "watching.md"
+PAGES = sorted((DOCS / "runbooks").glob("*.md"))
+
+OF_PROMETHEUS = {"up"}
+WORDS = {
+    "state": {"up", "disabled", "down"},
+    "way": {"do", "undo", "forward", "back"},
+    "outcome": {"done", "refused", "debt", "asked", "reverted", "undone", "found", "none"},
+    "step": {step.name for saga in BOOK for step in saga.steps},
+    "kind": {saga.name for saga in BOOK},
+}
+
+
+@cache
+def told() -> set[str]:
+    """Give the names of all figures that a process tells."""
+
+    async def look() -> str:
+        world = await World.build()
+        figures, readings = Figures(), Readings(world.cloud)
+        figures.proved(1.0, 0, 0)
+        figures.registry.register(readings)
+        await readings.refresh()
+        await world.close()
+        return generate_latest(figures.registry).decode()
+
+    families = list(text_string_to_metric_families(asyncio.run(look())))
+    return {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
+
+
+def rules() -> list[dict[str, Any]]:
+    [group] = yaml.safe_load(ALERTS.read_text())["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def named(text: str) -> set[str]:
+    """Give the figures that a text names, histograms by their own name."""
+    names = set(re.findall(r"\bwhimbrel_[a-z_]+\b", text))
+    return {re.sub(r"_(bucket|count|sum)$", "", name) if name not in told() else name for name in names}
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_an_alarm_asks_for_figures_that_are_told_and_names_a_page(rule: dict[str, Any]) -> None:
+    assert named(rule["expr"]) <= told()
+    assert named(rule["expr"]) or "up" in rule["expr"]
+    for label, words in re.findall(r'(\w+)=~?"([\w|]+)"', rule["expr"]):
+        assert set(words.split("|")) <= WORDS.get(label, {words}), label
+    assert rule["expr"].count("(") == rule["expr"].count(")")
+    assert rule["labels"]["severity"] in ("critical", "warning", "info")
+    page = ROOT / rule["annotations"]["runbook_url"]
+    assert rule["alert"] in page.read_text(), page
+
+
+def test_the_page_about_figures_names_all_of_them_and_no_others() -> None:
+    ours = {name for name in told() if name.startswith("whimbrel_")}
+    assert named(WATCHING.read_text()) == ours
+
+
+@pytest.mark.parametrize("page", [WATCHING, *PAGES], ids=lambda page: page.name)
+def test_a_page_names_figures_alarms_pages_and_commands_that_are_there(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = page.read_text()
+    assert named(text) <= told()
+    assert set(re.findall(r"\bWhimbrel[A-Z]\w+", text)) <= {rule["alert"] for rule in rules()}
+    for link in re.findall(r"\]\(([^):#]+)(?:#\w+)?\)", text):
+        assert (page.parent / link).exists(), link
+    for command in commands(text):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, "--help"])
+        said = capsys.readouterr()
+        assert ended.value.code == 0, (command, said.err)
+        assert f"Usage: whimbrel {' '.join(command)}" in said.out, command
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Yield our own commands that a page names, without what they are given."""
+    for words in sorted(set(re.findall(r"(?:^|`)whimbrel ([^`\n]+)", text, re.M))):
+        yield list(takewhile(lambda word: re.fullmatch("[a-z][a-z-]*", word), words.split()))
