@@ -367,12 +367,34 @@ def test_a_host_may_offer_custom_classes_and_traits_that_were_not_made_before(op
             assert node.traits == {"CUSTOM_OLD", "CUSTOM_SSD", "HW_CPU_X86_AVX2"}
             assert node.stocks.keys() == {"CUSTOM_GPU", "VCPU"}
         generation = node.provider.generation
-        await store.offer_traits(HOST, ["CUSTOM_SSD"])
+        await store.offer_traits(HOST, ["HW_CPU_X86_AVX2", "CUSTOM_SSD"])
         assert (await store.node(HOST)).provider.generation == generation
         assert "CUSTOM_GPU" in await store.resource_classes()
         assert await room(store, HOST) == (await store.rooms((HOST,))).state(0)
         with pytest.raises(NotFound):
             await store.offer_traits(ProviderId("nobody"), ["CUSTOM_SSD"])
+
+    on_two_hosts(open_store, test)
+
+
+def test_what_a_host_offers_no_more_it_has_no_more_unless_an_operator_set_it(open_store: Opener) -> None:
+    async def test(store: SqlPlacement) -> None:
+        for trait in ("CUSTOM_OURS", "CUSTOM_OLD"):
+            await store.create_trait(trait)
+        await store.set_traits(HOST, None, ["CUSTOM_OLD"])
+        await store.offer_traits(HOST, ["CUSTOM_OLD", "CUSTOM_SSD", "CUSTOM_FAST"])
+        every = ["CUSTOM_OLD", "CUSTOM_SSD", "CUSTOM_FAST", "CUSTOM_OURS"]
+        await store.set_traits(HOST, None, every)  # a client says all of them to add one
+        generation = (await store.node(HOST)).provider.generation
+        await store.offer_traits(HOST, ["CUSTOM_SSD"])
+        node = await store.node(HOST)
+        assert node.traits == {"CUSTOM_OLD", "CUSTOM_SSD", "CUSTOM_OURS"}
+        assert node.provider.generation > generation
+        assert (await store.forest()).nodes[HOST].traits == node.traits
+        await store.set_traits(HOST, None, ["CUSTOM_OURS"])
+        await store.set_traits(HOST, None, ["CUSTOM_SSD"])  # taken away and set again it is the operator's
+        await store.offer_traits(HOST, [])
+        assert (await store.node(HOST)).traits == {"CUSTOM_SSD"}
 
     on_two_hosts(open_store, test)
 

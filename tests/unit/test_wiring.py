@@ -93,6 +93,10 @@ def test_what_a_host_offers_is_that_of_the_settings_and_what_operators_added(tmp
             else:
                 assert node.traits == {*TRAITS_OF_HOSTS, "CUSTOM_SSD", "CUSTOM_OURS"}
             await process.close()
+        process = await home.start(CELL.format("one") + HOST.format("n1"))
+        [node] = (await process.placement.forest()).nodes.values()
+        assert node.traits == {*TRAITS_OF_HOSTS, "CUSTOM_OURS"}
+        await process.close()
 
     asyncio.run(story())
 

@@ -279,7 +279,7 @@ class Placement(Consumers, Protocol):
         ...
 
     async def offer_traits(self, provider: ProviderId, traits: Collection[str]) -> None:
-        """Have a provider these traits besides those that it has, which stay. Repeatable.
+        """Have a provider these traits, no more those that it offered before, and what an operator set. Repeatable.
 
         They must be standard ones, or be called as custom ones are; these are made where they are not there.
         """

@@ -1,4 +1,4 @@
-"""Providers in a database: their trees, inventories, traits and aggregates, in the caller's transaction.
+"""Providers in a database: their trees, inventories and aggregates, in the caller's transaction.
 
 Law: a provider's row is locked before anything of it is changed, and its generation rises with each change. Changes
 of trees wait for each other: a circle cannot be made by two of them at once.
@@ -13,7 +13,7 @@ from sqlalchemy import bindparam
 from whimbrel.adapters.sql.database import Tx
 from whimbrel.adapters.sql.placement.changes import note
 from whimbrel.adapters.sql.placement.claims import Place
-from whimbrel.adapters.sql.placement.names import TRAITS, refer_classes, refer_traits
+from whimbrel.adapters.sql.placement.names import refer_classes
 from whimbrel.adapters.sql.tables.placement import (
     allocations,
     host_zones,
@@ -69,13 +69,6 @@ _CHANGE_INVENTORY = (
 _DELETE_INVENTORY = sa.delete(inventories).where(_i.provider == _THIS, _i.resource_class == bindparam("of"))
 _DELETE_INVENTORIES = sa.delete(inventories).where(_i.provider == _THIS)
 
-_HAS_TRAIT = sa.select(
-    sa.exists().where(provider_traits.c.provider == _THIS, provider_traits.c.trait == bindparam("named"))
-)
-_ADD_TRAIT = sa.insert(provider_traits)
-_DELETE_TRAIT = sa.delete(provider_traits).where(
-    provider_traits.c.provider == _THIS, provider_traits.c.trait == bindparam("named")
-)
 _DELETE_TRAITS = sa.delete(provider_traits).where(provider_traits.c.provider == _THIS)
 _ADD_AGGREGATE = sa.insert(provider_aggregates)
 _DELETE_AGGREGATES = sa.delete(provider_aggregates).where(provider_aggregates.c.provider == _THIS)
@@ -247,32 +240,6 @@ async def delete_inventories(tx: Tx, uuid: ProviderId, stocks: Mapping[Place, St
         raise InventoryInUse(f"Inventory for '{', '.join(used)}' on resource provider '{uuid}' in use.")
     if names:
         await tx.run(_DELETE_INVENTORY, [{"this": uuid, "of": name} for name in names])
-
-
-async def write_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> None:
-    """Make these the traits of a locked provider. Raises: UnknownName."""
-    await refer_traits(tx, traits)
-    await tx.run(_DELETE_TRAITS, {"this": uuid})
-    if traits:
-        await tx.run(_ADD_TRAIT, [{"provider": uuid, "trait": trait} for trait in sorted(set(traits))])
-
-
-async def add_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> None:
-    """Give a locked provider traits that it has not, of which it is known that they are standard, or may be made."""
-    await TRAITS.ensure(tx, traits)
-    await tx.run(_ADD_TRAIT, [{"provider": uuid, "trait": trait} for trait in sorted(traits)])
-
-
-async def switch_trait(tx: Tx, uuid: ProviderId, trait: str, wanted: bool) -> bool:
-    """Set or remove one trait of a locked provider; False: it was so."""
-    if bool(await tx.value(_HAS_TRAIT, {"this": uuid, "named": trait})) == wanted:
-        return False
-    if wanted:
-        await refer_traits(tx, [trait])
-        await tx.run(_ADD_TRAIT, {"provider": uuid, "trait": trait})
-    else:
-        await tx.run(_DELETE_TRAIT, {"this": uuid, "named": trait})
-    return True
 
 
 async def write_aggregates(tx: Tx, uuid: ProviderId, aggregates: Collection[str]) -> None:

@@ -9,6 +9,7 @@ from random import Random
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.pages import ConsumerIds
 from whimbrel.adapters.sql.placement import changes, groups, holdings, providers
+from whimbrel.adapters.sql.placement import traits as traits_of
 from whimbrel.adapters.sql.placement.claims import read_held, read_stocks, rewrite
 from whimbrel.adapters.sql.placement.feed import CHECKED, Feed
 from whimbrel.adapters.sql.placement.fences import forget_fences, raise_fence
@@ -132,14 +133,13 @@ class SqlPlacement(GroupStore, NameStore, ZoneStore, ConsumerIds):
     async def offer_traits(self, provider: ProviderId, traits: Collection[str]) -> None:
         async with self._db.write() as tx:
             await providers.lock(tx, provider)
-            if new := set(traits) - (await read_node(tx, provider)).traits:
-                await providers.add_traits(tx, provider, new)
+            if await traits_of.offer_traits(tx, provider, traits):
                 await providers.bump(tx, provider)
 
     async def set_disabled(self, provider: ProviderId, disabled: bool) -> None:
         async with self._db.write() as tx:
             await providers.lock(tx, provider)
-            if await providers.switch_trait(tx, provider, DISABLED, disabled):
+            if await traits_of.switch_trait(tx, provider, DISABLED, disabled):
                 await providers.bump(tx, provider)
 
     async def set_aggregates(self, provider: ProviderId, aggregates: Sequence[str]) -> None:
@@ -245,7 +245,7 @@ class SqlPlacement(GroupStore, NameStore, ZoneStore, ConsumerIds):
     async def set_traits(self, uuid: ProviderId, generation: int | None, traits: Collection[str]) -> Node:
         async with self._db.write() as tx:
             await providers.lock(tx, uuid, generation)
-            await providers.write_traits(tx, uuid, traits)
+            await traits_of.write_traits(tx, uuid, traits)
             await providers.bump(tx, uuid)
             return await read_node(tx, uuid)
 

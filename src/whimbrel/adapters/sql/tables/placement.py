@@ -63,6 +63,9 @@ provider_traits = sa.Table(
     metadata,
     sa.Column("provider", sa.ForeignKey("providers.uuid", name="provider_traits_provider"), primary_key=True),
     sa.Column("trait", sa.ForeignKey("traits.name", name="provider_traits_trait"), primary_key=True),
+    sa.Column(
+        "offered", sa.Boolean, nullable=False, server_default=sa.false()
+    ),  # by the host itself, not by an operator
     sa.Index("provider_traits_by_trait", "trait"),
 )
 
