@@ -11,7 +11,7 @@ from whimbrel.domain.ids import HostName, RunId, Slot
 from whimbrel.domain.run import Run, Verdict
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
-from whimbrel.moves.opening import new_action, new_run
+from whimbrel.moves.opening import accept, new_action, new_run
 from whimbrel.moves.shown import MOVE_SAGAS
 from whimbrel.moves.steps import devices, quota, record
 from whimbrel.moves.zones import zone_wish
@@ -226,7 +226,7 @@ async def _accept(cloud: Cloud, engine: Engine, asker: Asker, server: Server, sa
     booking = quota.larger(server.flavor, facts.new_flavor)
     limits = await _limits(cloud, server) if booking != before else None
     action = new_action(cloud, asker, server, saga, run.id)
-    run = await cloud.journal.accept(run, action, booking, limits, before=before)
+    run = await accept(cloud, engine, run, action, booking, limits, before=before)
     await engine.begin(run, before)
     return run
 

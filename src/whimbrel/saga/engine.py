@@ -8,6 +8,7 @@ After every silence and every turn the epoch rises, so that an order which is st
 
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from random import Random
 from typing import Any, Literal
 
@@ -124,6 +125,29 @@ class Engine:
     async def _leave_turned(self, run: Run, step: Step, why: Why, began: float, trouble: WorldError) -> None:
         turned = self._turned(run, step, why, began, trouble.reason)
         await self._journal.save(replace(turned, owner=None, due_at=0.0), raised=True)
+
+    async def finish(self, run: Run) -> bool:
+        """Take the last line of a run that stands there, whoever has it; False: it stands elsewhere, or that fails.
+
+        What its subject shows may be that line's work already, and who sees that may ask for the next thing before the
+        journal says that this one is over. Taken under a new epoch the line only runs once more.
+        """
+        saga = self.book.of(run)
+        if run.state != "open" or run.way != "forward" or run.problem or saga.following(run.at, run.facts):
+            return False
+        step, began = saga.step(run.at), self._clock.now()
+        mine = replace(run, owner=self.name, epoch=run.epoch + 1)
+        try:
+            await self._save(mine, raised=True)
+            learned = await step.do(mine, self._world)
+            await self._save(self._advanced(mine, saga, step, began, learned))
+        except Superseded:
+            return True  # it went on by itself
+        except WorldError:
+            with suppress(WorldError):
+                await self._journal.save(replace(mine, owner=None, due_at=0.0))
+            return False
+        return True
 
     # Drive: what a conductor does
 

@@ -10,6 +10,7 @@ from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName, RunId, Slot
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
+from whimbrel.moves import opening
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.steps import pci
 from whimbrel.ports.agent import Agent
@@ -113,7 +114,7 @@ async def accept(
         **{"devices": _has_any(server), **more},
     )
     run = new_run(cloud, engine, asker, server, saga, facts)
-    run = await cloud.journal.accept(run, new_action(cloud, asker, server, action, run.id), beside=beside)
+    run = await opening.accept(cloud, engine, run, new_action(cloud, asker, server, action, run.id), beside=beside)
     await engine.begin(run)
     return run
 

@@ -31,7 +31,7 @@ class Switches:
 
     def __init__(self) -> None:
         self.on: list[str] = []
-        self.trouble: dict[str, list[Exception]] = {}
+        self.trouble: dict[str, list[BaseException]] = {}
         self.calls: list[str] = []
 
     def call(self, name: str) -> None:
@@ -419,3 +419,77 @@ async def accepted() -> tuple[Room, Engine, Run]:
     engine.adopt = lambda run: True
     room.world.on.append("first")
     return room, engine, await room.accept(engine)
+
+
+# Whoever comes next finishes it
+
+
+async def at_the_last_line(room: Room) -> Run:
+    """Give a run of another engine that stands at its last line."""
+    engine = room.engine("other")
+    await engine.drive(await room.accept(engine))
+    await room.judge("confirm")
+    [run] = await room.journal.take("other", room.clock.now(), 3.0, 10)
+    return await engine._step(run)
+
+
+def test_a_last_line_is_taken_under_a_new_epoch() -> None:
+    async def story(room: Room) -> None:
+        run = await at_the_last_line(room)
+        assert await room.engine("door").finish(run)
+        done = await room.stored()
+        assert (done.state, done.status, done.epoch, done.log[-1].step) == ("done", "fine", run.epoch + 1, "last")
+        await room.engine("other").drive(run)  # it took the line too, and is not to write that down any more
+        assert await room.stored() == done
+        assert await room.engine("door").finish(run)  # it is over
+
+    assert tell(story).world.on == ["first", "second", "third", "last"]
+
+
+def test_no_other_line_is_taken_for_anybody() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine("other")
+        run = await room.accept(engine)
+        assert not await room.engine("door").finish(run)
+        while run.state == "open":
+            run = await engine._step(run)
+            assert not await room.engine("door").finish(run)
+        assert (run.state, await room.stored()) == ("parked", run)
+        await room.judge("revert")
+        [run] = await room.journal.take("other", room.clock.now(), 3.0, 10)
+        run = await engine._step(run)
+        assert run.way == "back"
+        assert not await room.engine("door").finish(run)
+        assert await room.stored() == run
+
+    tell(story)
+
+
+@pytest.mark.parametrize("trouble", [Unavailable("hello?"), Refused("not yet")])
+def test_a_last_line_that_fails_is_left_to_conductors_at_once(trouble: Exception) -> None:
+    async def story(room: Room) -> None:
+        run = await at_the_last_line(room)
+        room.world.trouble["last"] = [trouble]
+        assert not await room.engine("door").finish(run)
+        assert ((await room.stored()).state, (await room.stored()).at) == ("open", "last")
+        await room.take(room.engine("third"))
+        assert (await room.stored()).state == "done"
+
+    tell(story)
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+def test_a_last_line_whose_taker_dies_is_taken_again() -> None:
+    async def story(room: Room) -> None:
+        run = await at_the_last_line(room)
+        room.world.trouble["last"] = [Died()]
+        with pytest.raises(Died):
+            await room.engine("door").finish(run)
+        room.clock.advance(10)
+        await room.take(room.engine("third"))
+        assert (await room.stored()).state == "done"
+
+    tell(story)
