@@ -37,11 +37,12 @@ MICROVERSION = "2.96"
 class Cloud:
     """`whimbrel up` on simulated hosts that take no time. Use as a context manager."""
 
-    def __init__(self, copy_disk_s: float = 0.0, card_kbps: int = 0) -> None:
-        """card_kbps: of the network card that each host has; 0: it has none."""
+    def __init__(self, copy_disk_s: float = 0.0, card_kbps: int = 0, cells: int = 1) -> None:
+        """card_kbps: of the network card that each host has; 0: it has none. cells: of several, moves leave theirs."""
         card = CARD.format(kbps=card_kbps) if card_kbps else ""
-        hosts = (HOST.format(number=n, zone=n % 2) + card for n in range(HOSTS))
-        self._cells = '[[cell]]\nname = "cell1"\n' + "".join(hosts)
+        hosts = [HOST.format(number=n, zone=n // 2 % 2) + card for n in range(HOSTS)]
+        self._cells = "".join(f'[[cell]]\nname = "cell{cell}"\n' + "".join(hosts[cell::cells]) for cell in range(cells))
+        self._rules = "[rules.scheduler]\ncross_cell_move_weight_multiplier = -1000000.0\n" if cells > 1 else ""
         self._directory = tempfile.TemporaryDirectory(prefix="whimbrel-bench-")
         self._path = Path(self._directory.name)
         self.set_copy_time(copy_disk_s)
@@ -58,7 +59,13 @@ class Cloud:
 
     def set_copy_time(self, seconds: float) -> None:
         """Say how long a disk takes from host to host, from the next start on."""
-        (self._path / "cloud.toml").write_text(f"{self._cells}\n[simulated]\ncopy_disk_s = {seconds}\n")
+        (self._path / "cloud.toml").write_text(f"{self._cells}\n[simulated]\ncopy_disk_s = {seconds}\n{self._rules}")
+        (self._path / "policy.yaml").write_text('"compute:servers:resize:cross_cell": "rule:context_is_admin"\n')
+
+    @property
+    def databases(self) -> Path:
+        """Give the directory of its SQLite files."""
+        return self._path / "data" / "db"
 
     # The process
 
@@ -68,9 +75,10 @@ class Cloud:
         running = self._path / "data" / "running.json"
         running.unlink(missing_ok=True)
         command = [sys.executable, "-m", "whimbrel", "up", "--data-dir", str(self._path / "data")]
+        policy = ["--policy", str(self._path / "policy.yaml")]
         with (self._path / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, "--port", "0", "--cloud", str(self._path / "cloud.toml")], stdout=log, stderr=log
+                [*command, "--port", "0", "--cloud", str(self._path / "cloud.toml"), *policy], stdout=log, stderr=log
             )
         while not self._is_ready(running):
             if self._process.poll() is not None:
