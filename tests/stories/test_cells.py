@@ -10,19 +10,20 @@ from msgspec.structs import replace
 
 from tests.stories.telling import STORIES
 from tests.stories.test_crashes import check
-from whimbrel.domain.errors import Unavailable, WorldError
+from whimbrel.domain.errors import NotFound, Unavailable, WorldError
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud, Rules
+from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, edit, lookup, power
+from whimbrel.servers import create, delete, edit, lookup, power
 from whimbrel.sim.chaos import After, Chaos, Crash, Fault
 from whimbrel.sim.invariants import Invariants, books
 from whimbrel.sim.stories import Story, Telling
-from whimbrel.sim.world import LARGE, PROJECT, SMALL, World
+from whimbrel.sim.world import IMAGE, LARGE, PROJECT, SMALL, World
 
 ACROSS = tuple(story for story in STORIES if story.crosses and story.name.startswith("resize to another cell"))
 WIDE = replace(SMALL, flavor_id="3", name="wide", vcpus=2)
@@ -186,6 +187,67 @@ def test_what_its_owner_changed_on_either_side_is_in_the_record() -> None:
         back = await lookup.find(world.cloud, server.id)
         assert (back.cell, back.metadata, back.tags) == (HERE, {"there": "2"}, ["kept"])
         await Invariants(world).check()
+
+    tell(story)
+
+
+def test_after_a_refusal_the_other_hosts_of_that_cell_are_tried_and_then_other_cells() -> None:
+    async def story() -> None:
+        cells = {"c1": ("c1h0",), "c2": ("c2h0", "c2h1"), "c3": ("c3h0",)}
+        world = await World.build(cells=cells, rules=Rules(cpu_allocation_ratio=1.0, patience_s=20.0, max_attempts=3))
+        engine, server = world.engine("one"), await booted(world)
+        for host in world.hypervisors.values():
+            host.refusing.add("fetch_disk")
+        run = await sent(world, server, LARGE, engine)
+        assert (run.state, run.turned) == ("undone", "refused")
+        [first, second, third] = run.facts.tried
+        cell_of = dict(world.plan.homes())
+        assert {first, second, third} == {"c2h0", "c2h1", "c3h0"}
+        assert cell_of[second] == cell_of[first] or cell_of[first] == "c3"
+        for host in world.hypervisors.values():
+            host.refusing.clear()
+        world.hypervisors[HostName("c2h0")].refusing.add("fetch_disk")
+        world.hypervisors[HostName("c2h1")].refusing.add("start")
+        run = await sent(world, await lookup.find(world.cloud, server.id), LARGE, engine)
+        assert run.state == "parked"
+        assert (await lookup.find(world.cloud, server.id)).host == "c3h0"
+        await Invariants(world).check()
+        assert world.images.ids() == [IMAGE], "what carried the disk is gone, that of each try"
+
+    tell(story)
+
+
+def test_a_move_to_another_cell_is_confirmed_by_itself_when_its_time_is_up() -> None:
+    async def story() -> None:
+        rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, resize_confirm_window_s=60.0)
+        world = await two_cells(rules=rules)
+        engine, server = world.engine("one"), await booted(world)
+        await sent(world, server, LARGE, engine)
+        await world.cloud.clock.sleep(61.0)
+        await reconcile(world.cloud, engine)
+        await world.settle(engine)
+        now = await lookup.find(world.cloud, server.id)
+        assert (now.vm_state, now.cell) == ("active", THERE)
+        await Invariants(world).check()
+
+    tell(story)
+
+
+def test_a_server_that_waits_for_its_verdict_in_another_cell_can_be_deleted() -> None:
+    async def story() -> None:
+        world = await two_cells()
+        engine, server = world.engine("one"), await booted(world)
+        await sent(world, server, LARGE, engine)
+        await delete.accept(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+        for _ in range(3):
+            await world.settle(engine)
+            await reconcile(world.cloud, engine)
+        await world.settle(engine)
+        found = await books(world)
+        assert (found["guests"], found["claims"], found["images"]) == ([], [], [IMAGE])
+        assert [(cell, standing) for cell, _, standing, _ in found["records"]] == [(THERE, "whole")]
+        with pytest.raises(NotFound):
+            await lookup.find(world.cloud, server.id)
 
     tell(story)
 

@@ -86,12 +86,17 @@ def next_alternate(facts: MoveFacts) -> MoveFacts | None:
 
 
 def _places(decision: Decision, run: str) -> list[Place]:
-    """List what may be tried, in order: each host in its first way, and then in the others that it has."""
-    longest = max(len(choice.ways) for choice in decision.choices)
+    """List what may be tried, in order: each host in its first way, and then in the others that it has.
+
+    Hosts of the first one's cell come before those of other cells.
+    """
+    first = decision.choices[0].cell
+    choices = sorted(decision.choices, key=lambda choice: choice.cell != first)
+    longest = max(len(choice.ways) for choice in choices)
     return [
         _place(choice, choice.ways[number], run)
         for number in range(longest)
-        for choice in decision.choices
+        for choice in choices
         if number < len(choice.ways)
     ]
 
