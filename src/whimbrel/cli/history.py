@@ -59,6 +59,7 @@ class State(msgspec.Struct, kw_only=True):
 
 class History(msgspec.Struct, kw_only=True):
     server_id: str
+    project_id: str | None = None
     deleted_at: float | None = None
     at: float | None = None
     state: State | None = None
@@ -95,18 +96,18 @@ def whole(history: History) -> RenderableType:
         if today != day:
             table.add_row(Text(today, "dim"))
             day = today
-        table.add_row(*_row(entry), style=KINDS.get(entry.kind, ""))
+        table.add_row(*_row(entry, history.project_id), style=KINDS.get(entry.kind, ""))
     return table
 
 
-def _row(entry: Entry) -> Iterator[Text | str]:
+def _row(entry: Entry, project_id: str | None) -> Iterator[Text | str]:
     yield datetime.fromtimestamp(entry.at, UTC).strftime("%H:%M:%S.%f")[:-3]
     yield WAYS.get(entry.way or "", "") if entry.kind in ("step", "debt", "paid") else ""
     yield _what(entry)
     yield seconds(entry.took_s) if entry.took_s is not None else ""
     outcome = {"debt": "owed", "paid": "paid"}.get(entry.kind, entry.outcome or "")
     yield Text(outcome, OUTCOMES.get(entry.outcome or "", ""))
-    yield _why(entry)
+    yield _why(entry, project_id)
 
 
 def _what(entry: Entry) -> Text:
@@ -124,10 +125,11 @@ def _what(entry: Entry) -> Text:
     return Text(f"  {entry.what}")
 
 
-def _why(entry: Entry) -> str:
+def _why(entry: Entry, project_id: str | None) -> str:
     match entry.kind:
         case "asked" | "verdict":
-            return f"user {entry.user_id} of project {entry.project_id}"
+            other = "" if entry.project_id == project_id else f" of project {entry.project_id}"
+            return f"user {entry.user_id}{other}"
         case "takeover" if entry.before:
             return f"by {entry.after}: the lease of {entry.before} had run out (epoch {entry.epoch})"
         case "takeover":

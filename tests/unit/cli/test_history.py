@@ -34,7 +34,7 @@ RAN_OUT = ["had", "run", "out", "(epoch", "4)"]
 
 
 def read(**fields: Any) -> History:
-    return msgspec.convert({"server_id": "s1", "entries": ENTRIES, **fields}, History)
+    return msgspec.convert({"server_id": "s1", "project_id": "p1", "entries": ENTRIES, **fields}, History)
 
 
 def lines(what: RenderableType, width: int = 120) -> list[str]:
@@ -49,7 +49,7 @@ def test_each_thing_is_a_line_with_who_and_why() -> None:
     assert seen == [
         ["when", "what", "took", "outcome", "who,", "why"],
         ["2026-03-01"],
-        ["12:00:00.000", "resize", "user", "u1", "of", "project", "p1"],
+        ["12:00:00.000", "resize", "user", "u1"],
         ["12:00:01.000", "v", "choose_target", "4", "ms", "done"],
         ["12:00:01.000", "chose", "h2,", "h3:", "2", "of", "3", "hosts", "fit."],
         ["12:00:02.000", "^", "prepare_target", "1.0", "s", "owed", "no", "answer", "from", "h2"],
@@ -94,3 +94,8 @@ def test_a_time_is_read_as_people_write_it() -> None:
     assert history.time_asked("10:30:00") in (f"{today}T10:30:00+00:00", f"{datetime.now(UTC).date()}T10:30:00+00:00")
     with pytest.raises(Invalid, match="is no time"):
         history.time_asked("yesterday")
+
+
+def test_who_asked_from_another_project_is_told_with_it() -> None:
+    stranger = entry(0, "asked", "migrate", user_id="u2", project_id="p2")
+    assert lines(history.whole(read(entries=[stranger])))[-1].endswith("user u2 of project p2")
