@@ -18,7 +18,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 # Where pip or the environment does not have bytecode written, each start would compile everything anew.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib src || true
 
-.PHONY: help demo setup test check bench mutants picture docs lock clean
+.PHONY: help demo setup test check bench faultmap mutants picture docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -44,8 +44,11 @@ bench: $(DEV_STAMP)  ## benchmarks; HOSTS="100 1000": Placement with these only,
 	$(BIN)/python bench/placement_candidates.py $(HOSTS)
 	$(BIN)/python bench/placement_writes.py $(HOSTS)
 
-mutants: $(DEV_STAMP)  ## leave out each undo, save and fence of a resize once: a story has to notice
-	$(BIN)/python -m tests.stories.mutants
+faultmap: $(DEV_STAMP)  ## docs/generated/fault-map.*: every fault at every step of every move; PAIRS=1: pairs of faults
+	PYTHONHASHSEED=0 $(BIN)/python -m whimbrel.sim.faultmap $(if $(PAIRS),--pairs)
+
+mutants: $(DEV_STAMP)  ## leave out each undo, save, fence and guard of a resize once: a story has to notice
+	$(BIN)/python -m tests.stories.mutants $(if $(ONLY),--only "$(ONLY)")
 
 picture: $(RUN_STAMP)  ## docs/demo.svg: the demo as the README shows it
 	$(BIN)/whimbrel demo --picture docs/demo.svg

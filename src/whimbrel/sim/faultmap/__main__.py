@@ -1,0 +1,99 @@
+"""Draw the fault map: `make faultmap`, or `python -m whimbrel.sim.faultmap`. Exit code 1 when a point is red."""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+
+from whimbrel.sim.faultmap import pages, pairs
+from whimbrel.sim.faultmap.drawn import Rows, draw, is_point
+from whimbrel.sim.faultmap.variants import Variant, variants
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def main(arguments: Sequence[str]) -> int:
+    asked = _parser().parse_args(arguments)
+    return (_draw_pairs if asked.pairs else _draw_map)(asked)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m whimbrel.sim.faultmap", description=__doc__)
+    parser.add_argument("--into", type=Path, default=Path("docs/generated"), help="the folder of the pages")
+    parser.add_argument("--processes", type=int, default=2, help="how many points are told at once")
+    parser.add_argument("--only", default="", help="kinds of moves whose name has this; nothing is written then")
+    parser.add_argument("--pairs", action="store_true", help="pairs of faults in a resize to another cell: much longer")
+    return parser
+
+
+def _draw_map(asked: Any) -> int:
+    chosen = [variant for variant in variants() if asked.only in variant.name]
+    found = _all_of(_draw_one, chosen, asked.processes, _line_of_variant)
+    drawn = dict(zip(chosen, found, strict=True))
+    red = pages.reds(drawn)
+    print(f"{sum(pages.totals(drawn).values()):,} points: {dict(pages.totals(drawn))}", *red, sep="\n")
+    if not asked.only:
+        asked.into.mkdir(parents=True, exist_ok=True)
+        (asked.into / "fault-map.json").write_text(pages.to_json(drawn))
+        (asked.into / "fault-map.md").write_text(pages.to_markdown(drawn))
+    return 1 if red else 0
+
+
+def _draw_pairs(asked: Any) -> int:
+    firsts = [first for first in asyncio.run(pairs.firsts()) if asked.only in str(first)]
+    found = _all_of(_draw_pair, firsts, asked.processes, _line_of_pairs)
+    drawn = dict(zip(firsts, found, strict=True))
+    red = pairs.reds(drawn)
+    print(f"{pairs.number_of(drawn):,} pairs, {len(red)} red", *red, sep="\n")
+    if not asked.only:
+        asked.into.mkdir(parents=True, exist_ok=True)
+        (asked.into / "fault-pairs.md").write_text(pairs.to_markdown(drawn))
+    return 1 if red else 0
+
+
+# Work in several processes
+
+
+def _all_of(
+    act: Callable[[Task], Result], tasks: Sequence[Task], processes: int, line_of: Callable[[Task, Result], str]
+) -> list[Result]:
+    """Act on all, several at once, and tell how far it is."""
+    began, found = time.monotonic(), []
+    with get_context("fork").Pool(processes, _be_quiet) as pool:
+        for task, result in zip(tasks, pool.imap(act, tasks), strict=True):
+            found.append(result)
+            took_s = time.monotonic() - began
+            print(f"{len(found)}/{len(tasks)} {took_s:.0f} s  {line_of(task, result)}", file=sys.stderr, flush=True)
+    return found
+
+
+def _be_quiet() -> None:
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), processors=[lambda *_: ""])
+
+
+def _draw_one(variant: Variant) -> Rows:
+    return asyncio.run(draw(variant))
+
+
+def _draw_pair(first: pairs.First) -> pairs.Seconds:
+    return asyncio.run(pairs.draw(first))
+
+
+def _line_of_variant(variant: Variant, rows: Rows) -> str:
+    cells = [cell for row in rows.values() for cell in row.values() if is_point(cell)]
+    return "\n".join([f"{variant.name}: {len(cells)} points", *pages.reds({variant: rows})])
+
+
+def _line_of_pairs(first: pairs.First, seconds: pairs.Seconds) -> str:
+    return f"{first}: {len(seconds)} pairs"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""The map of one kind of move: every point of it told, or a part of them that is chosen by their names."""
+
+from collections.abc import AsyncIterator
+from zlib import crc32
+
+from whimbrel.sim.faultmap.points import find
+from whimbrel.sim.faultmap.told import Outcome, Unfired, first_told, tell
+from whimbrel.sim.faultmap.troubles import Trouble
+from whimbrel.sim.faultmap.variants import Variant
+
+NOT_HERE = "n/a: "
+"""How a cell begins where there is no point; the reason follows."""
+
+Cells = dict[str, str]
+Rows = dict[str, Cells]
+"""Step -> fault -> what came of it: a word, and after a colon why."""
+
+
+async def draw(variant: Variant, one_in: int = 1) -> Rows:
+    """Tell the points of a kind of moves. one_in: of so many points one is told, always the same; "" is in the others.
+
+    Raises: Violation: it does not even end well without a fault.
+    """
+    drawn: Rows = {}
+    async for row, trouble, cell in _cells(variant, one_in):
+        drawn.setdefault(row, {})[trouble.value] = cell
+    return drawn
+
+
+async def _cells(variant: Variant, one_in: int) -> AsyncIterator[tuple[str, Trouble, str]]:
+    story = variant.story
+    rows, touches = await first_told(story)
+    for row in rows:
+        for trouble in Trouble:
+            found = find(row, trouble, touches)
+            if isinstance(found, str):
+                yield row.name, trouble, NOT_HERE + found
+            elif crc32(f"{variant.name}|{row.name}|{trouble.value}".encode()) % one_in:
+                yield row.name, trouble, ""
+            else:
+                touch, strike = found
+                try:
+                    outcome, _ = await tell(story, {touch: strike})
+                except Unfired as unfired:
+                    outcome = Outcome("red", f"the fault did not happen: {unfired}")
+                yield row.name, trouble, cell_of(outcome)
+
+
+def cell_of(outcome: Outcome) -> str:
+    return f"{outcome.word}: {outcome.why}" if outcome.why else outcome.word
+
+
+def is_point(cell: str) -> bool:
+    return not cell.startswith(NOT_HERE)
+
+
+def word_of(cell: str) -> str:
+    """Give the outcome without the reason."""
+    return cell.split(":")[0]

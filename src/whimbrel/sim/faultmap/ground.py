@@ -1,0 +1,87 @@
+"""What a process of the control plane stands on: hosts that may go or start anew, databases that may be away."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from whimbrel.adapters.bus.local import LocalAgents
+from whimbrel.agent.host import HostAgent
+from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.ids import HostName
+from whimbrel.ports.agent import Agent
+from whimbrel.ports.cloud import Cell
+from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.world import World
+
+AWAY_S = 7.0
+"""How long databases are away: longer than a lease, shorter than the patience of a move."""
+
+COPYING = Times(copy_disk_s=4.0)
+"""So that a disk can be seen half made."""
+
+LONG = ("import_disk", "fetch_disk")
+"""Orders that take as long as a disk does."""
+
+_DATABASES = ("journal", "directory", "placement", "flavors", "quotas", "aggregates", "server_groups")
+
+
+def is_of_a_database(touch: str) -> bool:
+    port = touch.rsplit(".", 1)[0]
+    return port in _DATABASES or port.endswith((".servers", ".hosts", ".devices"))
+
+
+class Ground:
+    """gone: hosts that do not answer; their guests may go on running, nobody knows."""
+
+    def __init__(self, world: World) -> None:
+        self.gone: set[str] = set()
+        self._world = world
+        self._away_until = 0.0
+        self._agents: dict[HostName, Agent] = {host: self._agent(host) for host in world.hypervisors}
+        cells = {name: self._with_agents(cell) for name, cell in world.cloud.cells.items()}
+        world.cloud = replace(world.cloud, cells=cells)
+
+    def _with_agents(self, cell: Cell) -> Cell:
+        return replace(cell, agents=LocalAgents(self._agents))
+
+    def _agent(self, host: HostName) -> HostAgent:
+        world = self._world
+        return HostAgent(host, world.hypervisors[host], world.remains.keep, world.images, world.cloud.clock)
+
+    def is_out(self, touch: str) -> bool:
+        """Tell whether a call is not answered now."""
+        if touch.startswith("agent "):
+            return touch.split(" ")[1].split(".")[0] in self.gone
+        return is_of_a_database(touch) and self._world.cloud.clock.now() < self._away_until
+
+    def databases_go(self) -> None:
+        self._away_until = self._world.cloud.clock.now() + AWAY_S
+
+    async def die_over(self, host: str, touch: str, call: Callable[[], Awaitable[Any]]) -> None:
+        """Have a host's agent die over an order and start anew. Raises: Unavailable: nobody tells what became of it."""
+        name = HostName(host)
+        if touch.endswith(LONG):
+            await self._cut_short(name, call)
+        else:
+            await call()
+        hypervisor = self._world.hypervisors[name] = self._world.hypervisors[name].reborn()
+        await hypervisor.guests()
+        self._agents[name] = self._agent(name)
+        raise Unavailable(f"the agent of {host} died over {touch}")
+
+    async def _cut_short(self, host: HostName, call: Callable[[], Awaitable[Any]]) -> None:
+        """Let it come so far that a disk is half made."""
+        agent, hypervisor = self._agents[host], self._world.hypervisors[host]
+        asking = asyncio.ensure_future(call())
+        while not await _is_half_made(hypervisor):
+            assert not asking.done(), "a disk was never half made"
+            await asyncio.sleep(0)
+        assert isinstance(agent, HostAgent)
+        await agent.close()
+        await asyncio.gather(asking, return_exceptions=True)
+
+
+async def _is_half_made(hypervisor: SimulatedHypervisor) -> bool:
+    disks = [await hypervisor.disk(guest.key) for guest in hypervisor.observed()]
+    return any(disk is not None and not disk.whole for disk in disks)

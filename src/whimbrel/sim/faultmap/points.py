@@ -1,0 +1,96 @@
+"""Where a trouble may strike a step: the points of the map, or why there is none."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from whimbrel.sim.faultmap.ground import is_of_a_database
+from whimbrel.sim.faultmap.rows import Row
+from whimbrel.sim.faultmap.troubles import HOSTS_GO, Strike, Trouble
+
+NOTHING = "the step changes nothing"
+ITSELF = "it is itself a write of the journal"
+MEASURE = "the journal's order is what the others are measured by"
+NO_TARGET = "no target is chosen yet"
+NOT_ASKED = "the target's host is given no order"
+NOBODY_ASKS = "nobody asks that host any more"
+SAME_HOST = "source and target are one host"
+OURS = "our own records refuse nothing"
+HANDS = "somebody faster at the journal is a newer epoch: see sleeps"
+ONE_OWNER = "a host does not say that somebody was faster"
+
+Found = tuple[int, Strike] | str
+"""A touch and what happens there; or why nothing can."""
+
+
+def find(row: Row, trouble: Trouble, touches: Sequence[str]) -> Found:
+    """Say where a trouble strikes a step."""
+    if trouble in HOSTS_GO:
+        return _host_goes(row, trouble, touches)
+    if trouble is Trouble.AGENT_RESTARTS:
+        return _agent_restarts(row, touches)
+    if trouble is Trouble.CRASH_SAVED:
+        return ITSELF if row.save is None else (row.save, Strike(trouble))
+    if trouble is Trouble.DATABASE_AWAY:
+        return next((at, Strike(trouble)) for at in range(row.first, len(touches)) if is_of_a_database(touches[at]))
+    if trouble is Trouble.CONFLICT and touches[row.effects[0] if row.effects else row.first] == "journal.park":
+        return HANDS
+    if not row.effects:
+        lost_look = trouble is Trouble.REQUEST_LOST and row.first < row.last
+        return (row.first, Strike(trouble)) if lost_look else NOTHING
+    if trouble in (Trouble.CRASH_AFTER, Trouble.ANSWER_LOST):
+        return row.effects[-1], Strike(trouble)
+    suits, lacking = _SUITS.get(trouble, (_any, NOTHING))
+    return next(((at, Strike(trouble)) for at in row.effects if suits(touches[at])), lacking)
+
+
+def _host_goes(row: Row, trouble: Trouble, touches: Sequence[str]) -> Found:
+    host = row.target if trouble is Trouble.TARGET_GONE else row.source
+    if host is None:
+        return NO_TARGET
+    if trouble is Trouble.SOURCE_GONE and host == row.target:
+        return SAME_HOST
+    asked = any(_is_order_to(host)(touch) for touch in touches[row.first :])
+    return (row.first, Strike(trouble, host)) if asked else NOBODY_ASKS
+
+
+def _agent_restarts(row: Row, touches: Sequence[str]) -> Found:
+    if row.target is None:
+        return NO_TARGET
+    orders = (at for at in row.effects if _is_order_to(row.target)(touches[at]))
+    return next(((at, Strike(Trouble.AGENT_RESTARTS, row.target)) for at in orders), NOT_ASKED)
+
+
+def _is_order_to(host: str) -> Callable[[str], bool]:
+    return lambda touch: touch.startswith(f"agent {host}.")
+
+
+def _any(_: str) -> bool:
+    return True
+
+
+def _is_not_journal(touch: str) -> bool:
+    return not touch.startswith("journal.")
+
+
+def _is_not_agent(touch: str) -> bool:
+    return not touch.startswith("agent ")
+
+
+def _may_refuse(touch: str) -> bool:
+    return touch.startswith(("agent ", "placement.", "network.", "volumes.", "images.")) or ".devices." in touch
+
+
+_SUITS: dict[Trouble, tuple[Callable[[str], bool], str]] = {
+    Trouble.DOUBLED: (_is_not_journal, MEASURE),
+    Trouble.LATE: (_is_not_journal, MEASURE),
+    Trouble.REORDERED: (_is_not_journal, MEASURE),
+    Trouble.CONFLICT: (_is_not_agent, ONE_OWNER),
+    Trouble.REFUSED: (_may_refuse, OURS),
+}
+
+
+def points_of(
+    rows: Iterable[Row], touches: Sequence[str], troubles: Iterable[Trouble] = Trouble
+) -> Iterator[tuple[Row, Trouble, Found]]:
+    for row in rows:
+        for trouble in troubles:
+            yield row, trouble, find(row, trouble, touches)

@@ -1,0 +1,108 @@
+"""Which touches belong to which step: the rows of the map, read off a story as it was told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from whimbrel.domain.run import Run
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.saga.step import Book, Saga, Step
+from whimbrel.sim.chaos import changes
+
+ACCEPT, PARK, VERDICT = "accept", "park", "verdict"
+"""Rows that are no steps: what doors and the engine write down themselves."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One call of a step: `number` touches had been when it began."""
+
+    row: str
+    number: int
+    source: str | None
+    target: str | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """effects: the touches that can change something. save: the one that writes down that the step is done."""
+
+    name: str
+    first: int
+    last: int
+    effects: tuple[int, ...]
+    save: int | None = None
+    source: str | None = None
+    target: str | None = None
+
+
+class Marking:
+    """Notes when steps begin. marks: of the present life."""
+
+    def __init__(self) -> None:
+        self.lives: list[list[Mark]] = []
+        self._touches: Sequence[str] = ()
+
+    def new_life(self, touches: Sequence[str]) -> None:
+        self.lives.append([])
+        self._touches = touches
+
+    def note(self, row: str, run: Run) -> None:
+        facts: Any = run.facts
+        source, target = (place.host if place else None for place in (facts.source, facts.target))
+        self.lives[-1].append(Mark(row, len(self._touches), source, target))
+
+    def marked(self, book: Book) -> Book:
+        """Give the same sagas; the steps of moves are noted."""
+        return Book(*(self._all_marked(saga) if saga.facts is MoveFacts else saga for saga in book))
+
+    def _all_marked(self, saga: Saga) -> Saga:
+        return replace(
+            saga,
+            undoable=tuple(self._marked(step) for step in saga.undoable),
+            forward_only=tuple(self._marked(step) for step in saga.forward_only),
+        )
+
+    def _marked(self, step: Step) -> Step:
+        undoing = step.undo
+
+        async def do(run: Run, cloud: Any) -> Any:
+            self.note(step.name, run)
+            return await step.do(run, cloud)
+
+        async def undo(run: Run, cloud: Any) -> Any:
+            assert undoing
+            self.note(f"undo {step.name}", run)
+            return await undoing(run, cloud)
+
+        do.__name__ = step.name
+        return replace(step, do=do, undo=undo if undoing else None)
+
+
+def rows_of(touches: Sequence[str], marks: Sequence[Mark]) -> list[Row]:
+    """List the steps of one life in the order in which they were taken. What was begun and not written down is none."""
+    rows: list[Row] = []
+    begun = {mark.number: mark for mark in marks}
+    now: Mark | None = None
+    first = 0
+    for number, touch in enumerate(touches):
+        now = begun.get(number, now)
+        if touch == "journal.accept":
+            rows.append(Row(ACCEPT, first, number, (number,)))
+        elif touch == "journal.give_verdict":
+            rows.append(Row(VERDICT, first, number, (number,), None, *_hosts(rows)))
+        elif touch == "journal.park":
+            rows.append(Row(PARK, first, number, (number,), None, *_hosts(rows)))
+        elif touch == "journal.save" and now:
+            effects = tuple(at for at in range(first, number) if changes(touches[at]))
+            rows.append(Row(now.row, first, number, effects, number, now.source, now.target))
+        elif touch == "journal.save" and rows and rows[-1].name == VERDICT and rows[-1].save is None:
+            rows[-1] = replace(rows[-1], save=number)
+        elif touch != "journal.save":
+            continue
+        first, now = number + 1, None
+    return rows
+
+
+def _hosts(rows: Sequence[Row]) -> tuple[str | None, str | None]:
+    return (rows[-1].source, rows[-1].target) if rows else (None, None)

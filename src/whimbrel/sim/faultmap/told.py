@@ -1,0 +1,171 @@
+"""Tells one point of the map, and judges how it ended."""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.run import Run
+from whimbrel.ports.journal import RunFilter
+from whimbrel.sim.chaos import Chaos, Plan, changes
+from whimbrel.sim.faultmap.ground import COPYING, Ground
+from whimbrel.sim.faultmap.rows import Marking, Row, rows_of
+from whimbrel.sim.faultmap.troubles import Strikes, Trouble, Troubled
+from whimbrel.sim.invariants import Invariants, Violation, books
+from whimbrel.sim.lives import Told, let_go_latecomers, sleeping
+from whimbrel.sim.stories import Story, Telling, expected_after
+from whimbrel.sim.world import World
+
+ROUNDS = 15
+"""How often conductors look whether there is something to do while a host is gone: a minute."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """word: done, undone, waits, red; + : another conductor did it. why: what it waits for, or what is wrong."""
+
+    word: str
+    why: str = ""
+
+    @property
+    def is_red(self) -> bool:
+        return self.word == "red"
+
+
+class Unfired(Exception):
+    """The fault did not happen, so that nothing is known of it."""
+
+
+class MapTelling(Telling):
+    """Tells a story in which troubles strike, one plan of them for each life."""
+
+    def __init__(self, story: Story, *strikes: Strikes, copying: bool = False) -> None:
+        super().__init__(story, *({} for _ in strikes))
+        self._strikes = strikes
+        self._copying = copying
+        self.marking = Marking()
+        self.ground: Ground
+        self.waits = ""  # what for, when a host was gone
+
+    async def set_the_scene(self) -> None:
+        await super().set_the_scene()
+        if self._copying:
+            await self._let_copies_take_time()
+        self.ground = Ground(self.world)
+        self.world.book = self.marking.marked(self.world.book)
+
+    async def _let_copies_take_time(self) -> None:
+        book = self.world.book
+        self.world = World(replace(self.world.plan, times=COPYING), self.world.remains)
+        self.world.book = book
+        for hypervisor in self.world.hypervisors.values():
+            await hypervisor.guests()
+        self._invariants = Invariants(self.world)
+
+    def chaos(self, plan: Plan) -> Chaos:
+        life = len(self.lives)
+        troubled = Troubled(self._strikes[life] if life < len(self._strikes) else {}, self.ground, self.after_each)
+        self.marking.new_life(troubled.touches)
+        return troubled
+
+    async def settle(self) -> None:
+        if not self.ground.gone:
+            await super().settle()
+            return
+        _, _, engine = self._present
+        with suppress(AssertionError):  # it waits for the host
+            await self.world.settle(engine, ROUNDS)
+
+    async def end(self) -> None:
+        await super().end()
+        if self.ground.gone:
+            await self._wait_for_hosts()
+            await super().end()
+
+    async def _wait_for_hosts(self) -> None:
+        """See what it waits for without them; then have them back, so that it is seen to end."""
+        run = await self.run()
+        if run is not None and not run.is_over:
+            self.waits = _waiting(run)
+        self.ground.gone.clear()
+        await self.settle()
+
+    async def run(self) -> Run | None:
+        """Give the move, None: it was never written down."""
+        found = await self.world.cloud.journal.find(
+            RunFilter(subject=self.server.id, sagas=("resize", "migrate"), limit=1)
+        )
+        return found[0] if found else None
+
+
+def _waiting(run: Run) -> str:
+    """Say what a run waits for. Raises: Violation: it does not say so itself."""
+    if run.state != "open" or run.problem or not run.message or not (run.debts or run.tries):
+        raise Violation(f"it is {run.state} at {run.at}, and does not say what it waits for: {run.problem}")
+    return f"owes the undo of {', '.join(run.debts)}" if run.debts else f"stands at {run.at}"
+
+
+# One point
+
+
+async def tell(story: Story, *strikes: Strikes) -> tuple[Outcome, MapTelling]:
+    """Tell a story with troubles. Raises: Unfired."""
+    kinds = {strike.trouble for life in strikes for strike in life.values()}
+    telling = MapTelling(story, *strikes, copying=_cuts_a_copy(kinds))
+    try:
+        told = await (sleeping(telling) if Trouble.SLEEP in kinds else telling.tell())
+        if len(told.fired) < sum(map(len, strikes)):
+            raise Unfired(f"only {told.fired} happened")
+        outcome = await _judged(told, telling, story)
+    except (Exception, Violation) as error:
+        if isinstance(error, Unfired):
+            raise
+        outcome = Outcome("red", f"{type(error).__name__}: {error}")
+    if hasattr(telling, "world"):  # else there was no scene
+        await telling.world.close()
+    return outcome, telling
+
+
+def _cuts_a_copy(kinds: set[Trouble]) -> bool:
+    return Trouble.AGENT_RESTARTS in kinds
+
+
+async def _judged(told: Told, telling: MapTelling, story: Story) -> Outcome:
+    if any(chaos.late for chaos in told.lives):
+        await _deliver(told)
+    run, after = await telling.run(), await books(told.world)
+    word = _word(run)
+    wanted = await expected_after(told, story) if word == "done" and story.end == "confirm" else told.before
+    if after != wanted:
+        return Outcome("red", "; ".join(f"{k} is {after[k]}, not {wanted[k]}" for k in wanted if after[k] != wanted[k]))
+    if telling.waits:
+        return Outcome("waits", telling.waits)
+    by_another = any(changes(touch) for chaos in told.lives[1:] for touch in chaos.touches)
+    return Outcome(f"{word}+" if by_another else word)
+
+
+def _word(run: Run | None) -> str:
+    if run is None or (run.state == "undone" and run.turned != "reverted"):
+        return "undone"
+    assert run.is_over, f"it is {run.state} at {run.at}"
+    return "done"
+
+
+async def _deliver(told: Told) -> None:
+    """Have what is late arrive now, and be looked after. It must change nothing."""
+    before = await books(told.world)
+    for chaos in told.lives:
+        for late in chaos.late:
+            with suppress(WorldError):
+                await late()
+    await let_go_latecomers(told)
+    if await books(told.world) != before:
+        raise Violation("what came late did harm")
+
+
+async def first_told(story: Story) -> tuple[list[Row], list[str]]:
+    """Tell a story without troubles; give its steps and touches. Raises: Violation: it does not end well."""
+    outcome, telling = await tell(story, {})
+    if outcome.word != "done":
+        raise Violation(f"{story} without any trouble: {outcome}")
+    [chaos] = telling.lives
+    return rows_of(chaos.touches, telling.marking.lives[0]), chaos.touches
