@@ -152,3 +152,16 @@ async def test_what_was_under_way_is_told(front: Front) -> None:
     [one] = (await told(front, server_id, at))["state"]["under_way"]
     assert (one["move_kind"], one["after_step"], one["way"]) == ("resize", "switch_home", "do")
     assert (await told(front, server_id, front.world.cloud.clock.now()))["state"]["under_way"] == []
+
+
+@with_front
+async def test_a_take_over_is_told_an_owner_without_names(front: Front) -> None:
+    server_id, clock = await front.boot(), front.world.cloud.clock
+    await front.act(server_id, {"resize": {"flavorRef": "2"}})  # nobody drives it
+    for name in ("one", "two"):
+        assert await front.world.cloud.journal.take(name, clock.now(), 3.0, 1)
+        await clock.sleep(5)
+    [seen] = [each for each in (await told(front, server_id))["entries"] if each["kind"] == "takeover"]
+    assert (seen["from"], seen["to"], seen["move_kind"]) == ("one", "two", "resize")
+    [seen] = [each for each in (await told(front, server_id, who="reader"))["entries"] if each["kind"] == "takeover"]
+    assert (seen["from"], seen["to"], seen["epoch"]) == (None, None, None)

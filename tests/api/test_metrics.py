@@ -15,7 +15,8 @@ from whimbrel.adapters.prometheus.figures import Figures
 from whimbrel.adapters.prometheus.readings import FRESH_S, Readings
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.host import SERVICE_DOWN_S, Host
-from whimbrel.domain.ids import HostName
+from whimbrel.domain.ids import CellName, HostName
+from whimbrel.ports.cells import CellInfo
 from whimbrel.ports.journal import RunFilter
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -120,6 +121,9 @@ async def test_hosts_are_counted_by_how_they_are(front: Front) -> None:
     seen = await watch.look()
     assert [seen("whimbrel_hosts", cell="c1", state=state) for state in ("up", "disabled", "down")] == [1, 1, 1]
     assert seen("whimbrel_cell_up", cell="c1") == 1
+    await front.world.cloud.cell_infos.add(CellInfo(name=CellName("c9")))  # and its database is not there
+    seen = await watch.look()
+    assert (seen("whimbrel_cell_up", cell="c9"), seen("whimbrel_hosts", cell="c9", state="up")) == (0, None)
     assert SERVICE_DOWN_S > FRESH_S
 
 

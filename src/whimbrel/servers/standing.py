@@ -4,7 +4,7 @@ Law: a step counts from when it was done. What no run did (an administrator set 
 run found.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
 
@@ -49,8 +49,8 @@ class _Change(msgspec.Struct, frozen=True):
 
 def standing_at(past: Past, at: float, vm_state_now: str | None) -> Standing:
     """Tell how it stood. vm_state_now: what its record shows, None: there is none any more."""
-    changes = [change for run in past.runs for change in _changes(run)]
-    changes += _settings(past, vm_state_now)
+    changes = list(_settings(past, vm_state_now))
+    changes += [change for run in past.runs for change in _changes(run)]
     standing = Standing()
     for change in sorted(changes, key=lambda change: change.at):
         if change.at <= at:
@@ -165,7 +165,7 @@ def _settings(past: Past, vm_state_now: str | None) -> Iterator[_Change]:
     """
     resets = [action for action in past.actions if action.name == "resetState"]
     for number, action in enumerate(resets):
-        after = bisect_right(past.runs, action.started_at, key=lambda run: run.created_at)
+        after = bisect_left(past.runs, action.started_at, key=lambda run: run.created_at)
         end = past.runs[after].created_at if after < len(past.runs) else inf
         if number + 1 < len(resets) and resets[number + 1].started_at < end:
             yield _reset(action.started_at, None)
