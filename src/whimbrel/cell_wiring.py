@@ -75,7 +75,7 @@ class OpenCells(Mapping[CellName, Cell]):
 
     async def open(self) -> None:
         """Open all that are written down, at once. Raises: Unavailable, Refused: the cloud's own database."""
-        await self._add_new()
+        await self._see_which()
         await asyncio.gather(*(self._check(cell) for cell in self._open.values()))
         for cell in self._open.values():
             if not cell.is_up and not cell.info.database:
@@ -93,9 +93,9 @@ class OpenCells(Mapping[CellName, Cell]):
         What it raises of the world is logged, and it is told again.
         """
         try:
-            await self._add_new()
+            await self._see_which()
         except WorldError as trouble:
-            log.warning("it cannot be seen which cells were added", reason=trouble.reason)
+            log.warning("it cannot be seen which cells there are", reason=trouble.reason)
         await asyncio.gather(*(self._attend(cell, arrived) for cell in self._open.values()))
 
     async def close(self) -> None:
@@ -120,10 +120,12 @@ class OpenCells(Mapping[CellName, Cell]):
             log.warning("a cell is up again", cell=cell.info.name)
         cell.was_up = cell.is_up
 
-    async def _add_new(self) -> None:
-        new = [info for info in await self._infos.all() if info.name not in self._open]
-        if new:
-            self._open = {**self._open, **{info.name: self._made(info) for info in new}}
+    async def _see_which(self) -> None:
+        """Open what was added since, as far as it answers, and close what was removed."""
+        written = {info.name: info for info in await self._infos.all()}
+        before, self._open = self._open, {name: self._open.get(name) or self._made(written[name]) for name in written}
+        for name in before.keys() - written.keys():
+            await before[name].database.close()
 
     def _made(self, info: CellInfo) -> OpenCell:
         database = AwaitedDatabase(info.database or self._own_url, f"cell_{info.name}")

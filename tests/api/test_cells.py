@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.front import Front, fault, with_front
+from whimbrel.domain.ids import CellName, HostName
 
 CELLS = "/whimbrel/cells"
 
@@ -21,12 +22,8 @@ async def switch(front: Front, name: str, enabled: Any, reason: Any = None, who:
 @with_front
 async def test_cells_are_listed_with_their_hosts_and_servers(front: Front) -> None:
     await front.boot()
-    await front.world.cloud.cell("c1").hosts.set_service(  # type: ignore[arg-type]
-        "h2",  # type: ignore[arg-type]
-        enabled=True,
-        disabled_reason=None,
-        forced_down=True,
-    )
+    hosts = front.world.cloud.cell(CellName("c1")).hosts
+    await hosts.set_service(HostName("h2"), enabled=True, disabled_reason=None, forced_down=True)
     listed = await front.get(CELLS, who="admin")
     [cell] = listed["cells"]
     assert cell["created_at"] > 0
@@ -72,6 +69,23 @@ async def test_a_cell_is_added_and_is_down_until_it_is_open(front: Front) -> Non
 
 
 @with_front
+async def test_a_cell_that_a_command_added_is_removed_while_nobody_lives_in_it(front: Front) -> None:
+    async def remove(name: str, who: str = "admin") -> Any:
+        return await front.ask("DELETE", f"{CELLS}/{name}", who=who)
+
+    await add(front, name="c2")
+    fault(await remove("c2", who="manager"), "forbidden", 403)
+    assert (await remove("c2")).status_code == 204
+    assert [each["name"] for each in (await front.get(CELLS, who="admin"))["cells"]] == ["c1"]
+    fault(await remove("c2"), "itemNotFound", 404)
+    assert "cloud.toml" in fault(await remove("c1"), "conflictingRequest", 409)
+    await front.world.cloud.cell_infos.forget(CellName("c1"))  # as if a command had added it
+    await add(front, name="c1")
+    await front.boot()
+    assert "1 servers live" in fault(await remove("c1"), "conflictingRequest", 409)
+
+
+@with_front
 async def test_a_disabled_cell_takes_no_more_servers_until_it_is_enabled(front: Front) -> None:
     answer = await switch(front, "c1", "false", "new hardware")
     assert answer.status_code == 200
@@ -93,6 +107,7 @@ async def test_a_disabled_cell_takes_no_more_servers_until_it_is_enabled(front: 
         {"name": "c2", "database": "postgresql://u@h:port/d"},
         {"name": "c2", "physnets": ["a b"]},
         {"name": "c2", "storage": "ceph"},
+        {"name": "c2", "storage": ["h@ceph#p"]},
         {"name": "c2", "hosts": []},
     ],
 )

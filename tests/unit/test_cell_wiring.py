@@ -15,6 +15,7 @@ from whimbrel.adapters.bus.door import cells_app
 from whimbrel.adapters.bus.http import HttpAgents
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.numa import NumaNode
 from whimbrel.ports.cells import CellInfo
 
 ONE_NAME, TWO_NAME = CellName("one"), CellName("two")
@@ -100,6 +101,19 @@ async def test_a_cell_that_is_down_keeps_nobody_from_starting_and_comes_by_itsel
 
 
 @with_directory
+async def test_hosts_tell_their_nodes_and_where_a_rule_weighs_it_their_load(tmp_path: Path) -> None:
+    numa = "[[cell.host.numa]]\ncpus = 1\nmemory_mib = 512\n"
+    weighed = '[rules.scheduler]\nmetrics_weight_setting = ["cpu.percent=-1"]\nmetrics_required = true\n'
+    for rules, told in ((weighed, {"cpu.percent": 0.0, "cpu.idle.percent": 1.0}), ("", {})):
+        process = await Home(tmp_path / str(bool(rules))).start(ONE + numa + rules)
+        await process.sign_of_life()
+        *_, host = await process.cloud.cell(ONE_NAME).hosts.all()
+        assert host.numa == (NumaNode(cpus=1, memory_mib=512),)
+        assert host.metrics == told
+        await process.close()
+
+
+@with_directory
 async def test_a_cell_that_was_added_by_command_is_opened_and_stays(tmp_path: Path) -> None:
     home, place = Home(tmp_path), tmp_path / "elsewhere"
     process = await home.start(ONE)
@@ -117,6 +131,20 @@ async def test_a_cell_that_was_added_by_command_is_opened_and_stays(tmp_path: Pa
     assert (found.database, found.physnets, found.in_settings) == (info.database, info.physnets, True)
     assert (place / "cell_two.sqlite").exists()
     assert await hosts_of(process, TWO_NAME) == ["m1"]
+    await process.close()
+
+
+@with_directory
+async def test_a_cell_that_was_removed_by_command_is_closed(tmp_path: Path) -> None:
+    process = await Home(tmp_path).start(ONE)
+    await process.cloud.cell_infos.add(CellInfo(name=TWO_NAME))
+    await _look(process)
+    two = process.cloud.cell(TWO_NAME)
+    await process.cloud.cell_infos.forget(TWO_NAME)
+    await _look(process)
+    assert list(process.cloud.cells) == [ONE_NAME]
+    with pytest.raises(Unavailable, match="it was closed"):
+        await two.hosts.all()
     await process.close()
 
 

@@ -134,6 +134,7 @@ def test_every_table_is_taken(tmp_path: Path) -> None:
         ('name = "a"', 'name = "a"\ndatabase = "mysql://x"', "'database' is 'mysql://x'", "without it the cloud's own"),
         ('name = "a"', 'name = "a"\nenabled = 0', "[[cell]] number 1 ('a'): 'enabled' is 0", "true or false"),
         ('name = "a"', 'name = "a"\nphysnets = ["a b"]', "'physnets' is ['a b']", "its hosts reach; without it all"),
+        ('name = "a"', 'name = "a"\nstorage = ["h@ceph#p"]', "'storage' is ['h@ceph#p']", "such as 'ceph'"),
         ('name = "a"', 'name = "a"\nstorage = "ceph"', "'storage' is 'ceph'", "a list of the storage back ends"),
         (GOOD, GOOD + GOOD, "two cells are called 'a'", "another name"),
         (GOOD, GOOD + GOOD.replace('"a"', '"b"'), "host 'n1' is there twice, in cell 'b' and in cell 'a'", "another"),
@@ -167,9 +168,9 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, was: str, now: str, place: st
 def test_what_a_cell_is_is_taken(tmp_path: Path) -> None:
     [plain] = load(tmp_path, GOOD).cells
     assert (plain.database, plain.enabled, plain.physnets, plain.storage) == (None, True, None, None)
-    said = 'name = "a"\ndatabase = "sqlite:///d"\nenabled = false\nphysnets = []\nstorage = ["ceph@a#p"]\n'
+    said = 'name = "a"\ndatabase = "sqlite:///d"\nenabled = false\nphysnets = []\nstorage = ["ceph-a"]\n'
     [cell] = load(tmp_path, GOOD.replace('name = "a"', said)).cells
-    assert (cell.database, cell.enabled, cell.physnets, cell.storage) == ("sqlite:///d", False, (), ("ceph@a#p",))
+    assert (cell.database, cell.enabled, cell.physnets, cell.storage) == ("sqlite:///d", False, (), ("ceph-a",))
 
 
 @pytest.mark.parametrize(("more", "physnet"), [(NIC, "physnet0"), (PCI, "data")])

@@ -10,7 +10,7 @@ from typing import Any
 from whimbrel.api.call import Call
 from whimbrel.api.problems import Problem
 from whimbrel.api.schemas.parameters import truth
-from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.errors import Conflict, Unavailable
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName
 from whimbrel.ports.cells import CellInfo
@@ -45,6 +45,17 @@ async def switch(call: Call) -> Any:
         raise Problem(400, "An enabled cell has no disabled_reason.")
     info = await call.cloud.cell_infos.set_enabled(CellName(call.params["name"]), enabled, reason)
     return {"cell": (await _shown(call, [info]))[0]}
+
+
+async def remove(call: Call) -> None:
+    """Have a cell no more that a command added. Raises: Conflict: cloud.toml names it, or servers live in it."""
+    name = CellName(call.params["name"])
+    info = await call.cloud.cell_infos.get(name)
+    if info.in_settings:
+        raise Conflict(f"Cell {name} is named in cloud.toml: leave it out there, and start the cloud again.")
+    if servers := (await call.cloud.directory.homes()).get(name):
+        raise Conflict(f"{servers} servers live in cell {name}.")
+    await call.cloud.cell_infos.forget(name)
 
 
 async def _shown(call: Call, infos: list[CellInfo]) -> list[dict[str, Any]]:

@@ -37,6 +37,7 @@ OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/whimbrel/cells", cells.index, "whimbrel:cells:index"),
     Route("POST", "/whimbrel/cells", cells.add, "whimbrel:cells:add", 201, body=cell_bodies.ADD),
     Route("PUT", "/whimbrel/cells/{name}", cells.switch, "whimbrel:cells:switch", body=cell_bodies.SWITCH),
+    Route("DELETE", "/whimbrel/cells/{name}", cells.remove, "whimbrel:cells:remove", 204),
     Route("GET", "/whimbrel/port-healings", port_healings.index, "whimbrel:port_healings:index",
           query=healing_bodies.LIST),
     Route("POST", "/whimbrel/port-healings", port_healings.create, "whimbrel:port_healings:create", 202,

@@ -163,6 +163,7 @@ RULES: Final[Mapping[str, str]] = {
     "whimbrel:cells:index": ADMIN,
     "whimbrel:cells:add": ADMIN,
     "whimbrel:cells:switch": ADMIN,
+    "whimbrel:cells:remove": ADMIN,
     "os_compute_api:os-aggregates:index": ADMIN,
     "os_compute_api:os-aggregates:show": ADMIN,
     "os_compute_api:os-aggregates:create": ADMIN,

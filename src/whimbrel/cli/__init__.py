@@ -36,7 +36,7 @@ app.command("whimbrel.cli.demo:demo", help="Tell the story of a move that surviv
 app.command("whimbrel.cli.move:app", name="move", help="Moves: list, show, watch, retry, turn back.")
 app.command("whimbrel.cli.server:app", name="server", help="Servers: move them, and see what happened to them.")
 app.command("whimbrel.cli.zone:app", name="zone", help="Availability zones: list, rename.")
-app.command("whimbrel.cli.cell:app", name="cell", help="Cells: list, add, disable, enable, drain.")
+app.command("whimbrel.cli.cell:app", name="cell", help="Cells: list, add, remove, disable, enable, drain.")
 app.command("whimbrel.cli.plan:app", name="plan", help="What a move would do, and why; nothing is moved.")
 app.command("whimbrel.cli.prove:prove", help="Prove the cloud's books: every law, and the evidence.")
 app.command("whimbrel.cli.heal:app", name="heal", help="Heal what servers hold for their ports.")

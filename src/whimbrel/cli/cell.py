@@ -20,7 +20,9 @@ OPENS_S = 10.0
 """How long a cell that was added is waited for: processes look every few seconds, and a database may be slow."""
 AS_USUAL = Where()
 
-app = App(name="cell", help="Cells: list, add, disable, enable, drain.", default_parameter=Parameter(negative=()))
+app = App(
+    name="cell", help="Cells: list, add, remove, disable, enable, drain.", default_parameter=Parameter(negative=())
+)
 
 
 class Cell(msgspec.Struct, kw_only=True):
@@ -130,6 +132,21 @@ def enable(name: str, /, *, json: bool = False, where: Where = AS_USUAL) -> None
     """
     with where.api() as api:
         _tell(switch(api, name, enabled=True, reason=None), json)
+
+
+@app.command
+def remove(name: str, /, *, where: Where = AS_USUAL) -> None:
+    """Remove a cell that was added by command and has no servers. What is in its database stays there.
+
+    Parameters
+    ----------
+    name
+        Name of the cell.
+    """
+    with where.api() as api:
+        find(api, name)
+        api.delete("compute", f"{URL}/{quote(name, safe='')}")
+    print(f"cell {name} is no part of the cloud any more")
 
 
 @app.command

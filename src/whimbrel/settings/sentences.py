@@ -38,7 +38,7 @@ MUST_BE = {
     "cell.database": f"{A_DATABASE}; without it the cloud's own",
     "cell.enabled": "true or false; a disabled cell takes no more servers",
     "cell.physnets": "a list of the physical networks that its hosts reach; without it all",
-    "cell.storage": "a list of the storage back ends that its hosts reach; without it all",
+    "cell.storage": "a list of the storage back ends that its hosts reach, such as 'ceph'; without it all",
     "cell.host": "a list of tables that begin with [[cell.host]], at least one",
     "host.name": A_NAME,
     "host.zone": f"{A_NAME} (and not 'internal')",

@@ -17,7 +17,7 @@ TraitNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
 ClassNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
 CellDatabase = Annotated[str, Meta(pattern=r"^(sqlite:///.|postgresql://)")]  # a cell has no database in memory
 PhysnetNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
-StorageNamed = Annotated[str, Meta(pattern=r"^[!-~]{1,255}$")]
+StorageNamed = Annotated[str, Meta(pattern=r"^[^@#\s]{1,255}$")]
 Count = Annotated[int, Meta(ge=1, le=2**20)]
 MemoryMib = Annotated[int, Meta(ge=1, le=2**30)]
 DiskGib = Annotated[int, Meta(ge=1, le=2**30)]

@@ -47,6 +47,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["cell"],
         ["cell", "list"],
         ["cell", "add"],
+        ["cell", "remove"],
         ["cell", "disable"],
         ["cell", "enable"],
         ["cell", "drain"],

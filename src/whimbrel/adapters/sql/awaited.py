@@ -75,6 +75,7 @@ class AwaitedDatabase(Database):
         await self._there().create_all(metadata)
 
     async def close(self) -> None:
+        self._trouble = "it was closed"
         if self._opened is not None:
             await self._opened.close()
 

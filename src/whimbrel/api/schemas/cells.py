@@ -6,7 +6,7 @@ from whimbrel.api.schemas.parameters import BOOLEAN, DESCRIPTION, Schema, obj, w
 _NAME: Schema = {"type": "string", "pattern": "^[a-z][a-z0-9_]{0,30}$"}
 _DATABASE: Schema = {"type": "string", "maxLength": 1000, "pattern": "^(sqlite:///.|postgresql://)"}
 _PHYSNET: Schema = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"}
-_STORAGE: Schema = {"type": "string", "pattern": "^[!-~]{1,255}$"}
+_STORAGE: Schema = {"type": "string", "pattern": r"^[^@#\s]{1,255}$"}
 
 
 def _all_or(name: Schema) -> Schema:
