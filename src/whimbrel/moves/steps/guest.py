@@ -2,7 +2,7 @@
 
 from whimbrel.domain.errors import Unavailable
 from whimbrel.moves.facts import Move, Place, key_at, source_of, target_of, target_spec, was_running
-from whimbrel.moves.steps import devices, volumes
+from whimbrel.moves.steps import devices, network, volumes
 from whimbrel.moves.steps.home import home_record
 from whimbrel.ports.agent import Agent
 from whimbrel.ports.cloud import Cloud
@@ -36,6 +36,7 @@ async def start_on_source(move: Move, cloud: Cloud) -> None:
     agent = agent_at(cloud, source)
     record = await home_record(move, cloud)
     if move.facts.volumes or record.volumes:
+        await network.return_to_source(move, cloud)
         await volumes.return_to_source(move, cloud)
         await agent.define(move.order, await devices.equipped_source(move, cloud))
     if was_running(move.facts):
