@@ -50,6 +50,10 @@ faultmap: $(DEV_STAMP)  ## docs/generated/fault-map.*: every fault at every step
 mutants: $(DEV_STAMP)  ## leave out each undo, save, fence and guard of a resize once: a story has to notice
 	$(BIN)/python -m tests.stories.mutants $(if $(ONLY),--only "$(ONLY)")
 
+# Mostly waiting costs nothing there: a seed is minutes of a cloud, and a fraction of a second of ours.
+sim: $(RUN_STAMP)  ## simulated clouds with faults, SEEDS=2000 of them; one that fails is told as a short story
+	$(BIN)/whimbrel sim run --seeds $(or $(SEEDS),2000) --steps 15 --jobs 0
+
 picture: $(RUN_STAMP)  ## docs/demo.svg: the demo as the README shows it
 	$(BIN)/whimbrel demo --picture docs/demo.svg
 

@@ -5,6 +5,7 @@ Law: it drives a run only while it holds the lease under the epoch that it read;
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -17,19 +18,26 @@ from whimbrel.saga.engine import Engine
 
 log = structlog.get_logger(__name__)
 
-POLL_S = 0.2
-RECONCILE_S = 1.0
 RECONCILE_SLOWLY_S = 60.0
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often a conductor looks for what nobody told it of."""
+
+    poll_s: float = 0.2
+    reconcile_s: float = 1.0
 
 
 class Conductor:
     """Serves one engine. Everything that it knows is in the journal; killing it loses nothing."""
 
-    def __init__(self, cloud: Cloud, engine: Engine, *, capacity: int = 2000) -> None:
+    def __init__(self, cloud: Cloud, engine: Engine, *, capacity: int = 2000, pace: Pace = Pace()) -> None:
         """capacity: how many runs it drives at once at most."""
         self._cloud = cloud
         self._engine = engine
         self._capacity = capacity
+        self._pace = pace
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._bell = asyncio.Event()
         self._stopping = False
@@ -44,7 +52,7 @@ class Conductor:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_for_ever())
             group.create_task(self._repeat(self._engine.lease_s / 3, self._renew))
-            group.create_task(self._repeat(RECONCILE_S, self._reconcile))
+            group.create_task(self._repeat(self._pace.reconcile_s, self._reconcile))
             group.create_task(self._repeat(RECONCILE_SLOWLY_S, self._reconcile_slowly))
 
     async def close(self) -> None:
@@ -106,7 +114,7 @@ class Conductor:
 
     async def _wait_for_bell(self) -> None:
         try:
-            async with asyncio.timeout(POLL_S):
+            async with asyncio.timeout(self._pace.poll_s):
                 await self._bell.wait()
         except TimeoutError:
             return

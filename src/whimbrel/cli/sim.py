@@ -1,0 +1,176 @@
+"""`whimbrel sim`: the whole cloud in one process under a simulated clock, with every kind of fault, from a seed."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from os import cpu_count
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import structlog
+from cyclopts import App, Parameter
+
+from whimbrel.cli import terminal
+from whimbrel.domain.errors import Invalid
+from whimbrel.sim.decisions import Size, Story, names_of_weights, story_of, to_file
+from whimbrel.sim.run import Outcome
+from whimbrel.sim.run import run as tell
+from whimbrel.sim.shrink import shrink
+
+app = App(
+    name="sim",
+    help="Run the whole cloud in one process under a simulated clock, with faults; a seed gives the same run again.",
+    default_parameter=Parameter(negative=()),
+)
+
+PER_TASK = 10
+
+
+@app.command
+def run(
+    *,
+    seed: int = 0,
+    seeds: int = 1,
+    steps: int = 25,
+    hosts: int = 4,
+    servers: int = 5,
+    cells: int = 1,
+    gap: float = 4.0,
+    faults: float = 0.5,
+    weight: Annotated[tuple[str, ...], Parameter(negative="")] = (),
+    jobs: int = 1,
+    as_it_is: bool = False,
+    timeline: bool = False,
+    save: Path | None = None,
+    json: bool = False,
+) -> int:
+    """Run a simulated cloud, and check its laws after every event. Exit code 1: one does not hold.
+
+    Users create, delete, resize, migrate, attach and so on through the real API; processes die and sleep, messages are
+    lost, late and doubled, databases and services go away, hosts lose power. Then nothing goes wrong any more, and
+    every move has to end. A run that fails is told again with parts left out until it is short.
+
+    Parameters
+    ----------
+    seed
+        Decides everything: the same seed gives the same run, byte for byte.
+    seeds
+        How many seeds, from the first on.
+    steps
+        How many things users ask for and things that go wrong, together.
+    hosts
+        How many hosts the cloud has.
+    servers
+        How many servers are there at the start.
+    cells
+        How many cells the hosts are spread over.
+    gap
+        Simulated seconds between two steps, on average.
+    faults
+        Which part of the steps is something that goes wrong: 0 to 1.
+    weight
+        How often a kind of step comes, where that is to differ: kill=9 or resize=0; may be given several times.
+    jobs
+        How many processes run seeds at the same time; 0: one for each core.
+    as_it_is
+        Tell a failing run as it is, without making it short.
+    timeline
+        Tell the run also when all laws hold.
+    save
+        File to which the (shortened) failing story is written, for: whimbrel sim replay FILE.
+    json
+        JSON instead of text, one document for each seed.
+    """
+    size = Size(hosts=hosts, servers=servers, cells=cells, gap_s=gap, faults=faults, weights=dict(map(_weight, weight)))
+    _check(size, seeds, steps)
+    began, failed, total = time.monotonic(), 0, 0.0
+    for outcome in _outcomes(seed, seeds, steps, size, jobs):
+        total += outcome.seconds
+        if outcome.failure and not as_it_is:
+            outcome = shrink(outcome, tell)
+        if outcome.failure:
+            failed += 1
+            if save:
+                save.write_bytes(to_file(outcome.story))
+        if json:
+            print(msgspec.json.encode(document(outcome)).decode(), flush=True)
+        elif outcome.failure or timeline:
+            say(outcome)
+            _say_again(outcome, seed, steps) if outcome.failure else None
+    if not json:
+        _sum_up(seeds, failed, total, time.monotonic() - began)
+    return 1 if failed else 0
+
+
+def _weight(text: str) -> tuple[str, int]:
+    name, _, value = text.partition("=")
+    name = name.replace("-", " ")
+    if name not in names_of_weights() or not value.isdigit():
+        known = ", ".join(each.replace(" ", "-") for each in names_of_weights())
+        raise Invalid(f"--weight {text}: say NAME=NUMBER; names are {known}")
+    return name, int(value)
+
+
+def _check(size: Size, seeds: int, steps: int) -> None:
+    if min(size.hosts, size.servers, size.cells, seeds) < 1 or steps < 0 or size.gap_s <= 0:
+        raise Invalid("hosts, servers, cells and seeds are 1 at least, steps 0 at least, and the gap is more than 0")
+    if size.cells > size.hosts:
+        raise Invalid(f"{size.hosts} hosts cannot be spread over {size.cells} cells")
+    if not 0 <= size.faults <= 1:
+        raise Invalid("--faults is a part of the steps: 0 to 1")
+
+
+def _outcomes(seed: int, seeds: int, steps: int, size: Size, jobs: int) -> Iterator[Outcome]:
+    wanted = [(number, steps, size) for number in range(seed, seed + seeds)]
+    if jobs == 1 or seeds == 1:
+        yield from map(_one, wanted)
+        return
+    with ProcessPoolExecutor(jobs or cpu_count() or 1, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_one, wanted, chunksize=max(1, min(PER_TASK, seeds // 4)))
+
+
+def _one(wanted: tuple[int, int, Size]) -> Outcome:
+    seed, steps, size = wanted
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    return tell(story_of(seed, steps, size))
+
+
+# Said
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "seed": outcome.story.seed,
+        "failure": outcome.failure,
+        "events": outcome.events,
+        "simulated_s": round(outcome.seconds, 3),
+        "trace": outcome.hash,
+        "story": msgspec.to_builtins(outcome.story),
+        "timeline": [{"at": line.at, "who": line.who, "what": line.what} for line in outcome.told],
+    }
+
+
+def say(outcome: Outcome) -> None:
+    """Print a run as a timeline: simulated time, who, what."""
+    console = terminal.console()
+    console.print(f"[bold]seed {outcome.story.seed}[/], {len(outcome.story.decisions)} steps:", highlight=False)
+    for line in outcome.told:
+        style = {"fault": "yellow", "user": "cyan", "law": "bold red"}.get(line.who, "")
+        console.print(str(line), style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _say_again(outcome: Outcome, first: int, steps: int) -> None:
+    story: Story = outcome.story
+    terminal.console().print(
+        f"again, all of it: whimbrel sim run --seed {story.seed} --steps {steps} --as-it-is", highlight=False
+    )
+
+
+def _sum_up(seeds: int, failed: int, simulated_s: float, real_s: float) -> None:
+    word = "seed" if seeds == 1 else "seeds"
+    verdict = f"[bold red]{failed} failed[/]" if failed else "all laws hold"
+    terminal.console().print(
+        f"{seeds} {word}, {simulated_s:,.0f} simulated seconds in {real_s:,.1f} s: {verdict}", highlight=False
+    )

@@ -1,0 +1,187 @@
+"""What happens in a simulated cloud, as a list: who asks for what when, and what goes wrong when.
+
+Law: the list is made from a seed before anything runs and does not depend on what comes of it, so that a run can be
+told again with parts left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+ACTS: Mapping[str, int] = {
+    "create": 4,
+    "delete": 2,
+    "resize": 8,
+    "migrate": 5,
+    "confirm": 5,
+    "revert": 5,
+    "turn back": 1,
+    "attach port": 3,
+    "detach port": 2,
+    "attach volume": 3,
+    "detach volume": 2,
+    "stop": 2,
+    "start": 2,
+    "reboot": 1,
+    "snapshot": 1,
+}
+"""What users ask for -> how often."""
+
+MESSAGES: Mapping[str, int] = {
+    "lost request": 3,
+    "lost answer": 4,
+    "doubled": 2,
+    "late": 2,
+    "refused": 3,
+    "conflict": 1,
+}
+"""What becomes of a single call -> how often."""
+
+TROUBLES: Mapping[str, int] = {
+    "kill": 4,
+    "freeze": 4,
+    "slow": 2,
+    "kill agent": 2,
+    "freeze agent": 2,
+    "power loss": 1,
+    "cut off": 2,
+    "outage": 4,
+}
+"""What becomes of a process, a host, or a service for a while -> how often."""
+
+FAULTS: Mapping[str, int] = {**MESSAGES, **TROUBLES}
+
+SERVICES = ("network", "volumes", "images")
+DATABASES = ("global", "placement")  # and one of each cell
+BUS = "bus"
+
+ANSWERS = ("500", "409", "nothing")
+"""What a service or a database says while it is out. Databases do not say 409."""
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True, tag="act"):
+    """A user asks for something. pick: chooses among the servers and things that there are then."""
+
+    at: float
+    what: str
+    pick: int
+
+
+class Mishap(msgspec.Struct, frozen=True, kw_only=True, tag="mishap"):
+    """Something goes wrong. A single call: the first on that line from then on."""
+
+    at: float
+    what: str
+    where: str  # line, process or host
+    for_s: float = 0.0
+    answer: str = ""
+
+    def __str__(self) -> str:
+        lasts = f" for {self.for_s:.1f} s" if self.for_s else ""
+        says = f", answers {self.answer}" if self.answer else ""
+        return f"{self.what}: {self.where}{lasts}{says}"
+
+
+Decision = Act | Mishap
+
+
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    """How large a simulated cloud is, and how much happens there."""
+
+    hosts: int = 4
+    servers: int = 5  # that are there at the start
+    cells: int = 1
+    doors: int = 2  # processes with API and conductor
+    conductors: int = 1  # processes besides
+    gap_s: float = 4.0  # between two decisions, on average
+    faults: float = 0.5  # part of the decisions that are mishaps
+    weights: dict[str, int] = {}  # of acts and mishaps, where they differ from the usual
+
+    def host_names(self, cell: int) -> list[str]:
+        return [f"h{number + 1}" for number in range(self.hosts) if number % self.cells == cell]
+
+    @property
+    def cell_names(self) -> list[str]:
+        return [f"c{number + 1}" for number in range(self.cells)]
+
+    @property
+    def all_hosts(self) -> list[str]:
+        return [f"h{number + 1}" for number in range(self.hosts)]
+
+    @property
+    def processes(self) -> list[str]:
+        return [f"door{n + 1}" for n in range(self.doors)] + [f"conductor{n + 1}" for n in range(self.conductors)]
+
+    @property
+    def databases(self) -> list[str]:
+        return [*DATABASES, *(f"cell_{name}" for name in self.cell_names)]
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a run depends on. order: chooses latencies and the order of what is ready."""
+
+    seed: int
+    size: Size
+    decisions: tuple[Decision, ...]
+    order: int = 0
+
+
+def story_of(seed: int, steps: int, size: Size) -> Story:
+    """Make the story of a seed. steps: how many decisions."""
+    chance = Random(f"decisions {seed}")
+    at, made = 0.0, list[Decision]()
+    for _ in range(steps):
+        # Often several at once, then a pause: what happens at once is what is worth looking at.
+        at += 0.0 if chance.random() < 0.3 else chance.expovariate(1 / size.gap_s)
+        is_mishap = chance.random() < size.faults
+        made.append(_mishap(chance, round(at, 3), size) if is_mishap else _act(chance, round(at, 3), size))
+    return Story(seed=seed, size=size, decisions=tuple(made), order=seed)
+
+
+def _act(chance: Random, at: float, size: Size) -> Act:
+    return Act(at=at, what=_one_of(chance, ACTS, size), pick=chance.getrandbits(30))
+
+
+def _mishap(chance: Random, at: float, size: Size) -> Mishap:
+    what = _one_of(chance, FAULTS, size)
+    at += round(chance.random() / 4, 3)  # in the midst of what was asked for just before
+    for_s = round(min(90.0, chance.expovariate(1 / 8)) + 0.5, 1)
+    if what in ("kill", "freeze", "slow"):
+        return Mishap(at=at, what=what, where=chance.choice(size.processes), for_s=for_s)
+    if what in ("kill agent", "freeze agent", "power loss", "cut off"):
+        return Mishap(at=at, what=what, where=chance.choice(size.all_hosts), for_s=for_s)
+    if what == "outage":
+        where = chance.choice([*SERVICES, *size.databases])
+        answer = chance.choice(ANSWERS if where in SERVICES else ("500", "nothing"))
+        return Mishap(at=at, what=what, where=where, for_s=for_s, answer=answer)
+    return Mishap(at=at, what=what, where=chance.choice(_lines(what, size)))
+
+
+def _lines(what: str, size: Size) -> Sequence[str]:
+    """List the lines on which a call can meet this."""
+    if what in ("doubled", "late"):
+        return (BUS,)
+    if what == "conflict":
+        return (*SERVICES[:2], "placement")
+    if what == "refused":
+        return (BUS, BUS, *SERVICES, "placement")
+    return (BUS, BUS, *SERVICES, *size.databases)
+
+
+def _one_of(chance: Random, table: Mapping[str, int], size: Size) -> str:
+    words = list(table)
+    return chance.choices(words, [size.weights.get(word, table[word]) for word in words])[0]
+
+
+def names_of_weights() -> list[str]:
+    return [*ACTS, *FAULTS]
+
+
+def to_file(story: Story) -> bytes:
+    return msgspec.json.format(msgspec.json.encode({"whimbrel": "story", **msgspec.to_builtins(story)}), indent=1)
+
+
+def from_document(document: Any) -> Story:
+    return msgspec.convert(document, Story)

@@ -1,0 +1,233 @@
+"""The processes of a simulated cloud: doors, conductors, agents. What dies with one is made anew for the next."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+
+from whimbrel.adapters.sql.journal import SqlJournal
+from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.agent.host import HostAgent
+from whimbrel.api import policy
+from whimbrel.api.context import Context
+from whimbrel.api.door import compute_app
+from whimbrel.conductor.conductor import Conductor, Pace
+from whimbrel.domain.ids import HostName, ProjectId, UserId
+from whimbrel.domain.run import Action, Run, Verdict
+from whimbrel.policy import Policy
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.identity import Caller, with_implied
+from whimbrel.ports.journal import Evidence
+from whimbrel.ports.outages import Outages
+from whimbrel.scheduling.fleet import KnownFleet
+from whimbrel.sim.loop import Process, SimulatedLoop
+from whimbrel.sim.names import Names
+from whimbrel.sim.trace import Trace
+from whimbrel.sim.weather import Weather
+from whimbrel.sim.wires import Bus, Check, Wires
+from whimbrel.sim.world import PROJECT, USER, World
+
+RESTARTS_S = 1.0
+"""How long after its end a process is started anew that was not killed."""
+
+PACE = Pace(poll_s=2.0, reconcile_s=5.0)
+"""Slower than outside: most of the time of a simulated cloud would go by in looking for nothing."""
+
+_POLICY: list[Policy] = []
+
+
+class Answer(NamedTuple):
+    """What a user is told. status 0: nothing."""
+
+    status: int
+    body: Any
+
+
+NO_ANSWER = Answer(0, None)
+
+
+class SimulatedIdentity:
+    """Fulfils ports.identity.Identity: a token is a role."""
+
+    async def caller(self, token: str) -> Caller | None:
+        user = UserId("admin") if token == "admin" else USER
+        return Caller(user_id=user, user_name=token, project_id=ProjectId(PROJECT), roles=with_implied([token]))
+
+
+class ToldJournal(SqlJournal):
+    """The journal, telling the trace where each run stands."""
+
+    def __init__(self, journal: Any, facts_type: Any, tell: Any) -> None:
+        super().__init__(journal, facts_type)
+        self._tell = tell
+
+    async def accept(self, run: Run, *arguments: Any, **named: Any) -> Run:
+        accepted = await super().accept(run, *arguments, **named)
+        self._tell(run, "is accepted")
+        return accepted
+
+    async def save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
+        await super().save(run, raised, evidence)
+        self._tell(run, _standing(run))
+
+    async def park(self, run: Run) -> Run:
+        parked = await super().park(run)
+        self._tell(parked, _standing(parked))
+        return parked
+
+    async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
+        taken = await super().take(owner, now, lease_s, limit)
+        for run in taken:
+            self._tell(run, f"is taken, epoch {run.epoch}")
+        return taken
+
+    async def give_verdict(self, run_id: Any, verdict: Verdict, status: str, action: Action, *more: Any) -> Run:
+        run = await super().give_verdict(run_id, verdict, status, action, *more)
+        self._tell(run, f"hears: {verdict}")
+        return run
+
+
+def _standing(run: Run) -> str:
+    if run.state != "open":
+        return f"is {run.state}" + (f": {run.message}" if run.state == "undone" and run.message else "")
+    trouble = f", {run.tries} tries: {run.message}" if run.tries else ""
+    owes = f", owes {', '.join(run.debts)}" if run.debts else ""
+    if run.log and run.log[-1].outcome == "debt":
+        owes += f": {run.log[-1].detail}"
+    arrow = "at" if run.way == "forward" else "back at"
+    return f"{arrow} {run.at}{trouble}{owes}"
+
+
+class Staff:
+    """All processes of a cloud, and who starts them."""
+
+    def __init__(self, world: World, loop: SimulatedLoop, weather: Weather, trace: Trace, check: Check) -> None:
+        self.world = world
+        self.loop = loop
+        self.names = Names()
+        self.weather = weather
+        self._trace = trace
+        self._check = check
+        self._bus = Bus(loop, weather, check)
+        self._planes: dict[str, Process] = {}
+        self._apps: dict[str, Any] = {}
+        self._outside = Process("supervisor")
+
+    # Doors and conductors
+
+    def start(self, name: str) -> None:
+        process = self._planes[name] = Process(name)
+        cloud = self._cloud(process)
+        engine = self.world.engine(name, cloud)
+        conductor = Conductor(cloud, engine, pace=PACE)
+        if name.startswith("door"):
+            if not _POLICY:
+                _POLICY.append(Policy.load(policy.DEFAULTS))
+            context = Context(cloud=cloud, engine=engine, identity=SimulatedIdentity(), policy=_POLICY[0])
+            self._apps[name] = compute_app(context)
+        serving = self.loop.spawn(process, conductor.serve())
+        self._outside.context.copy().run(serving.add_done_callback, lambda ended: self._ended(name, process, ended))
+
+    def _ended(self, name: str, process: Process, ended: "asyncio.Task[None]") -> None:
+        """Start one anew that found its database away."""
+        if ended.cancelled() or process.is_dead:
+            return
+        self._trace.tell(self.loop.time(), name, f"ends: {ended.exception()!r}")
+        process.is_dead = True
+        self.loop.call_later(RESTARTS_S, self.start, name, context=self._outside.context.copy())
+
+    def _cloud(self, process: Process) -> Cloud:
+        """Give the ports of the cloud as one process has them: its memory is its own, and its wires."""
+        cloud, world = self.world.cloud, self.world
+        databases = world.remains.databases
+        cells = {name: replace(cell, agents=self._bus) for name, cell in cloud.cells.items()}
+        journal = ToldJournal(
+            databases["global"], world.book.facts_type, lambda run, what: self._tell(process, run, what)
+        )
+        default_zone = cloud.rules.default_availability_zone
+        own = replace(
+            cloud,
+            cells=cells,
+            journal=journal,
+            placement=SqlPlacement(databases["placement"], Random(process.name)),
+            outages=Outages(),
+            fleets=KnownFleet(cells, cloud.cell_infos, cloud.aggregates, cloud.clock, lambda: default_zone),
+        )
+        return Wires(self.loop, self.weather, self._trace, process, self._check).wrap(own)
+
+    def _tell(self, process: Process, run: Run, what: str) -> None:
+        self._trace.tell(self.loop.time(), process.name, f"{run.saga} of {self.names.of(run.subject)} {what}")
+
+    def process(self, name: str) -> Process:
+        return self._planes[name]
+
+    # Agents
+
+    async def start_agent(self, host: HostName) -> None:
+        """Start the agent of a host; its hypervisor looks at what it keeps."""
+        world = self.world
+        hypervisor = world.hypervisors[host] = world.hypervisors[host].reborn()
+        await hypervisor.guests()
+        agent = HostAgent(host, hypervisor, world.remains.keep, world.cloud.images, world.cloud.clock)
+        self._bus.agents[host] = (Process(f"agent {host}"), agent)
+
+    def agent(self, host: HostName) -> Process:
+        return self._bus.agents[host][0]
+
+    # What users see
+
+    async def ask(self, door: str, method: str, path: str, body: Any = None, who: str = "member") -> Answer:
+        """Send a request to a door. Nobody answers where nobody is."""
+        process = self._planes[door]
+        if process.is_dead:
+            return NO_ANSWER
+        answer = self.loop.create_future()
+        request = self._request(self._apps[door], method, path, body, who)
+
+        def reply(work: asyncio.Task[Answer]) -> None:
+            if not answer.done() and not work.cancelled():
+                answer.set_result(work.result())
+
+        self.loop.spawn(process, request).add_done_callback(reply)
+        try:
+            async with asyncio.timeout(USERS_WAIT_S):
+                told: Answer = await answer
+                return told
+        except TimeoutError:
+            return NO_ANSWER
+
+    async def _request(self, app: Any, method: str, path: str, body: Any, who: str) -> Answer:
+        raw = b"" if body is None else msgspec.json.encode(body)
+        path, _, query = path.partition("?")
+        headers: Mapping[str, str] = {
+            "x-auth-token": who,
+            "openstack-api-version": "compute 2.100",
+            "content-type": "application/json",
+            "content-length": str(len(raw)),
+            "host": "cloud",
+        }
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": f"/v2.1{path}",
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "scheme": "http",
+        }
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": raw, "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await app(scope, receive, send)
+        text = b"".join(message.get("body", b"") for message in sent)
+        return Answer(sent[0]["status"], msgspec.json.decode(text) if text else None)
+
+
+USERS_WAIT_S = 60.0

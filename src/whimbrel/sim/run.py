@@ -1,0 +1,196 @@
+"""One run of a story in a simulated cloud: it happens, then nothing goes wrong any more, and all must come to an end.
+
+Law: what a run comes to depends on its story alone.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from structlog.testing import capture_logs
+
+from whimbrel.domain.run import Run
+from whimbrel.ports.journal import RunFilter
+from whimbrel.sim import rest
+from whimbrel.sim.decisions import Act, Decision, Story
+from whimbrel.sim.faults import Faults
+from whimbrel.sim.invariants import Invariants, Violation
+from whimbrel.sim.loop import Process, Stuck, at_once, new_loop
+from whimbrel.sim.processes import Staff
+from whimbrel.sim.stage import copy_into, stage
+from whimbrel.sim.trace import Line, Trace
+from whimbrel.sim.users import Users
+from whimbrel.sim.weather import Weather, line_of
+from whimbrel.sim.world import World
+
+ENDS_WITHIN_S = 900.0
+"""By then, after the last fault, every move has ended."""
+
+LOOKS_EVERY_S = 5.0
+LATECOMERS_S = 310.0
+"""How long what came too late to a network or a volume may stay."""
+
+
+class Outcome(NamedTuple):
+    story: Story
+    failure: str | None
+    told: list[Line]
+    hash: str
+    events: int
+    seconds: float  # simulated
+
+    @property
+    def kind(self) -> str:
+        """Give what sort of failure it is: shrinking must not slip from one into another."""
+        if self.failure is None:
+            return ""
+        return self.failure.split(" ", 1)[0]
+
+
+class Broken(BaseException):
+    """Something is wrong that is not allowed to be. kind: one word."""
+
+
+def run(story: Story, change: Callable[[World], None] | None = None) -> Outcome:
+    """Tell a story. change: does something to the world before it begins (plants a bug, say)."""
+    staged, servers = new_loop("stage").run_until_complete(stage(story.size))
+    with capture_logs() as logs:
+        return _Run(story, staged, servers, logs, change).tell()
+
+
+class _Run:
+    def __init__(
+        self, story: Story, staged: World, servers: list[str], logs: Any, change: Callable[[World], None] | None
+    ) -> None:
+        self._story = story
+        self._logs = logs
+        self.loop = new_loop(story.order)
+        self.trace = Trace()
+        self.world = copy_into(self.loop, staged)
+        if change:
+            change(self.world)
+        self._invariants = Invariants(self.world)
+        self._stamp: tuple[int, ...] = ()
+        self.failure: str | None = None
+        self.weather = Weather(story.order)
+        self.staff = Staff(self.world, self.loop, self.weather, self.trace, self.check)
+        for server in servers:
+            self.staff.names.of(server)
+        self.users = Users(self.staff, self.trace, list(servers), [n for n in story.size.processes if "door" in n])
+        self.faults = Faults(self.staff, self.trace)
+        self._busy: set[asyncio.Task[None]] = set()
+
+    def tell(self) -> Outcome:
+        try:
+            self._tell()
+        except Stuck as stuck:
+            self.failure = self.failure or f"stuck: {stuck}"
+        finally:
+            self.loop.close()
+        self.loop.close()
+        return Outcome(self._story, self.failure, self.trace.told, self.trace.hash, self.trace.events, self.loop.time())
+
+    def _tell(self) -> None:
+        director = Process("director")
+        task = self.loop.spawn(director, self._direct())
+        task.add_done_callback(lambda _: self.loop.stop())
+        self.loop.run_forever()
+        if task.done() and not task.cancelled() and (error := task.exception()):
+            self.fail(f"{type(error).__name__}: {error}")
+
+    async def _direct(self) -> None:
+        for host in self.world.hypervisors:
+            await self.staff.start_agent(host)
+        for name in self._story.size.processes:
+            self.staff.start(name)
+        for decision in self._story.decisions:
+            await asyncio.sleep(max(0.0, decision.at - self.loop.time()))
+            self._begin(decision)
+        await self._calm()
+        await self._end_all()
+        await self._rest()
+
+    def _begin(self, decision: Decision) -> None:
+        work = self.users.act(decision) if isinstance(decision, Act) else self.faults.happen(decision)
+        task = self.loop.spawn(Process("world"), work)
+        self._busy.add(task)
+        task.add_done_callback(self._busy.discard)
+
+    # The end
+
+    async def _calm(self) -> None:
+        """Let what is under way come to its end; from then on nothing goes wrong."""
+        while self._busy:
+            await asyncio.wait(self._busy)
+        self.weather.clear()
+        self.trace.tell(self.loop.time(), "fault", "nothing goes wrong any more")
+
+    async def _end_all(self) -> None:
+        """Wait until nothing is open; give verdicts to what waits for one. Raises: Broken: it takes too long."""
+        began = self.loop.time()
+        while open_runs := await self._open():
+            if self.loop.time() - began > ENDS_WITHIN_S:
+                stands = "; ".join(_standing(run, self.staff) for run in open_runs)
+                raise Broken(f"unended: after {ENDS_WITHIN_S:.0f} s without faults: {stands}")
+            for number, run in enumerate(run for run in open_runs if isinstance(run, Run) and run.state == "parked"):
+                what = "confirm" if (self._story.seed + number) % 2 else "revert"
+                await self._say(what, run.subject)
+            await asyncio.sleep(LOOKS_EVERY_S)
+
+    async def _say(self, what: str, server: str) -> None:
+        body = {"confirm": {"confirmResize": None}, "revert": {"revertResize": None}}[what]
+        answer = await self.staff.ask("door1", "POST", f"/servers/{server}/action", body)
+        self.trace.tell(self.loop.time(), "user", f"{what} {self.staff.names.of(server)} at the end: {answer.status}")
+
+    async def _open(self) -> list[Any]:
+        cloud = self.world.cloud
+        runs = await cloud.journal.find(RunFilter(only_open=True))
+        return runs or await cloud.directory.wanted_deletes()
+
+    async def _rest(self) -> None:
+        await asyncio.sleep(LATECOMERS_S)
+        await self._end_all()
+        self.check("the end")
+        if problems := at_once(rest.problems(self.world)):
+            raise Broken("rest: " + "; ".join(problems))
+
+    # Failing
+
+    def check(self, after: str) -> None:
+        stamp = tuple(database.changes for database in self.world.remains.databases.values())
+        if self.failure or (stamp == self._stamp and line_of(after) in self._story.size.databases):
+            return
+        self._stamp = stamp
+        try:
+            at_once(self._invariants.check(after))
+        except Violation as violation:
+            self.fail(_law(str(violation)))
+        if self.loop.troubles:
+            self.fail(f"bug: {self.loop.troubles[0]}")
+        if self.users.problems:
+            self.fail(f"answer-500: {self.users.problems[0]}")
+        bugs = [entry for entry in self._logs if entry["log_level"] in ("error", "critical")]
+        if bugs:
+            self.fail(f"bug: {msgspec.json.encode(bugs[0], enc_hook=repr).decode()}")
+
+    def fail(self, failure: str) -> None:
+        if self.failure is None:
+            self.failure = failure
+            self.trace.tell(self.loop.time(), "law", failure)
+        self.loop.stop()
+
+
+def _law(violation: str) -> str:
+    """Put the law that does not hold in front."""
+    after, _, what = violation.partition(": ")
+    law, _, rest_ = what.partition(":")
+    return f"{law}: {after}: {rest_.strip()}"
+
+
+def _standing(run: Any, staff: Staff) -> str:
+    if isinstance(run, tuple):
+        return f"a delete of {staff.names.of(run[0])} waits"
+    way = "" if run.way == "forward" else "back "
+    said = run.problem or run.message or ""
+    return f"{run.saga} of {staff.names.of(run.subject)} is {run.state} {way}at {run.at}: {said}"

@@ -1,0 +1,89 @@
+"""Whole simulated clouds: every seed ends with all laws kept, and is the same each time it is told."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from whimbrel.sim.decisions import Act, Mishap, Size, Story, from_document, story_of, to_file
+from whimbrel.sim.run import Outcome, run
+
+STEPS = 20
+PARTS, SEEDS_PER_PART = 8, 8
+"""As many seeds as a test run has time for; `make sim` tells more."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_seed_keeps_the_laws(part: int) -> None:
+    for seed in range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART):
+        check(run(story_of(seed, STEPS, Size())))
+
+
+def check(outcome: Outcome) -> None:
+    told = "\n".join(map(str, outcome.told))
+    assert outcome.failure is None, f"seed {outcome.story.seed}: {outcome.failure}\n{told}"
+
+
+def test_a_calm_cloud_does_what_it_is_asked() -> None:
+    """Without faults nothing is undone, nothing is asked twice, and nobody is told 500 or 503."""
+    outcome = run(story_of(7, 40, Size(faults=0.0, gap_s=60.0)))
+    check(outcome)
+    told = [line.what for line in outcome.told]
+    assert sum(" is done" in what for what in told) > 10
+    assert not [what for what in told if ": 50" in what or "tries" in what or "owes" in what]
+
+
+def test_a_seed_meets_every_kind_of_fault() -> None:
+    """Among some seeds each kind of step comes up: none is a word that nobody says."""
+    said = {decision.what for seed in range(60) for decision in story_of(seed, 40, Size()).decisions}
+    from whimbrel.sim.decisions import names_of_weights
+
+    assert said == set(names_of_weights())
+
+
+SCRIPT = """
+from whimbrel.sim.decisions import Size, story_of
+from whimbrel.sim.run import run
+print(run(story_of(11, 20, Size())).hash)
+"""
+
+
+def test_a_seed_is_the_same_in_every_process() -> None:
+    traces = {in_a_process(seed) for seed in ("1", "2")}
+    assert traces == {run(story_of(11, 20, Size())).hash}
+
+
+def in_a_process(hash_seed: str) -> str:
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    return ended.stdout.strip()
+
+
+def test_another_seed_is_another_run() -> None:
+    assert run(story_of(11, 20, Size())).hash != run(story_of(12, 20, Size())).hash
+
+
+def test_a_story_can_be_kept_in_a_file() -> None:
+    import msgspec
+
+    story = story_of(3, 30, Size(weights={"kill": 9}))
+    document = msgspec.json.decode(to_file(story))
+    assert document.pop("whimbrel") == "story"
+    assert from_document(document) == story
+
+
+def test_a_move_whose_conductor_is_killed_is_finished_by_another() -> None:
+    """Told by hand: the door that began the move dies in its midst and stays away for long."""
+    story = Story(
+        seed=0,
+        size=Size(doors=2, conductors=0, servers=1, hosts=2),
+        decisions=(Act(at=1.0, what="migrate", pick=7), Mishap(at=3.0, what="kill", where="door1", for_s=80.0)),
+    )
+    outcome = run(story)
+    check(outcome)
+    who = {line.who for line in outcome.told if line.what.startswith("migrate of s1 ")}
+    assert who == {"door1", "door2"}, outcome.told
+    assert any("is taken, epoch 2" in line.what for line in outcome.told if line.who == "door2")
