@@ -100,6 +100,11 @@ class SimulatedHypervisor:
     async def capacity(self) -> Capacity:
         return self._capacity
 
+    async def metrics(self) -> dict[str, float]:
+        """Be as busy as if each running guest kept its cpus busy."""
+        busy = sum(guest.spec.vcpus for guest in self._all() if guest.power == "running") / self._capacity.vcpus
+        return {"cpu.percent": min(1.0, busy), "cpu.idle.percent": max(0.0, 1.0 - busy)}
+
     async def connector(self) -> dict[str, Any]:
         return {
             "host": str(self.host),
