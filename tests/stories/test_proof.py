@@ -1,4 +1,4 @@
-"""A proof is made at every instant of every story, and while they go on: nothing is wrong, and nothing is said to be."""
+"""A proof at every instant of every story, and while they go on: nothing is wrong, and nothing is said to be."""
 
 import asyncio
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from tests.stories import attaching, living, test_lives
 from tests.stories.telling import STORIES
 from whimbrel.proof.proving import Proof, prove
-from whimbrel.sim.chaos import Chaos, Fault, changes
+from whimbrel.sim.chaos import Chaos, Fault, Plan, changes
 from whimbrel.sim.invariants import Violation
 from whimbrel.sim.stories import Story, Telling
 
@@ -87,6 +87,11 @@ class Alternating(Telling):
     def __init__(self, story: Story) -> None:
         super().__init__(story)
         self.turns = asyncio.Semaphore(0)
+        self.has_begun_to_live = asyncio.Event()
+
+    def chaos(self, plan: Plan) -> Chaos:
+        self.has_begun_to_live.set()
+        return super().chaos(plan)
 
     async def after_each(self, touch: str) -> None:
         await self.turns.acquire()
@@ -116,8 +121,7 @@ async def both(story: Story, head_start: int, touches_a_turn: int) -> None:
         await go_on(touches_a_turn)
 
     moving = asyncio.create_task(telling.tell())
-    while not hasattr(telling, "_present"):
-        await asyncio.sleep(0)
+    await telling.has_begun_to_live.wait()
     await go_on(head_start)
     assert not moving.done()
     while not moving.done():

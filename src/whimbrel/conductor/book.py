@@ -7,11 +7,12 @@ from whimbrel.servers.delete import DELETE
 from whimbrel.servers.heal import HEAL_PORTS
 from whimbrel.servers.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from whimbrel.servers.power import REBOOT, START, STOP
+from whimbrel.servers.repair import REPAIR
 from whimbrel.servers.snapshot import SNAPSHOT
 from whimbrel.servers.tidy import TIDY
 from whimbrel.servers.volumes import ATTACH_VOLUME, DETACH_VOLUME
 
 BOOK = Book(
     *(RESIZE, MIGRATE, CREATE, DELETE, START, STOP, REBOOT, SNAPSHOT),
-    *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, TIDY, HEAL_PORTS),
+    *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, TIDY, HEAL_PORTS, REPAIR),
 )

@@ -88,6 +88,13 @@ class Directory(ServerIds, Protocol):
         """Give the servers that changed their cell after a number; None: only the number that there is now."""
         ...
 
+    async def adopt(self, order: Order, server: Server) -> None:
+        """Have an entry for a server whose record is in its cell and whose entry is lost; fine if there is one.
+
+        Raises: Superseded.
+        """
+        ...
+
     async def displace(self, order: Order, server: Server) -> None:
         """Take the record back into the entry, in no cell. Repeatable. Raises: Superseded."""
         ...

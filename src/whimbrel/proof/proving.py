@@ -119,7 +119,7 @@ class _Proving:
             for law in OF_SERVERS:
                 self._facts[law.id] += law.count(stake)
             if found := judged(stake, self._ground):
-                self._suspects.append(Suspect(stake, found))
+                self._suspects.append(Suspect(stake, found, self._ground))
             self._forget(stake)
 
     def _forget(self, stake: Stake) -> None:

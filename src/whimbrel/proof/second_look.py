@@ -4,12 +4,12 @@ Law: a violation is one only if two looks at it found it, between which nothing 
 began, took a step or ended, and its record stayed as it was.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import RunFilter
@@ -28,6 +28,7 @@ class Suspect(msgspec.Struct):
 
     stake: Stake
     violations: list[Violation]
+    ground: Ground
 
 
 class Verdicts(msgspec.Struct):
@@ -59,25 +60,34 @@ async def look_again(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
 
 
 async def fresh(
-    cloud: Cloud, ids: Sequence[ServerId], hosts: dict[ServerId, set[HostName]]
+    cloud: Cloud, ids: Sequence[ServerId], hosts: Mapping[ServerId, Collection[HostName]], but: RunId | None = None
 ) -> dict[ServerId, Suspect | None]:
-    """Read these alone, and judge them; None: something was done with it meanwhile. hosts: where to look for guests."""
+    """Read these alone, and judge them; None: something was done with it meanwhile.
+
+    hosts: where to look for guests. but: a run that is not to count as one that is under way.
+    """
     sights, found = Sights(), dict[ServerId, Suspect | None]()
     ground = await reading.read_ground(cloud, sights)
-    await _see(cloud, ground, sights, ids, {host for name in ids for host in hosts[name]})
+    await _see(cloud, ground, sights, ids, {host for name in ids for host in hosts[name]}, but)
     for at in range(0, len(ids), reading.PAGE):
         some = await reading.stakes(cloud, ids[at : at + reading.PAGE], sights)
-        later = {stake.id: stake.standing for stake in await stakes_of_runs(cloud, [stake.id for stake in some])}
+        now = await stakes_of_runs(cloud, [stake.id for stake in some], but)
+        later = {stake.id: stake.standing for stake in now}
         for stake in some:
             is_same = later.get(stake.id) == stake.standing
-            found[stake.id] = Suspect(stake, judged(stake, ground)) if is_same else None
+            found[stake.id] = Suspect(stake, judged(stake, ground), ground) if is_same else None
     return found
 
 
 async def _see(
-    cloud: Cloud, ground: Ground, sights: Sights, ids: Sequence[ServerId], hosts: Iterable[HostName]
+    cloud: Cloud,
+    ground: Ground,
+    sights: Sights,
+    ids: Sequence[ServerId],
+    hosts: Iterable[HostName],
+    but: RunId | None,
 ) -> None:
-    await _see_runs(cloud, sights, ids)
+    await _see_runs(cloud, sights, ids, but)
     await reading.see_guests(cloud, ground, sights, [host for host in hosts if host in ground.hosts])
     await reading.see_devices(cloud, sights)
     await reading.see_images(cloud, sights)
@@ -85,15 +95,16 @@ async def _see(
         sights.attachments[name] += await cloud.volumes.attachments(name)
 
 
-async def _see_runs(cloud: Cloud, sights: Sights, ids: Sequence[ServerId]) -> None:
+async def _see_runs(cloud: Cloud, sights: Sights, ids: Sequence[ServerId], but: RunId | None) -> None:
     for name in ids:
-        sights.runs[name] += await cloud.journal.find(RunFilter(subject=name, only_open=True))
+        found = await cloud.journal.find(RunFilter(subject=name, only_open=True))
+        sights.runs[name] += [run for run in found if run.id != but]
 
 
-async def stakes_of_runs(cloud: Cloud, ids: Sequence[ServerId]) -> list[Stake]:
+async def stakes_of_runs(cloud: Cloud, ids: Sequence[ServerId], but: RunId | None = None) -> list[Stake]:
     """Read only what tells whether something is done with them: their runs, and where they are."""
     sights = Sights()
-    await _see_runs(cloud, sights, ids)
+    await _see_runs(cloud, sights, ids, but)
     return await reading.records_of(cloud, ids, sights)
 
 

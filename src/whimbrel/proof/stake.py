@@ -73,8 +73,8 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
 
     @cached_property
     def is_settled(self) -> bool:
-        """Tell whether nothing is under way: all must be exactly as the record says."""
-        return self.is_alive and not self.runs
+        """Tell whether nothing is under way: all must be exactly as the record says, where there is one."""
+        return self.record is not None and not self.runs
 
     @cached_property
     def home(self) -> Server | None:
@@ -84,8 +84,11 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
 
     @cached_property
     def is_nobody(self) -> bool:
-        """Tell whether nothing of it is to be anywhere: no such server, and nothing under way."""
-        return not self.is_alive and not self.runs
+        """Tell whether nothing of it is to be anywhere: no such server, and nothing under way.
+
+        Of one that only the directory has lost, all that is wrong is that.
+        """
+        return not self.is_alive and not self.runs and not (self.entry is None and self.records)
 
     @cached_property
     def move(self) -> Run | None:

@@ -50,7 +50,7 @@ async def let_go_strays(run: Run, cloud: Cloud) -> None:
         await cloud.volumes.detach(attachment_id)
     for port_id, host in await stray_bindings(record, cloud):
         await cloud.network.delete_bindings([port_id], host)
-    made = await _made_macs(record.id, cloud)
+    made = await made_macs(record.id, cloud)
     for port in await stray_ports(record, cloud):
         if port.mac in made:
             await cloud.network.delete_port(port.id)
@@ -58,7 +58,7 @@ async def let_go_strays(run: Run, cloud: Cloud) -> None:
             await cloud.network.free_port(port.id, record.id)
 
 
-async def _made_macs(server: ServerId, cloud: Cloud) -> set[str]:
+async def made_macs(server: ServerId, cloud: Cloud) -> set[str]:
     """Give the MACs of all ports that were ever made for a server: its runs chose them."""
     runs = await cloud.journal.find(RunFilter(subject=server, sagas=(ATTACH_INTERFACE.name, "create")))
     return {mac for run in runs for mac in (run.facts.macs if run.saga == "create" else (run.facts.mac,)) if mac}

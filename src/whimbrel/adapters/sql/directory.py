@@ -59,6 +59,14 @@ _NEXT_NUMBER = {
 }
 
 
+_OF_RECORD = ("project_id", "user_id", "cell", "created_at")
+_adopt = fixed(sa.insert(directory))
+
+
+def _counting(server: Server) -> dict[str, Any]:
+    return {"server_id": server.id, "vcpus": server.flavor.vcpus, "memory_mib": server.flavor.memory_mib}
+
+
 class SqlDirectory(EntryIds):
     """Fulfils ports.directory.Directory."""
 
@@ -145,6 +153,12 @@ class SqlDirectory(EntryIds):
                 return Switches(number=now)
             rows = await tx.rows(_switched, {"b_number": number})
         return Switches(number=now, homes={row.server_id: row.cell for row in rows})
+
+    async def adopt(self, order: Order, server: Server) -> None:
+        async with self._db.write() as tx:
+            await self._fence(tx, order)
+            if await tx.row(_by_id_held, {"b_server": server.id}) is None:
+                await tx.run(_adopt, {name: getattr(server, name) for name in _OF_RECORD} | _counting(server))
 
     async def displace(self, order: Order, server: Server) -> None:
         async with self._db.write() as tx:

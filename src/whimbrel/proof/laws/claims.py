@@ -39,7 +39,9 @@ def owns_what_it_should(stake: Stake, ground: Ground) -> bool:
             return True
         if moves:
             return False
-        return not stake.own if record.host is None else due_of(stake, ground).is_held(stake.own, ground.roots)
+        if record.host is None:
+            return not stake.own
+        return record.host not in ground.hosts or due_of(stake, ground).is_held(stake.own, ground.roots)
     facts: MoveFacts = move.facts
     if facts.source and facts.target is None:  # it has not looked at the ports yet
         if record is None or any(run.saga in CHANGE_CLAIMS for run in stake.runs):

@@ -13,6 +13,8 @@ def count(stake: Stake) -> int:
 
 
 def one_owner(stake: Stake, ground: Ground) -> Iterator[Violation]:
+    if stake.record is None and (stake.is_alive or stake.records):
+        return  # its record or its entry is lost, and that is said by itself
     slots = {stake.record.slot if stake.record else None, *(run.id for run in stake.runs)}
     for host, one in stake.devices:
         if one.holder is None or one.holder.slot in slots:

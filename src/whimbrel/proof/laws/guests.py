@@ -34,7 +34,7 @@ def runs_once(stake: Stake) -> Iterator[Violation]:
 def _is_there(stake: Stake, ground: Ground) -> Iterator[Violation]:
     record = stake.home
     assert record
-    if record.host in ground.silent:
+    if record.host in ground.silent or record.host not in ground.hosts:
         return  # that it was not seen is said once, of the host
     guest = stake.guest(record.host, stake.key)
     evidence = {"record": {"host": record.host, "slot": record.slot, "vm_state": record.vm_state},

@@ -1,0 +1,209 @@
+"""Repairing: what does not hold of one server, or of what is held under an id that is no server's, made right again.
+
+Law: only what was said before is done, and only as far as it is still so when it is looked at afresh, with the server
+locked. Nothing is destroyed without proof, seen just then, of what stands instead of it.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Conflict, Invalid, Unavailable
+from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId
+from whimbrel.domain.run import Action, Run
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.proof.laws.table import OF_SERVERS
+from whimbrel.proof.proving import Proof, prove
+from whimbrel.proof.second_look import Suspect, fresh, hosts_of, stakes_of_runs
+from whimbrel.proof.stake import Stake
+from whimbrel.proof.violation import Violation
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Saga, Step
+from whimbrel.servers import errand, repair_steps
+from whimbrel.servers.repair_facts import RepairFacts, does, has_record, may_change_claim
+from whimbrel.servers.repair_plan import Mend, Plan, of_others, plan
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What does not hold under one id, and what would be done about it."""
+
+    subject: str
+    violations: tuple[Violation, ...]
+    plan: Plan
+
+
+# Looking
+
+
+async def survey(cloud: Cloud) -> tuple[Proof, list[Finding]]:
+    """Prove the cloud, and say what is to be done about what does not hold. Raises: Unavailable."""
+    proof = await prove(cloud)
+    laws = {law.id for law in OF_SERVERS}
+    found: dict[str, list[Violation]] = {}
+    for one in proof.violations:
+        found.setdefault(one.subject, []).append(one)
+    of_servers = {ServerId(name): wrong for name, wrong in found.items() if wrong[0].law in laws}
+    findings = [
+        Finding(subject=name, violations=tuple(wrong), plan=Plan(left=tuple(of_others(each) for each in wrong)))
+        for name, wrong in found.items()
+        if name not in of_servers
+    ]
+    return proof, [*await _findings(cloud, of_servers), *findings]
+
+
+async def _findings(cloud: Cloud, wrong: Mapping[ServerId, Sequence[Violation]]) -> list[Finding]:
+    """Look at these once more, to say what is to be done about them."""
+    hosts = {name: {each.host for each in found if each.host} for name, found in wrong.items()}
+    for stake in await stakes_of_runs(cloud, list(wrong)):
+        hosts[stake.id] |= hosts_of(stake)
+    now = await fresh(cloud, list(wrong), hosts)
+    return [_finding(name, found) for name, found in now.items() if found and found.violations]
+
+
+def _finding(name: ServerId, found: Suspect) -> Finding:
+    planned = plan(found.stake, found.ground, found.violations)
+    return Finding(subject=name, violations=tuple(found.violations), plan=planned)
+
+
+async def _look(cloud: Cloud, subject: ServerId, hosts: Collection[HostName], but: RunId | None = None) -> Suspect:
+    """Raises: Unavailable: something was done with it while it was read."""
+    found = (await fresh(cloud, [subject], {subject: hosts}, but)).get(subject)
+    if found is None:
+        raise Unavailable(f"{subject} could not be looked at: something is done with it, or its cell does not answer")
+    return found
+
+
+# Mending
+
+
+async def take(run: Run, cloud: Cloud) -> None:
+    """Take the server, where there is one that lives somewhere; of others the open run itself is the lock."""
+    if has_record(run.facts):
+        await errand.lock(run, cloud)
+
+
+async def let_go(run: Run, cloud: Cloud) -> None:
+    if has_record(run.facts):
+        await errand.unlock(run, cloud)
+
+
+async def look_again(run: Run, cloud: Cloud) -> RepairFacts:
+    """Note what of all that was said is still to be done, now that nobody else does anything with it."""
+    facts: RepairFacts = run.facts
+    found = await _look(cloud, run.subject, facts.hosts, run.id)
+    now = plan(found.stake, found.ground, found.violations)
+    mends = tuple(mend for mend in facts.agreed if _is_among(mend, now.mends))
+    facts = replace(facts, mends=mends)
+    if not does("claim_due")(facts):
+        return facts
+    adopted = next((mend.host for mend in mends if mend.kind == "adopt_guest"), None)
+    due = await repair_steps.due_claim(found, adopted, cloud)
+    return replace(facts, held=dict(found.stake.own), due=due)
+
+
+def _is_among(mend: Mend, mends: Sequence[Mend]) -> bool:
+    return any((mend.kind, mend.thing, mend.host, mend.slot) == (m.kind, m.thing, m.host, m.slot) for m in mends)
+
+
+async def repaired(run: Run, cloud: Cloud) -> None:
+    await let_go(run, cloud)
+
+
+REPAIR = Saga(
+    "repair",
+    1,
+    RepairFacts,
+    undoable=(
+        Step(take, undo=let_go, door=True, after=(repair_steps.claim_due,)),
+        Step(look_again),
+        Step(repair_steps.claim_due, undo=repair_steps.claim_as_before, only_if=may_change_claim),  # may be refused
+    ),
+    forward_only=(
+        Step(repair_steps.adopt_record, only_if=does("adopt_record")),
+        Step(repair_steps.erase_copies, only_if=does("erase_copy")),
+        Step(repair_steps.adopt_guest, only_if=does("adopt_guest")),
+        Step(repair_steps.destroy_guests, only_if=does("destroy_guest")),  # the home of each was settled just now
+        Step(repair_steps.bind_ports, only_if=does("bind_port")),
+        Step(repair_steps.let_go_bindings, only_if=does("let_go_binding")),
+        Step(repair_steps.let_go_ports, only_if=does("let_go_port")),
+        Step(repair_steps.detach_volumes, only_if=does("detach")),
+        Step(repair_steps.release_devices, only_if=does("release_devices")),
+        Step(repair_steps.release_claim, only_if=does("release_claim")),
+        Step(repair_steps.book, only_if=does("book")),
+        Step(repair_steps.delete_images, only_if=does("delete_image")),
+        Step(repaired),
+    ),
+)  # fmt: skip
+
+
+async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) -> tuple[Run, Finding]:
+    """Start to repair what does not hold under an id; give the run, and what it is to do.
+
+    Raises: Invalid: all holds; Conflict: it is busy, or nothing can be done; Unavailable.
+    """
+    hosts = {host.name for cell in cloud.cells.values() for host in await cell.hosts.all()}
+    found = await _look(cloud, subject, hosts)
+    finding = _finding(subject, found)
+    if not found.violations:
+        raise Invalid(f"Nothing is wrong with {subject}.")
+    if not finding.plan.mends:
+        raise Conflict(f"Nothing can be repaired of {subject}: {'; '.join(finding.plan.left)}.")
+    stake = found.stake
+    facts = _facts(stake, finding.plan)
+    run = engine.leased(
+        Run(
+            id=RunId(cloud.ids.uuid()),
+            saga=REPAIR.name,
+            version=REPAIR.version,
+            subject=subject,
+            project_id=_project(stake, asker),
+            user_id=asker.user_id,
+            asker_project_id=asker.project_id,
+            action=asker.request_id,
+            at="",
+            facts=facts,
+        )
+    )
+    run = await cloud.journal.accept(run, _action(cloud, asker, run))
+    await engine.begin(run)
+    return run, finding
+
+
+def _facts(stake: Stake, planned: Plan) -> RepairFacts:
+    record = _record(stake)
+    return RepairFacts(
+        cell=record.cell if record else None,
+        host=record.host if record else None,
+        slot=record.slot if record else None,
+        was=record.vm_state if record else "",
+        shows=None,
+        agreed=planned.mends,
+        hosts=tuple(sorted(hosts_of(stake))),
+    )
+
+
+def _record(stake: Stake) -> Server | None:
+    """Give the record that a cell has of it and that counts, also where the directory has lost it."""
+    if stake.entry is None and len(stake.records) == 1:
+        return next(iter(stake.records.values()))
+    return stake.record if stake.record and stake.record.cell else None
+
+
+def _project(stake: Stake, asker: Asker) -> ProjectId:
+    if stake.entry:
+        return stake.entry.project_id
+    return next((record.project_id for record in stake.records.values()), asker.project_id)
+
+
+def _action(cloud: Cloud, asker: Asker, run: Run) -> Action:
+    return Action(
+        server_id=run.subject,
+        request_id=asker.request_id,
+        name="repair",
+        project_id=asker.project_id,
+        user_id=asker.user_id,
+        run_id=run.id,
+        started_at=cloud.clock.now(),
+    )

@@ -1,0 +1,228 @@
+"""What a repair does, a line for each kind of thing. Each may be done again, and finds then that it is done."""
+
+from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import ConsumerId, HostName, ProviderId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves.steps.in_hand import check_in_hand
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement import GroupRule, Lack, Owner
+from whimbrel.proof.due import due
+from whimbrel.proof.laws.guests import POWER_OF
+from whimbrel.proof.second_look import Suspect
+from whimbrel.scheduling.wish import wish_of
+from whimbrel.servers import errand
+from whimbrel.servers.port_claims import Claim
+from whimbrel.servers.repair_facts import RepairFacts, has_record
+from whimbrel.servers.repair_plan import Mend, is_whole
+from whimbrel.servers.tidy import made_macs
+
+# The claim
+
+
+async def due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Claim:
+    """Give what a server is to hold. host: where it is, if not where its record says.
+
+    Raises: Refused: that is not clear, or there is no room.
+    """
+    record, ground = found.stake.record, found.ground
+    assert record, "only servers that there are have claims due"
+    root = ProviderId(ground.root(host or record.host))
+    nics = {nic.port_id for nic in record.nics}
+    ports = [port for port in found.stake.ports if port.id in nics]
+    flavor, properties, local = record.flavor, record.image_properties, record.has_local_root
+    owed = due(flavor, properties, root, ports, ground.roots, has_local_root=local)
+    if not owed.by_tree and len(owed.either) == 1:
+        claim = {ProviderId(provider): amounts for provider, amounts in owed.either[0]}
+        if unknown := claim.keys() - ground.roots.keys():
+            raise Refused(f"Its ports do not say by whom they are served ({', '.join(unknown)}): whimbrel heal ports.")
+        return claim
+    if any(port.requests for port in ports):
+        raise Refused("Its flavor and its ports ask for parts of a host together: move the server.")
+    wish = wish_of(flavor, properties, has_local_root=local)
+    way = (await cloud.placement.all_ways(wish, [root], 1)).get(root)
+    if way is None or isinstance(way, Lack):
+        raise Refused(f"Host {host or record.host} {f'has {way.words}' if way else 'is not known to Placement'}.")
+    return way[0].parts
+
+
+async def claim_due(run: Run, cloud: Cloud) -> None:
+    await _claim(run, run.facts.due, cloud)
+
+
+async def claim_as_before(run: Run, cloud: Cloud) -> None:
+    """Have it hold what it held; where that cannot be had any more, what is due is better than waiting for it."""
+    try:
+        await _claim(run, run.facts.held, cloud)
+    except Refused:
+        return
+
+
+async def _claim(run: Run, claim: Claim, cloud: Cloud) -> None:
+    record = await _record(run, cloud)
+    owner = Owner(record.project_id, record.user_id)
+    await cloud.placement.claim(run.order, ConsumerId(run.subject), owner, claim, await _rule(run, claim, cloud))
+
+
+async def _rule(run: Run, claim: Claim, cloud: Cloud) -> GroupRule | None:
+    group = await cloud.server_groups.of_server(run.subject) if claim else None
+    if group is None:
+        return None
+    roots = {one.id: one.root for one in await cloud.placement.providers()}
+    root = roots[next(iter(claim))]
+    return GroupRule(group=group.id, policy=group.policy, max_server_per_host=group.max_server_per_host or 1, root=root)
+
+
+async def release_claim(run: Run, cloud: Cloud) -> None:
+    await cloud.placement.release(run.order, ConsumerId(run.subject))
+
+
+# Records
+
+
+async def adopt_record(run: Run, cloud: Cloud) -> None:
+    await cloud.directory.adopt(run.order, await errand.records(run, cloud).get(run.subject))
+
+
+async def erase_copies(run: Run, cloud: Cloud) -> None:
+    for mend in _of(run, "erase_copy"):
+        assert mend.cell, "a copy is in a cell"
+        await cloud.cell(mend.cell).servers.erase(run.order, run.subject)
+
+
+async def adopt_guest(run: Run, cloud: Cloud) -> None:
+    """Have the record say where the only guest is, once that was seen there."""
+    for mend in _of(run, "adopt_guest"):
+        assert mend.cell
+        assert mend.host
+        assert mend.slot
+        guest = await cloud.agent(mend.cell, mend.host).look(GuestKey(run.subject, mend.slot))
+        if guest is None or not is_whole(guest):
+            raise Unavailable(f"the guest on {mend.host} is not seen whole; the record stays as it is")
+        zone = (await _zones(cloud)).get(mend.host)
+        fields = {"host": mend.host, "slot": mend.slot, **({"zone": zone} if zone else {})}
+        await errand.records(run, cloud).change_by_run(run.order, run.subject, fields)
+
+
+async def _zones(cloud: Cloud) -> dict[HostName, str]:
+    fleet = await cloud.fleets.now()
+    return dict(zip(fleet.names, fleet.zones, strict=True))
+
+
+async def book(run: Run, cloud: Cloud) -> None:
+    flavor = (await _record(run, cloud)).flavor
+    await cloud.directory.book(run.order, run.subject, flavor.vcpus, flavor.memory_mib)
+
+
+# Guests
+
+
+async def destroy_guests(run: Run, cloud: Cloud) -> None:
+    """Destroy guests that are too many, each time after a look at what proves it."""
+    for mend in _of(run, "destroy_guest"):
+        await _see_proof(run, mend, cloud)
+        assert mend.cell
+        assert mend.host
+        assert mend.slot
+        await cloud.agent(mend.cell, mend.host).destroy(run.order, GuestKey(run.subject, mend.slot))
+
+
+async def _see_proof(run: Run, mend: Mend, cloud: Cloud) -> None:
+    """See that the server is deleted, or stands elsewhere as its record says. Raises: Unavailable: it is not seen."""
+    if not has_record(run.facts):
+        if (await cloud.directory.entry(run.subject, deleted_too=True)).deleted_at is None:
+            raise Unavailable(f"server {run.subject} is not deleted; nothing is destroyed")
+        return
+    record = await errand.records(run, cloud).get(run.subject)
+    assert record.host
+    assert record.slot
+    key = GuestKey(record.id, record.slot)
+    if (record.host, record.slot) == (mend.host, mend.slot):
+        raise Unavailable("it is the guest that the record says; nothing is destroyed")
+    guest = await cloud.agent(run.facts.cell, record.host).look(key)
+    power = POWER_OF.get(record.vm_state)
+    if guest is None or not is_whole(guest) or (power and guest.power != power):
+        raise Unavailable(f"its guest on {record.host} does not stand as its record says; nothing is destroyed")
+
+
+async def release_devices(run: Run, cloud: Cloud) -> None:
+    for mend in _of(run, "release_devices"):
+        assert mend.cell
+        assert mend.host
+        assert mend.slot
+        await cloud.cell(mend.cell).devices.release(run.order, mend.host, GuestKey(run.subject, mend.slot))
+
+
+# Services that know no epochs
+
+
+async def bind_ports(run: Run, cloud: Cloud) -> None:
+    for mend in _of(run, "bind_port"):
+        try:
+            port = await cloud.network.port(mend.thing)
+        except NotFound:
+            continue  # its owner has deleted it
+        await check_in_hand(run, cloud)
+        assert mend.host
+        if port.device_id == run.subject and port.host != mend.host:
+            await cloud.network.bind(port, mend.host, {}, port.device_owner)
+
+
+async def let_go_bindings(run: Run, cloud: Cloud) -> None:
+    for mend in _of(run, "let_go_binding"):
+        assert mend.host
+        try:
+            there = await cloud.network.bindings(mend.thing)
+        except NotFound:
+            continue
+        await check_in_hand(run, cloud)
+        if any(binding.host == mend.host and not binding.is_active for binding in there):
+            await cloud.network.delete_bindings([mend.thing], mend.host)
+
+
+async def let_go_ports(run: Run, cloud: Cloud) -> None:
+    made = await made_macs(run.subject, cloud)
+    for mend in _of(run, "let_go_port"):
+        try:
+            port = await cloud.network.port(mend.thing)
+        except NotFound:
+            continue
+        await check_in_hand(run, cloud)
+        if port.device_id != run.subject:
+            continue
+        if port.mac in made:
+            await cloud.network.delete_port(port.id)
+        else:
+            await cloud.network.free_port(port.id, run.subject, port.revision)
+
+
+async def detach_volumes(run: Run, cloud: Cloud) -> None:
+    for mend in _of(run, "detach"):
+        await check_in_hand(run, cloud)
+        await cloud.volumes.detach(mend.thing)
+
+
+async def delete_images(run: Run, cloud: Cloud) -> None:
+    for mend in _of(run, "delete_image"):
+        await check_in_hand(run, cloud)
+        await cloud.images.delete(mend.thing)
+
+
+# Inside
+
+
+def _of(run: Run, kind: str) -> list[Mend]:
+    facts: RepairFacts = run.facts
+    return [mend for mend in facts.mends if mend.kind == kind]
+
+
+async def _record(run: Run, cloud: Cloud) -> Server:
+    """Give the record, also of a server that lives nowhere."""
+    if has_record(run.facts):
+        record: Server = await errand.records(run, cloud).get(run.subject)
+        return record
+    entry = await cloud.directory.entry(run.subject)
+    if entry.unplaced is None:
+        raise Unavailable(f"server {run.subject} has found a home meanwhile")
+    return entry.unplaced

@@ -1,0 +1,343 @@
+"""What hands can do to a cloud: each break says what of it a proof names, and what is left when it was repaired."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from tests.broken_ports import held, hold, provider
+from whimbrel.adapters.sql.tables.cell import pci_devices
+from whimbrel.adapters.sql.tables.cell import servers as records
+from whimbrel.adapters.sql.tables.global_ import directory
+from whimbrel.domain.guest import GuestKey, GuestSpec, Order
+from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot
+from whimbrel.domain.server import Server
+from whimbrel.moves.steps.disk import PARCEL
+from whimbrel.ports.images import Image
+from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.network import NewPort, Port
+from whimbrel.ports.placement import Inventory
+from whimbrel.ports.volumes import Volume
+from whimbrel.servers import create, delete, lookup, snapshot
+from whimbrel.sim import equipment
+from whimbrel.sim.equipment import with_a_function, with_devices
+from whimbrel.sim.world import IMAGE, PROJECT, World
+
+STRANGER = ServerId("99999999-9999-4999-8999-999999999999")
+FREE_PORT = "66666666-6666-4666-8666-666666666669"
+FREE_VOLUME = "77777777-7777-4777-8777-777777777779"
+
+Act = Callable[["Scene"], Awaitable[None]]
+
+
+@dataclass
+class Scene:
+    """A cloud of two cells. rich: with ports, volumes and a device, on h1; plain: on h2; gone: deleted."""
+
+    world: World
+    rich: Server
+    plain: Server
+    gone: Server
+
+    async def copy(self) -> "Scene":
+        return Scene(await self.world.copy(), self.rich, self.plain, self.gone)
+
+
+@dataclass(frozen=True)
+class Break:
+    """names: the kinds of violations. is_mended: else it is left, with a sentence."""
+
+    name: str
+    act: Act
+    names: frozenset[str]
+    is_mended: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+async def scene() -> Scene:
+    world = await World.build(cells={"c1": ("h1", "h2", "h3"), "c2": ("h4",)}, equipped=True, functions=True)
+    network, storage = world.remains.network, world.remains.volumes
+    network.add_port(Port(id=FREE_PORT, network_id=equipment.NETWORK, project_id=PROJECT, mac="fa:16:3e:00:00:09"))
+    storage.add_volume(
+        Volume(id=FREE_VOLUME, project_id=PROJECT, name="more", status="available", size_gib=1, zone="nova")
+    )
+    engine = world.engine("setup")
+    device = with_a_function(world.new_server("x")).wished_nics
+    rich = with_devices(world.new_server("rich"))
+    rich = replace(rich, wished_nics=(*rich.wished_nics, *device))
+    plain, gone = world.new_server("plain"), world.new_server("gone")
+    for server, host in ((rich, "h1"), (plain, "h2"), (gone, "h2")):
+        await create.accept(world.cloud, engine, world.asker(), [server], HostName(host))
+        await world.settle(engine)
+    await delete.accept(world.cloud, engine, world.asker(), await lookup.find(world.cloud, gone.id))
+    await world.settle(engine)
+    there = [await lookup.find(world.cloud, one.id) for one in (rich, plain)]
+    assert [one.vm_state for one in there] == ["active", "active"]
+    return Scene(world, *there, gone)
+
+
+# Guests
+
+
+async def make_guest(scene: Scene, server: Server, host: str, slot: str, *, runs: bool) -> None:
+    hypervisor = scene.world.hypervisors[HostName(host)]
+    flavor = server.flavor
+    spec = GuestSpec(
+        key=GuestKey(server.id, Slot(slot)),
+        name=server.name,
+        vcpus=flavor.vcpus,
+        memory_mib=flavor.memory_mib,
+        root_gib=flavor.root_gib,
+        image_id=IMAGE,
+        project_id=server.project_id,
+    )
+    await hypervisor.reserve(spec)
+    await hypervisor.create_disk(spec, lambda percent: None)
+    await hypervisor.define(spec)
+    if runs:
+        await hypervisor.start(spec.key)
+    scene.world.simulated.double_runs.clear()  # by hand it is no fault of ours
+
+
+def guest(whose: str, host: str, slot: str = "by-hand", *, runs: bool) -> Act:
+    async def act(scene: Scene) -> None:
+        server = replace(scene.plain, id=STRANGER) if whose == "stranger" else getattr(scene, whose)
+        await make_guest(scene, server, host, slot, runs=runs)
+
+    return act
+
+
+async def no_guest(scene: Scene) -> None:
+    server = scene.plain
+    assert server.host
+    assert server.slot
+    await scene.world.hypervisors[server.host].destroy(GuestKey(server.id, server.slot))
+
+
+async def moved_by_hand(scene: Scene) -> None:
+    await no_guest(scene)
+    await make_guest(scene, scene.plain, "h3", "by-hand", runs=True)
+
+
+async def switched_off(scene: Scene) -> None:
+    server = scene.plain
+    assert server.host
+    assert server.slot
+    await scene.world.hypervisors[server.host].stop(GuestKey(server.id, server.slot), 0)
+
+
+async def switched_off_and_started_elsewhere(scene: Scene) -> None:
+    await switched_off(scene)
+    await make_guest(scene, scene.plain, "h3", "by-hand", runs=True)
+
+
+# Records
+
+
+async def no_entry(scene: Scene) -> None:
+    await run(scene, "global", sa.delete(directory).where(directory.c.server_id == scene.rich.id))
+
+
+async def no_record(scene: Scene) -> None:
+    await run(scene, "cell_c1", sa.delete(records).where(records.c.id == scene.rich.id))
+
+
+async def a_copy(scene: Scene) -> None:
+    order = Order(RunId(scene.world.cloud.ids.uuid()), 1)
+    await scene.world.cloud.cells["c2"].servers.insert(order, replace(scene.plain, host=HostName("h4")))  # type: ignore[index]
+    await run(scene, "cell_c2", sa.update(records).values(locked_by_run=None))
+
+
+async def no_host(scene: Scene) -> None:
+    assert scene.plain.cell
+    await scene.world.cloud.cell(scene.plain.cell).hosts.delete(HostName("h2"))
+
+
+async def wrong_booking(scene: Scene) -> None:
+    of_it = directory.c.server_id == scene.plain.id
+    await run(scene, "global", sa.update(directory).where(of_it).values(vcpus=7))
+
+
+async def run(scene: Scene, database: str, statement: sa.Executable) -> None:
+    async with scene.world.remains.databases[database].write() as tx:
+        await tx.run(statement)
+
+
+# Claims
+
+
+async def nothing_held(scene: Scene) -> None:
+    await hold(scene.world, scene.rich.id, {})
+
+
+async def twice_held(scene: Scene) -> None:
+    now = await held(scene.world, scene.rich.id)
+    await hold(scene.world, scene.rich.id, {one: {k: 2 * n for k, n in part.items()} for one, part in now.items()})
+
+
+async def held_of_two_hosts(scene: Scene) -> None:
+    now = await held(scene.world, scene.plain.id)
+    await hold(scene.world, scene.plain.id, {**now, await provider(scene.world, "h3"): {"VCPU": 1}})
+
+
+def held_by(whose: str) -> Act:
+    async def act(scene: Scene) -> None:
+        consumer = STRANGER if whose == "stranger" else scene.gone.id
+        if whose == "run":
+            [first] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
+            consumer = ServerId(first.id)
+        await hold(scene.world, consumer, {await provider(scene.world, "h3"): {"VCPU": 1}})
+
+    return act
+
+
+async def too_little_room(scene: Scene) -> None:
+    root = await provider(scene.world, "h1")
+    await scene.world.placement.set_inventories(root, None, {"VCPU": Inventory(total=4, reserved=4)} | {
+        name: Inventory(total=40960) for name in ("MEMORY_MB", "DISK_GB")
+    })  # fmt: skip
+
+
+# Ports
+
+
+async def bound_twice(scene: Scene) -> None:
+    port = scene.rich.nics[0].port_id
+    await scene.world.remains.network.create_binding(port, HostName("h3"), "normal", {})
+
+
+async def bound_elsewhere(scene: Scene) -> None:
+    network = scene.world.remains.network
+    port = await network.port(scene.rich.nics[1].port_id)  # one that asks for nothing
+    assert not port.requests
+    await network.bind(port, HostName("h3"), {}, port.device_owner)
+
+
+async def bound_nowhere(scene: Scene) -> None:
+    scene.world.remains.network._bindings[scene.rich.nics[1].port_id] = {}
+
+
+def port_of(whose: str) -> Act:
+    async def act(scene: Scene) -> None:
+        server: Server = getattr(scene, whose)
+        await scene.world.remains.network.take_port(FREE_PORT, server.id, "compute:nova")
+
+    return act
+
+
+async def port_lost(scene: Scene) -> None:
+    await scene.world.remains.network.delete_port(scene.rich.nics[1].port_id)
+
+
+async def port_of_another_service(scene: Scene) -> None:
+    """It says that it is of a server that was never ours."""
+    await scene.world.remains.network.create_port(
+        NewPort(network_id=equipment.NETWORK, project_id=ProjectId("other"), server=STRANGER,
+                device_owner="compute:elsewhere", mac="fa:16:3e:00:00:10")
+    )  # fmt: skip
+
+
+# Volumes, devices, images
+
+
+def kept_for(whose: str) -> Act:
+    async def act(scene: Scene) -> None:
+        server: Server = getattr(scene, whose)
+        await scene.world.remains.volumes.reserve(server.id, FREE_VOLUME, ())
+
+    return act
+
+
+async def attachment_lost(scene: Scene) -> None:
+    await scene.world.remains.volumes.detach(scene.rich.volumes[0].attachment_id)
+
+
+async def device_held(scene: Scene) -> None:
+    """Have a guest that is not there hold a device."""
+    free = sa.update(pci_devices).where(pci_devices.c.server_id.is_(None), pci_devices.c.host == "h3")
+    await run(scene, "cell_c1", free.values(server_id=scene.plain.id, slot="by-hand", request="x"))
+
+
+async def parcel_left(scene: Scene) -> None:
+    [first] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
+    await _image(scene, {PARCEL: first.id}, scene.world.cloud.ids.uuid())
+
+
+async def snapshot_left(scene: Scene) -> None:
+    """Have the image of a snapshot lose its file: it waits for ever."""
+    world, engine = scene.world, scene.world.engine("setup")
+    server = await lookup.find(world.cloud, scene.plain.id)
+    image = await snapshot.accept(world.cloud, engine, world.asker(), server, "s", {})
+    await world.settle(engine)
+    await world.cloud.images.delete(image)
+    await _image(scene, {}, image)
+
+
+async def _image(scene: Scene, properties: dict[str, str], image_id: str) -> None:
+    await scene.world.cloud.images.create(
+        Image(id=image_id, name="left", status="queued", disk_format="qcow2", size_bytes=0, checksum=None,
+              properties=properties)
+    )  # fmt: skip
+
+
+# Runs
+
+
+async def stands_still(scene: Scene) -> None:
+    world, engine = scene.world, scene.world.engine("setup")
+    new = world.new_server("stuck")
+    engine.adopt = lambda run: True  # and nobody drives it
+    await create.accept(world.cloud, engine, world.asker(), [new])
+    [run] = await world.cloud.journal.find(RunFilter(subject=new.id))
+    await world.cloud.journal.save(replace(run, problem="a bug", owner=None, due_at=1e15))
+
+
+def _break(name: str, act: Act, *names: str, is_mended: bool = True) -> Break:
+    return Break(name, act, frozenset(names), is_mended)
+
+
+MENDED = (
+    _break("a guest was started twice", guest("plain", "h3", runs=True), "runs_twice", "stray_guest"),
+    _break("a stopped guest was left on another host", guest("plain", "h3", runs=False), "stray_guest"),
+    _break("a second guest was left on its host", guest("plain", "h2", runs=False), "stray_guest"),
+    _break("a guest of a deleted server runs", guest("gone", "h3", runs=True), "stray_guest"),
+    _break("nothing is held for a server", nothing_held, "missing_claim"),
+    _break("everything is held twice", twice_held, "wrong_claim"),
+    _break("a server holds something of another host", held_of_two_hosts, "wrong_claim"),
+    _break("a stranger holds something", held_by("stranger"), "leaked_claim"),
+    _break("a deleted server holds something", held_by("gone"), "leaked_claim"),
+    _break("a run that is over holds something", held_by("run"), "leaked_claim"),
+    _break("the directory lost a row", no_entry, "no_entry"),
+    _break("a cell has a copy of a record", a_copy, "stray_record"),
+    _break("a server counts for too much", wrong_booking, "wrong_booking"),
+    _break("a port is bound to another host too", bound_twice, "stray_binding"),
+    _break("a port is bound to another host", bound_elsewhere, "port_elsewhere"),
+    _break("a port is bound nowhere", bound_nowhere, "unbound_port"),
+    _break("a server has a port that it does not know", port_of("plain"), "stray_port"),
+    _break("a deleted server has a port", port_of("gone"), "port_of_nobody"),
+    _break("a server has a volume that it does not know", kept_for("plain"), "stray_attachment"),
+    _break("a deleted server has a volume", kept_for("gone"), "attachment_of_nobody"),
+    _break("a device is held for a guest that is not there", device_held, "leaked_device"),
+    _break("the disk of a move lies in the image service", parcel_left, "leaked_image"),
+    _break("an image waits for a snapshot that is over", snapshot_left, "leaked_image"),
+)
+"""Afterwards all is as it was before."""
+
+ADOPTED = _break("a guest was moved by hand", moved_by_hand, "missing_guest", "stray_guest")
+
+LEFT = (
+    _break("a guest of a stranger runs", guest("stranger", "h3", runs=True), "stray_guest", is_mended=False),
+    _break("a guest is gone", no_guest, "missing_guest", is_mended=False),
+    _break("a guest was switched off", switched_off, "guest_differs", is_mended=False),
+    _break("another guest runs instead", switched_off_and_started_elsewhere, "guest_differs", "stray_guest",
+           is_mended=False),
+    _break("a cell lost a record", no_record, "no_record", is_mended=False),
+    _break("a host is not known any more", no_host, "no_host", is_mended=False),
+    _break("a port is gone", port_lost, "lost_port", is_mended=False),
+    _break("an attachment is gone", attachment_lost, "lost_attachment", is_mended=False),
+    _break("a provider has less than is held", too_little_room, "over_capacity", is_mended=False),
+    _break("a run met a bug", stands_still, "stands_still", is_mended=False),
+)  # fmt: skip
