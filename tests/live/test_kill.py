@@ -24,7 +24,7 @@ from whimbrel.domain.errors import WorldError
 
 ROUNDS = 20
 SERVERS = 8
-ENDS_WITHIN_S = 60.0
+ENDS_WITHIN_S = 180.0
 UNDISTURBED_EPOCH = 4  # accepted, taken, taken again after the verdict, turned round
 
 CELL = """

@@ -28,4 +28,6 @@ STORIES = (
     Story("resize with ports and volumes to another cell, confirm", "confirm", crosses=True, devices=True),
     Story("resize with ports and volumes to another cell, revert", "revert", crosses=True, devices=True),
     Story("resize with a virtual function to another cell, revert", "revert", crosses=True, function=True),
+    Story("resize of a server on a volume to another cell, confirm", "confirm", crosses=True, boots_from_volume=True),
+    Story("resize of a server on a volume to another cell, revert", "revert", crosses=True, boots_from_volume=True),
 )
