@@ -70,6 +70,17 @@ def postgres() -> Iterator[Postgres]:
     server.drop_schemas()
 
 
+@pytest.fixture
+def own_postgres(postgres: Postgres) -> Iterator[str]:
+    """Give the URL of a PostgreSQL database of the test's own, where schemas may be called as in a cloud."""
+    name = f"whimbrel_test_{uuid.uuid4().hex[:12]}"
+    postgres.execute(f'CREATE DATABASE "{name}"')
+    try:
+        yield f"{postgres.url.rsplit('/', 1)[0]}/{name}"
+    finally:
+        postgres.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
 @pytest.fixture(params=["sqlite file", "sqlite memory", "postgresql"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     """Run the test on each kind of database. Opened again in the same test it has the same data, unless in memory."""

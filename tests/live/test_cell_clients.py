@@ -1,18 +1,17 @@
 """Cells as people meet them: two, on databases of two kinds, by the unmodified client and by `whimbrel cell`."""
 
 import json
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
+from tests.contracts.databases import own_postgres, postgres
 from tests.live.running_cloud import HOST, RunningCloud, running_cloud
 from tests.live.test_clients import ADMIN, boot, until_status
 from tests.live.test_zone_clients import whimbrel
-from tests.prerequisites import POSTGRES, missing
+
+__all__ = ["own_postgres", "postgres"]  # fixtures
 
 HOSTS = "".join(HOST.format(name=name, zone="nova") for name in ("n1", "n2"))
 SECOND = '[[cell]]\nname = "two"\ndatabase = "{}"\n' + "".join(
@@ -22,22 +21,12 @@ CROSSING = '"compute:servers:resize:cross_cell": "role:admin"\n'
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Give the database of the second cell; a PostgreSQL one is dropped afterwards."""
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Give the database of the second cell."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'second'}"
-        return
-    name = f"whimbrel_cell_{uuid.uuid4().hex[:12]}"
-    try:
-        server = psycopg.connect(POSTGRES, autocommit=True)
-    except psycopg.OperationalError as error:
-        missing(f"no PostgreSQL at {POSTGRES}: {error}", "apt-get install postgresql")
-    with server:
-        server.execute(f'CREATE DATABASE "{name}"'.encode())
-        try:
-            yield f"{POSTGRES.rsplit('/', 1)[0]}/{name}"
-        finally:
-            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+        return f"sqlite:///{tmp_path / 'second'}"
+    url: str = request.getfixturevalue("own_postgres")
+    return url
 
 
 def cells(cloud: RunningCloud) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.contracts.databases import own_postgres, postgres
+from tests.postgres_door import Door
 from tests.unit.test_wiring import CELL, HOST, ONE, Home
 from whimbrel import wiring
 from whimbrel.adapters.bus.door import cells_app
@@ -17,6 +19,8 @@ from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.numa import NumaNode
 from whimbrel.ports.cells import CellInfo
+
+__all__ = ["own_postgres", "postgres"]
 
 ONE_NAME, TWO_NAME = CellName("one"), CellName("two")
 Story = Callable[[Path], Coroutine[Any, Any, None]]
@@ -184,6 +188,30 @@ async def test_a_cell_in_the_clouds_own_database_is_not_waited_for(tmp_path: Pat
     (tmp_path / "data" / "db" / "cell_one.sqlite").mkdir()
     with pytest.raises(Unavailable, match="cell_one"):
         await home.start(ONE)
+
+
+def test_a_cell_that_goes_down_disturbs_no_other_one(tmp_path: Path, own_postgres: str) -> None:
+
+    async def story() -> None:
+        async with Door(own_postgres) as door:
+            text = ONE + CELL.format("two") + f'database = "{door.url}"\n' + HOST.format("m1")
+            process = await Home(tmp_path).start(text)
+            assert await known_hosts(process) == ["m1", "n1", "n2"]
+            await door.shut()
+            await _look(process)
+            assert [each.info.name for each in process.cells.up] == [ONE_NAME]
+            before = {host.name: host.seen_at for host in await process.cloud.cell(ONE_NAME).hosts.all()}
+            await process.sign_of_life()
+            after = {host.name: host.seen_at for host in await process.cloud.cell(ONE_NAME).hosts.all()}
+            assert all(after[name] > before[name] for name in before)
+            await process.cloud.cell_infos.set_enabled(ONE_NAME, True, None)  # so that the fleet is looked at afresh
+            assert await known_hosts(process) == ["n1", "n2"]
+            await door.open()
+            await _look(process)
+            assert await hosts_of(process, TWO_NAME) == ["m1"]
+            await process.close()
+
+    asyncio.run(story())
 
 
 async def _look(process: wiring.Process) -> None:

@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.contracts.databases import Postgres, postgres
+from tests.postgres_door import Door
 from whimbrel.adapters.sql.awaited import AwaitedDatabase
 from whimbrel.adapters.sql.database import Database
 from whimbrel.domain.errors import Invalid, Refused, Unavailable
@@ -80,53 +81,3 @@ def test_a_file_that_is_no_database_is_refused_and_said(tmp_path: Path) -> None:
 def test_a_url_that_leads_nowhere_is_wrong_at_once() -> None:
     with pytest.raises(Invalid, match="URL"):
         AwaitedDatabase("postgresql://u@h:port/d", "cell_c1")
-
-
-class Door:
-    """A port before a PostgreSQL server that can be shut: who is inside is thrown out, and nobody comes in."""
-
-    def __init__(self, url: str) -> None:
-        said = sa.make_url(url)
-        self._host, self._port = said.host or "127.0.0.1", said.port or 5432
-        self._said = said
-        self._server: asyncio.Server | None = None
-        self._inside: list[asyncio.StreamWriter] = []
-        self._at = 0
-
-    async def __aenter__(self) -> "Door":
-        await self.open()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.shut()
-
-    @property
-    def url(self) -> str:
-        return self._said.set(host="127.0.0.1", port=self._at).render_as_string(hide_password=False)
-
-    async def open(self) -> None:
-        self._server = await asyncio.start_server(self._let_in, "127.0.0.1", self._at)
-        self._at = self._server.sockets[0].getsockname()[1]
-
-    async def shut(self) -> None:
-        assert self._server
-        self._server.close()
-        for writer in self._inside:
-            writer.transport.abort()
-        self._inside.clear()
-
-    async def _let_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        beyond_reader, beyond_writer = await asyncio.open_connection(self._host, self._port)
-        self._inside += [writer, beyond_writer]
-        await asyncio.gather(_carry(reader, beyond_writer), _carry(beyond_reader, writer))
-
-
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
