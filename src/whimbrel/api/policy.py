@@ -157,6 +157,8 @@ RULES: Final[Mapping[str, str]] = {
     "os_compute_api:os-availability-zone:list": EVERYBODY,
     "os_compute_api:os-availability-zone:detail": ADMIN,
     "whimbrel:proof:show": ADMIN,
+    "whimbrel:repairs:index": ADMIN,
+    "whimbrel:repairs:create": ADMIN,
     "whimbrel:zones:index": ADMIN,
     "whimbrel:zones:rename": ADMIN,
     "whimbrel:zones:delete": ADMIN,

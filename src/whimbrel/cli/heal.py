@@ -1,5 +1,6 @@
 """`whimbrel heal`: what servers hold, where it is not what they should, made right again."""
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -108,7 +109,7 @@ def _try_to_heal(api: Api, one: Finding) -> Outcome:
         return _as_it_is(one)
     try:
         move_id = api.post("compute", URL, {"healing": {"server_id": one.server_id}})["healing"]["move_id"]
-        move = _wait(api, move_id)
+        move = wait_until_over(api, move_id)
     except (NotFound, Refused) as no:
         return Outcome(server_id=one.server_id, healed=False, message=no.reason)
     message = "it stands still at a bug" if move.problem else move.message
@@ -119,11 +120,12 @@ def _as_it_is(one: Finding) -> Outcome:
     return Outcome(server_id=one.server_id, healed=False, message=one.obstacle)
 
 
-def _wait(api: Api, move_id: str) -> shown.Move:
-    """Wait until a move is over, or stands still at a bug."""
+def wait_until_over(api: Api, move_id: str, patience_s: float = math.inf) -> shown.Move:
+    """Wait until a move is over, or stands still at a bug, or for so long; give how it stands then."""
+    until = time.monotonic() + patience_s
     while True:
         move = msgspec.convert(api.get("compute", f"/whimbrel/moves/{move_id}")["move"], shown.Move)
-        if move.is_over or move.problem:
+        if move.is_over or move.problem or time.monotonic() > until:
             return move
         time.sleep(POLL_S)
 
