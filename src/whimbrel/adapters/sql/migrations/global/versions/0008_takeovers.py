@@ -22,7 +22,7 @@ def upgrade() -> None:
     op.create_index(
         "runs_ended",
         "runs",
-        ["finished_at"],
+        ["finished_at", "saga", "turned", "state"],
         sqlite_where=sa.text("finished_at IS NOT NULL"),
         postgresql_where=sa.text("finished_at IS NOT NULL"),
     )

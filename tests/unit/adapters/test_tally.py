@@ -1,0 +1,31 @@
+"""Counting runs stays cheap: no statement goes through the rows of runs that are over."""
+
+import pytest
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql import tally
+from whimbrel.adapters.sql.fixed import text_of
+from whimbrel.adapters.sql.tables.global_ import metadata
+
+STATEMENTS = {
+    "open": (tally._OPEN, {}),
+    "parked": (tally._PARKED, {}),
+    "owed": (tally._OWED, {"b_none": b"[]"}),
+    "ended": (tally._ENDED, {"b_after": 1.0, "b_until": 2.0}),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_count_reads_an_index_that_leaves_out_what_is_over(name: str) -> None:
+    statement, values = STATEMENTS[name]
+    engine = sa.create_engine("sqlite://")
+    metadata.create_all(engine)
+    text = text_of(engine.dialect, statement, values)
+    with engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert driver
+        bound = text.bound(values)
+        rows = driver.execute(f"EXPLAIN QUERY PLAN {text.sql}", [bound[each] for each in text.order]).fetchall()
+    first = str(rows[0][3])
+    partial = {"open": "runs_due", "parked": "one_parked_run", "owed": "runs_due"}
+    assert (f"INDEX {partial[name]}" if name in partial else "COVERING INDEX runs_ended") in first, rows
