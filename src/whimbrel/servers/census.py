@@ -5,6 +5,7 @@ home while we read) is read again where the directory says that it lives, until 
 that switches between our looks at two databases neither hides its server nor shows it twice.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -35,14 +36,14 @@ class _Source:
     last: Server | None = None
     has_more: bool = True
 
-    def add(self, reading: Reading, most: int | None) -> None:
-        """Add the next part. most: how many are ever needed of it."""
+    def add(self, reading: Reading) -> None:
         self.found |= {server.id: server for server in reading.servers}
         self.last = reading.servers[-1] if reading.servers else self.last
-        asked = self.query.limit
-        self.has_more = asked is not None and len(reading.servers) >= asked
-        if asked is not None and most is not None:
-            self.query = replace(self.query, after=self.last, limit=min(asked * 2, most))
+        self.has_more = self.query.limit is not None and len(reading.servers) >= self.query.limit
+
+    def go_on(self, number: int) -> None:
+        """Have so many asked for next."""
+        self.query = replace(self.query, after=self.last, limit=max(number, LEAST_SHARE))
 
 
 class Listed(Struct, frozen=True):
@@ -80,7 +81,7 @@ class Census:
         while True:
             await self._settle(doubtful | await self._read(due))
             page = self._page()
-            due = {name for name, source in self._sources.items() if self._is_due(source, page)}
+            due = {name for name, source in self._sources.items() if self._goes_on(source, page)}
             if due:
                 doubtful = set()
                 continue
@@ -110,7 +111,7 @@ class Census:
         for name, reading in answers.of.items():
             doubtful |= reading.copied
             doubtful |= {server.id for server in reading.servers if server.vm_state == "building"}
-            self._sources[name].add(reading, self._query.limit)
+            self._sources[name].add(reading)
         return doubtful
 
     def _leave_out(self, silent: frozenset[CellName]) -> None:
@@ -170,12 +171,14 @@ class Census:
                 found.pop(id, None)
         return self._order.sorted(found.values())
 
-    def _is_due(self, source: _Source, page: Sequence[Server]) -> bool:
-        """Tell whether a cell may have more that belongs on the page."""
-        limit = self._query.limit
-        if not source.has_more or limit is None or source.last is None:
+    def _goes_on(self, source: _Source, page: Sequence[Server]) -> bool:
+        """Have a cell asked for what is missing on the page, if it may have more that belongs there."""
+        limit, last = self._query.limit, source.last
+        if not source.has_more or limit is None or last is None:
             return False
-        return len(page) < limit or self._order.is_before(source.last, page[limit - 1])
+        certain = bisect_left(page, True, key=lambda server: self._order.is_before(last, server))
+        source.go_on(limit - certain)
+        return certain < limit
 
 
 def _cell_of(server: Server | None) -> CellName | None:

@@ -15,7 +15,7 @@ async def find(cloud: Cloud, server_id: ServerId) -> Server:
     while entry.unplaced is None:
         assert entry.cell, "an entry has a record or a cell"
         try:
-            return await reach.ask(cloud, cloud.cell(entry.cell), lambda cell: cell.servers.get(server_id))
+            return await reach.ask(cloud, entry.cell, lambda cell: cell.servers.get(server_id))
         except NotFound:
             # It was displaced or moved between our two looks: the directory knows.
             before, entry = entry, await cloud.directory.entry(server_id)

@@ -41,37 +41,36 @@ def check(silent: Iterable[CellName]) -> None:
         raise _unavailable(cell)
 
 
-async def ask(cloud: Cloud, cell: Cell, question: Question[Answer]) -> Answer:
-    """Raises: Unavailable: the cell gives no answer in time, or gave none a moment ago."""
-    began = cloud.clock.now()
-    if cloud.outages.lasts(cell.name, began):
-        raise _unavailable(cell.name)
+async def ask(cloud: Cloud, name: CellName, question: Question[Answer]) -> Answer:
+    """Raises: Unavailable: the cell gives no answer in time, or gave none a moment ago, or was added only just now."""
+    began, cell = cloud.clock.now(), cloud.cells.get(name)
+    if cell is None or cloud.outages.lasts(name, began):
+        raise _unavailable(name)
     try:
         async with asyncio.timeout(cloud.rules.cell_timeout_s):
             return await question(cell)
     except TimeoutError:
-        cloud.outages.begin(cell.name, cloud.clock.now() + LEFT_ALONE_S)
-        raise _unavailable(cell.name) from None
+        cloud.outages.begin(name, cloud.clock.now() + LEFT_ALONE_S)
+        raise _unavailable(name) from None
     except Unavailable as error:
         now = cloud.clock.now()
         if now - began > SLOW_S:
-            cloud.outages.begin(cell.name, now + LEFT_ALONE_S)
-        raise _unavailable(cell.name) from error
+            cloud.outages.begin(name, now + LEFT_ALONE_S)
+        raise _unavailable(name) from error
 
 
 async def ask_all(cloud: Cloud, question: Question[Answer], cells: Iterable[CellName] | None = None) -> Answers[Answer]:
     """Ask these cells at the same time. cells: None: all that there are."""
     names = list(cloud.cells if cells is None else cells)
-    said = await asyncio.gather(*(_ask_if_there(cloud, name, question) for name in names))
+    said = await asyncio.gather(*(_said(cloud, name, question) for name in names))
     heard = {name: answer[0] for name, answer in zip(names, said, strict=True) if answer}
     return Answers(heard, frozenset(names) - frozenset(heard))
 
 
-async def _ask_if_there(cloud: Cloud, name: CellName, question: Question[Answer]) -> tuple[Answer] | None:
-    """Give the answer in a tuple; None: there is none. A cell that this process does not know of yet is silent too."""
-    cell = cloud.cells.get(name)
+async def _said(cloud: Cloud, name: CellName, question: Question[Answer]) -> tuple[Answer] | None:
+    """Give the answer in a tuple; None: there is none."""
     try:
-        return (await ask(cloud, cell, question),) if cell else None
+        return (await ask(cloud, name, question),)
     except Unavailable:
         return None
 

@@ -51,6 +51,11 @@ _LOADS = fixed(
     .where(servers.c.host.is_not(None), servers.c.deleted_at.is_(None))
     .group_by(servers.c.host)
 )
+_IMAGES = fixed(
+    sa.select(servers.c.host, servers.c.image_id, sa.func.count())
+    .where(servers.c.host.is_not(None), servers.c.image_id.is_not(None), servers.c.deleted_at.is_(None))
+    .group_by(servers.c.host, servers.c.image_id)
+)
 
 
 class SqlServers(RecordIds):
@@ -89,13 +94,20 @@ class SqlServers(RecordIds):
         async with self._db.read() as tx:
             return {HostName(host): Load(number, int(busy)) for host, number, busy in await tx.rows(_LOADS)}
 
+    async def images(self) -> dict[HostName, dict[str, int]]:
+        found: dict[HostName, dict[str, int]] = {}
+        async with self._db.read() as tx:
+            for host, image, number in await tx.rows(_IMAGES):
+                found.setdefault(HostName(host), {})[image] = number
+        return found
+
     # Changes by a run
 
     async def insert(self, order: Order, server: Server, standing: Standing = "whole") -> None:
         async with self._db.write() as tx:
             await pass_fence(tx, order)
             await tx.run(_delete, {"b_id": server.id})
-            await tx.run(_insert, {**_values(server, order.run), "standing": standing})
+            await tx.run(_insert, {**record_values(server, order.run), "standing": standing})
 
     async def stand(self, order: Order, server_id: ServerId, standing: Standing) -> Server:
         async with self._db.write() as tx:
@@ -172,7 +184,8 @@ def _wrong(server: Server, attribute: str, value: str | None) -> str:
     return f"Instance {server.id} is in {attribute} {value}."
 
 
-def _values(server: Server, holder: str | None) -> dict[str, Any]:
+def record_values(server: Server, holder: str | None) -> dict[str, Any]:
+    """Give the row of a record that is, or is to be, the only one of its server. holder: the run that has its lock."""
     return {
         **{name: getattr(server, name) for name in _SAME},
         "flavor_id": server.flavor.flavor_id,
@@ -197,7 +210,7 @@ async def _held(tx: Tx, server_id: ServerId) -> tuple[Server, str | None]:
 
 async def _put(tx: Tx, server: Server, fields: Mapping[str, Any], holder: str | None) -> Server:
     changed = replace(server, generation=server.generation + 1, **fields)
-    values = {**_values(changed, holder), "b_id": server.id, "b_generation": server.generation}
+    values = {**record_values(changed, holder), "b_id": server.id, "b_generation": server.generation}
     del values["id"]
     done = await tx.run(_update, values)
     if done.rowcount != 1:
@@ -289,7 +302,7 @@ def _sorted_by(name: str, query: ServerQuery) -> Any:
 
 def _beyond(keys: Sequence[tuple[Any, str, str]], marker: Server, query: ServerQuery) -> sa.ColumnElement[bool]:
     """Give the condition that a row comes after the marker in that order; None counts as the smallest."""
-    values = _values(marker, None)
+    values = record_values(marker, None)
     if query.zone_order:
         values["zone"] = query.zone_places.get(marker.zone or "")
     beyond: sa.ColumnElement[bool] = sa.false()
