@@ -195,11 +195,12 @@ async def running_on_its_target(told: Told) -> Books:
         volumes=tuple(with_(device, attachment_id="") for device in run.facts.volumes),
     )
     flavor = server.flavor
-    parts = target.parts or {target.provider: flavor.resources()}
+    claimed = target.parts.items()
     return {
         **told.before,
         "servers": {server.id: server},
-        "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in parts.items()),
+        "records": [(target.cell, server.id, "whole", None)],
+        "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in claimed),
         "ports": _ports_at(run),
         "attachments": sorted((server.id, one.volume_id, target.host, "attached") for one in server.volumes),
         "volumes": sorted({*told.before["volumes"], *(one.volume_id for one in server.volumes)}),
@@ -299,6 +300,7 @@ async def confirmed(told: Told) -> Books:
     return {
         **told.before,
         "servers": {told.server.id: with_(record, vm_state="active")},
+        "records": [(new.cell, told.server.id, "whole", None)],
         "claims": [claim for claim in told.before["claims"] if claim[1] == new.provider],
         "guests": [guest for guest in told.before["guests"] if guest[0] == new.host],
     }
@@ -309,9 +311,9 @@ async def check(told: Told, tale: Tale, *, may_be_nothing: bool = True, refused:
 
     may_be_nothing: whether it may be as before; what its owner asks for again and again may not.
     """
-    after = await books(told.world)
-    if not (may_be_nothing and not tale.insists and after == told.before):
-        wanted = await _meant(told, tale, refused)
+    after = _without_images(await books(told.world))
+    if not (may_be_nothing and not tale.insists and after == _without_images(told.before)):
+        wanted = _without_images(await _meant(told, tale, refused))
         assert after == wanted, "\n".join(
             f"{key} should be {wanted[key]}\nand is {after[key]}" for key in wanted if after[key] != wanted[key]
         )
@@ -321,13 +323,20 @@ async def check(told: Told, tale: Tale, *, may_be_nothing: bool = True, refused:
 
 
 async def images_are_whole(told: Told) -> None:
-    """A snapshot that was taken has its image, one that was undone has none."""
-    cloud = told.world.cloud
+    """A snapshot that was taken has its image, one that was undone has none; and there is no other that is new."""
+    cloud, taken = told.world.cloud, set[str]()
     for run in await cloud.journal.find(RunFilter(subject=told.server.id, sagas=["snapshot"])):
         status = None
         with suppress(NotFound):
             status = (await cloud.images.show(run.facts.image_id)).status
         assert status == ("active" if run.state == "done" else None)
+        taken |= {run.facts.image_id} if status else set()
+    assert {*told.world.images.ids()} == {*told.before["images"]} | taken
+
+
+def _without_images(held: Books) -> Books:
+    """Leave out what `images_are_whole` looks after."""
+    return {key: value for key, value in held.items() if key != "images"}
 
 
 async def _meant(told: Told, tale: Tale, refused: bool) -> Books:
@@ -351,7 +360,7 @@ async def delete_and_see_nothing(world: World, server_id: ServerId) -> None:
         for _ in range(3):
             await world.settle(engine)
             await reconcile(cloud, engine)
-    left = await books(world)
+    left = _without_images(await books(world))
     there = _ownerless(world)
     assert all(value == there.get(name, type(value)()) for name, value in left.items()), left
     assert await cloud.directory.usage(PROJECT) == Usage()

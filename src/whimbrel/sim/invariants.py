@@ -293,9 +293,11 @@ def _comparable(server: Server) -> Server:
 
 
 async def _rows(world: World) -> list[tuple[str, str, str, str | None]]:
-    """List the records of all cells, the copies too: (cell, server, how it stands, by which run it is held)."""
+    """List the records of all cells, the copies too, but not those of deleted servers: (cell, server, how it stands, by
+    which run it is held)."""
     table, found = tables.servers, []
     statement = sa.select(table.c.id, table.c.standing, table.c.locked_by_run).order_by(table.c.id)
+    statement = statement.where(table.c.vm_state != "deleted")
     for cell in world.plan.cells:
         async with world.remains.databases[f"cell_{cell}"].read() as tx:
             found += [(cell, row.id, row.standing, row.locked_by_run) for row in await tx.rows(statement)]
