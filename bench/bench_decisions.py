@@ -93,8 +93,8 @@ def opened(url: str, placement_url: str) -> Cloud:
     store, clock = open_database(url, f"cell_{CELL}"), SystemClock()
     cells = {CELL: SimpleNamespace(hosts=SqlHosts(store, CELL), servers=SqlServers(store), devices=SqlDevices(store))}
     global_ = open_database(url, "global")
-    fleets = KnownFleet(cast(Any, cells), SqlCells(global_), SqlAggregates(global_), clock, lambda: "nova")
     rules = Rules(scheduler=SchedulerRules(enabled_filters=tuple(FILTERS)))
+    fleets = KnownFleet(cast(Any, cells), SqlCells(global_), SqlAggregates(global_), clock, rules)
     placement = SqlPlacement(open_database(placement_url, "placement"))
     return cast(Cloud, SimpleNamespace(fleets=fleets, placement=placement, clock=clock, rules=rules))
 

@@ -93,6 +93,7 @@ async def _register_host(
             hypervisor_type=capacity.hypervisor_type,
             hypervisor_version=capacity.hypervisor_version,
             cpu_info=capacity.cpu_info,
+            numa=capacity.numa,
         )
     )
     await cloud.cell(cell).devices.register(row.name, host.pci)

@@ -139,10 +139,19 @@ class Process:
         asked = [HostName(host.name) for each, host in self.config.hosts() if each.name == name]
         answers = await asyncio.gather(*(_answers(self.hypervisors[host]) for host in asked))
         answering = [host for host, answer in zip(asked, answers, strict=True) if answer]
+        metrics = await self._metrics(answering)
         try:
             await cell.cell.hosts.seen(answering, self.cloud.clock.now())
+            await cell.cell.hosts.tell(metrics)
         except WorldError as trouble:
             log.warning("no heartbeat was written", cell=name, reason=trouble.reason)
+
+    async def _metrics(self, hosts: Sequence[HostName]) -> dict[HostName, dict[str, float]]:
+        """Ask hosts for their load, where a rule says what to make of it."""
+        if not self.cloud.rules.scheduler.metrics_weight_setting:
+            return {}
+        told = await asyncio.gather(*(_metrics(self.hypervisors[host]) for host in hosts))
+        return dict(zip(hosts, told, strict=True))
 
     async def _forget_old(self) -> None:
         """Forget the fences of runs that ended a week ago: no order of theirs can still be on its way."""
@@ -239,7 +248,7 @@ async def open_process(
         directory=SqlDirectory(global_),
         cells=cells,
         cell_infos=infos,
-        fleets=KnownFleet(cells, infos, aggregates, clock, lambda: config.rules.default_availability_zone),
+        fleets=KnownFleet(cells, infos, aggregates, clock, config.rules),
         placement=timed(placement, meter),
         images=images,
         network=networks.client,
@@ -348,6 +357,7 @@ def _capacity(host: SimulatedHost) -> Capacity:
         disk_gib=host.disk_gib,
         hypervisor_type="simulated",
         hypervisor_version=1000,
+        numa=host.numa,
     )
 
 
@@ -375,6 +385,13 @@ async def _answers(hypervisor: Hypervisor) -> bool:
     except WorldError:
         return False
     return True
+
+
+async def _metrics(hypervisor: Hypervisor) -> dict[str, float]:
+    try:
+        return await hypervisor.metrics()
+    except WorldError:
+        return {}
 
 
 # Doors

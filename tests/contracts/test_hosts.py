@@ -13,6 +13,7 @@ from whimbrel.domain.errors import Conflict, NotFound, Superseded
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName, ProviderId, RunId
+from whimbrel.domain.numa import NumaNode
 
 CELL = CellName("cell1")
 A = HostName("a")
@@ -71,6 +72,24 @@ def test_a_sign_of_life_never_goes_back_in_time(open_store: Opener) -> None:
             await hosts.seen([HostName("a")], 20.0)
             await hosts.seen([], 99.0)
             assert [h.seen_at for h in await hosts.all()] == [30.0, 10.0, 30.0]
+
+    asyncio.run(story())
+
+
+def test_what_a_host_says_of_its_nodes_is_renewed_and_what_it_tells_of_its_load_stays(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("cell") as db:
+            hosts, nodes = SqlHosts(db, CELL), (NumaNode(cpus=4, memory_mib=8192), NumaNode(cpus=0, memory_mib=1))
+            assert (await hosts.register(host("a", numa=nodes))).numa == nodes
+            await hosts.register(host("b"))
+            await hosts.tell({A: {"cpu.percent": 0.25, "cpu.idle.time": 1e15}, HostName("nobody"): {"x": 1.0}})
+            await hosts.tell({})
+            a, b = await hosts.all()
+            assert (a.metrics, b.metrics, b.numa) == ({"cpu.percent": 0.25, "cpu.idle.time": 1e15}, {}, ())
+            again = await hosts.register(host("a", numa=nodes[:1]))
+            assert (again.numa, again.metrics) == (nodes[:1], a.metrics)
+            await hosts.tell({A: {"cpu.percent": 0.5}})
+            assert (await hosts.get(A)).metrics == {"cpu.percent": 0.5}
 
     asyncio.run(story())
 

@@ -87,6 +87,16 @@ def test_a_guest_is_made_phase_by_phase_and_each_may_be_repeated(pair: Hyperviso
     run(story())
 
 
+def test_it_tells_its_load(pair: HypervisorPair) -> None:
+    async def story() -> None:
+        for _ in "ab":  # the first answer may have no shares
+            told = await pair.a.metrics()
+        assert all(name.startswith("cpu.") for name in told)
+        assert 0.0 <= told.get("cpu.percent", 0.0) <= 1.0
+
+    run(story())
+
+
 def test_a_guest_larger_than_the_host_is_refused(pair: HypervisorPair) -> None:
     async def story() -> None:
         room = await pair.a.capacity()

@@ -523,3 +523,13 @@ def test_a_copy_arrives_frozen_and_held_by_its_run(open_store: Opener) -> None:
         assert (await store.change(copy, {"name": "new"})).name == "new"
 
     tell(open_store, story)
+
+
+def test_servers_are_counted_by_host_and_image(open_store: Opener) -> None:
+    async def story(store: SqlServers, _: Database) -> None:
+        for number, (host, image) in enumerate([("h1", "i1"), ("h1", "i1"), ("h1", "i2"), ("h2", None), (None, "i1")]):
+            await settled(store, a_server(f"s{number}", host=host, image_id=image, vm_state="building"))
+        await settled(store, a_server("gone", host="h1", image_id="i1", vm_state="deleted", deleted_at=5.0))
+        assert await store.images() == {"h1": {"i1": 2, "i2": 1}}
+
+    tell(open_store, story)

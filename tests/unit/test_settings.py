@@ -8,8 +8,9 @@ import pytest
 from whimbrel import settings
 from whimbrel.domain.cards import Card, HostNet
 from whimbrel.domain.errors import Invalid
+from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciAlias, PciDevice
-from whimbrel.settings import LibvirtHost
+from whimbrel.settings import LibvirtHost, SimulatedHost
 
 GOOD = """
 [[cell]]
@@ -187,6 +188,16 @@ def test_volumes_lie_in_the_zones_of_the_hosts_unless_others_are_named(tmp_path:
     assert config.volume_zones() == ("one", "two")
     assert config.volumes.limits["volumes"] == 3
     assert config.volumes.limits["gigabytes"] == 1000
+
+
+def test_numa_nodes_are_taken(tmp_path: Path) -> None:
+    text = GOOD + "[[cell.host.numa]]\ncpus = 4\nmemory_mib = 512\n[[cell.host.numa]]\ncpus = 2\nmemory_mib = 256\n"
+    [(_, host)] = load(tmp_path, text).hosts()
+    assert isinstance(host, SimulatedHost)
+    assert host.numa == (NumaNode(cpus=4, memory_mib=512), NumaNode(cpus=2, memory_mib=256))
+    said = complaint(tmp_path, text.replace("cpus = 2", "cpus = -2"))
+    assert "[[cell.host.numa]] number 2 of" in said
+    assert "'cpus' is -2; it must be a whole number from 0 to 4096" in said
 
 
 def test_pci_devices_and_their_aliases_are_taken(tmp_path: Path) -> None:

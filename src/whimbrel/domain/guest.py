@@ -6,6 +6,7 @@ import msgspec
 
 from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, Slot
+from whimbrel.domain.numa import NumaNode
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -79,3 +80,4 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     hypervisor_type: str
     hypervisor_version: int
     cpu_info: str = "{}"
+    numa: tuple[NumaNode, ...] = ()  # none: it is not known

@@ -3,6 +3,7 @@
 import msgspec
 
 from whimbrel.domain.ids import CellName, HostName, ProviderId
+from whimbrel.domain.numa import NumaNode
 
 SERVICE_DOWN_S = 60.0
 
@@ -28,6 +29,8 @@ class Host(msgspec.Struct, kw_only=True):
     hypervisor_version: int = 1
     cpu_info: str = "{}"
     host_ip: str = "127.0.0.1"
+    numa: tuple[NumaNode, ...] = ()  # none: it does not tell
+    metrics: dict[str, float] = {}  # what it told last of its load, by Nova's names, where that is asked for
 
     def is_up(self, now: float) -> bool:
         """Tell whether its agent gave a sign of life lately and nobody declared it down."""

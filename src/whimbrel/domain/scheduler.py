@@ -36,6 +36,12 @@ class SchedulerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     hypervisor_version_weight_multiplier: Multiplier = 1.0
     num_instances_weight_multiplier: Multiplier = 0.0
     cross_cell_move_weight_multiplier: Multiplier = 1_000_000.0  # of the cell that a server is in; below 0: of others
+    image_props_weight_multiplier: Multiplier = 0.0  # above 0: servers of like images together; below: apart
+    image_props_weight_setting: tuple[str, ...] = ()  # "property=ratio"; none: each property counts 1
+    metrics_weight_multiplier: Multiplier = 1.0
+    metrics_weight_setting: tuple[str, ...] = ()  # "metric=ratio", such as "cpu.percent=-1.0"; none: no metrics count
+    metrics_required: bool = True  # who does not tell one of them is out, without MetricsFilter too
+    metrics_weight_of_unavailable: Multiplier = -10_000.0  # what such a host is worth where they are not required
     zone_weight_multiplier: Multiplier = 1_000_000.0  # ours: of the zone that is preferred, where one is
 
     max_io_ops_per_host: Most = 8  # of IoOpsFilter

@@ -1,6 +1,6 @@
 """Hosts of one cell: service and hypervisor rows. Each method is one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from whimbrel.domain.guest import Order
@@ -26,6 +26,10 @@ class Hosts(Protocol):
 
     async def seen(self, names: Sequence[HostName], now: float) -> None:
         """Write down a sign of life of these hosts."""
+        ...
+
+    async def tell(self, metrics: Mapping[HostName, Mapping[str, float]]) -> None:
+        """Write down what hosts tell of their load, each instead of what it told before."""
         ...
 
     async def set_service(

@@ -21,6 +21,13 @@ Percent = Callable[[int], None]
 class Hypervisor(Protocol):
     async def capacity(self) -> Capacity: ...
 
+    async def metrics(self) -> dict[str, float]:
+        """Tell the load of the host by Nova's names: "cpu.percent" from 0 to 1, "cpu.user.time" in nanoseconds ...
+
+        Shares are those of the time since it was asked before; asked for the first time it may tell none.
+        """
+        ...
+
     async def connector(self) -> dict[str, Any]:
         """Tell what a volume service wants to know of a host: "host", "ip", "platform", "os_type", "multipath" ..."""
         ...

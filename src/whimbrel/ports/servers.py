@@ -80,6 +80,10 @@ class Servers(ServerIds, Protocol):
         """Count the servers of each host, and those whose present task loads its disk."""
         ...
 
+    async def images(self) -> dict[HostName, dict[str, int]]:
+        """Count the servers of each host by the image that they were made of; who boots from a volume has none."""
+        ...
+
     async def insert(self, order: Order, server: Server, standing: Standing = "whole") -> None:
         """Write a record that arrives in this cell, replacing an older copy of it. Raises: Superseded."""
         ...

@@ -109,7 +109,7 @@ def _mask(options: Options, policy: str | None, vcpus: int) -> frozenset[int]:
             " dedicated."
         )
     key, text = ("cpu_dedicated_mask", dedicated) if realtime is None else ("cpu_realtime_mask", realtime)
-    found = _cpu_set(f"hw:{key}", text or "", vcpus)
+    found = cpu_set(f"hw:{key}", text or "", vcpus)
     if not found or len(found) == vcpus:
         raise Invalid(f"Extra spec 'hw:{key}' must leave some of the CPUs dedicated and some shared.")
     return found
@@ -122,8 +122,8 @@ def _realtime_mask(options: Options, vcpus: int) -> str | None:
     return options.of_image("cpu_realtime_mask") or options.of_flavor("cpu_realtime_mask") or everything
 
 
-def _cpu_set(key: str, text: str, vcpus: int) -> frozenset[int]:
-    """Read `0-3,^2`; where it begins with `^`, all that are left are meant."""
+def cpu_set(key: str, text: str, vcpus: int) -> frozenset[int]:
+    """Read `0-3,^2`; where it begins with `^`, all that are left are meant. Raises: Invalid."""
     found = set(range(vcpus)) if text.strip().startswith("^") else set()
     for part in text.split(","):
         without = part.strip().startswith("^")

@@ -5,14 +5,25 @@ Which are in force is said by the rule enabled_filters. The order is the order i
 
 from collections.abc import Callable, Iterator, Mapping
 
-from whimbrel.scheduling import by_aggregate, by_capability, by_group, by_hint, by_host, by_image, by_query
+from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.scheduling import (
+    by_aggregate,
+    by_capability,
+    by_group,
+    by_hint,
+    by_host,
+    by_image,
+    by_query,
+    measured,
+    numa,
+)
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
 Filter = Callable[[Request, Snapshot], Iterator[Constraint]]
 
-COMPUTE = "ComputeFilter"
+COMPUTE, METRICS = "ComputeFilter", "MetricsFilter"
 
 
 def compute(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
@@ -40,6 +51,8 @@ FILTERS: Mapping[str, Filter] = {
     "AggregateInstanceExtraSpecsFilter": by_aggregate.extra_specs,
     "AggregateTypeAffinityFilter": by_aggregate.flavors,
     "AggregateImagePropertiesIsolation": by_aggregate.image_properties,
+    "NUMATopologyFilter": numa.topology,
+    METRICS: measured.metrics,
     "ServerGroupAntiAffinityFilter": by_group.anti_affinity,
     "ServerGroupAffinityFilter": by_group.affinity,
     "DifferentHostFilter": by_hint.different_host,
@@ -52,8 +65,8 @@ FILTERS: Mapping[str, Filter] = {
     "AggregateNumInstancesFilter": by_aggregate.num_instances,
 }
 
-MISSING: Mapping[str, str] = {
-    "MetricsFilter": "hosts tell no metrics",
-    "NUMATopologyFilter": "hosts' NUMA nodes are not kept",
-}
-"""Nova's filters that are not there, and why."""
+
+def enabled(rules: SchedulerRules) -> list[str]:
+    """List the filters that are in force: those that are enabled, and the one by which required metrics are asked."""
+    asks_metrics = rules.metrics_required and bool(rules.metrics_weight_setting)
+    return [name for name in FILTERS if name in rules.enabled_filters or (name == METRICS and asks_metrics)]

@@ -6,19 +6,21 @@ hosts. What this process itself changes (a service disabled, a host in another a
 Law: a cell that does not answer keeps nobody from being placed in another one. Its hosts are left out until it does.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import structlog
 
 from whimbrel.domain.errors import Unavailable
-from whimbrel.domain.host import Host
+from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.catalog import Aggregates
 from whimbrel.ports.cells import Cells
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.cloud import Cell
+from whimbrel.ports.cloud import Cell, Rules
 from whimbrel.ports.fleet import Fleet, Load
+from whimbrel.ports.servers import ServerQuery
+from whimbrel.scheduling.alike import MULTIPLIER as LIKE_IMAGES
 
 MAX_AGE_S = 1.0
 """How old what is known may be, for each begun ten thousand hosts."""
@@ -38,15 +40,16 @@ class KnownFleet:
         infos: Cells,
         aggregates: Aggregates,
         clock: Clock,
-        default_zone: Callable[[], str],
+        rules: Rules,
     ) -> None:
-        """infos: what is written of the cells. default_zone: gives the id of the zone of hosts in no aggregate's."""
+        """infos: what is written down of the cells."""
+        self._rules = rules
+        self._properties = dict[str, Mapping[str, str]]()  # of images: servers keep them as they were
         self._infos = infos
         self._down: dict[CellName, float] = {}  # cells that did not answer -> when they are asked again
         self._cells = cells
         self._aggregates = aggregates
         self._clock = clock
-        self._default_zone = default_zone
         self._known: Fleet | None = None
         self._read_at = 0.0
         self._changes = -1
@@ -67,20 +70,37 @@ class KnownFleet:
         return MAX_AGE_S * (1 + len(self._known) // HOSTS_PER_AGE)
 
     async def _read(self) -> Fleet:
-        hosts, loads = list[Host](), dict[HostName, Load]()
+        hosts, loads, images = list[Host](), dict[HostName, Load](), dict[HostName, dict[str, int]]()
+        aggregates = await self._aggregates.all()
+        weighs_images = self._weighs_images(aggregates)
         for cell in list(self._cells.values()):
             if self._down.get(cell.name, 0.0) > self._clock.now():
                 continue
             try:
                 its_hosts, its_loads = await _hosts_of(cell)
+                its_images = await self._images_of(cell) if weighs_images else {}
             except Unavailable as error:
                 self._went_down(cell.name, str(error))
                 continue
             self._came_up(cell.name)
             hosts += its_hosts
             loads |= its_loads
+            images |= its_images
         infos = {cell.name: cell for cell in await self._infos.all()}
-        return Fleet(hosts, await self._aggregates.all(), self._default_zone(), loads, infos)
+        zone = self._rules.default_availability_zone
+        return Fleet(hosts, aggregates, zone, loads, infos, images, dict(self._properties))
+
+    def _weighs_images(self, aggregates: Iterable[Aggregate]) -> bool:
+        by_rule = self._rules.scheduler.image_props_weight_multiplier != 0
+        return by_rule or any(LIKE_IMAGES in each.metadata for each in aggregates)
+
+    async def _images_of(self, cell: Cell) -> dict[HostName, dict[str, int]]:
+        """Count servers by host and image, and learn what these images are like from a server of each."""
+        images = await cell.servers.images()
+        for image in {image for of_host in images.values() for image in of_host} - self._properties.keys():
+            for server in await cell.servers.find(ServerQuery(image_id=image, limit=1)):
+                self._properties[image] = server.image_properties
+        return images
 
     def _went_down(self, name: CellName, why: str) -> None:
         if name not in self._down:

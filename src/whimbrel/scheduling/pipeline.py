@@ -14,7 +14,7 @@ from whimbrel.ports.arrays import Floats, Mask, Numbers
 from whimbrel.ports.placement import Wish
 from whimbrel.scheduling.asked import asked
 from whimbrel.scheduling.constraint import Constraint
-from whimbrel.scheduling.filters import COMPUTE, FILTERS
+from whimbrel.scheduling.filters import COMPUTE, FILTERS, enabled
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.room import in_force, room
 from whimbrel.scheduling.snapshot import Snapshot
@@ -72,9 +72,9 @@ def _verdicts(constraints: Sequence[Constraint], hosts: int) -> tuple[Numbers, N
 
 
 def _constraints(request: Request, wish: Wish, snapshot: Snapshot) -> tuple[Constraint, ...]:
-    enabled = [name for name in FILTERS if name in snapshot.rules.enabled_filters]
-    before = [FILTERS[name](request, snapshot) for name in enabled if name == COMPUTE]
-    after = [FILTERS[name](request, snapshot) for name in enabled if name != COMPUTE]
+    names = enabled(snapshot.rules)
+    before = [FILTERS[name](request, snapshot) for name in names if name == COMPUTE]
+    after = [FILTERS[name](request, snapshot) for name in names if name != COMPUTE]
     found = [*asked(request, snapshot)]
     for some in (*before, room(wish, snapshot), *after):
         found += some

@@ -11,12 +11,15 @@ import numpy as np
 
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from whimbrel.ports.arrays import Floats, Numbers
+from whimbrel.scheduling.alike import MULTIPLIER as LIKE_IMAGES
+from whimbrel.scheduling.alike import alike
 from whimbrel.scheduling.by_group import members
+from whimbrel.scheduling.measured import metric_weight
 from whimbrel.scheduling.overrides import overridden
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
-Measure = Callable[[Request, Snapshot], "Numbers | None"]
+Measure = Callable[[Request, Snapshot], "Numbers | Floats | None"]
 """Gives how much of something each host has; None: it is no matter for this request."""
 
 MANY_DEVICES = 99
@@ -94,6 +97,8 @@ WEIGHERS: Mapping[str, Weigher] = {
     "IoOpsWeigher": Weigher("io_ops_weight_multiplier", io_ops),
     "NumInstancesWeigher": Weigher("num_instances_weight_multiplier", num_instances),
     "HypervisorVersionWeigher": Weigher("hypervisor_version_weight_multiplier", hypervisor_version),
+    "MetricsWeigher": Weigher("metrics_weight_multiplier", metric_weight),
+    "ImagePropertiesWeigher": Weigher(LIKE_IMAGES, alike),
     "ServerGroupSoftAffinityWeigher": Weigher("soft_affinity_weight_multiplier", soft_affinity),
     "ServerGroupSoftAntiAffinityWeigher": Weigher("soft_anti_affinity_weight_multiplier", soft_anti_affinity),
     "CrossCellWeigher": Weigher("cross_cell_move_weight_multiplier", cross_cell),
@@ -101,8 +106,6 @@ WEIGHERS: Mapping[str, Weigher] = {
 }
 
 MISSING: Mapping[str, str] = {
-    "image_props_weight_multiplier": "it is not known by host which images its servers were made of",
-    "metrics_weight_multiplier": "hosts tell no metrics",
     "weight_classes": "all weighers are on, and one whose multiplier is 0 counts for nothing",
     "available_filters": "there are no filters but its own, and enabled_filters says which are on",
     "track_instance_changes": "the servers on a host are read, not pushed",
@@ -124,6 +127,6 @@ def weigh(request: Request, snapshot: Snapshot, left: Numbers) -> dict[str, Floa
     return parts
 
 
-def _normalized(raw: Numbers) -> Floats | None:
+def _normalized(raw: Numbers | Floats) -> Floats | None:
     low, high = (raw.min(), raw.max()) if len(raw) else (0, 0)
     return (raw - low) / (high - low) if high > low else None

@@ -19,6 +19,7 @@ from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.ports.placement import Group, Wish
 from whimbrel.scheduling.cpus import HYPERTHREADING, Cpus, cpus_of
 from whimbrel.scheduling.features import DISABLED, features_of
+from whimbrel.scheduling.numa import nodes_of
 from whimbrel.scheduling.options import Options
 
 _KEY = re.compile(r"(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)", re.DOTALL)
@@ -56,6 +57,7 @@ def wish_of(
     asked: Counter[str] = sum((Counter(one.resources) for one in said.values()), Counter())
     cpus = cpus_of(Options(flavor.extra_specs, properties), flavor.vcpus, asked)
     _check_threads(said, properties, cpus)
+    nodes_of(flavor, properties)
     features = features_of(flavor.extra_specs, properties, disk_format if has_local_root else None, rules)
     own = said.pop(UNNAMED, _Said())
     named = _named(said, flavor.extra_specs)

@@ -6,9 +6,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import NODEFAULT, Meta, field
 
+from whimbrel.domain.errors import Invalid
 from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.ports.cloud import Rules
 from whimbrel.scheduling import filters, weighers
+from whimbrel.scheduling.ratios import ratios
 from whimbrel.settings.tables import Table
 
 LEAST_RULE: dict[str, float] = {
@@ -23,6 +25,9 @@ LEAST_RULE: dict[str, float] = {
 }
 """The least that a rule may be; 0 where it is not named."""
 MOST_RULE = 1_000_000
+
+RATIOS = {"image_props_weight_setting": "os_distro=2", "metrics_weight_setting": "cpu.percent=-1.0"}
+"""Rules that are lists of NAME=NUMBER, with an example."""
 
 
 def limited_rules() -> Any:
@@ -72,9 +77,12 @@ def wrong_with(rules: SchedulerRules, hosts: Collection[str]) -> str | None:
     """Say what is wrong with the scheduler's rules beside their types; None: nothing. hosts: those that there are."""
     for name in rules.enabled_filters:
         if name not in filters.FILTERS:
-            missing = "; ".join(f"{other}, because {why}" for other, why in filters.MISSING.items())
-            known = f"use some of: {_known_filters()}"
-            return f"'enabled_filters' has '{name}', which is not there; {known} (of Nova's there is no {missing})"
+            return f"'enabled_filters' has '{name}', which is not there; use some of: {_known_filters()}"
+    for key, such in RATIOS.items():
+        try:
+            ratios(getattr(rules, key))
+        except Invalid as mistake:
+            return f"'{key}': {mistake.reason}; write it such as '{such}'"
     for host in rules.isolated_hosts:
         if host not in hosts:
             return (

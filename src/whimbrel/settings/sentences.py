@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from whimbrel.domain.cards import Card
+from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciAlias, PciDevice
 from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.ports.cloud import Rules
@@ -64,6 +65,9 @@ MUST_BE = {
     "nic.ingress_kbps": A_BANDWIDTH,
     "nic.vnic_types": "['normal'] or ['direct']",
     "host.pci": "a list of tables that begin with [[cell.host.pci]]",
+    "host.numa": "a list of tables that begin with [[cell.host.numa]]",
+    "numa.cpus": "a whole number from 0 to 4096: how many processors the node has",
+    "numa.memory_mib": "a whole number of MiB: the memory of the node",
     "pci.address": "a PCI address, letters small, such as '0000:81:00.1'",
     "pci.vendor_id": A_PCI_ID,
     "pci.product_id": A_PCI_ID,
@@ -97,6 +101,7 @@ _TABLES: dict[str, Any] = {
     "cell": CellTable,
     "nic": Card,
     "pci": PciDevice,
+    "numa": NumaNode,
     "rules": Rules,
     "scheduler": SchedulerRules,
     "pci_alias": PciAlias,
@@ -156,6 +161,7 @@ _HEADS = {
     "host": "[[cell.host]]",
     "nic": "[[cell.host.nic]]",
     "pci": "[[cell.host.pci]]",
+    "numa": "[[cell.host.numa]]",
     "pci_alias": "[[rules.pci_alias]]",
 }
 

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from whimbrel.domain.cards import Card, HostNet, Kbps
+from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciDevice
 from whimbrel.ports.cloud import Rules
 
@@ -54,6 +55,8 @@ class HostTable(Table, frozen=True, kw_only=True, tag_field="driver"):
 
 class SimulatedHost(HostTable, frozen=True, kw_only=True, tag="simulated"):
     """A host that is played by the program, with guests that cost nothing."""
+
+    numa: tuple[NumaNode, ...] = ()  # its NUMA nodes; none: it does not tell
 
 
 class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):

@@ -102,7 +102,8 @@ class SimulatedHypervisor:
 
     async def metrics(self) -> dict[str, float]:
         """Be as busy as if each running guest kept its cpus busy."""
-        busy = sum(guest.spec.vcpus for guest in self._all() if guest.power == "running") / self._capacity.vcpus
+        guests = (guest for slots in (await self._opened()).values() for guest in slots.values())
+        busy = sum(guest.spec.vcpus for guest in guests if guest.power == "running") / self._capacity.vcpus
         return {"cpu.percent": min(1.0, busy), "cpu.idle.percent": max(0.0, 1.0 - busy)}
 
     async def connector(self) -> dict[str, Any]:

@@ -147,14 +147,13 @@ class Staff:
         journal = ToldJournal(
             databases["global"], world.book.facts_type, lambda run, what: self._tell(process, run, what)
         )
-        default_zone = cloud.rules.default_availability_zone
         own = replace(
             cloud,
             cells=cells,
             journal=journal,
             placement=SqlPlacement(databases["placement"], Random(process.name)),
             outages=Outages(),
-            fleets=KnownFleet(cells, cloud.cell_infos, cloud.aggregates, cloud.clock, lambda: default_zone),
+            fleets=KnownFleet(cells, cloud.cell_infos, cloud.aggregates, cloud.clock, cloud.rules),
         )
         return Wires(self.loop, self.weather, self._trace, process, self._check).wrap(own)
 

@@ -163,7 +163,6 @@ class World:
         remains, global_ = self.remains, self.remains.databases["global"]
         cells = {name: self._cell(name) for name in map(CellName, self.plan.cells)}
         aggregates, infos = SqlAggregates(global_), SqlCells(global_)
-        default_zone = self.plan.rules.default_availability_zone
         return Cloud(
             clock=remains.clock,
             ids=remains.ids,
@@ -171,7 +170,7 @@ class World:
             directory=SqlDirectory(global_),
             cells=cells,
             cell_infos=infos,
-            fleets=KnownFleet(cells, infos, aggregates, remains.clock, lambda: default_zone),
+            fleets=KnownFleet(cells, infos, aggregates, remains.clock, self.plan.rules),
             placement=self.placement,
             images=self.images,
             network=remains.network,

@@ -45,6 +45,8 @@ def snapshot(
     loads: Mapping[str, Load] | None = None,
     cells: Sequence[CellInfo] = (),
     below: Mapping[str, Mapping[str, int]] | None = None,
+    images: Mapping[HostName, Mapping[str, int]] | None = None,
+    image_properties: Mapping[str, Mapping[str, str]] | None = None,
     rules: SchedulerRules = NO_RULES,
 ) -> Snapshot:
     """Make a snapshot; a host of which `free` says nothing has FREE of TOTAL.
@@ -67,6 +69,8 @@ def snapshot(
         "nova",
         {HostName(name): load for name, load in (loads or {}).items()},
         {cell.name: cell for cell in cells},
+        images or {},
+        image_properties or {},
     )
     return Snapshot(fleet, IndexRooms(Index(nodes, Random(0)), fleet.providers), NOW, rules)
 

@@ -14,7 +14,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.ports.fleet import Load
 from whimbrel.scheduling.extra_specs import fulfils
-from whimbrel.scheduling.filters import FILTERS, MISSING
+from whimbrel.scheduling.filters import FILTERS
 from whimbrel.scheduling.request import GroupState, Request
 
 Metadata = Mapping[str, set[str]]
@@ -136,11 +136,11 @@ def test_reasons_name_no_host_project_or_aggregate() -> None:
         [host("SECRET-1", seen_at=0.0, enabled=False, hypervisor_type="SECRET", host_ip="SECRET")],
         aggregates=[pen],
         loads={"SECRET-1": Load(servers=99, io_ops=99)},
-        rules=rules(isolated_images=("image",)),
+        rules=rules(isolated_images=("image",), metrics_weight_setting=("cpu.percent=1",)),
     )
     hints = {"same_host": "a", "different_host": "b", "build_near_host_ip": "10.0.0.1", "query": ["or"]}
     request = asking(
-        flavor=flavored(k="x", capabilities__hypervisor_type="QEMU"),
+        flavor=flavored(k="x", capabilities__hypervisor_type="QEMU", hw__numa_nodes="1"),
         image_id="image",
         image_properties={"k": "x", "img_hv_type": "kvm", "hw_vm_mode": "xen", "img_hv_requested_version": ">9"},
         hints=hints,
@@ -152,7 +152,3 @@ def test_reasons_name_no_host_project_or_aggregate() -> None:
     silent = {name for name, constraints in told.items() if not constraints}
     assert silent == {"AllHostsFilter", "ServerGroupAntiAffinityFilter"}
     assert not [one.words for constraints in told.values() for one in constraints if "SECRET" in one.words]
-
-
-def test_no_filter_is_both_there_and_missing() -> None:
-    assert not FILTERS.keys() & MISSING.keys()

@@ -2,18 +2,22 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 from structlog.testing import capture_logs
 
 from tests.hand_clock import HandClock
-from tests.unit.scheduling.rooms import host
+from tests.unit.scheduling.rooms import NO_RULES, host
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.ports.cells import CellInfo
+from whimbrel.ports.cloud import Rules
 from whimbrel.ports.devices import DeviceCount
 from whimbrel.ports.fleet import Fleet, Load
+from whimbrel.ports.servers import ServerQuery
 from whimbrel.scheduling.fleet import DOWN_FOR_S, MAX_AGE_S, KnownFleet
 
 C1, C2 = CellName("c1"), CellName("c2")
@@ -28,6 +32,7 @@ class OneCell:
     is_down: bool = False
     asked: int = 0
     changes: int = 0
+    searched: list[str | None] = field(default_factory=list)
 
     async def all(self) -> list[Host]:
         self.asked += 1
@@ -43,6 +48,13 @@ class OneCell:
 
     async def failed_builds(self) -> dict[HostName, int]:
         return {self.has[0].name: 4}
+
+    async def images(self) -> dict[HostName, dict[str, int]]:
+        return {self.has[0].name: {"image": 2}}
+
+    async def find(self, query: ServerQuery) -> list[Any]:
+        self.searched.append(query.image_id)
+        return [SimpleNamespace(image_properties={"os_distro": "linux"})]
 
     @property
     def stores(self) -> Any:
@@ -63,12 +75,12 @@ class Written:
 
 
 class Reading:
-    def __init__(self) -> None:
+    def __init__(self, scheduler: SchedulerRules = NO_RULES) -> None:
         self.one, self.two = OneCell(C1, [host("a"), host("b")]), OneCell(C2, [host("c", cell=C2)])
         self.clock, self.infos = HandClock(), Written([CellInfo(name=C1), CellInfo(name=C2, enabled=False)])
         self.aggregates = Written([Aggregate(id=1, uuid="a1", name="a1")])
         cells, infos, written = cast(Any, ({C1: self.one, C2: self.two}, self.infos, self.aggregates))
-        self.fleets = KnownFleet(cells, infos, written, self.clock, lambda: "nova")
+        self.fleets = KnownFleet(cells, infos, written, self.clock, Rules(scheduler=scheduler))
 
     def now(self) -> Fleet:
         return asyncio.run(self.fleets.now())
@@ -96,6 +108,19 @@ def test_it_is_read_again_when_it_has_aged_or_was_changed_here() -> None:
         known = reading.now()
         written.changes += 1
         assert reading.now() is not known
+
+
+def test_images_are_read_where_they_count_and_each_is_learnt_once() -> None:
+    assert Reading().now().images == {}
+    reading = Reading(SchedulerRules(image_props_weight_multiplier=1.0))
+    fleet = reading.now()
+    assert fleet.images == {"a": {"image": 2}, "c": {"image": 2}}
+    assert fleet.image_properties == {"image": {"os_distro": "linux"}}
+    reading.later(MAX_AGE_S * 2)
+    assert reading.one.searched + reading.two.searched == ["image"]
+    by_aggregate = Reading()
+    by_aggregate.aggregates.has[0].metadata["image_props_weight_multiplier"] = "1"
+    assert by_aggregate.now().images == fleet.images
 
 
 def test_a_cell_that_does_not_answer_leaves_the_others_alone() -> None:

@@ -28,6 +28,9 @@ class Domains:
     async def capacity(self) -> Capacity:
         return await self._connection.run(machine.capacity)
 
+    async def cpu_times(self) -> tuple[dict[str, int], int]:
+        return await self._connection.run(machine.cpu_times)
+
     async def virt_type(self, wanted: machine.VirtType) -> str:
         return await self._connection.run(lambda c: machine.usable_virt_type(self._libvirt, c, wanted))
 

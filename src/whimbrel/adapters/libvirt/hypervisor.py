@@ -84,6 +84,7 @@ class LibvirtHypervisor:
         self._exports = Exports(tools, nbd_address)
         cache = ImageCache(image_cache or self._directory / "images", images, self._slots.owner)
         self._disks = Disks(tools, cache)
+        self._cpu_times: dict[str, int] = {}  # when it was asked last
         self._locks: WeakValueDictionary[ServerId, asyncio.Lock] = WeakValueDictionary()
 
     # Looking. No lock: an observation may be old when it is read, whatever we do.
@@ -98,7 +99,13 @@ class LibvirtHypervisor:
             hypervisor_type=found.hypervisor_type,
             hypervisor_version=found.hypervisor_version,
             cpu_info=found.cpu_info,
+            numa=found.numa,
         )
+
+    async def metrics(self) -> dict[str, float]:
+        times, mhz = await self._domains.cpu_times()
+        before, self._cpu_times = self._cpu_times, times
+        return machine.metrics(times, before, mhz)
 
     async def connector(self) -> dict[str, Any]:
         return {

@@ -4,12 +4,14 @@ import json
 import platform
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from whimbrel.adapters.libvirt.connection import Libvirt
 from whimbrel.adapters.libvirt.domain import MACHINE
 from whimbrel.domain.guest import Capacity
+from whimbrel.domain.numa import NumaNode
 
 VirtType = Literal["auto", "kvm", "qemu"]
 
@@ -20,14 +22,39 @@ INITIATOR = re.compile(r"^InitiatorName=(\S+)", re.MULTILINE)
 def capacity(libvirtd: Libvirt) -> Capacity:
     """Ask libvirtd for all but the disk."""
     _, memory_mib, cpus, *_ = libvirtd.getInfo()
+    capabilities = libvirtd.getCapabilities()
     return Capacity(
         vcpus=cpus,
         memory_mib=memory_mib,
         disk_gib=0,
         hypervisor_type=libvirtd.getType(),
         hypervisor_version=libvirtd.getVersion(),
-        cpu_info=cpu_info(libvirtd.getCapabilities()),
+        cpu_info=cpu_info(capabilities),
+        numa=numa_nodes(capabilities),
     )
+
+
+def numa_nodes(capabilities: str) -> tuple[NumaNode, ...]:
+    cells = ET.fromstring(capabilities).iterfind("host/topology/cells/cell")
+    return tuple(
+        NumaNode(cpus=len(cell.findall("cpus/cpu")), memory_mib=int(cell.findtext("memory") or 0) // 1024)
+        for cell in cells
+    )
+
+
+def cpu_times(libvirtd: Libvirt) -> tuple[dict[str, int], int]:
+    """Give how long all processors together have been at what, in nanoseconds, and their frequency in MHz."""
+    return libvirtd.getCPUStats(-1), libvirtd.getInfo()[3]
+
+
+def metrics(times: Mapping[str, int], before: Mapping[str, int], mhz: int) -> dict[str, float]:
+    """Name these figures as Nova does. before: the times when it was asked before; none: there are no shares."""
+    told = {"cpu.frequency": float(mhz)} | {f"cpu.{kind}.time": float(spent) for kind, spent in times.items()}
+    since = {kind: times[kind] - before.get(kind, 0) for kind in times}
+    if before and (passed := sum(since.values())) > 0:
+        told |= {f"cpu.{kind}.percent": spent / passed for kind, spent in since.items()}
+        told["cpu.percent"] = 1.0 - (since.get("idle", 0) + since.get("iowait", 0)) / passed
+    return told
 
 
 def usable_virt_type(libvirt: Libvirt, libvirtd: Libvirt, wanted: VirtType) -> str:

@@ -4,9 +4,11 @@ Law: what a host says of itself (sizes, hypervisor) and what an operator decides
 different methods, and neither touches the other's columns.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -19,6 +21,7 @@ from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.numa import NumaNode
 
 Row = sa.Row[tuple[object, ...]]
 
@@ -44,7 +47,7 @@ _SET_SERVICE = (
 
 _SAID_BY_THE_HOST = (
     *("driver", "vcpus", "memory_mib", "disk_gib"),
-    *("hypervisor_type", "hypervisor_version", "cpu_info", "host_ip"),
+    *("hypervisor_type", "hypervisor_version", "cpu_info", "host_ip", "numa"),
 )
 _INSERTS: dict[str, sqlite.Insert | postgresql.Insert] = {
     "sqlite": sqlite.insert(hosts),
@@ -62,7 +65,12 @@ _REGISTERS = {
     ).returning(*hosts.c)
     for dialect, insert in _INSERTS.items()
 }
-_COLUMNS = [column.name for column in hosts.columns if column.name != "number"]
+_COLUMNS = [column.name for column in hosts.columns if column.name not in ("number", "numa", "metrics")]
+_TELL = fixed(sa.update(hosts).where(_NAMED).values(metrics=sa.bindparam("told")))
+
+_nodes = lru_cache(maxsize=1024)(msgspec.json.Decoder(tuple[NumaNode, ...]).decode)  # most hosts are alike
+_metrics = msgspec.json.Decoder(dict[str, float]).decode
+NOTHING_TOLD = "{}"
 
 _FAILED_THERE = failures.c.host == sa.bindparam("named")
 _LAUNCHES = sa.func.coalesce(sa.func.max(servers.c.launched_at), 0.0)
@@ -110,13 +118,21 @@ class SqlHosts:
 
     async def register(self, host: Host) -> Host:
         async with self._changing() as tx:
-            row = await tx.row(self._register, {name: getattr(host, name) for name in _COLUMNS})
+            columns = {name: getattr(host, name) for name in _COLUMNS}
+            row = await tx.row(self._register, {**columns, "numa": msgspec.json.encode(host.numa).decode()})
         return self._found(host.name, row)
 
     async def seen(self, names: Sequence[HostName], now: float) -> None:
         if names:
             async with self._db.write() as tx:
                 await tx.run(_SEEN, {"names": list(names), "now": now})
+
+    async def tell(self, metrics: Mapping[HostName, Mapping[str, float]]) -> None:
+        if not metrics:
+            return
+        async with self._db.write() as tx:
+            for name, told in metrics.items():
+                await tx.run(_TELL, {"named": name, "told": msgspec.json.encode(told).decode()})
 
     async def set_service(
         self, name: HostName, *, enabled: bool, disabled_reason: str | None, forced_down: bool
@@ -147,4 +163,7 @@ class SqlHosts:
         return self._host(row)
 
     def _host(self, row: Row) -> Host:
-        return Host(cell=self._cell, **row._mapping)
+        told = dict(row._mapping)
+        told["numa"] = _nodes(told["numa"])
+        told["metrics"] = {} if told["metrics"] == NOTHING_TOLD else _metrics(told["metrics"])
+        return Host(cell=self._cell, **told)

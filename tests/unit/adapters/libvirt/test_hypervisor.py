@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from whimbrel.adapters.libvirt.connection import load_libvirt
-from whimbrel.adapters.libvirt.machine import cpu_info, has_virtualization
+from whimbrel.adapters.libvirt.machine import cpu_info, has_virtualization, metrics, numa_nodes
 from whimbrel.domain.errors import Refused
+from whimbrel.domain.numa import NumaNode
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,33 @@ def test_the_processor_is_told_as_clients_read_it() -> None:
         "features": ["aes", "ssse3"],
     }
     assert cpu_info("<capabilities><host/></capabilities>") == "{}"
+
+
+def test_its_numa_nodes_are_told() -> None:
+    capabilities = """<capabilities><host><topology><cells num='2'>
+        <cell id='0'><memory unit='KiB'>16777216</memory><cpus num='2'><cpu id='0'/><cpu id='2'/></cpus></cell>
+        <cell id='1'><memory unit='KiB'>8388608</memory><cpus num='1'><cpu id='1'/></cpus></cell>
+        </cells></topology></host></capabilities>"""
+    assert numa_nodes(capabilities) == (NumaNode(cpus=2, memory_mib=16384), NumaNode(cpus=1, memory_mib=8192))
+    assert numa_nodes("<capabilities><host/></capabilities>") == ()
+
+
+def test_its_load_is_told_by_novas_names() -> None:
+    before, times = (
+        {"user": 10, "idle": 80, "iowait": 0, "kernel": 10},
+        {"user": 40, "idle": 130, "iowait": 10, "kernel": 20},
+    )
+    assert metrics(times, {}, 2400) == {
+        "cpu.frequency": 2400.0, "cpu.user.time": 40.0, "cpu.idle.time": 130.0, "cpu.iowait.time": 10.0,
+        "cpu.kernel.time": 20.0,
+    }  # fmt: skip
+    told = metrics(times, before, 2400)
+    shares = {name: told[name] for name in told if name.endswith("percent")}
+    assert shares == pytest.approx(
+        {"cpu.user.percent": 0.3, "cpu.idle.percent": 0.5, "cpu.iowait.percent": 0.1, "cpu.kernel.percent": 0.1,
+         "cpu.percent": 0.4}
+    )  # fmt: skip
+    assert metrics(times, times, 2400) == metrics(times, {}, 2400)
 
 
 def test_without_the_binding_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

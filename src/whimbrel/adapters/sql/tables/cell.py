@@ -24,6 +24,8 @@ hosts = sa.Table(
     sa.Column("hypervisor_version", sa.Integer, nullable=False),
     sa.Column("cpu_info", sa.Text, nullable=False),
     sa.Column("host_ip", sa.String(64), nullable=False),
+    sa.Column("numa", sa.Text, nullable=False, server_default="[]"),  # JSON: its nodes
+    sa.Column("metrics", sa.Text, nullable=False, server_default="{}"),  # JSON: what it told last of its load
     sa.CheckConstraint("vcpus >= 1 AND memory_mib >= 1 AND disk_gib >= 0", name="hosts_sizes"),
 )
 
