@@ -1,0 +1,118 @@
+"""Requests and calls are counted whatever becomes of them, and what strangers ask for makes no new labels."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from whimbrel.adapters.prometheus.app import Counted
+from whimbrel.adapters.prometheus.figures import Figures
+from whimbrel.adapters.prometheus.timed import timed
+from whimbrel.domain.errors import Refused
+from whimbrel.metrics_wiring import Watch
+from whimbrel.ports.meter import Meter, note_route
+from whimbrel.serve import front
+
+
+def counted(registry: CollectorRegistry, name: str, *labels: str) -> dict[tuple[str, ...], float]:
+    return {
+        tuple(sample.labels[label] for label in labels): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer as a service does, with the number in its path."""
+    note_route({**scope}, "/things/{id}")  # doors copy their scopes
+    if scope["path"].endswith("/bug"):
+        raise RuntimeError("a bug")
+    status = int(scope["path"].rsplit("/", 1)[1])
+    await send({"type": "http.response.start", "status": status, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def ask(app: ASGIApp, *paths: str, method: str = "GET") -> None:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://cloud") as client:
+        for path in paths:
+            await client.request(method, path)
+
+
+REQUESTS = ("whimbrel_http_requests_total", "service", "method", "route", "code")
+
+
+def test_requests_are_counted_by_route_and_code() -> None:
+    figures = Figures()
+    app = Counted(front({"compute": answer}), figures, frozenset({"compute"}))
+    asyncio.run(ask(app, "/compute/things/200", "/compute/other/200", "/compute/things/404", "/compute/bug"))
+    asyncio.run(ask(app, "/compute/things/200", method="BREW"))
+    asyncio.run(ask(app, "/secret/of/somebody", "/"))
+    assert counted(figures.registry, *REQUESTS) == {
+        ("compute", "GET", "/things/{id}", "200"): 2,
+        ("compute", "GET", "/things/{id}", "404"): 1,
+        ("compute", "GET", "/things/{id}", "500"): 1,
+        ("compute", "none", "/things/{id}", "200"): 1,
+        ("none", "GET", "none", "404"): 1,
+        ("none", "GET", "none", "200"): 1,
+    }
+    seconds = counted(figures.registry, "whimbrel_http_request_duration_seconds_count", "service", "method", "route")
+    assert seconds["compute", "GET", "/things/{id}"] == 4
+
+
+def test_the_door_beside_one_service_takes_its_own_path_only() -> None:
+    async def story() -> None:
+        watch = Watch()
+        app = watch.beside(watch.count_one(answer, "placement"))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cloud") as client:
+            assert (await client.get("/metrics/204")).status_code == 204
+            told = await client.get("/metrics")
+        assert 'service="placement"' in told.text
+        assert told.text.count("whimbrel_http_requests_total{") == 1
+
+    asyncio.run(story())
+
+
+class Store:
+    """A store of which some calls fail."""
+
+    words = "plain"
+
+    async def claim(self, amount: int, *, of: str) -> str:
+        return f"{amount} of {of}"
+
+    async def release(self) -> None:
+        raise Refused("no")
+
+    def known(self) -> int:
+        return 7
+
+
+def test_a_timed_store_is_the_same_store() -> None:
+    figures, meter = Figures(), Meter()
+    meter.listen(figures)
+    store: Any = timed(Store(), meter)  # type: ignore[arg-type]
+    assert asyncio.run(store.claim(3, of="x")) == "3 of x"
+    assert asyncio.run(store.claim(4, of="y")) == "4 of y"
+    with pytest.raises(Refused):
+        asyncio.run(store.release())
+    assert (store.known(), store.words) == (7, "plain")
+    name = "whimbrel_placement_call_duration_seconds_count"
+    assert counted(figures.registry, name, "call") == {("claim",): 2, ("release",): 1}
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda meter: meter.decided(1.0, True),
+        lambda meter: meter.asked_placement("claim", 1.0),
+        lambda meter: meter.proved(1.0, 0, 0),
+    ],
+)
+def test_where_nobody_listens_nothing_happens(tell: Callable[[Meter], None]) -> None:
+    tell(Meter())
