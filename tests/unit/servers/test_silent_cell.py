@@ -1,0 +1,53 @@
+"""A cell on a PostgreSQL server that falls silent: real sockets, on which nobody says that nobody answers."""
+
+import asyncio
+from dataclasses import replace as but
+
+from msgspec.structs import replace
+
+from tests.contracts.databases import Postgres, postgres
+from tests.postgres_door import Door
+from tests.unit.servers.test_lookup import C1, C2, HOSTS, A, B, settle
+from whimbrel.adapters.sql.database import open_database
+from whimbrel.adapters.sql.schema import prepare
+from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.ports.servers import ServerQuery
+from whimbrel.servers.census import Census
+from whimbrel.servers.reach import LEFT_ALONE_S
+from whimbrel.sim.world import World
+
+__all__ = ["postgres"]
+
+
+def test_a_silent_server_is_given_up_and_used_again_when_it_talks(postgres: Postgres) -> None:
+    async def story(door: Door) -> None:
+        schema = postgres.schema("cell_c2")
+        prepare(postgres.url, schema)
+        world, database = await World.build(cells=HOSTS), open_database(door.url, schema)
+        records = SqlServers(database)
+        cells = {**world.cloud.cells, C2: but(world.cloud.cells[C2], servers=records)}
+        cloud = but(world.cloud, cells=cells, rules=replace(world.cloud.rules, cell_timeout_s=0.3))
+        for server in (A, B):
+            await settle(cloud, server)
+
+        async def listed() -> list[tuple[str | None, str]]:
+            found = await Census(cloud, ServerQuery(sort=[("id", "asc")])).take(with_absent=True)
+            absent = [("absent", entry.server_id) for entry in found.absent]
+            return [(server.cell, server.id) for server in found.servers] + absent
+
+        both = [(C1, A.id), (C2, B.id)]
+        assert await listed() == both
+        door.silence()
+        for _ in range(20):  # had each to wait, the test would run into its deadline
+            assert await listed() == [(C1, A.id), ("absent", B.id)]
+        door.talk()
+        world.remains.clock.advance(LEFT_ALONE_S)
+        assert await listed() == both
+        await database.close()
+        await world.close()
+
+    async def tell() -> None:
+        async with Door(postgres.url) as door, asyncio.timeout(5):
+            await story(door)
+
+    asyncio.run(tell())
