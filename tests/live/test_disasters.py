@@ -148,7 +148,7 @@ class People:
         wait_for(look, lambda left: not left, "all runs to be over")
 
     def check_books(self) -> None:
-        assert books.read(self.api, self.cloud.home).faults() == []
+        assert books.read(self.api).faults() == []
         assert not [move for move in self.moves() if move["problem"]]
         assert "Traceback" not in self.said()
 

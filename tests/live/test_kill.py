@@ -188,4 +188,4 @@ def test_twenty_kills(tmp_path: Path, database: str | None, cells: int) -> None:
         assert len(moves) >= ROUNDS, "the servers hardly moved"
         assert taken_over, "nobody died in the middle of a move"
         assert not [move for move in moves if move["problem"]]
-        assert books.read(api, cloud.home).faults() == []
+        assert books.read(api).faults() == []
