@@ -18,7 +18,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 # Where pip or the environment does not have bytecode written, each start would compile everything anew.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib src || true
 
-.PHONY: help demo setup test check bench faultmap mutants picture docs lock clean
+.PHONY: help demo setup test check bench faultmap mutants sim picture docs lock clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets

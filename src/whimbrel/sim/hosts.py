@@ -3,6 +3,7 @@
 Law: a host reads of another one only what that one offers, and only inside its cell.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from whimbrel.domain.errors import Refused, Unavailable
@@ -28,6 +29,10 @@ class SimulatedWorld:
     def guests(self) -> list[tuple[HostName, Guest]]:
         """List every guest of every host, in whatever state. All hosts must have been opened."""
         return [(name, guest) for name, host in self.hosts.items() for guest in host.observed()]
+
+    def guests_of(self, servers: Sequence[ServerId]) -> list[tuple[HostName, Guest]]:
+        """List the guests of these servers. All hosts must have been opened."""
+        return [(name, guest) for name, host in self.hosts.items() for guest in host.observed_of(servers)]
 
     def running(self) -> list[tuple[HostName, Guest]]:
         """List every running guest of every host. All hosts must have been opened."""

@@ -6,7 +6,7 @@ half-made disk is no disk, a disk that is offered no more cannot be read to its 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -134,6 +134,11 @@ class SimulatedHypervisor:
     def observed(self) -> list[Guest]:
         """List all guests, as `guests` does but at once; the hypervisor must have been used before."""
         return [guest.observed() for guest in self._all()]
+
+    def observed_of(self, servers: Sequence[ServerId]) -> list[Guest]:
+        """List the guests of these servers, as `observed` does."""
+        assert self._guests is not None, f"{self.host} was not opened"
+        return [guest.observed() for one in servers for guest in self._guests.get(one, {}).values()]
 
     def offers(self) -> list[GuestKey]:
         """List the guests whose disks are offered for reading; the hypervisor must have been used before."""

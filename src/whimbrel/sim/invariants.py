@@ -4,20 +4,23 @@ Numbers are those of the design, section 8.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from whimbrel.adapters.sql.tables import cell as tables
+from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import MoveFacts
+from whimbrel.ports.directory import Entry
 from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.placement import ProviderState
+from whimbrel.ports.placement import Allocation, ProviderState
 from whimbrel.ports.servers import ServerQuery
 from whimbrel.proof.due import NOTHING, Claims, Roots, due
 from whimbrel.servers.lookup import listing
@@ -26,6 +29,8 @@ from whimbrel.sim.readings import Readings
 from whimbrel.sim.world import World
 
 Hosts = Mapping[HostName, Host]
+Rows = list[tuple[str, str, str, str | None]]
+"""Records of cells: (cell, server, how it stands, by which run it is held)."""
 
 
 class Violation(BaseException):
@@ -46,9 +51,16 @@ class Invariants:
         cloud = self._world.cloud
         runs = await self._once("runs", ("global",), lambda: cloud.journal.find(RunFilter()))
         servers = await self._once("servers", ("global", *self._cells), lambda: _servers(self._world))
-        hosts = await self._once("hosts", self._cells, self._hosts)
         groups = await self._once("groups", ("global",), lambda: cloud.server_groups.find(None))
+        hosts = await self._once("hosts", self._cells, self._hosts)
         problems = [
+            *await self._problems(runs, servers, hosts),
+            *await broken_rules(cloud, groups, runs, servers, {name: host.id for name, host in hosts.items()}),
+        ]
+        self._complain(problems, after)
+
+    async def _problems(self, runs: list[Run], servers: list[Server], hosts: Hosts) -> list[str]:
+        return [
             *self._one_guest(),
             *await self._claims(runs, servers, hosts),
             *await self._capacity(),
@@ -59,11 +71,31 @@ class Invariants:
             *await self._ports(runs, servers),
             *self._volumes(runs, servers),
             *await self._devices(runs, servers),
-            *await broken_rules(cloud, groups, runs, servers, {name: host.id for name, host in hosts.items()}),
             *self._reasons(runs),
         ]
+
+    def _complain(self, problems: list[str], after: str) -> None:
         if problems:
             raise Violation(f"after {after or 'the story'}: " + "; ".join(problems))
+
+    # What is looked at; Watch looks at less
+
+    async def _allocations(self, runs: list[Run], servers: list[Server]) -> list[Allocation]:
+        return await self._once("claims", ("placement",), self._world.cloud.placement.allocations)
+
+    def _guests(self) -> list[tuple[HostName, Guest]]:
+        return self._world.simulated.guests()
+
+    def _running(self) -> list[tuple[HostName, Guest]]:
+        return [(host, guest) for host, guest in self._guests() if guest.power == "running"]
+
+    async def _entries(self, servers: list[Server]) -> dict[ServerId, Entry]:
+        directory = self._world.cloud.directory
+        read = partial(directory.entries, [server.id for server in servers])
+        return await self._once("entries", ("global", *self._cells), read)
+
+    async def _records(self) -> Rows:
+        return await self._once("records", self._cells, lambda: rows_of(self._world))
 
     async def _providers(self) -> list[ProviderState]:
         return await self._world.cloud.placement.providers()
@@ -73,14 +105,14 @@ class Invariants:
 
     def _one_guest(self) -> list[str]:
         """I1: a server has at most one running guest."""
-        counts = Counter(guest.key.server for _, guest in self._world.simulated.running())
+        counts = Counter(guest.key.server for _, guest in self._running())
         twice = [f"I1: {server} runs {number} times" for server, number in counts.items() if number > 1]
         return [*twice, *(f"I1: {story}" for story in self._world.simulated.double_runs)]
 
     async def _claims(self, runs: list[Run], servers: list[Server], hosts: Hosts) -> list[str]:
         """I3, I4: what placement holds is what live servers and open moves own, and no more."""
         held: dict[str, Claims] = {}
-        for one in await self._once("claims", ("placement",), self._world.cloud.placement.allocations):
+        for one in await self._allocations(runs, servers):
             held.setdefault(one.consumer, []).append((one.provider, one.resources))
         open_runs = {run.subject: run for run in runs if not run.is_over}
         roots: Roots = {one.id: one.root for one in await self._once("providers", ("placement",), self._providers)}
@@ -104,7 +136,7 @@ class Invariants:
     ) -> list[str]:
         """I3: where anything of a guest is, its server or the server's move has a claim."""
         problems = []
-        for name, guest in self._world.simulated.guests():
+        for name, guest in self._guests():
             run = open_runs.get(guest.key.server)
             claims = held.get(guest.key.server, []) + (held.get(run.id, []) if run else [])
             if hosts[name].id not in {roots.get(provider) for provider, _ in claims}:
@@ -161,7 +193,7 @@ class Invariants:
             if host is not None:
                 connected.setdefault(one.volume_id, set()).add(host)
         problems = [f"I7: volume {name} is connected to {on}" for name, on in connected.items() if len(on) > 1]
-        running = {(guest.key.server, host): guest.volumes for host, guest in self._world.simulated.running()}
+        running = {(guest.key.server, host): guest.volumes for host, guest in self._running()}
         for (owner, host), volumes in running.items():
             loose = [name for name in volumes if connected.get(name) != {host}]
             problems += [f"I7: {owner} runs on {host} with volume {name}, which is not connected" for name in loose]
@@ -185,7 +217,7 @@ class Invariants:
                 if holder and holder.slot not in (slots.get(holder.server), open_runs.get(holder.server)):
                     kept = holder.server in open_runs  # a move keeps the source's until the verdict
                     problems += [] if kept else [f"I8: {address} of {name} is held by {holder}, which is nobody"]
-            for host, guest in self._world.simulated.running():
+            for host, guest in self._running():
                 foreign = [one for one in guest.pci if host == name and held.get(one) != guest.key]
                 problems += [f"I8: {guest.key} runs on {name} with {one}, which it does not hold" for one in foreign]
         return problems
@@ -200,7 +232,7 @@ class Invariants:
         if len(self._world.plan.cells) == 1:
             return []
         going = {run.subject: run.id for run in runs if not run.is_over}
-        rows = await self._once("records", self._cells, lambda: _rows(self._world))
+        rows = await self._records()
         cells: dict[str, list[str]] = {}
         for cell, server, _, _ in rows:
             cells.setdefault(server, []).append(cell)
@@ -222,12 +254,7 @@ class Invariants:
         """I10: a server counts once: as what it is, or as the larger of what it may become."""
         open_runs = {run.subject: run for run in runs if not run.is_over and isinstance(run.facts, MoveFacts)}
         servers = {server.id: server for server in listed}
-        directory = self._world.cloud.directory
-        entries = await self._once(
-            "entries",
-            ("global", *self._cells),
-            lambda: directory.entries(list(servers)),
-        )
+        entries = await self._entries(listed)
         problems = []
         for entry in entries.values():
             flavors = [servers[entry.server_id].flavor]
@@ -282,7 +309,7 @@ async def books(world: World) -> dict[str, Any]:
         "volumes": sorted(world.remains.volumes.ids()),
         "pci": await _held_devices(world),
         "images": sorted(world.images.ids()),
-        "records": await _rows(world),
+        "records": await rows_of(world),
     }
 
 
@@ -292,12 +319,13 @@ def _comparable(server: Server) -> Server:
     return replace(server, generation=0, updated_at=0.0, volumes=volumes)
 
 
-async def _rows(world: World) -> list[tuple[str, str, str, str | None]]:
-    """List the records of all cells, the copies too, but not those of deleted servers: (cell, server, how it stands, by
-    which run it is held)."""
+async def rows_of(world: World, only: Sequence[ServerId] | None = None) -> Rows:
+    """List the records of all cells, the copies too, but not those of deleted servers."""
     table, found = tables.servers, []
     statement = sa.select(table.c.id, table.c.standing, table.c.locked_by_run).order_by(table.c.id)
     statement = statement.where(table.c.vm_state != "deleted")
+    if only is not None:
+        statement = statement.where(table.c.id.in_(only))
     for cell in world.plan.cells:
         async with world.remains.databases[f"cell_{cell}"].read() as tx:
             found += [(cell, row.id, row.standing, row.locked_by_run) for row in await tx.rows(statement)]

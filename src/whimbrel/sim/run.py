@@ -21,6 +21,7 @@ from whimbrel.sim.processes import Staff
 from whimbrel.sim.stage import copy_into, stage
 from whimbrel.sim.trace import Line, Trace
 from whimbrel.sim.users import Users
+from whimbrel.sim.watch import Watch
 from whimbrel.sim.weather import Weather, line_of
 from whimbrel.sim.world import World
 
@@ -28,6 +29,8 @@ ENDS_WITHIN_S = 900.0
 """By then, after the last fault, every move has ended."""
 
 LOOKS_EVERY_S = 5.0
+LOOKS_AT_ALL_S = 5.0
+"""How often all laws are checked for all servers, where there are few."""
 LATECOMERS_S = 310.0
 """How long what came too late to a network or a volume may stay."""
 
@@ -70,7 +73,8 @@ class _Run:
         self.world = copy_into(self.loop, staged)
         if change:
             change(self.world)
-        self._invariants = Invariants(self.world)
+        self._laws, self._watch = Invariants(self.world), Watch(self.world)
+        self._next_look = 0.0  # at everything
         self._stamp: tuple[int, ...] = ()
         self.failure: str | None = None
         self.weather = Weather(story.order)
@@ -151,6 +155,8 @@ class _Run:
     async def _rest(self) -> None:
         await asyncio.sleep(LATECOMERS_S)
         await self._end_all()
+        self._next_look = 0.0
+        self._stamp = ()
         self.check("the end")
         if problems := at_once(rest.problems(self.world)):
             raise Broken("rest: " + "; ".join(problems))
@@ -163,7 +169,7 @@ class _Run:
             return
         self._stamp = stamp
         try:
-            at_once(self._invariants.check(after))
+            at_once(self._look(after))
         except Violation as violation:
             self.fail(_law(str(violation)))
         if self.loop.troubles:
@@ -173,6 +179,14 @@ class _Run:
         bugs = [entry for entry in self._logs if entry["log_level"] in ("error", "critical")]
         if bugs:
             self.fail(f"bug: {msgspec.json.encode(bugs[0], enc_hook=repr).decode()}")
+
+    async def _look(self, after: str) -> None:
+        """Look at what is being done after each event, and at everything every so often."""
+        if self.loop.time() >= self._next_look:
+            self._next_look = self.loop.time() + LOOKS_AT_ALL_S * (1 + self._story.size.servers / 10)
+            await self._laws.check(after)
+        else:
+            await self._watch.look(after)
 
     def fail(self, failure: str) -> None:
         if self.failure is None:

@@ -6,6 +6,7 @@ from msgspec.structs import replace as with_
 
 from whimbrel.domain.devices import WishedNic, WishedVolume
 from whimbrel.domain.ids import HostName
+from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.network import Port, PortRequest
@@ -37,10 +38,16 @@ async def stage(size: Size) -> tuple[World, list[str]]:
 
 
 async def _build(size: Size) -> tuple[World, list[str]]:
-    rules = Rules(cpu_allocation_ratio=1.0, patience_s=60.0, allow_resize_to_same_host=True)
+    rules = Rules(
+        cpu_allocation_ratio=1.0,
+        patience_s=60.0,
+        allow_resize_to_same_host=True,
+        scheduler=SchedulerRules(cross_cell_move_weight_multiplier=0.0),  # a cell is as good as another
+    )
     cells = {name: tuple(size.host_names(number)) for number, name in enumerate(size.cell_names)}
     world = await World.build(cells=cells, rules=rules, equipped=True, vcpus=8, memory_mib=8192)
     _add_more(world)
+    await world.cloud.quotas.set_limits(PROJECT, dict.fromkeys(("instances", "cores", "ram"), -1))
     engine = world.engine("stage")
     servers = [_server(world, number) for number in range(size.servers)]
     for number, server in enumerate(servers):

@@ -1,0 +1,54 @@
+"""The laws after each event of a large cloud: looked at for those servers only with which something is being done.
+
+Law: what an event can change is about a server that has an open run, or had one at the look before; the rest is looked
+at every so often, and at the end. What a look costs depends on how much goes on, not on how large the cloud is.
+"""
+
+from whimbrel.domain.guest import Guest
+from whimbrel.domain.ids import ConsumerId, HostName, ServerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.ports.directory import Entry
+from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.placement import Allocation
+from whimbrel.ports.servers import ServerQuery
+from whimbrel.servers.lookup import listing
+from whimbrel.sim.invariants import Invariants, Rows, rows_of
+
+LATEST_RUNS = 3
+"""How many runs of a server are looked at, the newest first: one that is over may have left something."""
+
+
+class Watch(Invariants):
+    _about: tuple[ServerId, ...] = ()
+
+    async def look(self, after: str) -> None:
+        """Check the laws for the servers with which something is or was just being done. Raises: Violation."""
+        open_runs = await self._world.cloud.journal.find(RunFilter(only_open=True))
+        going = {run.subject for run in open_runs if run.state == "open"}
+        self._about, last = tuple(sorted(going | set(self._about))), going
+        runs = [run for server in self._about for run in await self._latest(server)]
+        query = ServerQuery(ids=self._about)
+        servers = await listing(self._world.cloud, query) if self._about else []
+        hosts = await self._once("hosts", self._cells, self._hosts)
+        problems = await self._problems(runs, servers, hosts)
+        self._about = tuple(sorted(last))
+        self._complain(problems, after)
+
+    async def _latest(self, server: ServerId) -> list[Run]:
+        return await self._world.cloud.journal.find(RunFilter(subject=server, limit=LATEST_RUNS))
+
+    # Less is looked at
+
+    async def _allocations(self, runs: list[Run], servers: list[Server]) -> list[Allocation]:
+        consumers = [ConsumerId(one) for one in (*self._about, *(run.id for run in runs))]
+        return await self._world.cloud.placement.allocations(consumers)
+
+    def _guests(self) -> list[tuple[HostName, Guest]]:
+        return self._world.simulated.guests_of(self._about)
+
+    async def _entries(self, servers: list[Server]) -> dict[ServerId, Entry]:
+        return await self._world.cloud.directory.entries([server.id for server in servers])
+
+    async def _records(self) -> Rows:
+        return await rows_of(self._world, self._about)
