@@ -17,7 +17,7 @@ from whimbrel.domain.ids import CellName, HostName, RunId
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.moves.facts import MoveFacts, Place
 from whimbrel.moves.steps import record
-from whimbrel.servers import create, delete, errand, power
+from whimbrel.servers import create, delete, errand, power, repair_steps
 from whimbrel.servers.errand import ErrandFacts
 from whimbrel.servers.history import Past
 
@@ -93,7 +93,7 @@ def _target(run: Run, tried: int) -> Place | None:
 def _found(before: Standing, run: Run) -> Standing:
     """Give what a run found when it began: it had read the record."""
     facts = run.facts
-    if isinstance(facts, ErrandFacts):
+    if isinstance(facts, ErrandFacts) and facts.cell:
         return replace(before, cell=facts.cell, host=facts.host, vm_state=facts.was)
     if not isinstance(facts, MoveFacts):
         return before
@@ -131,6 +131,13 @@ def _deleted(before: Standing, _run: Run, _target: Place | None) -> Standing:
     return Standing(vm_state="deleted", flavor=before.flavor)
 
 
+def _adopted(before: Standing, run: Run, _: Place | None) -> Standing:
+    """A repair had the record say where the only guest is."""
+    for mend in run.facts.of_kind("adopt_guest"):
+        before = replace(before, cell=mend.cell, host=mend.host, zone=None)
+    return before
+
+
 def _to(vm_state: str) -> Effect:
     return lambda before, _run, _target: replace(before, vm_state=vm_state)
 
@@ -147,6 +154,7 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
     (power.settle_started.__name__, "do"): _to("active"),
     (power.settle_stopped.__name__, "do"): _to("stopped"),
     (power.settle_rebooted.__name__, "do"): _to("active"),
+    (repair_steps.adopt_guest.__name__, "do"): _adopted,
     (delete.close_record.__name__, "do"): _deleted,
     (delete.erase_entry.__name__, "do"): _deleted,
 }
