@@ -9,6 +9,7 @@ import pytest
 from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName
+from whimbrel.ports.cloud import Rules
 from whimbrel.sim.world import IMAGE, PROJECT
 
 CELLS = {"c1": ("h1",), "c2": ("h2", "h3")}
@@ -88,6 +89,16 @@ def test_where_nobody_can_know_they_are_left_out(detail: str, query: str, minor:
         assert await ids(front, f"/servers{detail}{query}", minor=minor) == [here]
 
     story()
+
+
+@with_cloud(Rules(list_records_by_skipping_down_cells=False), cells=CELLS)
+async def test_the_rules_may_have_no_list_rather_than_half_of_one(front: Front) -> None:
+    await boot_on(front, "s1", "h1")
+    assert len(await ids(front, "/servers?limit=5")) == 1
+    take_away(front)
+    assert len(await ids(front, "/servers")) == 1
+    assert "Cell c2" in fault(await front.ask("GET", "/servers?limit=5"), "serviceUnavailable", 503)
+    fault(await front.ask("GET", "/servers/detail", minor=68), "serviceUnavailable", 503)
 
 
 @with_cloud(cells=CELLS, max_limit=2)

@@ -87,6 +87,14 @@ async def test_it_is_one_server_and_one_move(front: Front) -> None:
         assert (one["cross_cell"], one["source_cell"], one["target_cell"]) == (True, "c1", "c2")
 
 
+@with_cloud(cells=CELLS, policy=ANYWHERE)
+async def test_it_is_on_one_hypervisor(front: Front) -> None:
+    server_id = await moved(front)
+    shown = (await front.get("/os-hypervisors?with_servers=true", who="admin"))["hypervisors"]
+    on_them = {one["hypervisor_hostname"]: [each["uuid"] for each in one["servers"]] for one in shown}
+    assert on_them == {"h1": [], "h2": [server_id]}
+
+
 @with_cloud()
 async def test_a_move_inside_a_cell_says_so(front: Front) -> None:
     server_id = await front.boot()

@@ -19,7 +19,7 @@ from whimbrel.domain.errors import Invalid
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from whimbrel.ports.servers import ServerQuery
+from whimbrel.servers import lookup
 
 _USE = (
     *("vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb"),
@@ -194,7 +194,7 @@ async def _fills(call: Call, hosts: Sequence[Host]) -> dict[HostName, _Fill]:
 
 
 async def _servers_on(call: Call, host: Host) -> list[dict[str, str]]:
-    found = await call.cloud.cell(host.cell).servers.find(ServerQuery(host=host.name))
+    found = await lookup.on_host(call.cloud, host.cell, host.name)
     return [{"name": f"instance-{server.id}", "uuid": server.id} for server in found]
 
 

@@ -19,6 +19,7 @@ from whimbrel.domain.ids import ProjectId, ServerId
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.ports.directory import Entry
 from whimbrel.ports.servers import ServerQuery
+from whimbrel.servers import reach
 from whimbrel.servers.census import Census
 
 Predicate = Callable[[Server], bool]
@@ -123,7 +124,7 @@ class _Wanted:
 async def servers(call: Call, *, detail: bool) -> list[Server | Entry]:
     """Give the servers that a GET /servers asks for; of one whose cell does not answer, its entry in the directory.
 
-    Raises: Invalid; Forbidden.
+    Raises: Invalid; Forbidden; Unavailable: a cell is silent, and the rules do not have it left out.
     """
     sent = _permitted(call)
     wanted = _Wanted()
@@ -144,7 +145,10 @@ async def servers(call: Call, *, detail: bool) -> list[Server | Entry]:
         after=await _marker(call, sort),
         limit=None if wanted.also else limit,
     )
-    listed = await Census(call.cloud, query).take(with_absent=_shows_absent(call, sent))
+    shows_absent = _shows_absent(call, sent)
+    listed = await Census(call.cloud, query).take(with_absent=shows_absent)
+    if not (shows_absent or call.cloud.rules.list_records_by_skipping_down_cells):
+        reach.check(listed.silent)
     found = [server for server in listed.servers if all(fits(server) for fits in wanted.also)]
     return _with_absent(found, listed.absent)[:limit]
 

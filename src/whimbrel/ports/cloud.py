@@ -58,6 +58,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     patience_s: float = 300.0  # how long a forward step is asked without an answer before the move turns back
     lease_s: float = 3.0
     cell_timeout_s: float = 10.0  # how long a list waits for a cell's records before it goes on without them
+    list_records_by_skipping_down_cells: bool = True  # where they cannot be shown as UNKNOWN; False: no list then
     cpu_allocation_ratio: float = 4.0
     ram_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0

@@ -1,7 +1,7 @@
 """Where a server's record is: the directory says, and a copy anywhere else is invisible."""
 
 from whimbrel.domain.errors import NotFound
-from whimbrel.domain.ids import ServerId
+from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.servers import ServerQuery
@@ -32,3 +32,12 @@ async def listing(cloud: Cloud, query: ServerQuery) -> list[Server]:
     listed = await Census(cloud, query).take()
     reach.check(listed.silent)
     return listed.servers
+
+
+async def on_host(cloud: Cloud, cell: CellName, host: HostName) -> list[Server]:
+    """List who lives on a host. Raises: Unavailable: the cell does not answer."""
+    reading = await reach.ask(cloud, cell, lambda each: each.servers.read(ServerQuery(host=host)))
+    if not reading.copied:
+        return reading.servers
+    homes = await cloud.directory.entries(sorted(reading.copied))
+    return [server for server in reading.servers if server.id not in homes or homes[server.id].cell == cell]
