@@ -165,3 +165,20 @@ async def test_a_take_over_is_told_an_owner_without_names(front: Front) -> None:
     assert (seen["from"], seen["to"], seen["move_kind"]) == ("one", "two", "resize")
     [seen] = [each for each in (await told(front, server_id, who="reader"))["entries"] if each["kind"] == "takeover"]
     assert (seen["from"], seen["to"], seen["epoch"]) == (None, None, None)
+
+
+@with_front
+async def test_what_an_operator_says_of_a_move_is_told(front: Front) -> None:
+    server_id = await front.boot()
+    await do(front, server_id, {"resize": {"flavorRef": "2"}})
+    [run] = (await front.get(f"/whimbrel/moves?server={server_id}", who="admin"))["moves"]
+    await front.world.cloud.clock.sleep(1)
+    answer = await front.ask("POST", f"/whimbrel/moves/{run['id']}/action", {"turn_back": None}, who="admin")
+    assert answer.status_code == 202, answer.text
+    await front.settle()
+    entries = (await told(front, server_id))["entries"]
+    [said] = [place for place, entry in enumerate(entries) if entry["what"] == "turn_back"]
+    assert (entries[said]["kind"], entries[said]["user_id"]) == ("asked", "admin")
+    assert entries[said]["move_id"] == run["id"]
+    assert {entry["way"] for entry in entries[said + 1 :] if entry["kind"] == "step"} == {"undo"}
+    assert (entries[-1]["kind"], entries[-1]["outcome"]) == ("ended", "asked")

@@ -14,7 +14,7 @@ from whimbrel.api.decisions import shown
 from whimbrel.api.schemas.parameters import truth_of_word
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import RunId, ServerId
-from whimbrel.domain.run import LogEntry, Run
+from whimbrel.domain.run import Action, LogEntry, Run
 from whimbrel.moves import requests
 from whimbrel.moves.facts import MoveFacts, crosses_cells
 from whimbrel.moves.shown import MOVE_SAGAS
@@ -65,12 +65,31 @@ async def project_of_run(call: Call) -> Mapping[str, str]:
 
 async def retry(call: Call) -> Any:
     """Have an open move tried again now."""
-    return {"move": await full(call, await requests.retry(call.cloud, call.engine, RunId(call.params["move_id"])))}
+    run = await requests.retry(call.cloud, call.engine, RunId(call.params["move_id"]))
+    await _note(call, run, "retry")
+    return {"move": await full(call, run)}
 
 
 async def turn_back(call: Call) -> Any:
     """Have an open move undone."""
-    return {"move": await full(call, await requests.turn_back(call.cloud, call.engine, RunId(call.params["move_id"])))}
+    run = await requests.turn_back(call.cloud, call.engine, RunId(call.params["move_id"]))
+    await _note(call, run, "turn_back")
+    return {"move": await full(call, run)}
+
+
+async def _note(call: Call, run: Run, word: str) -> None:
+    """Write down in the server's history who said what of its move."""
+    asker = call.asker
+    action = Action(
+        server_id=run.subject,
+        request_id=asker.request_id,
+        name=word,
+        project_id=asker.project_id,
+        user_id=asker.user_id,
+        run_id=run.id,
+        started_at=call.cloud.clock.now(),
+    )
+    await call.cloud.journal.add_action(action)
 
 
 def _brief(run: Run) -> dict[str, Any]:
