@@ -20,6 +20,8 @@ STORIES = (
     Story("resize with ports and volumes on the same host, revert", "revert", devices=True, same_host=True),
     Story("resize with a virtual function, confirm", "confirm", function=True),
     Story("resize with a virtual function, revert", "revert", function=True),
+    Story("resize with devices of the flavor, confirm", "confirm", alias=True),
+    Story("resize with devices of the flavor on the same host, revert", "revert", alias=True, same_host=True),
     Story("resize to another cell, confirm", "confirm", crosses=True),
     Story("resize to another cell, revert", "revert", crosses=True),
     Story("resize to another cell, turned back", "turn back", crosses=True),
@@ -28,6 +30,7 @@ STORIES = (
     Story("resize with ports and volumes to another cell, confirm", "confirm", crosses=True, devices=True),
     Story("resize with ports and volumes to another cell, revert", "revert", crosses=True, devices=True),
     Story("resize with a virtual function to another cell, revert", "revert", crosses=True, function=True),
+    Story("resize with devices of the flavor to another cell, revert", "revert", crosses=True, alias=True),
     Story("resize of a server on a volume to another cell, confirm", "confirm", crosses=True, boots_from_volume=True),
     Story("resize of a server on a volume to another cell, revert", "revert", crosses=True, boots_from_volume=True),
 )

@@ -6,7 +6,7 @@ from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.domain.devices import WishedNic, WishedVolume
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ProjectId, ProviderId
-from whimbrel.domain.pci import PciDevice
+from whimbrel.domain.pci import PciAlias, PciDevice
 from whimbrel.domain.server import Server
 from whimbrel.ports.clock import IdSource
 from whimbrel.ports.cloud import Cell
@@ -33,6 +33,10 @@ FUNCTIONS = tuple(
     for n, parent in enumerate(("eth1", "eth2", "eth2"))
 )
 """The virtual functions of each host; eth1 has too little bandwidth for any port."""
+
+GPU = PciAlias(name="gpu", vendor_id="10de", product_id="1eb8")
+GPUS = tuple(PciDevice(address=f"0000:41:00.{n}", vendor_id=GPU.vendor_id, product_id=GPU.product_id) for n in range(3))
+"""Devices of each host that flavors may ask for by this alias."""
 
 VOLUME = "77777777-7777-4777-8777-777777777777"
 REQUEST = "88888888-8888-4888-8888-888888888888"

@@ -6,19 +6,21 @@ from typing import Any, Literal
 from msgspec.structs import replace as with_
 
 from whimbrel.conductor.book import BOOK
+from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.facts import Place
+from whimbrel.moves.steps.pci import ALIAS
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import create, lookup, power
 from whimbrel.sim.chaos import Plan
-from whimbrel.sim.equipment import FUNCTIONS, with_a_boot_volume, with_a_function, with_devices
+from whimbrel.sim.equipment import FUNCTIONS, GPU, GPUS, with_a_boot_volume, with_a_function, with_devices
 from whimbrel.sim.invariants import Invariants
 from whimbrel.sim.lives import Lives, Told, watched
-from whimbrel.sim.world import LARGE, World
+from whimbrel.sim.world import LARGE, SMALL, World
 
 End = Literal["confirm", "revert", "turn back"]
 
@@ -35,11 +37,20 @@ class Story:
     host: str | None = None  # named by an administrator
     devices: bool = False  # with ports, bandwidth and volumes
     function: bool = False  # with a port that has a virtual function of its host
+    alias: bool = False  # with flavors that ask for devices of its host, the larger for one more
     crosses: bool = False  # to another cell
     boots_from_volume: bool = False
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def small(self) -> Flavor:
+        return with_(SMALL, extra_specs={ALIAS: f"{GPU.name}:1"}) if self.alias else SMALL
+
+    @property
+    def large(self) -> Flavor:
+        return with_(LARGE, extra_specs={ALIAS: f"{GPU.name}:2"}) if self.alias else LARGE
 
 
 class Telling(Lives):
@@ -61,7 +72,7 @@ class Telling(Lives):
         server = await lookup.find(cloud, self.server.id)
         asker = self.world.asker()
         if self._story.flavor:
-            await requests.resize(cloud, engine, asker, server, LARGE, leaves_cell=self._story.crosses)
+            await requests.resize(cloud, engine, asker, server, self._story.large, leaves_cell=self._story.crosses)
         else:
             host = HostName(self._story.host) if self._story.host else None
             await requests.migrate(cloud, engine, asker, server, host, leaves_cell=self._story.crosses)
@@ -88,11 +99,14 @@ async def _scene(story: Story) -> tuple[World, Server]:
     """Make a cloud with one server on its first host. On one host alone, what is tried there shows in the accounts."""
     hosts = ("h1",) if story.same_host or story.crosses else ("h1", "h2", "h3")
     cells = {"c1": hosts, "c2": ("h2", "h3")} if story.crosses else {"c1": hosts}
-    rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, allow_resize_to_same_host=story.same_host)
+    same_host = story.same_host
+    rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, allow_resize_to_same_host=same_host, pci_alias=(GPU,))
     equipped = story.devices or story.function or story.boots_from_volume
     world = await World.build(cells=cells, rules=rules, equipped=equipped, functions=story.function)
+    for host, cell in world.plan.homes() if story.alias else ():
+        await world.cloud.cell(cell).devices.register(host, GPUS)
     engine = world.engine("setup")
-    server = world.new_server("s")
+    server = with_(world.new_server("s"), flavor=story.small)
     if story.devices:
         server = with_devices(server)
     if story.function:
@@ -112,7 +126,7 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
     world, server = told.world, told.server
     [run] = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize", "migrate"), limit=1))
     target = run.facts.target
-    flavor = LARGE if story.flavor else server.flavor
+    flavor = story.large if story.flavor else server.flavor
     now = (await lookup.find(world.cloud, server.id)).launched_at
     moved = with_(
         server,
@@ -126,21 +140,18 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
         launched_at=now,
         volumes=tuple(with_(volume, attachment_id="", host=target.host) for volume in server.volumes),
     )
-    parts = target.parts or {target.provider: flavor.resources()}
     before = told.before
     power = "stopped" if story.stopped else "running"
     return {
         **before,
         "servers": {server.id: moved},
-        "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in parts.items()),
+        "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in target.parts.items()),
         "guests": [(target.host, server.id, run.id, power, flavor.vcpus, flavor.memory_mib, True)],
         "offers": [],
         "quota": {server.id: (flavor.vcpus, flavor.memory_mib)},
         "ports": [_bound_at(target, port) for port in before["ports"]],
         "attachments": sorted((who, volume, target.host, status) for who, volume, _, status in before["attachments"]),
-        "pci": [
-            (target.host, _function_at(target, host, one), who, request) for host, one, who, request in before["pci"]
-        ],
+        "pci": _held_at(target, story, before["pci"]),
         "records": [(target.cell, server.id, "whole", None)],
     }
 
@@ -156,6 +167,15 @@ def _bound_at(target: Place, port: tuple[Any, ...]) -> tuple[Any, ...]:
     if "pci_slot" in profile:
         now["pci_slot"] = _function_at(target, host, profile["pci_slot"])
     return port_id, device, owner, target.host, now, bindings
+
+
+def _held_at(target: Place, story: Story, held: list[tuple[str, str, str, str]]) -> list[tuple[str, str, str, str]]:
+    """Give the devices that the server holds at the target: for an alias the first that nobody held before."""
+    if not story.alias:
+        return [(target.host, _function_at(target, host, one), who, request) for host, one, who, request in held]
+    [(source, taken, who, request)] = held
+    free = [one.address for one in GPUS if (source, taken) != (target.host, one.address)]
+    return [(target.host, one, who, request) for one in free[: 2 if story.flavor else 1]]
 
 
 def _function_at(target: Place, host: str, address: str) -> str:
