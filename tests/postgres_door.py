@@ -15,6 +15,8 @@ class Door:
         self._server: asyncio.Server | None = None
         self._inside: list[asyncio.StreamWriter] = []
         self._at = 0
+        self._talks = asyncio.Event()
+        self._talks.set()
 
     async def __aenter__(self) -> "Door":
         await self.open()
@@ -38,18 +40,26 @@ class Door:
             writer.transport.abort()
         self._inside.clear()
 
+    def silence(self) -> None:
+        """Let nothing through any more, and tell nobody."""
+        self._talks.clear()
+
+    def talk(self) -> None:
+        """Let through what has come meanwhile, and what comes."""
+        self._talks.set()
+
     async def _let_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         beyond_reader, beyond_writer = await asyncio.open_connection(self._host, self._port)
         self._inside += [writer, beyond_writer]
-        await asyncio.gather(_carry(reader, beyond_writer), _carry(beyond_reader, writer))
+        await asyncio.gather(self._carry(reader, beyond_writer), self._carry(beyond_reader, writer))
 
-
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                await self._talks.wait()
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()

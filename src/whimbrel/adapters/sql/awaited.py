@@ -1,7 +1,8 @@
 """A database that may be away, when the program starts and later: whoever needs it then is told so at once.
 
-Law: only `check` waits for it, and no longer than PATIENCE_S; whoever made it calls that again and again. A database
-that comes back, or comes late, is brought to this program's schema and used from then on.
+Law: only `check` waits for it, and no longer than PATIENCE_S; whoever made it calls that again and again. When it finds
+the database silent, who waits for an answer since before is told too. A database that comes back is used from then on,
+and one that comes late is first brought to this program's schema.
 """
 
 import asyncio
@@ -21,11 +22,12 @@ _ASK = sa.text("SELECT 1")
 class AwaitedDatabase(Database):
     """Stands before `open_database(url, schema)`; away until the first `check`."""
 
-    def __init__(self, url: str, schema: str) -> None:
-        """Raises: Invalid: the URL."""
+    def __init__(self, url: str, schema: str, patience_s: float = PATIENCE_S) -> None:
+        """patience_s: how long a database that was there may be silent. Raises: Invalid: the URL."""
         self.dialect = "postgresql" if url.startswith("postgresql") else "sqlite"
         self._url = _limited(url) if self.dialect == "postgresql" else url
         self._schema = schema
+        self._patience_s = patience_s
         self._opened: Database | None = None
         self._trouble: str | None = "it was not asked yet"
 
@@ -52,10 +54,11 @@ class AwaitedDatabase(Database):
 
     async def _ask(self, database: Database) -> None:
         try:
-            async with asyncio.timeout(PATIENCE_S), database.look() as tx:
+            async with asyncio.timeout(self._patience_s), database.look() as tx:
                 await tx.value(_ASK)
         except TimeoutError:
-            raise Unavailable(f"the database does not answer within {PATIENCE_S} s") from None
+            database.hang_up()
+            raise Unavailable(f"the database does not answer within {self._patience_s} s") from None
 
     def write(self) -> Any:
         return self._there().write()

@@ -77,6 +77,9 @@ class Database:
         """Make these tables where they are missing, without migrations: for a database in memory."""
         raise NotImplementedError
 
+    def hang_up(self) -> None:
+        """Have all who wait for an answer get Unavailable: the database is silent. Nobody waits for a file."""
+
     async def close(self) -> None:
         raise NotImplementedError
 

@@ -20,6 +20,7 @@ class Pool:
     def __init__(self, connect: Callable[[], Awaitable[Wire]]) -> None:
         self._connect = connect
         self._idle: list[Wire] = []  # the one that was used last is the last
+        self._in_use: set[Wire] = set()
         self._room = asyncio.Semaphore(MOST)
 
     @asynccontextmanager
@@ -31,12 +32,19 @@ class Pool:
             await self._room.acquire()
         try:
             wire = self._idle.pop() if self._idle else await self._connect()
+            self._in_use.add(wire)
             try:
                 yield wire
             finally:
+                self._in_use.discard(wire)
                 await self._take_back(wire)
         finally:
             self._room.release()
+
+    def hang_up(self) -> None:
+        """Have all who wait for an answer told that there will be none."""
+        for wire in self._in_use:
+            wire.hang_up()
 
     async def close(self) -> None:
         while self._idle:

@@ -119,6 +119,9 @@ class PostgresDatabase(Database):
             wire.command(b"COMMIT")
             await wire.answers()
 
+    def hang_up(self) -> None:
+        self._pool.hang_up()
+
     async def close(self) -> None:
         await self._pool.close()
         await self._engine.dispose()

@@ -6,6 +6,8 @@ Law: a wire on which something was cut short (cancelled, connection lost) is bro
 """
 
 import asyncio
+import os
+import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -202,6 +204,11 @@ class Wire:
         """Let nobody use it again. What the database is doing for it, it takes back when that is done."""
         self.is_broken = True
         self._pq.finish()
+
+    def hang_up(self) -> None:
+        """Have who waits for an answer told that there will be none: for a server that is silent."""
+        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._pq.socket)) as end:
+            end.shutdown(socket.SHUT_RDWR)
 
     async def close(self) -> None:
         self.cut()

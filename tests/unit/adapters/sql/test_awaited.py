@@ -66,6 +66,27 @@ def test_a_database_that_goes_is_away_until_it_is_back(postgres: Postgres) -> No
     asyncio.run(story())
 
 
+def test_who_waits_for_a_database_that_falls_silent_is_told(postgres: Postgres) -> None:
+    async def story() -> None:
+        async with Door(postgres.url) as door:
+            database = AwaitedDatabase(door.url, postgres.schema("cell_c1"), patience_s=0.2)
+            await database.check()
+            assert await count(database) == 0
+            door.silence()
+            waiting = asyncio.create_task(count(database))
+            await asyncio.sleep(0)  # it has asked, on the connection that is there
+            with pytest.raises(Unavailable, match=r"within 0\.2 s"):
+                await database.check()
+            with pytest.raises(Unavailable, match="does not do it now"):
+                await waiting
+            door.talk()
+            await database.check()
+            assert await count(database) == 0
+            await database.close()
+
+    asyncio.run(story())
+
+
 def test_a_file_that_is_no_database_is_refused_and_said(tmp_path: Path) -> None:
     async def story() -> None:
         (tmp_path / "cell_c1.sqlite").write_bytes(b"no database" * 1000)
