@@ -43,6 +43,8 @@ class Around:
     id: str
     hosts: tuple[HostName, HostName]
     chance: Random
+    route: Callable[[], Awaitable[dict[str, str]]]
+    """Have its subnet be of a segment, by ids."""
 
     def wish(self, server: ServerId, **changes: object) -> NewPort:
         mac = "fa:16:3e:" + ":".join(f"{self.chance.randrange(256):02x}" for _ in range(3))
@@ -69,7 +71,12 @@ async def simulated() -> AsyncIterator[Around]:
     network = SimulatedNetwork(SeededIds(1), hosts)
     info = NetworkInfo(id=MISSING[:-1] + "1", name="net", project_id=PROJECT, is_shared=False, subnets=("sub",))
     network.add_network(info, CIDR)
-    yield Around(network, info.id, hosts, Random(1))
+
+    async def route() -> dict[str, str]:
+        network.add_segment(info.id, "sub", MISSING)
+        return {"sub": MISSING}
+
+    yield Around(network, info.id, hosts, Random(1), route)
 
 
 @asynccontextmanager
@@ -77,9 +84,17 @@ async def over_http(client: httpx.AsyncClient, hosts: tuple[HostName, HostName])
     made = await client.post("/v2.0/networks", json={"network": NETWORK})
     network_id = made.raise_for_status().json()["network"]["id"]
     subnet = {"network_id": network_id, "project_id": PROJECT, "cidr": CIDR, "ip_version": 4}
+
+    async def route() -> dict[str, str]:
+        segments = (await client.get("/v2.0/segments", params={"network_id": network_id})).json()["segments"]
+        subnets = (await client.get("/v2.0/subnets", params={"network_id": network_id})).json()["subnets"]
+        its, segment = subnets[0]["id"], segments[0]["id"]
+        changed = await client.put(f"/v2.0/subnets/{its}", json={"subnet": {"segment_id": segment}})
+        return {its: changed.raise_for_status().json()["subnet"]["segment_id"]}
+
     try:
         (await client.post("/v2.0/subnets", json={"subnet": subnet})).raise_for_status()
-        yield Around(HttpNetwork(HttpService(client, "network")), network_id, hosts, Random(1))
+        yield Around(HttpNetwork(HttpService(client, "network")), network_id, hosts, Random(1), route)
     finally:
         for port in (await client.get("/v2.0/ports", params={"network_id": network_id})).json()["ports"]:
             await client.delete(f"/v2.0/ports/{port['id']}")
@@ -139,6 +154,17 @@ def test_a_project_finds_its_networks(tell: Teller) -> None:
         assert around.id in [each.id for each in await around.network.networks(PROJECT)]
         assert await around.network.networks(PROJECT, []) == []
         assert await around.network.networks(OTHER_PROJECT, [around.id]) == []
+
+    tell(story)
+
+
+def test_subnets_of_a_routed_network_are_of_segments(tell: Teller) -> None:
+    async def story(around: Around) -> None:
+        assert await around.network.segments(around.id) == {}
+        assert await around.network.segments(MISSING) == {}
+        routed = await around.route()
+        assert len(routed) == 1
+        assert await around.network.segments(around.id) == routed
 
     tell(story)
 

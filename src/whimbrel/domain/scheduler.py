@@ -56,6 +56,7 @@ class SchedulerRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     # What is asked of placement besides; off as in Nova
     disable_fallback_pcpu_query: bool = False  # where no host has dedicated CPUs: refuse, instead of shared ones
     query_placement_for_image_type_support: bool = False
+    query_placement_for_routed_network_aggregates: bool = False
     image_metadata_prefilter: bool = False
     enable_isolated_aggregate_filtering: bool = False
     limit_tenants_to_placement_aggregate: bool = False

@@ -90,6 +90,10 @@ class Network(PortHolders, Protocol):
         """List the networks that a project may use, None: all such; ids that it may not use are left out."""
         ...
 
+    async def segments(self, network_id: str) -> dict[str, str]:
+        """Give by subnet the segment that it is of, by ids: of a routed network; none of another one."""
+        ...
+
     async def security_groups(self, project: ProjectId) -> dict[str, str]:
         """Give a project's security groups: id -> name."""
         ...

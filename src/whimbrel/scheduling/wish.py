@@ -46,10 +46,11 @@ def wish_of(
     has_local_root: bool = True,
     disk_format: str | None = None,
     rules: SchedulerRules | None = None,
+    of_host: Iterable[str] = (),
 ) -> Wish:
     """Put together what is asked. properties: the image's. groups, same_subtree: what ports ask for.
 
-    disk_format: of the image that is to be copied to the host, if one is.
+    disk_format: of the image that is to be copied to the host, if one is. of_host: traits that it must have besides.
     Raises: Invalid: an extra spec or a property is wrong, or contradicts another one.
     """
     rules = rules or SchedulerRules()
@@ -65,7 +66,7 @@ def wish_of(
         own=_amounts(flavor, own, [one.resources for one in said.values()], cpus, features.resources, has_local_root),
         required=_once([*own.required, *_of_image(properties), *cpus.required, *features.required]),
         forbidden=frozenset(own.forbidden) | cpus.forbidden,
-        root_required=_once(features.root_required),
+        root_required=_once([*features.root_required, *of_host]),
         root_forbidden=frozenset({DISABLED}),
         groups=(*named, *groups),
         group_policy=_policy(flavor.extra_specs, len(named), len(groups)),

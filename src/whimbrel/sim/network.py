@@ -27,13 +27,14 @@ class SimulatedNetwork:
         self._hosts = None if hosts is None else set(hosts)
         self._networks: dict[str, NetworkInfo] = {}
         self._subnets: dict[str, str] = {}  # network id -> cidr
+        self._segments: dict[str, dict[str, str]] = {}  # network id -> subnet id -> segment id
         self._groups: dict[ProjectId, dict[str, str]] = {}
         self._ports: dict[str, Port] = {}
         self._bindings: dict[str, dict[HostName, Binding]] = {}
 
     def copy(self, ids: IdSource) -> "SimulatedNetwork":
         other = SimulatedNetwork(ids, None if self._hosts is None else tuple(self._hosts))
-        for name in ("_networks", "_subnets", "_groups", "_ports", "_bindings"):
+        for name in ("_networks", "_subnets", "_segments", "_groups", "_ports", "_bindings"):
             setattr(other, name, deepcopy(getattr(self, name)))
         return other
 
@@ -43,6 +44,10 @@ class SimulatedNetwork:
         """cidr: of its one subnet, which has the first id of network.subnets."""
         self._networks[network.id] = network
         self._subnets[network.id] = cidr
+
+    def add_segment(self, network_id: str, subnet_id: str, segment_id: str) -> None:
+        """Have a network be routed: this subnet of it is of that segment."""
+        self._segments.setdefault(network_id, {})[subnet_id] = segment_id
 
     def add_port(
         self, port: Port, requests: Sequence[PortRequest] = (), same_subtree: Sequence[str] = (), groups: bool = True
@@ -66,6 +71,9 @@ class SimulatedNetwork:
         return group
 
     # The port
+
+    async def segments(self, network_id: str) -> dict[str, str]:
+        return dict(self._segments.get(network_id, {}))
 
     async def networks(self, project: ProjectId, ids: Sequence[str] | None = None) -> list[NetworkInfo]:
         return [

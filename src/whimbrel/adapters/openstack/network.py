@@ -8,6 +8,7 @@ from typing import Any
 
 from whimbrel.adapters.openstack import neutron
 from whimbrel.adapters.openstack.neutron import No
+from whimbrel.adapters.openstack.segments import segments
 from whimbrel.adapters.openstack.service import Query, Service
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
@@ -38,6 +39,9 @@ class HttpNetwork:
                 answer = await self._get("/v2.0/networks", [whose, *(("id", each) for each in some)])
                 found |= {network.id: network for network in neutron.networks(answer)}
         return list(found.values())
+
+    async def segments(self, network_id: str) -> dict[str, str]:
+        return segments(await self._get("/v2.0/subnets", [("network_id", network_id)]))
 
     async def security_groups(self, project: ProjectId) -> dict[str, str]:
         return neutron.groups(await self._get("/v2.0/security-groups", [("project_id", project)]))

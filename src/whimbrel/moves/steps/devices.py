@@ -6,12 +6,16 @@ from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import GuestSpec
 from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, MoveFacts, Place, key_at, source_of, target_of, target_spec
+from whimbrel.moves.segments import kept_to_segments
 from whimbrel.moves.steps import network, pci, volumes
 from whimbrel.moves.steps.home import home_record
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement import Group, Wish
 from whimbrel.scheduling.confines import confined
 from whimbrel.scheduling.wish import wish_of
+
+REMOTE, MANAGES_PORTS = "remote-managed", "COMPUTE_REMOTE_MANAGED_PORTS"
+"""Ports of a card that is managed from elsewhere, and the trait of hosts that have one."""
 
 
 async def look(facts: MoveFacts, server: ServerId, cloud: Cloud) -> MoveFacts:
@@ -56,7 +60,9 @@ async def wish(facts: MoveFacts, cloud: Cloud) -> Wish:
         has_local_root=facts.has_local_root,
         disk_format=await _disk_format(facts, cloud),
         rules=rules,
+        of_host=(MANAGES_PORTS,) if any(port.nic.vnic_type == REMOTE for port in facts.ports) else (),
     )
+    asked = await kept_to_segments(asked, facts, cloud)
     return confined(asked, (await cloud.fleets.now()).aggregates, facts.owner.project, rules)
 
 

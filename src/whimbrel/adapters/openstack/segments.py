@@ -1,0 +1,17 @@
+"""Which segments the subnets of a network are of, as Neutron says it."""
+
+import msgspec
+
+
+class _Subnet(msgspec.Struct):
+    id: str
+    segment_id: str | None = None  # None too where the service knows no segments
+
+
+class _Subnets(msgspec.Struct):
+    subnets: tuple[_Subnet, ...]
+
+
+def segments(answer: bytes) -> dict[str, str]:
+    shown = msgspec.json.decode(answer, type=_Subnets).subnets
+    return {subnet.id: subnet.segment_id for subnet in shown if subnet.segment_id}
