@@ -213,6 +213,20 @@ def test_a_group_moves_together_whatever_crashes() -> None:
     asyncio.run(every())
 
 
+def test_a_group_in_a_disabled_cell_moves_inside_it() -> None:
+    async def story() -> None:
+        world, servers = await grouped_world("affinity", ["h1", "h1"], ["h1", "h2"])
+        engine, cell = world.engine("conductor"), servers[0].cell
+        assert cell
+        await world.cloud.cell_infos.set_enabled(cell, False, "old")
+        await group_moves.move(world.cloud, engine, world.asker(), await world.cloud.server_groups.get(GROUP), None)
+        await world.settle(engine)
+        assert await homes(world, servers) == ["h2", "h2"]
+        await world.close()
+
+    asyncio.run(story())
+
+
 def test_a_move_that_came_to_nothing_ends_and_permits_nothing_then() -> None:
     async def story() -> None:
         world, servers = await grouped_world("affinity", ["h1", "h1"], ["h1", "h2"])

@@ -104,6 +104,7 @@ async def _request(cloud: Cloud, aim: Aim, going: Sequence[Member], all_facts: S
         raise Refused(f"No valid host was found: the servers are in the cells {' and '.join(sorted(cells))}.")
     return Request(
         wish=_together([await devices.wish(facts, cloud) for facts in all_facts]),
+        home_cell=next(iter(cells), None),
         cells=frozenset(cells),
         zone=wanted,
         zone_because=because,
