@@ -40,6 +40,7 @@ class OpenCell:
     database: AwaitedDatabase
     is_new: bool = True
     was_up: bool = True  # when it was last told whether it is
+    complaint: str | None = None  # why its hosts could not be written down, as it was last told
 
     @property
     def is_up(self) -> bool:
@@ -109,7 +110,9 @@ class OpenCells(Mapping[CellName, Cell]):
                 await arrived(cell)
                 cell.is_new = False
             except WorldError as trouble:
-                log.warning("a cell's hosts were not written down", cell=cell.info.name, reason=trouble.reason)
+                if trouble.reason != cell.complaint:
+                    log.warning("a cell's hosts were not written down", cell=cell.info.name, reason=trouble.reason)
+                cell.complaint = trouble.reason
 
     async def _check(self, cell: OpenCell) -> None:
         with suppress(WorldError):

@@ -6,7 +6,7 @@ cloud, so that whoever is stopped goes on where he was; and a server is only mov
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 import msgspec
@@ -15,7 +15,6 @@ from rich.text import Text
 
 from whimbrel.cli import terminal
 from whimbrel.cli.cell import Cell
-from whimbrel.cli.client import Api
 from whimbrel.cli.move import POLL_S
 from whimbrel.cli.shown import Move
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
@@ -47,8 +46,21 @@ class Outcome(msgspec.Struct, kw_only=True):
     left: list[Passenger] = []
 
 
+class Asked(Protocol):
+    """What is used of cli.client.Api."""
+
+    def get(self, service: str, path: str) -> Any: ...
+
+    def post(self, service: str, path: str, body: Any) -> Any: ...
+
+
 class Drain:
-    def __init__(self, api: Api, cell: Cell, at_once: int, confirm: bool, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, api: Asked, cell: Cell, at_once: int, confirm: bool, tell: Callable[[str], None],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
+        """tell: is given a sentence for each thing that happens. sleep: waits between two looks."""
+        self._sleep = sleep
         self._api = api
         self._cell = cell
         self._hosts = frozenset(cell.hosts)
@@ -91,7 +103,7 @@ class Drain:
             for passenger in list(self._under_way.values()):
                 self._look_after(passenger)
             if self._under_way:
-                time.sleep(POLL_S)
+                self._sleep(POLL_S)
 
     def _begin(self, one: Passenger) -> None:
         self._tried.add(one.id)
@@ -126,6 +138,8 @@ class Drain:
             self._end(one, "it stands still at a bug: whimbrel move show " + one.move_id)
         elif move.state == "undone":
             self._end(one, move.message or "its move was turned back")
+        elif move.state in ("parked", "done") and move.target in self._hosts:
+            self._end(one, "it has moved inside the cell")
         elif move.state == "done":
             self._arrive(one, move, self._outcome.moved)
         elif move.state == "parked" and not self._confirm:
@@ -168,7 +182,7 @@ class Drain:
         """Go on with what an earlier drain began: migrations out of the cell that are under way or wait."""
         query = urlencode({"open": "true", "limit": PAGE})
         for move in msgspec.convert(self._api.get("compute", f"/whimbrel/moves?{query}")["moves"], list[Move]):
-            leaves = move.source in self._hosts and move.target is not None and move.target not in self._hosts
+            leaves = move.source in self._hosts and move.target not in self._hosts
             if move.saga == "migrate" and move.old_flavor == move.new_flavor and leaves:
                 name = move.server_name or move.server_id
                 one = Passenger(id=move.server_id, name=name, host=move.source, move_id=move.id)
