@@ -32,6 +32,7 @@ from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.moves.choosing import decide
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud, Rules
+from whimbrel.ports.meter import Meter
 from whimbrel.ports.placement import Owner, Wish
 from whimbrel.scheduling.filters import FILTERS
 from whimbrel.scheduling.fleet import KnownFleet
@@ -91,12 +92,17 @@ def _insert(url: str, table: sa.Table, rows: list[dict[str, Any]]) -> None:
 def opened(url: str, placement_url: str) -> Cloud:
     """Open as much of a cloud as a decision looks at."""
     store, clock = open_database(url, f"cell_{CELL}"), SystemClock()
-    cells = {CELL: SimpleNamespace(hosts=SqlHosts(store, CELL), servers=SqlServers(store), devices=SqlDevices(store))}
+    cells = {
+        CELL: SimpleNamespace(
+            name=CELL, hosts=SqlHosts(store, CELL), servers=SqlServers(store), devices=SqlDevices(store)
+        )
+    }
     global_ = open_database(url, "global")
     rules = Rules(scheduler=SchedulerRules(enabled_filters=tuple(FILTERS)))
     fleets = KnownFleet(cast(Any, cells), SqlCells(global_), SqlAggregates(global_), clock, rules)
     placement = SqlPlacement(open_database(placement_url, "placement"))
-    return cast(Cloud, SimpleNamespace(fleets=fleets, placement=placement, clock=clock, rules=rules))
+    looked_at = {"fleets": fleets, "placement": placement, "clock": clock, "rules": rules, "meter": Meter()}
+    return cast(Cloud, SimpleNamespace(**looked_at))
 
 
 async def measure(cloud: Cloud, hosts: int, callers: int) -> None:
