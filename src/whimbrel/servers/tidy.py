@@ -2,9 +2,12 @@
 
 Networks and volumes know no epochs: a call that nobody waits for any more may arrive when its run was undone long ago.
 What it can leave is a binding that is not active, an attachment that is not connected, a port or a volume that nobody
-uses. Law: nothing is let go unless its server is locked, or is no more.
+uses. And the other way round: a port that its owner deleted while its server could not let go of it, because a move was
+in hand. Law: nothing is let go unless its server is locked, or is no more.
 """
 
+from whimbrel.domain.devices import Nic
+from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
@@ -14,7 +17,7 @@ from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.network import Port
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
-from whimbrel.servers import errand, lookup
+from whimbrel.servers import errand, interfaces, lookup
 from whimbrel.servers.errand import ErrandFacts
 from whimbrel.servers.interfaces import ATTACH_INTERFACE
 
@@ -42,6 +45,19 @@ async def stray_ports(record: Server, cloud: Cloud) -> list[Port]:
     """List ports that say they are the server's, and that it does not know."""
     known = {nic.port_id for nic in record.nics}
     return [port for port in await cloud.network.ports_of([record.id]) if port.id not in known]
+
+
+async def lost_nic(record: Server, cloud: Cloud) -> Nic | None:
+    """Give a nic of a server whose port is no more; a port that somebody took away is there."""
+    theirs = {port.id for port in await cloud.network.ports_of([record.id])} if record.nics else set()
+    for nic in record.nics:
+        if nic.port_id in theirs:
+            continue
+        try:
+            await cloud.network.port(nic.port_id)
+        except NotFound:
+            return nic
+    return None
 
 
 async def let_go_strays(run: Run, cloud: Cloud) -> None:
@@ -78,12 +94,19 @@ TIDY = Saga(
 
 
 async def tidy(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> bool:
-    """Start to let go what came too late; tell whether there is anything. A server that is in use is left alone.
+    """Start to let go what came too late, or a port that is no more; tell whether there is anything.
+
+    A server that is in use is left alone.
 
     Raises: WrongState; Conflict: it is busy; Unavailable.
     """
+    if server.task_state is not None:
+        return False
+    if server.vm_state in interfaces.STATES and (nic := await lost_nic(server, cloud)):
+        await interfaces.detach(cloud, engine, asker, server, nic)
+        return True
     strays = stray_bindings, stray_attachments, stray_ports
-    if server.task_state is not None or not any([await look(server, cloud) for look in strays]):
+    if not any([await look(server, cloud) for look in strays]):
         return False
     if (await lookup.find(cloud, server.id)).generation != server.generation:
         return False  # what was seen may have been of a move
