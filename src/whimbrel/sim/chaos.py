@@ -42,6 +42,7 @@ READS = frozenset(
     | {"attachment", "attachments", "bindings", "connector", "networks", "port", "ports_of", "security_groups"}
     | {"made", "of", "snapshot_volume", "volume", "ways"}
     | {"group_places", "of_server"}
+    | {"all_attachments", "all_images", "all_ways", "consumers", "counts", "ids", "now", "port_holders"}
 )
 """Calls that change nothing: a crash before one is the crash before the change that follows."""
 

@@ -1,0 +1,195 @@
+"""Repairs under every fault: it is mended in the end, what was right stays right, and nothing else ever changes."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.stories import breaking
+from tests.stories.breaking import ADOPTED, MENDED, Break, Scene
+from whimbrel.conductor.book import BOOK
+from whimbrel.domain.errors import Conflict, Invalid, WorldError
+from whimbrel.domain.ids import ServerId
+from whimbrel.moves import requests
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.journal import RunFilter
+from whimbrel.proof.proving import prove
+from whimbrel.saga.engine import Engine
+from whimbrel.servers.repair import repair, survey
+from whimbrel.sim.chaos import Fault, Plan, changes
+from whimbrel.sim.invariants import Violation, books
+from whimbrel.sim.lives import Lives, sleeping, watched
+from whimbrel.sim.world import World
+
+Books = dict[str, Any]
+
+TOLD = (
+    "a guest was started twice",
+    "a guest of a deleted server runs",
+    "everything is held twice",
+    "a stranger holds something",
+    "the directory lost a row",
+    "a port is bound to another host too",
+    "a deleted server has a port",
+    "a server has a volume that it does not know",
+    "a server counts for too much",
+)
+BREAKS = (*(one for one in MENDED if one.name in TOLD), ADOPTED)
+
+
+class Repairing(Lives):
+    """Has one break repaired."""
+
+    def __init__(self, broken: Break, *plans: Plan) -> None:
+        super().__init__(*plans)
+        self._broken = broken
+        self.right: Books
+        self._wrong: Books
+
+    async def set_the_scene(self) -> None:
+        if self._broken.name not in _SCENES:
+            _SCENES[self._broken.name] = await _scene(self._broken)
+        scene, self.subject, self.right = _SCENES[self._broken.name]
+        self.scene = await scene.copy()
+        self.server, self.world = scene.plain, self.scene.world
+        self.world.book = watched(BOOK, self.world)
+        self._wrong = await books(self.world)
+        assert self._wrong != self.right, "nothing was broken"
+
+    async def move(self, cloud: Cloud, engine: Engine) -> None:
+        with suppress(Invalid):  # what came of an earlier try is that nothing is wrong
+            await repair(cloud, engine, self.world.asker(), self.subject)
+        await self._drive(cloud, engine)
+
+    async def has_begun(self) -> bool:
+        return bool(await self.world.cloud.journal.find(RunFilter(sagas=("repair",), only_open=True)))
+
+    async def after_each(self, touch: str) -> None:
+        """See that each part of the books is as it was, or right; of records how they are held is seen too."""
+        if not changes(touch):
+            return
+        for key, value in (await books(self.world)).items():
+            if key not in ("records", "claims", "servers") and value not in (self._wrong[key], self.right[key]):
+                raise Violation(f"after {touch} {key} is {value}")
+
+    async def end(self) -> None:
+        """Have it repaired again where it was turned back."""
+        proof, findings = await survey(self.world.cloud)
+        engine = self.world.engine("at last")
+        for one in findings:
+            await repair(self.world.cloud, engine, self.world.asker(), ServerId(one.subject))
+        await self.world.settle(engine)
+        proof = await prove(self.world.cloud)
+        assert proof.holds, proof.violations
+        assert await books(self.world) == self.right
+
+
+_SCENES: dict[str, tuple[Scene, ServerId, Books]] = {}
+
+
+async def _scene(broken: Break) -> tuple[Scene, ServerId, Books]:
+    """Have it broken, and see how it is when it is repaired without faults."""
+    scene = await breaking.scene()
+    await broken.act(scene)
+    _, findings = await survey(scene.world.cloud)
+    [subject] = {one.subject for one in findings}
+    done = await scene.copy()
+    engine = done.world.engine("setup")
+    await repair(done.world.cloud, engine, done.world.asker(), ServerId(subject))
+    await done.world.settle(engine)
+    return scene, ServerId(subject), await books(done.world)
+
+
+async def touches_of(broken: Break) -> list[str]:
+    ended = await Repairing(broken).tell()
+    touches = ended.lives[0].touches
+    await ended.world.close()
+    return touches
+
+
+async def tell(broken: Break, *plans: Plan) -> None:
+    try:
+        ended = await Repairing(broken, *plans).tell()
+        assert len(ended.fired) == len(plans), "the fault did not happen"
+    except (AssertionError, Violation, WorldError) as error:
+        raise AssertionError(f"{broken} with {plans}: {error}") from error
+    await ended.world.close()
+
+
+def told_of(touches: list[str]) -> list[int]:
+    """Give the numbers of touches that change anything, and of some that only look, once it is written down."""
+    begins = touches.index("journal.accept")
+    return [touch for touch in range(begins, len(touches)) if changes(touches[touch]) or touch % 5 == 0]
+
+
+@pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.LOST_ANSWER, Fault.UNANSWERED], ids=lambda one: one.name)
+@pytest.mark.parametrize("broken", BREAKS, ids=str)
+def test_every_fault(broken: Break, fault: Fault) -> None:
+    async def every() -> None:
+        touches = await touches_of(broken)
+        for touch in told_of(touches):
+            await tell(broken, {touch: fault})
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=str)
+def test_every_refusal(broken: Break) -> None:
+    async def every() -> None:
+        touches = await touches_of(broken)
+        for touch in told_of(touches):
+            if touches[touch].startswith(("agent", "placement", "network", "volumes")):
+                await tell(broken, {touch: Fault.REFUSED})
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=str)
+def test_every_order_that_arrives_late(broken: Break) -> None:
+    """It is asked again and done; then the first one arrives, and changes nothing."""
+
+    async def every() -> None:
+        touches = await touches_of(broken)
+        for touch in told_of(touches):
+            if changes(touches[touch]) and not touches[touch].startswith("journal"):
+                ended = await Repairing(broken, {touch: Fault.LATE}).tell()
+                after = await books(ended.world)
+                [late] = ended.lives[0].late
+                with suppress(WorldError):
+                    await late()
+                assert await books(ended.world) == after, f"{broken}: {touches[touch]} came late and did harm"
+                await ended.world.close()
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=str)
+def test_every_sleeper(broken: Break) -> None:
+    """Who sleeps in the middle of a repair and wakes when another has done it can do no harm."""
+
+    async def every() -> None:
+        touches = await touches_of(broken)
+        for touch in told_of(touches):
+            telling = Repairing(broken, {touch: Fault.SLEEP})
+            ended = await sleeping(telling)
+            assert ended.fired
+            assert await books(ended.world) == telling.right
+            await ended.world.close()
+
+    asyncio.run(every())
+
+
+def test_a_server_that_is_moving_is_not_repaired() -> None:
+    async def story() -> None:
+        scene = await breaking.scene()
+        world: World = scene.world
+        await breaking.wrong_booking(scene)
+        engine = world.engine("e")
+        engine.adopt = lambda run: True
+        await requests.migrate(world.cloud, engine, world.asker(), scene.plain, None)
+        with pytest.raises((Conflict, Invalid)):
+            await repair(world.cloud, engine, world.asker(), scene.plain.id)
+        await world.close()
+
+    asyncio.run(story())
