@@ -1,0 +1,57 @@
+"""Who moves between cells is one server to whoever lists, finds or counts, after every single touch of his move."""
+
+import asyncio
+
+import pytest
+
+from tests.stories.test_cells import THERE, booted, sent, two_cells
+from whimbrel.domain.ids import CellName, ServerId
+from whimbrel.moves import requests
+from whimbrel.ports.servers import ServerQuery
+from whimbrel.servers import lookup
+from whimbrel.sim.chaos import Chaos
+from whimbrel.sim.world import LARGE, PROJECT, World
+
+
+class Watch:
+    """Looks as users do, and notes in which cells the server was seen."""
+
+    def __init__(self, world: World, server_id: ServerId) -> None:
+        self._world = world
+        self._id = server_id
+        self.homes: list[CellName | None] = []
+        self.looks = 0
+
+    async def look(self, touch: str) -> None:
+        cloud = self._world.cloud
+        for query in (ServerQuery(), ServerQuery(limit=1), ServerQuery(project_id=PROJECT, limit=5)):
+            [seen] = await lookup.listing(cloud, query)
+            assert seen.id == self._id, touch
+        found = await lookup.find(cloud, self._id)
+        entry = await cloud.directory.entry(self._id)
+        assert found == seen, touch
+        assert found.cell == entry.cell, touch
+        assert (await lookup.listing(cloud, ServerQuery(host=found.host)))[0] == found, touch
+        assert (await cloud.directory.usage(PROJECT)).instances == 1, touch
+        self.looks += 1
+        if self.homes[-1:] != [found.cell]:
+            self.homes.append(found.cell)
+
+
+@pytest.mark.parametrize("verdict", ["confirm", "revert"])
+def test_who_moves_is_one_server_after_every_touch(verdict: str) -> None:
+    async def story() -> None:
+        world = await two_cells()
+        server = await booted(world)
+        watch = Watch(world, server.id)
+        engine = world.engine("one", Chaos({}, watch.look).wrap(world.cloud))
+        await sent(world, server, LARGE, engine)
+        assert watch.homes == [server.cell, THERE]
+        say = requests.confirm if verdict == "confirm" else requests.revert
+        await say(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+        await world.settle(engine)
+        assert watch.homes == [server.cell, THERE] + ([server.cell] if verdict == "revert" else [])
+        assert watch.looks > 40
+        await world.close()
+
+    asyncio.run(story())
