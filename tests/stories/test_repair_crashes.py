@@ -10,7 +10,7 @@ from tests.stories import breaking
 from tests.stories.breaking import ADOPTED, MENDED, Break, Scene
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
-from whimbrel.domain.ids import ServerId
+from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import RunFilter
@@ -184,11 +184,11 @@ def test_a_server_that_is_moving_is_not_repaired() -> None:
     async def story() -> None:
         scene = await breaking.scene()
         world: World = scene.world
-        await breaking.wrong_booking(scene)
+        await breaking.guest("plain", "h3", runs=False)(scene)
         engine = world.engine("e")
         engine.adopt = lambda run: True
-        await requests.migrate(world.cloud, engine, world.asker(), scene.plain, None)
-        with pytest.raises((Conflict, Invalid)):
+        await requests.migrate(world.cloud, engine, world.asker(), scene.plain, HostName("h1"))
+        with pytest.raises(Conflict, match="is under way"):
             await repair(world.cloud, engine, world.asker(), scene.plain.id)
         await world.close()
 
