@@ -6,6 +6,7 @@ hosts. What this process itself changes (a service disabled, a host in another a
 Law: a cell that does not answer keeps nobody from being placed in another one. Its hosts are left out until it does.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -25,6 +26,8 @@ from whimbrel.scheduling.alike import MULTIPLIER as LIKE_IMAGES
 MAX_AGE_S = 1.0
 """How old what is known may be, for each begun ten thousand hosts."""
 HOSTS_PER_AGE = 10_000
+ANSWERS_WITHIN_S = 3.0
+"""How long a decision waits for a cell's hosts."""
 DOWN_FOR_S = 5.0
 """How long a cell that did not answer is not asked again."""
 
@@ -70,25 +73,29 @@ class KnownFleet:
         return MAX_AGE_S * (1 + len(self._known) // HOSTS_PER_AGE)
 
     async def _read(self) -> Fleet:
+        now, silent = self._clock.now(), set[CellName]()
         hosts, loads, images = list[Host](), dict[HostName, Load](), dict[HostName, dict[str, int]]()
         aggregates = await self._aggregates.all()
         weighs_images = self._weighs_images(aggregates)
         for cell in list(self._cells.values()):
-            if self._down.get(cell.name, 0.0) > self._clock.now():
+            silent.add(cell.name)  # until it has answered
+            if self._down.get(cell.name, 0.0) > now:
                 continue
             try:
-                its_hosts, its_loads = await _hosts_of(cell)
-                its_images = await self._images_of(cell) if weighs_images else {}
-            except Unavailable as error:
-                self._went_down(cell.name, str(error))
+                async with asyncio.timeout(min(ANSWERS_WITHIN_S, self._rules.cell_timeout_s)):
+                    its_hosts, its_loads = await _hosts_of(cell)
+                    its_images = await self._images_of(cell) if weighs_images else {}
+            except (Unavailable, TimeoutError) as error:
+                self._went_down(cell.name, str(error) or "it kept us waiting")
                 continue
+            silent.discard(cell.name)
             self._came_up(cell.name)
             hosts += its_hosts
             loads |= its_loads
             images |= its_images
         infos = {cell.name: cell for cell in await self._infos.all()}
         zone = self._rules.default_availability_zone
-        return Fleet(hosts, aggregates, zone, loads, infos, images, dict(self._properties))
+        return Fleet(hosts, aggregates, zone, loads, infos, frozenset(silent), images, dict(self._properties))
 
     def _weighs_images(self, aggregates: Iterable[Aggregate]) -> bool:
         by_rule = self._rules.scheduler.image_props_weight_multiplier != 0

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from whimbrel.domain.ids import HostName
+from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.arrays import Floats, Mask, Numbers
 from whimbrel.scheduling.constraint import Closer, Constraint, Reason, no_remedy
 from whimbrel.scheduling.pipeline import Ranking
@@ -20,6 +20,7 @@ MOST_TOLD = 1000
 """How many hosts a record tells of one by one: the best, then those that miss least. The counts are of all."""
 MOST_MISSES = 5
 DIGITS = 3  # of weights
+NO_HOSTS = "No valid host was found: the cloud has no hosts."
 
 
 class Considered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,6 +60,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     zone: str | None = None
     zone_because: str = ""
     chosen: tuple[HostName, ...] = ()  # the best first; the others are tried if it refuses
+    silent: tuple[CellName, ...] = ()  # cells that did not answer, and would have come into question
     counts: tuple[Count, ...] = ()
     misses: tuple[Miss, ...] = ()  # the nearest first; none where a host was chosen
     names: tuple[HostName, ...] = ()  # at most MOST_TOLD
@@ -88,13 +90,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def summary(self) -> str:
         """Say in a sentence why there is no host, or how many there were; hosts are counted by reason, not named."""
+        unheard = (
+            f" {len(self.silent)} of the cells did not answer; their hosts are not among them." if self.silent else ""
+        )
         if not self.hosts:
-            return "No valid host was found: the cloud has no hosts."
+            return "No valid host was found: no cell answers." if unheard else NO_HOSTS
         out = "; ".join(f"{one.hosts}: {one.words}" for one in self.counts)
         if self.chosen:
             fit = self.hosts - sum(one.hosts for one in self.counts)
-            return f"{fit} of {self.hosts} hosts fit" + (f"; of the others, {out}." if out else ".")
-        return f"No valid host was found. Of {self.hosts} hosts considered, {out}."
+            return f"{fit} of {self.hosts} hosts fit" + (f"; of the others, {out}." if out else ".") + unheard
+        return f"No valid host was found. Of {self.hosts} hosts considered, {out}.{unheard}"
 
 
 def _with_free(reason: Reason, free: int) -> Reason:
@@ -114,6 +119,7 @@ def make_record(
         zone=request.zone,
         zone_because=request.zone_because,
         chosen=taken,
+        silent=tuple(cell for cell in sorted(snapshot.fleet.silent) if request.cells is None or cell in request.cells),
         counts=_counts(ranking, closer),
         misses=() if taken else _misses(ranking, closer),
         **_columns(ranking, closer, most),

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.unit.scheduling.passing import asking
 from tests.unit.scheduling.rooms import aggregate, host, snapshot
-from whimbrel.domain.host import Aggregate
+from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.cells import CellInfo
 from whimbrel.scheduling.by_cell import CELL, REACH
@@ -105,3 +105,14 @@ def test_the_reason_is_told_and_what_would_help() -> None:
         " are on."
     )
     assert record.misses[0].remedies == ("the storage back end 'ceph' among those of its cell, c1",)
+
+
+def test_cells_that_did_not_answer_are_told_of_where_they_come_into_question() -> None:
+    def told(asked: Request, *hosts: Host) -> str:
+        now = snapshot(hosts, {"one": {}}, silent=["c2", "c3"])
+        return make_record(rank(asked, now), {}, ()).summary()
+
+    full = "No valid host was found. Of 1 hosts considered, 1: 1 VCPU is more than one server may have there."
+    assert told(asking(), HOSTS[0]) == f"{full} 2 of the cells did not answer; their hosts are not among them."
+    assert told(asking(cells=frozenset({C1})), HOSTS[0]) == full
+    assert told(asking(cells=frozenset({C2}))) == "No valid host was found: no cell answers."

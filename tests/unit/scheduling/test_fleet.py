@@ -30,12 +30,15 @@ class OneCell:
     name: CellName
     has: list[Host]
     is_down: bool = False
+    hangs: bool = False
     asked: int = 0
     changes: int = 0
     searched: list[str | None] = field(default_factory=list)
 
     async def all(self) -> list[Host]:
         self.asked += 1
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.is_down:
             raise Unavailable("no answer")
         return self.has
@@ -75,12 +78,12 @@ class Written:
 
 
 class Reading:
-    def __init__(self, scheduler: SchedulerRules = NO_RULES) -> None:
+    def __init__(self, scheduler: SchedulerRules = NO_RULES, **rules: float) -> None:
         self.one, self.two = OneCell(C1, [host("a"), host("b")]), OneCell(C2, [host("c", cell=C2)])
         self.clock, self.infos = HandClock(), Written([CellInfo(name=C1), CellInfo(name=C2, enabled=False)])
         self.aggregates = Written([Aggregate(id=1, uuid="a1", name="a1")])
         cells, infos, written = cast(Any, ({C1: self.one, C2: self.two}, self.infos, self.aggregates))
-        self.fleets = KnownFleet(cells, infos, written, self.clock, Rules(scheduler=scheduler))
+        self.fleets = KnownFleet(cells, infos, written, self.clock, Rules(scheduler=scheduler, **rules))
 
     def now(self) -> Fleet:
         return asyncio.run(self.fleets.now())
@@ -127,10 +130,20 @@ def test_a_cell_that_does_not_answer_leaves_the_others_alone() -> None:
     reading = Reading()
     reading.one.is_down = True
     with capture_logs() as logs:
-        assert reading.now().names == ("c",)
+        fleet = reading.now()
+        assert (fleet.names, fleet.silent) == (("c",), {C1})
         assert reading.later(DOWN_FOR_S + MAX_AGE_S).names == ("c",)
     assert [(one["log_level"], one["cell"]) for one in logs] == [("warning", "c1")]  # said once
     assert reading.one.asked == 2
+
+
+def test_nobody_waits_for_long_for_a_cell_that_hangs() -> None:
+    reading = Reading(cell_timeout_s=0.01)
+    reading.two.hangs = True
+    fleet = reading.now()
+    assert (fleet.names, fleet.silent) == (("a", "b"), {C2})
+    assert reading.later(MAX_AGE_S * 1.1).silent == {C2}
+    assert reading.two.asked == 1
 
 
 def test_a_cell_that_was_down_is_not_asked_for_a_while_and_then_is_back() -> None:

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Refused
+from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.ids import ServerId, Slot
 from whimbrel.moves.choosing import Choice, Decision, decide
 from whimbrel.moves.facts import Move, MoveFacts, Place
@@ -19,9 +19,14 @@ from whimbrel.scheduling.request import Request
 
 
 async def choose_target(move: Move, cloud: Cloud) -> Decided:
-    """Choose a target and its alternates. Raises: Refused: no valid host, and why."""
+    """Choose a target and its alternates.
+
+    Raises: Refused: no valid host, and why. Unavailable: none, but one of the cells that did not answer might have it.
+    """
     facts, decision = await find_target(move.facts, ServerId(move.subject), spread(move.facts, move.id), cloud)
     evidence = to_bytes(decision.record)
+    if not decision.choices and decision.record.silent:
+        raise Unavailable(decision.record.summary())
     if not decision.choices:
         raise Refused(decision.record.summary(), evidence)
     places = _places(decision, move.id)
