@@ -146,17 +146,22 @@ class OpenCells(Mapping[CellName, Cell]):
 async def name_cells(config: CloudConfig, infos: SqlCells, directory: Directory, now: float) -> None:
     """Have the cells that the settings name written down, and those that they left out forgotten.
 
-    Raises: Invalid: servers live in one that they left out.
+    Raises: Invalid: servers live in one that they left out, or whose database they replace by one without them.
     """
     said = {CellName(cell.name): cell for cell in config.cells}
     known = {info.name: info for info in await infos.all()}
     added = {name for name, info in known.items() if not info.in_settings}
-    for home, servers in (await directory.homes()).items():
+    homes = await directory.homes()
+    for home, servers in homes.items():
         if home not in said and home not in added:
             raise Invalid(
                 f"the settings have no cell '{home}', and {servers} servers of this cloud live in it: put it back, or"
                 " use another --data-dir"
             )
+    for name, cell in said.items():
+        was = known[name].database if name in known else None
+        if cell.database and cell.database != was and name in homes:
+            await _check_replacement(name, cell.database, homes[name])
     for name in known.keys() - said.keys() - added:
         await infos.forget(name)
     for name, cell in said.items():
@@ -172,3 +177,23 @@ async def name_cells(config: CloudConfig, infos: SqlCells, directory: Directory,
         found = await infos.ensure(wished)
         if found.enabled != cell.enabled:
             log.warning("a command said of a cell what the settings do not", cell=name, enabled=found.enabled)
+
+
+async def _check_replacement(name: CellName, url: str, servers: int) -> None:
+    """Raises: Invalid: the database has never seen the cell in which servers live, or cannot be asked."""
+    database = AwaitedDatabase(url, f"cell_{name}")
+    try:
+        await database.check()
+        known = await SqlHosts(database, name).all()
+    except WorldError as trouble:
+        raise Invalid(
+            f"{servers} servers live in cell '{name}', and the 'database' that it is to have now cannot be used:"
+            f" {trouble.reason}; put back the one that it had, or start again when this one answers"
+        ) from None
+    finally:
+        await database.close()
+    if not known:
+        raise Invalid(
+            f"{servers} servers live in cell '{name}', and the 'database' that it is to have now knows nothing of them:"
+            " put back the one that it had, or move its contents first"
+        )

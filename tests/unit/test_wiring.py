@@ -134,6 +134,17 @@ def test_a_cell_in_which_servers_live_stays(tmp_path: Path) -> None:
         said = await home.refusal(CELL.format("two") + HOST.format("m1"))
         assert "no cell 'one', and 1 servers" in said
         assert set(await home.hosts(ONE + CELL.format("two") + HOST.format("m1"))) == {"n1", "n2", "m1"}
+        said = await home.refusal(ONE.replace('"one"\n', f'"one"\ndatabase = "sqlite:///{tmp_path}"\n'))
+        assert "1 servers live in cell 'one'" in said
+        assert "knows nothing of them: put back the one that it had" in said
+        assert set(await home.hosts(ONE)) == {"n1", "n2"}
+        (tmp_path / "moved").mkdir()
+        for file in (tmp_path / "data" / "db").glob("cell_one.sqlite*"):
+            file.rename(tmp_path / "moved" / file.name)
+        moved = ONE.replace('"one"\n', f'"one"\ndatabase = "sqlite:///{tmp_path}/moved"\n')
+        assert set(await home.hosts(moved)) == {"n1", "n2"}
+        assert "cannot be used" in await home.refusal(moved.replace("/moved", "/cloud.toml"))
+        assert set(await home.hosts(ONE)) == {"n1", "n2"}  # without a word of its database it has the one that it had
 
     asyncio.run(story())
 
