@@ -37,10 +37,12 @@ MICROVERSION = "2.96"
 class Cloud:
     """`whimbrel up` on simulated hosts that take no time. Use as a context manager."""
 
-    def __init__(self, copy_disk_s: float = 0.0, card_kbps: int = 0, cells: int = 1) -> None:
+    def __init__(
+        self, copy_disk_s: float = 0.0, card_kbps: int = 0, cells: int = 1, host_count: int = HOSTS
+    ) -> None:
         """card_kbps: of the network card that each host has; 0: it has none. cells: of several, moves leave theirs."""
         card = CARD.format(kbps=card_kbps) if card_kbps else ""
-        hosts = [HOST.format(number=n, zone=n // 2 % 2) + card for n in range(HOSTS)]
+        hosts = [HOST.format(number=n, zone=n // 2 % 2) + card for n in range(host_count)]
         self._cells = "".join(f'[[cell]]\nname = "cell{cell}"\n' + "".join(hosts[cell::cells]) for cell in range(cells))
         self._rules = "[rules.scheduler]\ncross_cell_move_weight_multiplier = -1000000.0\n" if cells > 1 else ""
         self._directory = tempfile.TemporaryDirectory(prefix="whimbrel-bench-")
@@ -103,6 +105,11 @@ class Cloud:
         if self._process and self._process.poll() is None:
             self._process.terminate()
             self._process.wait(30)
+
+    @property
+    def pid(self) -> int:
+        assert self._process
+        return self._process.pid
 
     def processor_s(self) -> float:
         assert self._process

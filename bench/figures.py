@@ -15,8 +15,17 @@ def processor_s(pid: int) -> float:
 
 def memory_mib(pid: int) -> float:
     """Give a process's resident memory."""
+    return _memory_mib(pid, "VmRSS:")
+
+
+def peak_memory_mib(pid: int) -> float:
+    """Give the most resident memory that a process ever had."""
+    return _memory_mib(pid, "VmHWM:")
+
+
+def _memory_mib(pid: int, kind: str) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
-    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    line = next(line for line in status.splitlines() if line.startswith(kind))
     return int(line.split()[1]) / 1024
 
 

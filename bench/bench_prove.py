@@ -1,0 +1,149 @@
+"""A proof of a cloud of 10,000 servers with a port each on 1,000 simulated hosts: how long, and how much memory.
+
+The servers are written straight into the databases while the cloud is down: all are like one that the cloud made.
+"""
+
+import asyncio
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from cloud import Cloud, User
+from figures import peak_memory_mib, report
+
+SERVERS, HOSTS = (int(word) for word in (sys.argv[1:] or ("10000", "1000")))
+GOAL_S, GOAL_MIB = 10.0, 300.0
+
+Names = dict[str, str]
+
+
+async def main() -> None:
+    with Cloud(host_count=HOSTS) as cloud:
+        like = await make_one(await cloud.user())
+        cloud.stop()
+        fill(cloud.databases, like)
+        cloud.start()
+        user = await cloud.user()
+        before_mib = cloud.memory_mib()
+        began, processor_s = time.monotonic(), cloud.processor_s()
+        proof = (await user.call("GET", "/whimbrel/proof"))["proof"]
+        took_s = time.monotonic() - began
+        assert proof["holds"], (proof["violations"][:3], proof["unseen"][:3], len(proof["violations"]))
+        assert (proof["servers"], proof["hosts"]) == (SERVERS, HOSTS)
+        report(
+            f"proof of {SERVERS} servers on {HOSTS} hosts",
+            took_s=took_s,
+            goal_s=GOAL_S,
+            processor_s=cloud.processor_s() - processor_s,
+            process_before_mib=before_mib,
+            process_peak_mib=peak_memory_mib(cloud.pid),
+            goal_mib=GOAL_MIB,
+            facts=sum(law["facts"] for law in proof["laws"]),
+        )
+
+
+async def make_one(user: User) -> Names:
+    """Have a server with a port made; give the names by which the databases know it and its host."""
+    network = (await user.ask("POST", "/network/v2.0/networks", {"network": {"name": "n"}}))["network"]["id"]
+    subnet = {"network_id": network, "ip_version": 4, "cidr": "10.0.0.0/8"}
+    await user.ask("POST", "/network/v2.0/subnets", {"subnet": subnet})
+    wish = {"name": "s", "flavorRef": "1", "imageRef": user.image, "networks": [{"uuid": network}]}
+    server = (await user.call("POST", "/servers", {"server": wish}))["server"]["id"]
+    await user.until(server, "ACTIVE")
+    [port] = (await user.ask("GET", f"/network/v2.0/ports?device_id={server}"))["ports"]
+    [run] = (await user.call("GET", f"/whimbrel/moves?kind=any&server={server}"))["moves"]
+    host = (await user.look(server))["OS-EXT-SRV-ATTR:host"]
+    return {
+        "server": server,
+        "port": port["id"],
+        "run": run["id"],
+        "mac": port["mac_address"],
+        "address": port["fixed_ips"][0]["ip_address"],
+        "host": host,
+        "action": f"req-{server}",
+    }
+
+
+def fill(databases: Path, like: Names) -> None:
+    """Copy all rows that name the server, its port or its run, with other names in them; spread over the hosts."""
+    providers = dict(query(databases / "placement.sqlite", "SELECT name, uuid FROM providers WHERE parent IS NULL"))
+    like = {**like, "provider": providers[like["host"]]}
+    hosts = sorted(providers.items())
+    copies = [_names(like, number, hosts[number % len(hosts)]) for number in range(1, SERVERS)]
+    for file in sorted(databases.glob("*.sqlite")):
+        with closing(sqlite3.connect(file)) as connection:
+            for table in _tables(connection):
+                _copy(connection, table, like, copies)
+            if file.stem == "placement":
+                connection.execute(
+                    "UPDATE inventories SET used = (SELECT coalesce(sum(amount), 0) FROM allocations AS a WHERE"
+                    " a.provider = inventories.provider AND a.resource_class = inventories.resource_class)"
+                )
+            connection.commit()
+
+
+def _names(like: Names, number: int, host: tuple[str, str]) -> Names:
+    others = {name: str(UUID(int=UUID(like[name]).int ^ number)) for name in ("server", "port", "run")}
+    high, low = divmod(number, 250)
+    return {
+        **others,
+        "mac": f"fa:16:3f:00:{high:02x}:{low:02x}",
+        "address": f"10.9.{high}.{low + 1}",
+        "host": host[0],
+        "provider": host[1],
+        "action": f"req-{others['server']}",
+    }
+
+
+def _tables(connection: sqlite3.Connection) -> list[str]:
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+    return [name for (name,) in found if name not in ("alembic_version", "evidence", "fences")]
+
+
+def _copy(connection: sqlite3.Connection, table: str, like: Names, copies: list[Names]) -> None:
+    cursor = connection.execute(f"SELECT * FROM {table}")
+    columns = [each[0] for each in cursor.description]
+    marks = [like[name] for name in ("server", "port", "run")]
+    rows = [row for row in cursor if any(mark in _text(value) for value in row for mark in marks)]
+    places = ", ".join("?" * len(columns))
+    for row in rows:
+        connection.executemany(f"INSERT INTO {table} VALUES ({places})", _copies(columns, row, like, copies))
+
+
+def _copies(columns: list[str], row: tuple[Any, ...], like: Names, copies: list[Names]) -> Iterator[list[Any]]:
+    for names in copies:
+        yield [
+            None if name == "number" else _renamed(value, like, names) for name, value in zip(columns, row, strict=True)
+        ]
+
+
+def _renamed(value: Any, like: Names, names: Names) -> Any:
+    if not isinstance(value, str | bytes):
+        return value
+    text = _text(value)
+    for name, old in like.items():
+        if name != "host":
+            text = text.replace(old, names[name])
+        elif text == old or text.endswith(f"/{old}"):
+            text = text.removesuffix(old) + names[name]
+        else:
+            text = text.replace(f'"{old}"', f'"{names[name]}"')
+    return text.encode() if isinstance(value, bytes) else text
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value if isinstance(value, str) else ""
+
+
+def query(file: Path, statement: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
