@@ -50,6 +50,14 @@ def test_an_affinity_group_is_moved_together_by_one_command(cloud: RunningCloud)
     group = cloud.openstack("server", "group", "create", "--policy", "affinity", "together")["id"]
     servers = [boot(cloud, name, group)["id"] for name in ("left", "right")]
     [home] = {host_of(cloud, server) for server in servers}
+    asked = cloud.run("whimbrel", "plan", "group", "together", "--json")
+    assert asked.returncode == 0, asked.stderr
+    plan = json.loads(asked.stdout)["plan"]
+    shown = cloud.run("whimbrel", "plan", "group", "together").stdout
+    assert f"migrate of together, which is on {home}; nothing is moved" in shown
+    assert "servers of the group are there" in shown
+    nowhere = cloud.run("whimbrel", "plan", "group", group, "--zone", "nowhere")
+    assert (nowhere.returncode, "nowhere is not there" in nowhere.stderr) == (1, True)
     waiting = cloud.run("whimbrel", "server", "move", "--group", "together")
     assert waiting.returncode == 0, waiting.stderr
     assert "wait to be confirmed" in " ".join(waiting.stdout.split())
@@ -58,7 +66,7 @@ def test_an_affinity_group_is_moved_together_by_one_command(cloud: RunningCloud)
     document = json.loads(confirmed.stdout)["server_group"]
     [target] = {host_of(cloud, server) for server in servers}
     assert (document["state"], document["hosts"]) == ("resting", [target])
-    assert target != home
+    assert target == plan["moving_to"] != home
     gone = cloud.run("whimbrel", "server", "move", "--group", "nobody")
     assert (gone.returncode, "there is no server group nobody" in gone.stderr) == (1, True)
     cloud.say("server", "delete", "--wait", *servers)

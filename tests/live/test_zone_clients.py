@@ -36,3 +36,21 @@ def test_a_server_stays_in_its_zone_until_it_is_moved_to_another(tmp_path: Path)
         assert cloud.openstack(*newest)["pinned_availability_zone"] == "south"
         refused = cloud.run("whimbrel", "server", "move", "web", "--host", "n1").stderr
         assert "Compute host n1 is in zone boreal" in refused
+
+        cloud.say("aggregate", "create", "--zone", "spare", "racks", cloud=ADMIN)
+        refused = cloud.run("whimbrel", "zone", "delete", "spare").stderr
+        assert "Availability zone spare cannot be deleted: carried by aggregates: racks." in refused
+        cloud.say("aggregate", "delete", "racks", cloud=ADMIN)
+        assert "zone spare is deleted" in whimbrel(cloud, "zone", "delete", "spare")
+        assert "spare" not in whimbrel(cloud, "zone", "list")
+        refused = cloud.run("whimbrel", "zone", "delete", "south").stderr
+        assert f"carried by aggregates: south; servers are in it: {server}." in refused
+        refused = cloud.refusal(
+            "aggregate",
+            "remove",
+            "host",
+            "south",
+            cloud.openstack("server", "show", server, cloud=ADMIN)["OS-EXT-SRV-ATTR:host"],
+            cloud=ADMIN,
+        )
+        assert "One or more hosts contain instances in this zone" in refused
