@@ -378,3 +378,37 @@ def test_a_forbidden_entry_cannot_be_written_even_by_hand(open_store: Opener, va
         assert await store.directory.entry(run.subject) == before
 
     tell(open_store, story)
+
+
+# What a proof reads, and a repair writes
+
+
+def test_the_living_come_page_by_page(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        made = sorted([(await store.create(name)).subject for name in "abc"])
+        gone = await store.create("d")
+        await store.directory.erase(gone.order, gone.subject, NOW)
+        first = await store.directory.ids(None, 2)
+        assert (first.items, first.after) == (made[:2], made[1])
+        last = await store.directory.ids(first.after, 2)
+        assert (last.items, last.after) == (made[2:], None)
+
+    tell(open_store, story)
+
+
+def test_adopt_enters_what_is_lost_and_leaves_what_is_there(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.create("a")
+        server = replace(a_server(run), cell=CELL)
+        await store.directory.adopt(run.order, server)
+        assert (await store.directory.entry(run.subject)).cell is None  # it is there: nothing changes
+        lost = replace(server, id=ServerId("lost"))
+        for _ in range(2):
+            await store.directory.adopt(run.order, lost)
+        entry = await store.directory.entry(lost.id)
+        assert (entry.cell, entry.unplaced, entry.vcpus, entry.project_id) == (CELL, None, 2, PROJECT)
+        assert entry.created_at == server.created_at
+        with pytest.raises(Superseded):
+            await store.directory.adopt(Order(run.id, run.epoch + 1), replace(lost, id=ServerId("other")))
+
+    tell(open_store, story)

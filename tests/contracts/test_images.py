@@ -228,3 +228,23 @@ def test_no_answer_is_unavailable() -> None:
                 await contents(HttpImages(client), ID)
 
     asyncio.run(story())
+
+
+def test_all_images_come_page_by_page(tell: Teller) -> None:
+    async def story(images: Images) -> None:
+        ids = [ID, *(f"{ID[:-1]}{last}" for last in "0123")]
+        for number, each in enumerate(ids):
+            await images.create(msgspec.structs.replace(IMAGE, id=each, owner=f"p{number}"))
+        told: list[Image] = []
+        after: str | None = None
+        while True:
+            page = await images.all_images(after, 2)
+            assert len(page.items) <= 2
+            told += page.items
+            if page.after is None:
+                break
+            after = page.after
+        assert sorted(image.id for image in told) == sorted(ids)
+        assert {image.properties["os_distro"] for image in told} == {"tick"}
+
+    tell(story)

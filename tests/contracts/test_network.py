@@ -488,3 +488,21 @@ def test_both_forms_of_a_request_are_read() -> None:
         assert nothing.requests == ()
 
     asyncio.run(story())
+
+
+def test_whose_ports_there_are_comes_page_by_page(tell: Teller) -> None:
+    async def story(around: Around) -> None:
+        network = around.network
+        for server, owner in ((SERVER, OWNER), (OTHER, OWNER), (OTHER, "network:other")):
+            await network.create_port(around.wish(server, device_owner=owner))
+        told: list[ServerId] = []
+        after: str | None = None
+        while True:
+            page = await network.port_holders(after, 2)
+            told += page.items
+            if page.after is None:
+                break
+            after = page.after
+        assert sorted(one for one in told if one in (SERVER, OTHER)) == [SERVER, OTHER]  # of servers alone
+
+    tell(story)

@@ -777,3 +777,18 @@ def test_rules_of_the_database(open_store: Opener, statement: sa.Executable) -> 
             await check_sums(database)
 
     asyncio.run(main())
+
+
+def test_who_holds_anything_comes_page_by_page(open_store: Opener) -> None:
+    async def story() -> None:
+        async with two_hosts(open_store) as store:
+            for number, consumer in enumerate((SERVER, SECOND)):
+                await store.claim(order(number), consumer, OWNER, {HOST: SMALL, OTHER: SMALL})
+            first = await store.consumers(None, 1)
+            assert (first.items, first.after) == ([SERVER], SERVER)
+            second = await store.consumers(first.after, 1)
+            assert second.items == [SECOND]
+            assert (await store.consumers(second.after, 1)).items == []
+            assert (await store.consumers(None, 2)).items == [SERVER, SECOND]
+
+    asyncio.run(story())

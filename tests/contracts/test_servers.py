@@ -533,3 +533,16 @@ def test_servers_are_counted_by_host_and_image(open_store: Opener) -> None:
         assert await store.images() == {"h1": {"i1": 2, "i2": 1}}
 
     tell(open_store, story)
+
+
+def test_the_records_that_are_not_deleted_come_page_by_page(open_store: Opener) -> None:
+    async def story(store: SqlServers, database: Database) -> None:
+        for name in ("c", "a", "b"):
+            await store.insert(FIRST, a_server(id=name))
+        await store.insert(FIRST, a_server(id="d", vm_state="deleted", deleted_at=NOW))
+        first = await store.ids(None, 2)
+        assert (first.items, first.after) == (["a", "b"], "b")
+        last = await store.ids(first.after, 2)
+        assert (last.items, last.after) == (["c"], None)
+
+    tell(open_store, story)

@@ -332,3 +332,16 @@ def test_no_answer_and_one_that_cannot_be_read_are_unavailable(answer: bytes | N
                 await HttpVolumes(HttpService(client, "volume")).volume(NOWHERE)
 
     asyncio.run(story())
+
+
+def test_the_attachments_of_all_servers_come_page_by_page(tell: Teller) -> None:
+    async def story(opened: Opened) -> None:
+        held = [await opened.volumes.reserve(ServerId(str(uuid4())), await opened.made(), ()) for _ in range(3)]
+        first = await opened.volumes.all_attachments(None, 2)
+        assert (len(first.items), first.after) == (2, first.items[-1].id)
+        second = await opened.volumes.all_attachments(first.after, 2)
+        assert second.after is None
+        told = {(one.id, one.volume_id, one.server) for one in [*first.items, *second.items]}
+        assert {(one.id, one.volume_id, one.server) for one in held} <= told
+
+    tell(story)
