@@ -1,9 +1,10 @@
 """What a tree of providers lacks that a request asks for: said of the first thing that it could not give by itself.
 
-With what would mend it: all that is lacking, each thing for itself. That it is had together by then is not looked at.
+With what would mend it: all that is lacking, each thing for itself, and whether the rest could be had together then.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import os_traits
 from msgspec.structs import replace
@@ -11,8 +12,8 @@ from msgspec.structs import replace
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.inventory import Stock, unit_problem
 from whimbrel.placement.provider import Node
-from whimbrel.placement.search import UNNAMED, Wanted, fits, has_traits, is_member
-from whimbrel.placement.tree_search import Quest
+from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, fits, has_traits, is_member
+from whimbrel.placement.tree_search import Quest, ways_in
 from whimbrel.ports.placement import Lack
 
 _OUTSIDE = Lack(words="it is in none of the aggregates that are asked for")
@@ -23,9 +24,26 @@ def lack_of(quest: Quest, root: ProviderId) -> Lack:
     woods, request = quest.woods, quest.request
     top = woods.nodes[root]
     near = [*woods.tree(root), *quest.guests(root)]
-    found = [*_at_the_root(top, quest.of_root), *_of_groups(near, top, request.groups)] or [_together(quest)]
+    of_groups = {suffix: list(_of(suffix, wanted, near, top)) for suffix, wanted in request.groups.items()}
+    found = [*_at_the_root(top, quest.of_root), *chain(*of_groups.values())]
+    if not found or not _has_rest(woods, request, of_groups, root):
+        found.append(_together(quest))
     remedies = list(dict.fromkeys(lack.remedy for lack in found))
     return replace(found[0], remedy=None if None in remedies else "; and with ".join(filter(None, remedies)))
+
+
+def _has_rest(woods: Woods, request: Request, lacks: Mapping[str, Sequence[Lack]], root: ProviderId) -> bool:
+    """Tell whether what is not lacking by itself can be had together. Classes of the unnamed group always can."""
+    named = {suffix: request.groups[suffix] for suffix, some in lacks.items() if suffix != UNNAMED and not some}
+    if not named:
+        return True
+    own = request.groups.get(UNNAMED, Wanted())
+    missing = {lack.resource for lack in lacks.get(UNNAMED, ())}
+    there = {} if None in missing else {name: n for name, n in own.resources.items() if name not in missing}
+    groups = {UNNAMED: Wanted(resources=there), **named} if there else named
+    together = [some & groups.keys() for some in request.same_subtree]
+    rest = Request(groups=groups, group_policy=request.group_policy, same_subtree=[some for some in together if some])
+    return next(ways_in(Quest(woods, rest), root), None) is not None
 
 
 def _together(quest: Quest) -> Lack:
@@ -51,9 +69,8 @@ def _excluded(top: Node, wanted: Wanted) -> Iterator[Lack]:
         yield Lack(words="it is in an aggregate that is ruled out")
 
 
-def _of_groups(near: Sequence[Node], top: Node, groups: Mapping[str, Wanted]) -> Iterator[Lack]:
-    for suffix, wanted in groups.items():
-        yield from _of_own(near, top, wanted) if suffix == UNNAMED else _of_group(near, wanted)
+def _of(suffix: str, wanted: Wanted, near: Sequence[Node], top: Node) -> Iterator[Lack]:
+    return _of_own(near, top, wanted) if suffix == UNNAMED else _of_group(near, wanted)
 
 
 def _of_own(near: Sequence[Node], top: Node, wanted: Wanted) -> Iterator[Lack]:
@@ -69,7 +86,7 @@ def _of_own(near: Sequence[Node], top: Node, wanted: Wanted) -> Iterator[Lack]:
         yield from found or [Lack(words="all that is there has a trait that is ruled out")]
     else:
         traits = frozenset[str]().union(*(node.traits for node in able))
-        yield from _room(able, wanted.resources, "")
+        yield from _room(able, wanted.resources, None)
         yield from _without(traits, wanted.required)
 
 
@@ -98,30 +115,31 @@ def _described(wanted: Wanted) -> str:
     return ", ".join(one for one in said if one)
 
 
-def _room(able: Collection[Node], resources: Mapping[str, int], on: str) -> Iterator[Lack]:
+def _room(able: Collection[Node], resources: Mapping[str, int], on: str | None) -> Iterator[Lack]:
+    """on: of a group, which device, or "" for any; None: of the flavor's own amounts, which a smaller one has not."""
     for name, amount in resources.items():
         if not any(fits(node, {name: amount}) for node in able):
             yield _no_room(able, name, amount, on)
 
 
-def _no_room(able: Collection[Node], name: str, amount: int, on: str) -> Lack:
+def _no_room(able: Collection[Node], name: str, amount: int, on: str | None) -> Lack:
     stocks = [node.stocks[name] for node in able if name in node.stocks]
     free = max((min(stock.capacity - stock.used, stock.inventory.max_unit) for stock in stocks), default=0)
     free = max(0, free)
     largest = max((_largest(stock) for stock in stocks), default=0)
-    more = f"{amount - free} {name} more free{on or ' there'}"
-    words, remedy = f"no room for {amount} {name}{on}", more
+    of_flavor, on = on is None, on or ""
+    remedy = f"{amount - free} {name} more free{on or ' there'}"
+    words = f"no room for {amount} {name}{on}"
     if not stocks:
         words, remedy = f"it has no {name}{on}", f"{amount} {name} to give{on}"
-    elif amount > largest and on:
-        remedy = f"{amount} {name} to give{on}"
     elif amount > largest:
-        words, remedy = f"{amount} {name} is more than one server may have there", _at_most(name, largest)
+        words = words if on else f"{amount} {name} is more than one server may have there"
+        remedy = _at_most(name, largest) if of_flavor else f"{amount} {name} to give{on or ' on one device'}"
     elif free >= amount and all(unit_problem(stock.inventory, amount) for stock in stocks):
         words = f"{name} is not given there in pieces of {amount}{on}"
         remedy = f"an amount of {name} that it gives: {_pieces(stocks)}"
-    elif free and not on:
-        remedy = f"{more}, or {_at_most(name, free)}"
+    elif free and of_flavor:
+        remedy = f"{remedy}, or {_at_most(name, free)}"
     return Lack(words=words, resource=name, asked=amount, free=free, remedy=remedy)
 
 

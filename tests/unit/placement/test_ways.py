@@ -180,6 +180,8 @@ def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: Wish, la
         (Wish(own={"VCPU": 1}, root_forbidden=SSD), "the trait CUSTOM_SSD taken from it"),
         (Wish(own={"VCPU": 1}, member_of=(frozenset({"west"}),)), None),
         (Wish(own={}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)), "a device with CUSTOM_GREEN"),
+        (Wish(own={}, groups=(gpu("a", 4),)), "1 VGPU more free there"),  # no word of flavors: a port may ask for it
+        (Wish(own={}, groups=(gpu("a", 5),)), "5 VGPU to give on one device"),
         (Wish(own={}, groups=(gpu("a", 2, required=("CUSTOM_RED",)),)), "1 VGPU more free on a device with CUSTOM_RED"),
         (Wish(own={}, groups=(gpu("a", 9, required=("CUSTOM_RED",)),)), "9 VGPU to give on a device with CUSTOM_RED"),
         (Wish(own={}, groups=(Group(id="a", resources={"VGPU": 1, "VCPU": 1}),)),
@@ -189,6 +191,11 @@ def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: Wish, la
         (Wish(own={"VCPU": 4}, required=("HW_CPU_X86_AVX2",)), None),
         (Wish(own={}, groups=(gpu("a"), gpu("b"), gpu("c")), group_policy="isolate"),
          "another device free there, or a flavor with group_policy=none"),
+        (Wish(own={"VCPU": 4}, groups=(gpu("a", 2), gpu("b", 2))),
+         "1 VCPU more free there, or a flavor with at most 3 VCPU; and with more of what several parts of the request"
+         " take free there"),
+        (Wish(own={"VCPU": 4}, groups=(gpu("a", 2), gpu("b", 1))),
+         "1 VCPU more free there, or a flavor with at most 3 VCPU"),
         (Wish(own={}, groups=(gpu("a", 2), gpu("b", 2))), "more of what several parts of the request take free there"),
     ],
 )  # fmt: skip
