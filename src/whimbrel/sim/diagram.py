@@ -34,6 +34,9 @@ ACROSS: Cells = {"c1": ("h1",), "c2": ("h2",)}
 BOOKKEEPING = frozenset({"save", "park"})
 """What the engine writes down after every line; a sentence says so."""
 
+TOLD_READS = frozenset({"rooms", "all_ways", "look"})
+"""Reads by which something is decided or allowed."""
+
 HEAD = """\
 # A resize, line by line
 
@@ -158,7 +161,7 @@ def asked(seen: Seen) -> Iterator[tuple[str, list[str]]]:
     before, verbs = "", list[str]()
     for touch in seen.touches:
         who, verb = _who(touch), touch.rsplit(".", 1)[1]
-        if verb in BOOKKEEPING or not (changes(touch) or verb == "look"):
+        if verb in BOOKKEEPING or not (changes(touch) or verb in TOLD_READS):
             continue
         if who != before and verbs:
             yield before, verbs
