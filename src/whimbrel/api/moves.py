@@ -15,6 +15,7 @@ from whimbrel.api.schemas.parameters import truth_of_word
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import Action, LogEntry, Run
+from whimbrel.moves import export as exports
 from whimbrel.moves import requests
 from whimbrel.moves.facts import MoveFacts, crosses_cells
 from whimbrel.moves.shown import MOVE_SAGAS
@@ -40,6 +41,12 @@ async def index(call: Call) -> Any:
 
 async def show(call: Call) -> Any:
     return {"move": await full(call, await call.cloud.journal.get(RunId(call.params["move_id"])))}
+
+
+async def export(call: Call) -> Any:
+    """Give a move's journal as one document, for `whimbrel sim replay`."""
+    run = await call.cloud.journal.get(RunId(call.params["move_id"]))
+    return {"export": msgspec.to_builtins(await exports.export(call.cloud, run))}
 
 
 async def decisions(call: Call) -> Any:

@@ -20,6 +20,7 @@ from whimbrel.api.target import server_in_path
 OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/whimbrel/moves", moves.index, "whimbrel:moves:index", query=history.MOVES),
     Route("GET", "/whimbrel/moves/{move_id}", moves.show, "whimbrel:moves:show"),
+    Route("GET", "/whimbrel/moves/{move_id}/export", moves.export, "whimbrel:moves:export"),
     Route("GET", "/whimbrel/moves/{move_id}/decisions", moves.decisions, "whimbrel:moves:decisions",
           target=moves.project_of_run),
     Route("POST", "/whimbrel/moves/{move_id}/action", moves.retry, "whimbrel:moves:retry", 202,

@@ -74,6 +74,7 @@ RULES: Final[Mapping[str, str]] = {
     "os_compute_api:os-instance-actions:events:details": ADMIN,
     "whimbrel:moves:index": ADMIN,
     "whimbrel:moves:show": ADMIN,
+    "whimbrel:moves:export": ADMIN,
     "whimbrel:moves:decisions": READER,
     "whimbrel:moves:decisions:hosts": ADMIN,
     "whimbrel:moves:retry": ADMIN,

@@ -33,7 +33,7 @@ app.command("whimbrel.cli.up:up", help="Start the cloud: one process, one port."
 app.command("whimbrel.cli.up:conductor", help="Start a further conductor on the same data directory.")
 app.command("whimbrel.cli.placement:placement", help="Start the Placement API as a process of its own.")
 app.command("whimbrel.cli.demo:demo", help="Tell the story of a move that survives kill -9.")
-app.command("whimbrel.cli.move:app", name="move", help="Moves: list, show, watch, retry, turn back.")
+app.command("whimbrel.cli.move:app", name="move", help="Moves: list, show, watch, retry, turn back, export.")
 app.command("whimbrel.cli.server:app", name="server", help="Servers: move them, and see what happened to them.")
 app.command("whimbrel.cli.zone:app", name="zone", help="Availability zones: list, rename.")
 app.command("whimbrel.cli.cell:app", name="cell", help="Cells: list, add, remove, disable, enable, drain.")

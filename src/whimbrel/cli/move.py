@@ -19,7 +19,9 @@ from whimbrel.domain.errors import Invalid
 
 POLL_S = 0.25
 
-app = App(name="move", help="Moves: list, show, watch, retry, turn back.", default_parameter=Parameter(negative=()))
+app = App(
+    name="move", help="Moves: list, show, watch, retry, turn back, export.", default_parameter=Parameter(negative=())
+)
 
 
 @Parameter(name="*")
@@ -111,6 +113,19 @@ def _why(api: Api, move: str, everything: bool, json: bool) -> None:
     else:
         console.print(run["message"] or "It has chosen no host.")
     return None
+
+
+@app.command
+def export(move: str, /, *, where: Where = Where()) -> None:
+    """Write all that the journal has of one move, as JSON: for `whimbrel sim replay`, and to be kept.
+
+    Parameters
+    ----------
+    move
+        Id of the move: a migration's uuid.
+    """
+    with where.api() as api:
+        _write_json(api.get("compute", f"/whimbrel/moves/{move}/export")["export"])
 
 
 @app.command

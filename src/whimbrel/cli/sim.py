@@ -1,7 +1,7 @@
 """`whimbrel sim`: the whole cloud in one process under a simulated clock, with every kind of fault, from a seed."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from os import cpu_count
@@ -14,10 +14,11 @@ from cyclopts import App, Parameter
 
 from whimbrel.cli import terminal
 from whimbrel.domain.errors import Invalid
-from whimbrel.sim.decisions import Size, Story, names_of_weights, story_of, to_file
+from whimbrel.sim.decisions import Size, Story, from_document, names_of_weights, story_of, to_file
 from whimbrel.sim.run import Outcome
 from whimbrel.sim.run import run as tell
 from whimbrel.sim.shrink import shrink
+from whimbrel.sim.trace import Line
 
 app = App(
     name="sim",
@@ -104,6 +105,66 @@ def run(
     return 1 if failed else 0
 
 
+@app.command
+def replay(file: Path, /, *, json: bool = False) -> int:
+    """Tell again what is in a file: a story that `sim run --save` wrote, or a move that `move export` wrote.
+
+    A move of a real cloud is walked through by the same steps, and the world answers as it did then; from where the
+    real one stands, all answers come. Exit code 1: a law of the story does not hold, or the move went another way.
+
+    Parameters
+    ----------
+    file
+        What was saved or exported.
+    json
+        JSON instead of text.
+    """
+    kept = _read(file)
+    if kept.get("whimbrel") == "move":
+        return _replay_move(kept, json)
+    kept.pop("whimbrel", None)
+    try:
+        began, outcome = time.monotonic(), tell(from_document(kept))
+    except msgspec.ValidationError as error:
+        raise Invalid(f"{file} is neither a saved story nor an exported move: {error}") from None
+    if json:
+        print(msgspec.json.encode(document(outcome)).decode())
+    else:
+        say(outcome)
+        _sum_up(1, int(outcome.failure is not None), outcome.seconds, time.monotonic() - began)
+    return 1 if outcome.failure else 0
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+    except OSError as error:
+        raise Invalid(f"{file} cannot be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise Invalid(f"{file} is neither a saved story nor an exported move: {error}") from None
+
+
+def _replay_move(kept: dict[str, Any], json: bool) -> int:
+    from whimbrel.moves.export import read
+    from whimbrel.sim.loop import new_loop
+    from whimbrel.sim.replay import Replay
+
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    replayed = new_loop(0).run_until_complete(Replay(read(kept)).tell())
+    if json:
+        told = [{"at": line.at, "who": line.who, "what": line.what} for line in replayed.told]
+        body = {"stood": replayed.stood, "stands": replayed.stands, "differs": replayed.differs, "timeline": told}
+        print(msgspec.json.encode(body).decode())
+    else:
+        _say_lines(replayed.told)
+        console = terminal.console()
+        console.print(f"the real one: {replayed.stood}", markup=False)
+        console.print(f"here, where it came to in the end: {replayed.stands}", markup=False)
+        if replayed.differs:
+            console.print(f"it went another way: {replayed.differs}", style="bold red", markup=False)
+    return 1 if replayed.differs else 0
+
+
 def _weight(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
     name = name.replace("-", " ")
@@ -154,10 +215,18 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 def say(outcome: Outcome) -> None:
     """Print a run as a timeline: simulated time, who, what."""
+    terminal.console().print(
+        f"[bold]seed {outcome.story.seed}[/], {len(outcome.story.decisions)} steps:", highlight=False
+    )
+    _say_lines(outcome.told)
+
+
+def _say_lines(told: Sequence[Line]) -> None:
     console = terminal.console()
-    console.print(f"[bold]seed {outcome.story.seed}[/], {len(outcome.story.decisions)} steps:", highlight=False)
-    for line in outcome.told:
-        style = {"fault": "yellow", "user": "cyan", "law": "bold red"}.get(line.who, "")
+    for line in told:
+        style = {"fault": "yellow", "user": "cyan", "law": "bold red", "world": "yellow", "operator": "cyan"}.get(
+            line.who, ""
+        )
         console.print(str(line), style=style, markup=False, highlight=False, soft_wrap=True)
 
 

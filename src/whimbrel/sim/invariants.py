@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import sqlalchemy as sa
 from msgspec.structs import replace
 
-from whimbrel.adapters.sql.tables import cell as tables
+from whimbrel.adapters.sql.standings import standings
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ServerId
@@ -321,14 +320,10 @@ def _comparable(server: Server) -> Server:
 
 async def rows_of(world: World, only: Sequence[ServerId] | None = None) -> Rows:
     """List the records of all cells, the copies too, but not those of deleted servers."""
-    table, found = tables.servers, []
-    statement = sa.select(table.c.id, table.c.standing, table.c.locked_by_run).order_by(table.c.id)
-    statement = statement.where(table.c.vm_state != "deleted")
-    if only is not None:
-        statement = statement.where(table.c.id.in_(only))
+    found: Rows = []
     for cell in world.plan.cells:
-        async with world.remains.databases[f"cell_{cell}"].read() as tx:
-            found += [(cell, row.id, row.standing, row.locked_by_run) for row in await tx.rows(statement)]
+        rows = await standings(world.remains.databases[f"cell_{cell}"], only)
+        found += [(cell, row.id, row.standing, row.locked_by_run) for row in rows]
     return found
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from whimbrel.adapters.sql.journal import SqlJournal
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.agent.host import HostAgent
 from whimbrel.api import policy
@@ -16,15 +15,15 @@ from whimbrel.api.context import Context
 from whimbrel.api.door import compute_app
 from whimbrel.conductor.conductor import Conductor, Pace
 from whimbrel.domain.ids import HostName, ProjectId, UserId
-from whimbrel.domain.run import Action, Run, Verdict
+from whimbrel.domain.run import Run
 from whimbrel.policy import Policy
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.identity import Caller, with_implied
-from whimbrel.ports.journal import Evidence
 from whimbrel.ports.outages import Outages
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.sim.loop import Process, SimulatedLoop
 from whimbrel.sim.names import Names
+from whimbrel.sim.told_journal import ToldJournal
 from whimbrel.sim.trace import Trace
 from whimbrel.sim.weather import Weather
 from whimbrel.sim.wires import Bus, Check, Wires
@@ -58,50 +57,6 @@ class SimulatedIdentity:
     async def caller(self, token: str) -> Caller | None:
         user = UserId("admin") if token == "admin" else USER
         return Caller(user_id=user, user_name=token, project_id=ProjectId(PROJECT), roles=with_implied([token]))
-
-
-class ToldJournal(SqlJournal):
-    """The journal, telling the trace where each run stands."""
-
-    def __init__(self, journal: Any, facts_type: Any, tell: Any) -> None:
-        super().__init__(journal, facts_type)
-        self._tell = tell
-
-    async def accept(self, run: Run, *arguments: Any, **named: Any) -> Run:
-        accepted = await super().accept(run, *arguments, **named)
-        self._tell(run, "is accepted")
-        return accepted
-
-    async def save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
-        await super().save(run, raised, evidence)
-        self._tell(run, _standing(run))
-
-    async def park(self, run: Run) -> Run:
-        parked = await super().park(run)
-        self._tell(parked, _standing(parked))
-        return parked
-
-    async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
-        taken = await super().take(owner, now, lease_s, limit)
-        for run in taken:
-            self._tell(run, f"is taken, epoch {run.epoch}")
-        return taken
-
-    async def give_verdict(self, run_id: Any, verdict: Verdict, status: str, action: Action, *more: Any) -> Run:
-        run = await super().give_verdict(run_id, verdict, status, action, *more)
-        self._tell(run, f"hears: {verdict}")
-        return run
-
-
-def _standing(run: Run) -> str:
-    if run.state != "open":
-        return f"is {run.state}" + (f": {run.message}" if run.state == "undone" and run.message else "")
-    trouble = f", {run.tries} tries: {run.message}" if run.tries else ""
-    owes = f", owes {', '.join(run.debts)}" if run.debts else ""
-    if run.log and run.log[-1].outcome == "debt":
-        owes += f": {run.log[-1].detail}"
-    arrow = "at" if run.way == "forward" else "back at"
-    return f"{arrow} {run.at}{trouble}{owes}"
 
 
 class Staff:

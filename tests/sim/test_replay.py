@@ -1,0 +1,172 @@
+"""What happened to a move is told again from its exported journal: the same steps, the same answers, the same end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+from whimbrel.domain.errors import Invalid, Unavailable, WorldError
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.moves.export import export, read
+from whimbrel.ports.cloud import Rules
+from whimbrel.ports.journal import RunFilter
+from whimbrel.servers import create, lookup
+from whimbrel.sim.chaos import Chaos, Crash, Fault, Plan
+from whimbrel.sim.equipment import with_devices
+from whimbrel.sim.replay import Replay, Replayed
+from whimbrel.sim.world import LARGE, World
+
+RULES = Rules(cpu_allocation_ratio=1.0, patience_s=20.0)
+
+
+class Mute(Chaos):
+    """No host answers when it is to start a guest."""
+
+    async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        if name.endswith(".start"):
+            raise Unavailable(f"no answer from {name}")
+        return await super().touch(name, call)
+
+
+class Real:
+    """A cloud whose one move has something happen to it; it stands for a real one."""
+
+    def __init__(self, *, devices: bool = False) -> None:
+        self._devices = devices
+        self.world: World
+        self.server: Server
+        self.chaos: list[Chaos] = []
+
+    async def build(self) -> None:
+        self.world = world = await World.build(rules=RULES, equipped=self._devices)
+        made = world.new_server("web")
+        await create.accept(
+            world.cloud,
+            world.engine("scene"),
+            world.asker(),
+            [with_devices(made) if self._devices else made],
+            HostName("h1"),
+        )
+        await world.settle(world.engine("scene"))
+        self.server = await lookup.find(world.cloud, made.id)
+
+    async def resize(self, plan: Plan, kind: type[Chaos] = Chaos) -> None:
+        """Ask for a resize, and drive it under this plan of faults; a second conductor goes on after a crash."""
+        chaos = kind(plan)
+        self.chaos.append(chaos)
+        cloud = chaos.wrap(self.world.cloud)
+        engine = self.world.engine("one", cloud)
+        try:
+            await requests.resize(cloud, engine, self.world.asker(), self.server, LARGE)
+            for run in await cloud.journal.take("one", cloud.clock.now(), engine.lease_s, 1):
+                await engine.drive(run)
+        except (Crash, WorldError):
+            pass
+        if kind is Mute:
+            return
+        with suppress(AssertionError):  # it may wait for longer than this
+            await self.world.settle(self.world.engine("two"), rounds=15)
+
+    async def say(self, verdict: str) -> None:
+        server = await lookup.find(self.world.cloud, self.server.id)
+        ask = requests.confirm if verdict == "confirm" else requests.revert
+        await ask(self.world.cloud, self.world.engine("two"), self.world.asker(), server)
+        await self.world.settle(self.world.engine("two"))
+
+    async def run(self) -> Run:
+        [run] = await self.world.cloud.journal.find(RunFilter(sagas=("resize",)))
+        return run
+
+
+async def replayed(real: Real) -> Replayed:
+    """Export the move, and tell it again from the file."""
+    document = msgspec.json.encode(await export(real.world.cloud, await real.run()))
+    return await Replay(read(msgspec.json.decode(document))).tell()
+
+
+async def touches_of(verdict: str, devices: bool) -> list[str]:
+    real = Real(devices=devices)
+    await real.build()
+    await real.resize({})
+    await real.say(verdict)
+    return real.chaos[0].touches
+
+
+@pytest.mark.parametrize("devices", [False, True], ids=["plain", "with ports and volumes"])
+@pytest.mark.parametrize("verdict", ["confirm", "revert"])
+def test_a_move_that_went_well(verdict: str, devices: bool) -> None:
+    async def tell() -> None:
+        real = Real(devices=devices)
+        await real.build()
+        await real.resize({})
+        await real.say(verdict)
+        again = await replayed(real)
+        assert again.differs is None
+        assert again.stands == again.stood == {"confirm": "done", "revert": "undone"}[verdict]
+
+    asyncio.run(tell())
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.UNANSWERED, Fault.LOST_ANSWER, Fault.CRASH_BEFORE])
+def test_whatever_an_agent_answered(fault: Fault) -> None:
+    """Each call of an agent is refused, lost, or the last of its conductor: told again, it goes the same way."""
+
+    async def tell() -> None:
+        touches = await touches_of("confirm", False)
+        told = 0
+        for number, name in enumerate(touches):
+            if name.startswith("agent"):
+                await one(number)
+                told += 1
+        assert told > 4
+
+    async def one(number: int) -> None:
+        real = Real()
+        await real.build()
+        await real.resize({number: fault})
+        assert real.chaos[0].fired
+        run = await real.run()
+        again = await replayed(real)
+        assert again.differs is None, (number, again.told)
+        assert again.run
+        assert again.run.state == run.state
+        if run.state == "parked":
+            assert run.facts.target.host == again.run.facts.target.host
+        takeovers = await real.world.cloud.journal.takeovers(real.server.id)
+        died = [line for line in again.told if "no sign of life" in line.what]
+        assert len(died) == len(takeovers) == (fault is Fault.CRASH_BEFORE)
+
+    asyncio.run(tell())
+
+
+def test_a_move_that_hangs_is_shown_with_where_it_would_go() -> None:
+    """An agent does not answer any more: the real one waits; the simulated one waits as long, and then goes on."""
+
+    async def tell() -> None:
+        real = Real()
+        await real.build()
+        await real.resize({}, Mute)
+        run = await real.run()
+        assert (run.state, run.at) == ("open", "start_on_target")
+        assert run.tries > 3
+        again = await replayed(real)
+        assert again.differs is None
+        assert again.stood == f"at start_on_target, after {run.tries} tries: {run.message}"
+        silences = [line for line in again.told if line.who == "world"]
+        assert len(silences) == run.tries
+        assert again.stands == "waits for a verdict"
+
+    asyncio.run(tell())
+
+
+def test_what_is_no_move_is_refused() -> None:
+    with pytest.raises(Invalid, match="no exported move"):
+        read({"whimbrel": "move"})
+    with pytest.raises(Invalid, match="no exported move"):
+        read([])
