@@ -19,7 +19,7 @@ from whimbrel.adapters.sql.database import postgres_url, search_path, sqlite_fil
 from whimbrel.adapters.sql.migrations import config_of
 from whimbrel.adapters.sql.schema import VERSION, prepare, revisions, upgrade
 from whimbrel.adapters.sql.tables import MODULES, kind_of, metadata_of
-from whimbrel.adapters.sql.tables.global_ import aggregates, zones
+from whimbrel.adapters.sql.tables.global_ import aggregates, directory, runs, zones
 from whimbrel.adapters.sql.tables.keep import kept
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import Guest, GuestKey
@@ -191,6 +191,29 @@ def test_names_of_zones_of_an_older_version_are_ids_from_then_on(place: Place) -
     prepare(place.url, schema)
     with place.engine(schema).connect() as connection:
         assert [tuple(row) for row in connection.execute(sa.select(zones))] == [("east", "east", 7.0)]
+
+
+def test_the_directory_of_an_older_version_learns_when_servers_were_created(place: Place) -> None:
+    schema = place.schema("global")
+    if place.url.startswith("sqlite"):
+        Path(place.url.removeprefix("sqlite:///")).mkdir()
+    run = {
+        "saga": "create", "version": 1, "subject": "old", "project_id": "p", "user_id": "u", "asker_project_id": "p",
+        "action": "req", "at": "", "way": "forward", "state": "done", "epoch": 1, "due_at": 0, "tries": 0, "since": 0,
+        "status": "", "facts": b"{}", "log": b"[]", "debts": b"[]", "updated_at": 0, "finished_at": 9,
+    }  # fmt: skip
+    entry = {"project_id": "p", "user_id": "u", "cell": "c1", "vcpus": 1, "memory_mib": 1}
+    with place.engine(schema).begin() as connection:
+        if place.url.startswith("postgresql"):
+            connection.execute(sa.schema.CreateSchema(schema))
+        command.upgrade(config_of("global", connection), "0008")
+        connection.execute(sa.insert(runs), [{**run, "id": f"r{at}", "created_at": at} for at in (8.0, 5.0, 6.0)])
+        known = sa.table("directory", *map(sa.column, ("server_id", *entry)))
+        connection.execute(sa.insert(known), [{**entry, "server_id": id} for id in ("old", "unknown")])
+    prepare(place.url, schema)
+    with place.engine(schema).connect() as connection:
+        found = {row.server_id: row.created_at for row in connection.execute(sa.select(directory))}
+    assert found == {"old": 5.0, "unknown": 0.0}
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
