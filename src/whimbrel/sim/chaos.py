@@ -42,7 +42,8 @@ READS = frozenset(
     | {"attachment", "attachments", "bindings", "connector", "networks", "port", "ports_of", "security_groups"}
     | {"made", "of", "snapshot_volume", "volume", "ways"}
     | {"group_places", "of_server"}
-    | {"all_attachments", "all_images", "all_ways", "consumers", "counts", "ids", "now", "port_holders"}
+    | {"read", "residents", "switched_since", "unplaced_ids"}
+    | {"all_attachments", "all_images", "all_ways", "consumers", "counts", "holds", "ids", "now", "port_holders"}
 )
 """Calls that change nothing: a crash before one is the crash before the change that follows."""
 
