@@ -283,6 +283,16 @@ async def _image(scene: Scene, properties: dict[str, str], image_id: str) -> Non
     )  # fmt: skip
 
 
+# Hosts
+
+
+async def host_in_another_zone(scene: Scene) -> None:
+    aggregates = scene.world.cloud.aggregates
+    east = await aggregates.create("east", "uuid-east", {"availability_zone": "east"}, 1.0)
+    assert scene.plain.host
+    await aggregates.add_host(east.id, scene.plain.host, 1.0)
+
+
 # Runs
 
 
@@ -338,6 +348,7 @@ LEFT = (
     _break("a host is not known any more", no_host, "no_host", is_mended=False),
     _break("a port is gone", port_lost, "lost_port", is_mended=False),
     _break("an attachment is gone", attachment_lost, "lost_attachment", is_mended=False),
+    _break("a host went to another zone under a server", host_in_another_zone, "zone_differs", is_mended=False),
     _break("a provider has less than is held", too_little_room, "over_capacity", is_mended=False),
     _break("a run met a bug", stands_still, "stands_still", is_mended=False),
 )  # fmt: skip

@@ -64,8 +64,12 @@ async def read_ground(cloud: Cloud, sights: Sights) -> Ground:
         except Unavailable as trouble:
             sights.blind[name] = trouble.reason
     providers = await cloud.placement.providers()
+    zones = {host: each.zone for each in await cloud.aggregates.all() if each.zone for host in each.hosts}
+    default = cloud.rules.default_availability_zone
     return Ground(
         hosts=hosts,
+        zones={host: zones.get(host, default) for host in hosts},
+        default_zone=default,
         silent=sights.silent,
         roots={one.id: one.root for one in providers},
         names={one.id: one.name for one in providers},

@@ -28,6 +28,8 @@ class Ground(msgspec.Struct, kw_only=True, dict=True):
     hosts: Mapping[HostName, Host]
     roots: Roots
     names: Mapping[str, str] = {}  # of providers
+    zones: Mapping[HostName, str] = {}  # in which each host is: ids
+    default_zone: str = ""  # of hosts that no aggregate puts into one
     silent: Mapping[HostName, str] = {}  # hosts whose guests could not be seen, and why
 
     def root(self, host: HostName | None) -> str:

@@ -236,6 +236,7 @@ _LEFT: Mapping[str, str] = {
     "volumes_of_guest": "reboot the server hard, or detach the volume and attach it again",
     "over_capacity": "move servers away, or have Placement know that there is more",
     "stands_still": "mend what it says, then: whimbrel move retry",
+    "zone_differs": "put the host back into that zone, or move the server there",
     "broken_rule": "move a server of the group",
     "places_differ": "move a server of the group",
 }

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from whimbrel.proof.laws import claims, devices, guests, homes, images, ports, quota, volumes
+from whimbrel.proof.laws import claims, devices, guests, homes, images, ports, quota, volumes, zones
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.violation import Violation
 
@@ -43,6 +43,7 @@ OF_SERVERS = (
     Law("I6", ports.bound_once, ports.count),
     Law("I7", volumes.attached_once, volumes.count),
     Law("I8", devices.one_owner, devices.count),
+    Law("I9", zones.as_its_host, zones.count),
     Law("I10", quota.counts_once, quota.count),
 )
 
