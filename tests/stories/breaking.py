@@ -151,6 +151,18 @@ async def a_copy(scene: Scene) -> None:
     await run(scene, "cell_c2", sa.update(records).values(locked_by_run=None))
 
 
+async def locked(scene: Scene) -> None:
+    """Have a run that is over hold its lock."""
+    [over] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
+    of_it = records.c.id == scene.plain.id
+    await run(scene, "cell_c1", sa.update(records).where(of_it).values(locked_by_run=over.id))
+
+
+async def standing_shared(scene: Scene) -> None:
+    of_it = records.c.id == scene.plain.id
+    await run(scene, "cell_c1", sa.update(records).where(of_it).values(standing="shared"))
+
+
 async def no_host(scene: Scene) -> None:
     assert scene.plain.cell
     await scene.world.cloud.cell(scene.plain.cell).hosts.delete(HostName("h2"))
@@ -322,6 +334,8 @@ MENDED = (
     _break("a run that is over holds something", held_by("run"), "leaked_claim"),
     _break("the directory lost a row", no_entry, "no_entry"),
     _break("a cell has a copy of a record", a_copy, "stray_record"),
+    _break("a run that is over locks a server", locked, "leaked_lock"),
+    _break("a record stands as if there were a copy", standing_shared, "stray_standing"),
     _break("a server counts for too much", wrong_booking, "wrong_booking"),
     _break("a port is bound to another host too", bound_twice, "stray_binding"),
     _break("a port is bound to another host", bound_elsewhere, "port_elsewhere"),

@@ -111,8 +111,18 @@ def test_ports_of_servers_that_never_were_ours_are_not_our_business() -> None:
 
 def test_several_things_at_once_are_all_named_and_mended() -> None:
     """Of one server, and of others."""
-    others = ("the directory lost a row", "everything is held twice", "a port is bound nowhere")  # undone by the rest
-    once = ("a deleted server has a port", "a deleted server has a volume")  # there is one of each to be had
+    # These would be undone by the rest, or be in its way.
+    others = (
+        "the directory lost a row",
+        "everything is held twice",
+        "a port is bound nowhere",
+        "a run that is over locks a server",
+    )
+    once = (
+        "a record stands as if there were a copy",
+        "a deleted server has a port",
+        "a deleted server has a volume",
+    )  # there is one of each to be had
     some = [one for one in MENDED if one.name not in others + once]
 
     async def story(scene: Scene) -> None:

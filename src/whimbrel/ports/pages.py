@@ -6,11 +6,12 @@ looks again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
 
-from whimbrel.domain.ids import ConsumerId, ServerId
+from whimbrel.domain.ids import ConsumerId, RunId, ServerId
 
 if TYPE_CHECKING:
     from whimbrel.ports.images import Image
@@ -30,6 +31,19 @@ class ServerIds(Protocol):
     """Of the directory: its living entries. Of a cell: its records that are not deleted."""
 
     async def ids(self, after: str | None, limit: int) -> Page[ServerId]: ...
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """By which run a record is locked, None: by none; and how it stands to a copy in another cell."""
+
+    run: RunId | None
+    standing: str
+
+
+class Holds(Protocol):
+    async def holds(self, ids: Sequence[ServerId]) -> dict[ServerId, Hold]:
+        """Tell how these records are held; missing ones are left out."""
+        ...
 
 
 class Consumers(Protocol):

@@ -9,7 +9,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot, UserId
 from whimbrel.domain.server import Server
 from whimbrel.ports.fleet import Load
-from whimbrel.ports.pages import ServerIds
+from whimbrel.ports.pages import Holds, ServerIds
 
 Standing = Literal["whole", "shared", "frozen"]
 """How a record stands: as the only one; with a copy in another cell, where the directory says which counts; and so that
@@ -61,7 +61,7 @@ class Reading(msgspec.Struct, frozen=True):
     copied: frozenset[ServerId] = frozenset()
 
 
-class Servers(ServerIds, Protocol):
+class Servers(ServerIds, Holds, Protocol):
     async def get(self, server_id: ServerId) -> Server:
         """Raises: NotFound."""
         ...

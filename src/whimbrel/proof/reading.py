@@ -22,7 +22,7 @@ from whimbrel.ports.cloud import Cell, Cloud
 from whimbrel.ports.images import Image
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.network import Binding, Port
-from whimbrel.ports.pages import Page
+from whimbrel.ports.pages import Hold, Page
 from whimbrel.ports.servers import ServerQuery
 from whimbrel.ports.volumes import Attachment
 from whimbrel.proof.due import Claims
@@ -228,14 +228,18 @@ async def records_of(cloud: Cloud, ids: Sequence[ServerId], sights: Sights) -> l
     """Read where these are, besides what the sights have, and nothing of what they hold."""
     entries = await cloud.directory.entries(ids)
     records: dict[ServerId, dict[CellName, Server]] = defaultdict(dict)
+    holds: dict[ServerId, dict[CellName, Hold]] = defaultdict(dict)
     for cell in _seen_cells(cloud, sights):
         for record in await cell.servers.find(ServerQuery(ids=ids)):
             records[record.id][cell.name] = record
+        for name, hold in (await cell.servers.holds(ids)).items():
+            holds[name][cell.name] = hold
     return [
         Stake(
             id=one,
             entry=entries.get(one),
             records=records.get(one, {}),
+            holds=holds.get(one, {}),
             runs=tuple(sorted(sights.runs.get(one, ()), key=lambda run: run.state != "parked")),
             guests=tuple(sights.guests.get(one, ())),
             attachments=tuple(sights.attachments.get(one, ())),

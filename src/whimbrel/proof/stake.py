@@ -16,6 +16,7 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.directory import Entry
 from whimbrel.ports.images import Image
 from whimbrel.ports.network import Binding, Port
+from whimbrel.ports.pages import Hold
 from whimbrel.ports.volumes import Attachment
 from whimbrel.proof.due import Claims, Roots
 
@@ -50,6 +51,7 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
     id: ServerId
     entry: Entry | None = None
     records: Mapping[CellName, Server] = {}  # those that are not deleted, by the cell that has them
+    holds: Mapping[CellName, Hold] = {}  # how these records are held
     runs: tuple[Run, ...] = ()  # that are not over; the parked one first
     own: Claims = []
     of_runs: Mapping[RunId, Claims] = {}

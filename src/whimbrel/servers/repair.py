@@ -14,7 +14,6 @@ from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId
 from whimbrel.domain.run import Action, Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Asker, Cloud
-from whimbrel.proof.laws.table import OF_SERVERS
 from whimbrel.proof.proving import Proof, prove
 from whimbrel.proof.second_look import Suspect, fresh, hosts_of, stakes_of_runs
 from whimbrel.proof.stake import Stake
@@ -23,7 +22,7 @@ from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import errand, repair_steps
 from whimbrel.servers.repair_facts import RepairFacts, does, has_record, may_change_claim
-from whimbrel.servers.repair_plan import Mend, Plan, of_others, plan
+from whimbrel.servers.repair_plan import OF_OTHERS, Mend, Plan, of_others, plan
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +39,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 async def survey(cloud: Cloud) -> tuple[Proof, list[Finding]]:
     """Prove the cloud, and say what is to be done about what does not hold. Raises: Unavailable."""
     proof = await prove(cloud)
-    laws = {law.id for law in OF_SERVERS}
     found: dict[str, list[Violation]] = {}
     for one in proof.violations:
         found.setdefault(one.subject, []).append(one)
-    of_servers = {ServerId(name): wrong for name, wrong in found.items() if wrong[0].law in laws}
+    of_servers = {ServerId(name): wrong for name, wrong in found.items() if wrong[0].kind not in OF_OTHERS}
     findings = [
         Finding(subject=name, violations=tuple(wrong), plan=Plan(left=tuple(of_others(each) for each in wrong)))
         for name, wrong in found.items()
@@ -108,7 +106,11 @@ def _is_among(mend: Mend, mends: Sequence[Mend]) -> bool:
 
 
 async def repaired(run: Run, cloud: Cloud) -> None:
-    await let_go(run, cloud)
+    """Have the server idle; what a run that is over held of it is not given back."""
+    facts: RepairFacts = run.facts
+    if has_record(facts):
+        fields = {"vm_state": facts.was, "updated_at": cloud.clock.now()}
+        await errand.records(run, cloud).unlock(run.order, run.subject, fields)
 
 
 REPAIR = Saga(
@@ -123,6 +125,7 @@ REPAIR = Saga(
     forward_only=(
         Step(repair_steps.adopt_record, only_if=does("adopt_record")),
         Step(repair_steps.erase_copies, only_if=does("erase_copy")),
+        Step(repair_steps.stand_alone, only_if=does("stand_alone")),
         Step(repair_steps.adopt_guest, only_if=does("adopt_guest")),
         Step(repair_steps.destroy_guests, only_if=does("destroy_guest")),  # the home of each was settled just now
         Step(repair_steps.bind_ports, only_if=does("bind_port")),
@@ -179,6 +182,7 @@ def _facts(stake: Stake, planned: Plan) -> RepairFacts:
         slot=record.slot if record else None,
         was=record.vm_state if record else "",
         shows=None,
+        beside=next((RunId(mend.thing) for mend in planned.mends if mend.kind == "unlock"), None),
         agreed=planned.mends,
         hosts=tuple(sorted(hosts_of(stake))),
     )

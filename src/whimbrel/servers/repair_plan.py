@@ -17,7 +17,7 @@ from whimbrel.proof.violation import Violation
 
 Kind = Literal[
     "adopt_record", "erase_copy", "adopt_guest", "destroy_guest", "claim_due", "release_claim", "bind_port",
-    "let_go_binding", "let_go_port", "detach", "release_devices", "book", "delete_image",
+    "let_go_binding", "let_go_port", "detach", "release_devices", "book", "delete_image", "unlock", "stand_alone",
 ]  # fmt: skip
 
 
@@ -218,6 +218,14 @@ def _delete_image(stake: Stake, ground: Ground, violation: Violation) -> Said:
 # What is left
 
 
+def _unlock(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    return [Mend(kind="unlock", thing=violation.about, sentence=f"unlock server {stake.id}, and show no task of it")]
+
+
+def _stand_alone(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    return [Mend(kind="stand_alone", sentence=f"have the record of server {stake.id} stand as the only one")]
+
+
 def _nothing(stake: Stake, ground: Ground, violation: Violation) -> Said:
     return _LEFT.get(violation.kind, "nothing is known that could be done about it")
 
@@ -260,7 +268,13 @@ _OF_KIND: Mapping[str, Decide] = {
     "leaked_device": _release_devices,
     "wrong_booking": _book,
     "leaked_image": _delete_image,
+    "leaked_lock": _unlock,
+    "stray_standing": _stand_alone,
 }
+
+
+OF_OTHERS = frozenset({"over_capacity", "broken_rule", "places_differ", "fallen_epoch", "stands_still", "no_reason"})
+"""What does not hold of providers, groups and runs, and not of a server."""
 
 
 def of_others(violation: Violation) -> str:

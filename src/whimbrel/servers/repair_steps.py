@@ -89,6 +89,12 @@ async def erase_copies(run: Run, cloud: Cloud) -> None:
     for mend in _of(run, "erase_copy"):
         assert mend.cell, "a copy is in a cell"
         await cloud.cell(mend.cell).servers.erase(run.order, run.subject)
+    if has_record(run.facts):
+        await stand_alone(run, cloud)
+
+
+async def stand_alone(run: Run, cloud: Cloud) -> None:
+    await errand.records(run, cloud).stand(run.order, run.subject, "whole")
 
 
 async def adopt_guest(run: Run, cloud: Cloud) -> None:

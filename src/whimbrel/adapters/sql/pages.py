@@ -1,5 +1,6 @@
 """Pages of ids, in the order of ids: for who goes through a whole table and is in nobody's way meanwhile."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,7 +12,7 @@ from whimbrel.adapters.sql.tables.cell import servers
 from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.adapters.sql.tables.placement import allocations
 from whimbrel.domain.ids import ConsumerId, ServerId
-from whimbrel.ports.pages import Page
+from whimbrel.ports.pages import Hold, Page
 
 
 def _page(column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -21,6 +22,11 @@ def _page(column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> sa.Select[A
 
 _LIVING = _page(directory.c.server_id, directory.c.deleted_at.is_(None))
 _RECORDS = _page(servers.c.id, servers.c.deleted_at.is_(None))
+_HOLDS = fixed(
+    sa.select(servers.c.id, servers.c.locked_by_run, servers.c.standing).where(
+        servers.c.id.in_(bindparam("b_ids", expanding=True))
+    )
+)
 _CONSUMERS = _page(allocations.c.consumer)
 
 
@@ -46,6 +52,11 @@ class RecordIds:
 
     async def ids(self, after: str | None, limit: int) -> Page[ServerId]:
         return await _read(self._db, _RECORDS, after, limit)
+
+    async def holds(self, ids: Sequence[ServerId]) -> dict[ServerId, Hold]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(_HOLDS, {"b_ids": list(ids)})
+        return {ServerId(row.id): Hold(row.locked_by_run, row.standing) for row in rows}
 
 
 class ConsumerIds:

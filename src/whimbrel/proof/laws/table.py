@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from whimbrel.proof.laws import claims, devices, guests, homes, images, ports, quota, volumes, zones
+from whimbrel.proof.laws import claims, devices, guests, holds, homes, images, ports, quota, volumes, zones
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.violation import Violation
 
@@ -19,7 +19,7 @@ WORDS: Mapping[str, str] = {
     "I9": "zone and group rules hold",
     "I10": "quota use is quota use recomputed",
     "I11": "epochs only rise",
-    "I12": "what is under way is in hand, or can be taken",
+    "I12": "what is under way is in hand or can be taken, and nothing else locks a server",
     "I14": "who was refused was told why",
 }
 """I13, that a revert restores exactly, takes the time before: it is told by stories, not by a running cloud."""
@@ -37,6 +37,7 @@ class Law:
 OF_SERVERS = (
     Law("I1", guests.one_guest, guests.count),
     Law("I2", homes.one_home, homes.count),
+    Law("I2", holds.stands_alone, holds.count),
     Law("I3", claims.as_owned, claims.count),
     Law("I4", claims.of_somebody, lambda stake: len(stake.own)),
     Law("I4", images.awaited, images.count),
@@ -44,6 +45,7 @@ OF_SERVERS = (
     Law("I7", volumes.attached_once, volumes.count),
     Law("I8", devices.one_owner, devices.count),
     Law("I9", zones.as_its_host, zones.count),
+    Law("I12", holds.free, holds.count),
     Law("I10", quota.counts_once, quota.count),
 )
 
