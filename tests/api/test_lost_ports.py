@@ -75,9 +75,9 @@ async def test_ports_that_are_there_stay(front: Front) -> None:
 @with_front
 async def test_a_port_that_somebody_took_away_is_not_deleted(front: Front) -> None:
     """It is another server's by now, for all that is known."""
-    await equipped(front.world)
-    server_id = await front.boot(networks=[{"port": PORT}])
+    server_id = await resized(front, PORT)
     await front.world.cloud.network.free_port(PORT, ServerId(server_id))
+    await reverted(front, server_id)
     await look_after(front)
     assert (await front.world.cloud.network.port(PORT)).id == PORT
     assert len((await lookup.find(front.world.cloud, ServerId(server_id))).nics) == 1

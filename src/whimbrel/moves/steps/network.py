@@ -1,6 +1,6 @@
 """The server's ports: bound inactively at the target first, activated there at the hand-over, and back in reverse.
 
-A port that its owner deletes meanwhile is left out: there is nothing of it to move.
+A port that its owner deletes or takes away meanwhile is left out: there is nothing of it to move.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -92,7 +92,7 @@ async def bind_target(move: Move, cloud: Cloud) -> None:
     for port in _ports(move):
         port_id, profile = port.nic.port_id, {**port.profile, **await _handed(move, port, target, cloud)}
         call = cloud.network.create_binding(port_id, target.host, port.nic.vnic_type, profile)
-        await _unless_gone(cloud, port_id, call)
+        await _unless_gone(move, cloud, port_id, call)
 
 
 async def unbind_target(move: Move, cloud: Cloud) -> None:
@@ -134,11 +134,11 @@ async def _activate(move: Move, port: MovedPort, place: Place, profile: Mapping[
     port_id, network = port.nic.port_id, cloud.network
     if not changes_host(move.facts):
         if port.requests or port.nic.vnic_type == pci.DIRECT:
-            await _unless_gone(cloud, port_id, _bind_again(move, port_id, place, profile, cloud))
+            await _unless_gone(move, cloud, port_id, _bind_again(move, port_id, place, profile, cloud))
         return
-    await _unless_gone(cloud, port_id, network.activate_binding(port_id, place.host))
+    await _unless_gone(move, cloud, port_id, network.activate_binding(port_id, place.host))
     if source_of(move).zone != target_of(move).zone:
-        await _unless_gone(cloud, port_id, network.set_owner(port_id, await device_owner(place, cloud)))
+        await _unless_gone(move, cloud, port_id, network.set_owner(port_id, await device_owner(place, cloud)))
 
 
 async def _bind_again(move: Move, port_id: str, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
@@ -260,12 +260,15 @@ async def _handed(move: Move, port: MovedPort, place: Place, cloud: Cloud) -> di
     return handed
 
 
-async def _unless_gone(cloud: Cloud, port_id: str, call: Awaitable[Any]) -> Any:
-    """Give an answer, None: the port is not there any more. Raises: Refused: it is, but not what was asked of it."""
+async def _unless_gone(move: Move, cloud: Cloud, port_id: str, call: Awaitable[Any]) -> Any:
+    """Give an answer, None: the port is not there any more, or somebody took it away from the server.
+
+    Raises: Refused: it is, but not what was asked of it.
+    """
     try:
         return await call
     except NotFound as missing:
         with suppress(NotFound):
-            await cloud.network.port(port_id)
-            raise Refused(missing.reason) from missing
+            if (await cloud.network.port(port_id)).device_id == move.subject:
+                raise Refused(missing.reason) from missing
         return None
