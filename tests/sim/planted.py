@@ -6,7 +6,7 @@ from typing import Any
 
 from whimbrel.domain.run import Run
 from whimbrel.moves.resize import MIGRATE, RESIZE
-from whimbrel.moves.steps import guest, network, record
+from whimbrel.moves.steps import guest, network
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.step import Book, Do, Saga
 from whimbrel.sim.world import World
@@ -51,6 +51,5 @@ PLANTED = {
     "a reservation is never abandoned": without_undo(guest.prepare_target),
     "the target's guest is not destroyed": without_undo(guest.start_on_target),
     "ports stay at the target": without_undo(network.activate_target),
-    "the record stays at the target": without_undo(record.switch_home),
     "the old guest is not destroyed": without_doing(guest.destroy_on_source),
 }

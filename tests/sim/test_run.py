@@ -9,8 +9,8 @@ import pytest
 from whimbrel.sim.decisions import Act, Mishap, Size, Story, from_document, story_of, to_file
 from whimbrel.sim.run import Outcome, run
 
-STEPS = 20
-PARTS, SEEDS_PER_PART = 8, 8
+STEPS = 15
+PARTS, SEEDS_PER_PART = 8, 6
 """As many seeds as a test run has time for; `make sim` tells more."""
 
 

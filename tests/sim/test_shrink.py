@@ -7,7 +7,7 @@ from whimbrel.sim.decisions import Size, Story, story_of
 from whimbrel.sim.run import Outcome, run
 from whimbrel.sim.shrink import shrink
 
-STEPS, SEEDS, TELLINGS = 25, range(1000, 1020), 60
+STEPS, SEEDS, TELLINGS = 20, range(1000, 1020), 50
 SHORT = 4
 
 

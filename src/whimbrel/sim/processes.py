@@ -32,7 +32,7 @@ from whimbrel.sim.world import PROJECT, USER, World
 RESTARTS_S = 1.0
 """How long after its end a process is started anew that was not killed."""
 
-PACE = Pace(poll_s=2.0, reconcile_s=5.0)
+PACE = Pace(poll_s=3.0, reconcile_s=10.0)
 """Slower than outside: most of the time of a simulated cloud would go by in looking for nothing."""
 
 ALLOWED = {"compute:servers:resize:cross_cell": "@"}

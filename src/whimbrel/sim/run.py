@@ -172,6 +172,8 @@ class _Run:
             at_once(self._look(after))
         except Violation as violation:
             self.fail(_law(str(violation)))
+        except Exception as error:  # not for the code under test to see
+            self.fail(f"check: {after}: {error!r}")
         if self.loop.troubles:
             self.fail(f"bug: {self.loop.troubles[0]}")
         if self.users.problems:

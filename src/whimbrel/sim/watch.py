@@ -4,6 +4,9 @@ Law: what an event can change is about a server that has an open run, or had one
 at every so often, and at the end. What a look costs depends on how much goes on, not on how large the cloud is.
 """
 
+from collections.abc import Mapping
+
+from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
 from whimbrel.domain.run import Run
@@ -11,8 +14,6 @@ from whimbrel.domain.server import Server
 from whimbrel.ports.directory import Entry
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.placement import Allocation
-from whimbrel.ports.servers import ServerQuery
-from whimbrel.servers.lookup import listing
 from whimbrel.sim.invariants import Invariants, Rows, rows_of
 
 LATEST_RUNS = 3
@@ -21,22 +22,33 @@ LATEST_RUNS = 3
 
 class Watch(Invariants):
     _about: tuple[ServerId, ...] = ()
+    _known: Mapping[ServerId, Entry] = {}
 
     async def look(self, after: str) -> None:
         """Check the laws for the servers with which something is or was just being done. Raises: Violation."""
         open_runs = await self._world.cloud.journal.find(RunFilter(only_open=True))
         going = {run.subject for run in open_runs if run.state == "open"}
-        self._about, last = tuple(sorted(going | set(self._about))), going
-        runs = [run for server in self._about for run in await self._latest(server)]
-        query = ServerQuery(ids=self._about)
-        servers = await listing(self._world.cloud, query) if self._about else []
+        ended = sorted(set(self._about) - going)
+        self._about = (*sorted(going), *ended)
+        runs = [run for run in open_runs if run.subject in going]
+        runs += [run for server in ended for run in await self._latest(server)]
+        self._known = await self._world.cloud.directory.entries(self._about) if self._about else {}
+        servers = [server for entry in self._known.values() if (server := await self._record(entry))]
         hosts = await self._once("hosts", self._cells, self._hosts)
         problems = await self._problems(runs, servers, hosts)
-        self._about = tuple(sorted(last))
+        self._about = tuple(sorted(going))
         self._complain(problems, after)
 
     async def _latest(self, server: ServerId) -> list[Run]:
         return await self._world.cloud.journal.find(RunFilter(subject=server, limit=LATEST_RUNS))
+
+    async def _record(self, entry: Entry) -> Server | None:
+        if entry.deleted_at is not None or entry.cell is None:
+            return entry.unplaced
+        try:
+            return await self._world.cloud.cell(entry.cell).servers.get(entry.server_id)
+        except NotFound:
+            return None  # its record is closed already
 
     # Less is looked at
 
@@ -48,7 +60,8 @@ class Watch(Invariants):
         return self._world.simulated.guests_of(self._about)
 
     async def _entries(self, servers: list[Server]) -> dict[ServerId, Entry]:
-        return await self._world.cloud.directory.entries([server.id for server in servers])
+        there = {server.id for server in servers}
+        return {name: entry for name, entry in self._known.items() if name in there}
 
     async def _records(self) -> Rows:
         return await rows_of(self._world, self._about)

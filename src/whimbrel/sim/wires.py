@@ -56,7 +56,8 @@ class Wires(Chaos):
             self._check(name)
         if mishap and mishap.what == "lost answer":
             await self._wait_in_vain(name, line)
-        await asyncio.sleep(self._weather.delay_s(line, who))
+        if changes(name):
+            await asyncio.sleep(self._weather.delay_s(line, who))
         return answer
 
     async def _stay_out(self, outage: Mishap, name: str, line: str) -> None:
