@@ -37,14 +37,15 @@ class Mute(Chaos):
 class Real:
     """A cloud whose one move has something happen to it; it stands for a real one."""
 
-    def __init__(self, *, devices: bool = False) -> None:
+    def __init__(self, *, devices: bool = False, cells: dict[str, tuple[str, ...]] | None = None) -> None:
         self._devices = devices
+        self._cells = cells
         self.world: World
         self.server: Server
         self.chaos: list[Chaos] = []
 
     async def build(self) -> None:
-        self.world = world = await World.build(rules=RULES, equipped=self._devices)
+        self.world = world = await World.build(cells=self._cells, rules=RULES, equipped=self._devices)
         made = world.new_server("web")
         await create.accept(
             world.cloud,
@@ -63,7 +64,9 @@ class Real:
         cloud = chaos.wrap(self.world.cloud)
         engine = self.world.engine("one", cloud)
         try:
-            await requests.resize(cloud, engine, self.world.asker(), self.server, LARGE)
+            await requests.resize(
+                cloud, engine, self.world.asker(), self.server, LARGE, leaves_cell=self._cells is not None
+            )
             for run in await cloud.journal.take("one", cloud.clock.now(), engine.lease_s, 1):
                 await engine.drive(run)
         except (Crash, WorldError):
@@ -141,6 +144,21 @@ def test_whatever_an_agent_answered(fault: Fault) -> None:
         takeovers = await real.world.cloud.journal.takeovers(real.server.id)
         died = [line for line in again.told if "no sign of life" in line.what]
         assert len(died) == len(takeovers) == (fault is Fault.CRASH_BEFORE)
+
+    asyncio.run(tell())
+
+
+def test_a_move_to_another_cell() -> None:
+    async def tell() -> None:
+        real = Real(devices=True, cells={"old": ("h1",), "new": ("h2", "h3")})
+        await real.build()
+        await real.resize({})
+        assert (await real.run()).facts.target.cell == "new"
+        await real.say("revert")
+        again = await replayed(real)
+        assert again.differs is None
+        assert again.stands == again.stood == "undone"
+        assert any("copy_to_target" in line.what for line in again.told)
 
     asyncio.run(tell())
 

@@ -229,6 +229,7 @@ class Replay:
             except Crash:
                 self._tell(self._engine.name, "gives no sign of life any more")
                 self._next_conductor()
+                self._tell(self._engine.name, "takes it over when the lease has run out")
 
     def _verdict(self, run: Run) -> str | None:
         given = self._export.run["verdict"]
@@ -323,6 +324,8 @@ class Replay:
     # What is told
 
     def _tell(self, who: str, what: str) -> None:
+        if " is taken, " in what:
+            return  # by whom it is had already: a replay has one conductor at a time
         self._trace.tell(self._world.cloud.clock.now() - self._began, who, what)
 
     def _come_to(self, stands: str, run: Run | None) -> Replayed:
