@@ -138,6 +138,25 @@ async def _where(world: World, server: ServerId) -> list[tuple[CellName, str, st
     return sorted(found, key=lambda one: one[0] != home)
 
 
+# E of what was seen of Nova
+
+
+def test_e_the_only_valid_host_is_found_among_many_of_other_cells() -> None:
+    """Nova asks for so many candidates, and looks only afterwards which of them are in the server's cell."""
+
+    async def story() -> None:
+        rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, max_attempts=1)
+        cells = {"c1": ("c1h0", "c1h1"), "c2": tuple(f"c2h{number}" for number in range(20))}
+        world = await World.build(cells=cells, rules=rules)
+        engine, server = world.engine("one"), await booted(world)
+        await requests.migrate(world.cloud, engine, world.asker(), server, None)
+        await world.settle(engine)
+        now = await lookup.find(world.cloud, server.id)
+        assert (now.cell, now.host, now.vm_state) == (HERE, "c1h1", "resized")
+
+    tell(story)
+
+
 # There and back
 
 
@@ -258,16 +277,19 @@ def test_a_server_that_waits_for_its_verdict_in_another_cell_can_be_deleted() ->
 class Away(Chaos):
     """From a touch on, one part of the cloud does not answer for a while."""
 
-    def __init__(self, world: World, first: int, mine: tuple[str, ...], after_each: After | None = None) -> None:
+    def __init__(
+        self, world: World, for_s: float, first: int, mine: tuple[str, ...], after_each: After | None = None
+    ) -> None:
         super().__init__({}, after_each)
         self._clock = world.cloud.clock
+        self._for_s = for_s
         self._first = first
         self._mine = mine
         self._until: float | None = None
 
     async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         if len(self.touches) == self._first:
-            self._until = self._clock.now() + AWAY_S
+            self._until = self._clock.now() + self._for_s
         if name.startswith(self._mine) and self._until and self._clock.now() < self._until:
             self.touches.append(name)
             self.fired.append(name)
@@ -276,9 +298,9 @@ class Away(Chaos):
 
 
 class TellingAway(Telling):
-    def __init__(self, story: Story, first: int, mine: tuple[str, ...]) -> None:
+    def __init__(self, story: Story, for_s: float, first: int, mine: tuple[str, ...]) -> None:
         super().__init__(story)
-        self._away = first, mine
+        self._away = for_s, first, mine
 
     def next_life(self) -> tuple[Chaos, Cloud, Engine]:
         chaos = Away(self.world, *self._away, self.after_each)
@@ -287,27 +309,33 @@ class TellingAway(Telling):
         self._present = chaos, cloud, self.world.engine("one", cloud)
         return self._present
 
+    async def say(self, cloud: Cloud, engine: Engine) -> None:
+        """Its owner has as much time as the cell takes."""
+        if any(chaos.fired for chaos in self.lives):
+            await cloud.clock.sleep(self._away[0])
+        await super().say(cloud, engine)
+
 
 @pytest.mark.parametrize("what", ["database", "bus"])
 @pytest.mark.parametrize("cell", [HERE, THERE])
 @pytest.mark.parametrize("story", ACROSS, ids=str)
-def test_a_cell_that_is_away_for_a_while_at_each_step(story: Story, cell: CellName, what: str) -> None:
-    """From each touch on its calls are not answered; then it is back, and the move goes on or is as if it never was."""
+@pytest.mark.parametrize("for_s", [8.0, 60.0], ids=["for a while", "beyond all patience"])
+def test_a_cell_that_is_away_at_each_step(for_s: float, story: Story, cell: CellName, what: str) -> None:
+    """From each touch on its calls are not answered; then it is back, and the move goes on or is as if it never was.
+
+    8 s are shorter than a move's patience, which is 20 s, and longer than a lease.
+    """
     mine = (f"{cell}.",) if what == "database" else tuple(f"agent {host}." for host in _hosts(cell))
 
     async def every() -> None:
         touches = await _touches_of(story)
         for first in (number for number, name in enumerate(touches) if name.startswith(mine)):
-            told = await TellingAway(story, first, mine).tell()
+            told = await TellingAway(story, for_s, first, mine).tell()
             assert told.fired
             await check(told, story)
             await told.world.close()
 
     tell(every)
-
-
-AWAY_S = 8.0
-"""How long it does not answer: shorter than a move's patience, longer than a lease."""
 
 
 def _hosts(cell: CellName) -> tuple[str, ...]:
