@@ -6,17 +6,24 @@ from typing import Any, Literal
 from msgspec.structs import replace as with_
 
 from whimbrel.domain import machine
+from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.server import Server
 from whimbrel.moves.opening import new_action
 from whimbrel.ports.cloud import Asker, Cloud
 
 
 async def change(cloud: Cloud, server: Server, fields: Mapping[str, Any]) -> Server:
-    """Set fields of the record that was read. Raises: Conflict: somebody was faster; NotFound."""
+    """Set fields of the record that was read.
+
+    Raises: Conflict: somebody was faster, or has moved the server to another cell meanwhile; NotFound.
+    """
     fields = {"updated_at": cloud.clock.now(), **fields}
     if server.cell is None:
         return await cloud.directory.change_unplaced(server, fields)
-    return await cloud.cell(server.cell).servers.change(server, fields)
+    try:
+        return await cloud.cell(server.cell).servers.change(server, fields)
+    except NotFound:
+        raise Conflict(f"server {server.id} was moved meanwhile") from None
 
 
 async def reset_state(cloud: Cloud, asker: Asker, server: Server, vm_state: Literal["active", "error"]) -> Server:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.domain.errors import Superseded, WrongState
+from whimbrel.domain.errors import NotFound, Superseded, WrongState
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName, RunId, Slot
 from whimbrel.domain.run import Run
@@ -59,10 +59,13 @@ def key(run: Run) -> GuestKey:
 
 
 async def lock(run: Run, cloud: Cloud) -> None:
-    """Take the server, if it is idle and as it was when this was asked for."""
+    """Take the server, if it is idle and as it was when this was asked for. Raises: WrongState: it is not."""
     facts: ErrandFacts = run.facts
     now = cloud.clock.now()
-    await records(run, cloud).lock(run.order, run.subject, facts.shows, facts.was, facts.slot, now, facts.beside)
+    try:
+        await records(run, cloud).lock(run.order, run.subject, facts.shows, facts.was, facts.slot, now, facts.beside)
+    except NotFound:
+        raise WrongState(f"Instance {run.subject} was moved meanwhile.") from None  # to another cell
 
 
 async def unlock(run: Run, cloud: Cloud) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from whimbrel.domain import machine
+from whimbrel.domain.errors import NotFound, WrongState
 from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
 from whimbrel.moves.steps import volumes
 from whimbrel.moves.steps.home import home_record, records_at_home, switch
@@ -21,10 +22,13 @@ async def show(move: Move, task_state: str, cloud: Cloud) -> None:
 
 
 async def lock(move: Move, cloud: Cloud) -> None:
-    """Take the server, if it is idle and as it was when this was asked for."""
+    """Take the server, if it is idle and as it was when this was asked for. Raises: WrongState: it is not."""
     source, now = source_of(move), cloud.clock.now()
     records = cloud.cell(source.cell).servers
-    await records.lock(move.order, move.subject, "resize_prep", move.facts.was, source.slot, now)
+    try:
+        await records.lock(move.order, move.subject, "resize_prep", move.facts.was, source.slot, now)
+    except NotFound:
+        raise WrongState(f"Instance {move.subject} was moved meanwhile.") from None  # to another cell
 
 
 async def unlock(move: Move, cloud: Cloud) -> None:

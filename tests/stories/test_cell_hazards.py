@@ -1,0 +1,110 @@
+"""What a move between cells must bear besides crashes: who looked long before, and who deletes at any moment."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.stories.test_cells import THERE, booted, tell, two_cells
+from tests.stories.test_crashes import touches_of
+from tests.stories.test_switches import TOLD
+from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.reconcilers.rounds import reconcile
+from whimbrel.servers import delete, edit, lookup, power
+from whimbrel.sim.chaos import changes
+from whimbrel.sim.invariants import Invariants, books
+from whimbrel.sim.stories import Story, Telling
+from whimbrel.sim.world import IMAGE, World
+
+# Who looked long before
+
+
+async def moved_for_good(world: World) -> Server:
+    """Have a server moved to the other cell and confirmed; give its record as it was before."""
+    engine, before = world.engine("one"), await booted(world)
+    await requests.migrate(world.cloud, engine, world.asker(), before, None, leaves_cell=True)
+    await world.settle(engine)
+    await requests.confirm(world.cloud, engine, world.asker(), await lookup.find(world.cloud, before.id))
+    await world.settle(engine)
+    assert (await lookup.find(world.cloud, before.id)).cell == THERE
+    return before
+
+
+ASKED: dict[str, Callable[[World, Server], Awaitable[object]]] = {
+    "a change": lambda world, server: edit.change(world.cloud, server, {"name": "new"}),
+    "a reboot": lambda world, server: power.reboot(world.cloud, world.engine("u"), world.asker(), server, hard=True),
+    "a migration": lambda world, server: requests.migrate(world.cloud, world.engine("u"), world.asker(), server, None),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_who_looked_before_a_move_is_told_to_look_again_and_not_that_the_server_is_gone(asked: str) -> None:
+    async def story() -> None:
+        world = await two_cells()
+        before = await moved_for_good(world)
+        with pytest.raises(Conflict, match="moved meanwhile"):
+            await ASKED[asked](world, before)
+        assert await world.cloud.journal.open_run(before.id) is None
+        await Invariants(world).check()
+
+    tell(story)
+
+
+def test_who_looked_before_a_move_and_deletes_has_it_deleted() -> None:
+    async def story() -> None:
+        world = await two_cells()
+        before = await moved_for_good(world)
+        await delete.accept(world.cloud, world.engine("user"), world.asker(), before)
+        await deleted_in_time(world, before)
+
+    tell(story)
+
+
+async def deleted_in_time(world: World, server: Server) -> None:
+    """See that nothing is left of a server."""
+    engine = world.engine("the last one")
+    while await world.cloud.directory.homes():
+        await reconcile(world.cloud, engine)
+        await world.settle(engine)
+    with pytest.raises(NotFound):
+        await lookup.find(world.cloud, server.id)
+    found = await books(world)
+    assert (found["guests"], found["claims"], found["images"], found["records"]) == ([], [], [IMAGE], [])
+    assert (found["ports"], found["attachments"], found["pci"]) == ([], [], [])
+    await Invariants(world).check()
+
+
+# Who deletes at any moment
+
+
+class Deleted(Telling):
+    """Its owner deletes the server after one touch."""
+
+    def __init__(self, story: Story, at: int) -> None:
+        super().__init__(story)
+        self._deletes = at + 1
+        self.done = False
+
+    async def after_each(self, touch: str) -> None:
+        await super().after_each(touch)
+        if len(self.lives[0].touches) == self._deletes and not self.done:
+            self.done = True
+            world = self.world
+            server = await lookup.find(world.cloud, self.server.id)
+            await delete.accept(world.cloud, world.engine("owner"), world.asker(), server)
+
+
+@pytest.mark.parametrize("story", TOLD, ids=str)
+def test_who_is_deleted_at_any_moment_of_his_move_is_deleted(story: Story) -> None:
+    async def every() -> None:
+        touches = await touches_of(story)
+        for at in (number for number, touch in enumerate(touches) if changes(touch)):
+            telling = Deleted(story, at)
+            told = await telling.tell()
+            assert telling.done
+            await deleted_in_time(told.world, told.server)
+            await told.world.close()
+
+    asyncio.run(every())
