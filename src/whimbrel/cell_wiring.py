@@ -18,11 +18,13 @@ from whimbrel.adapters.sql.hosts import SqlHosts
 from whimbrel.adapters.sql.servers import SqlServers
 from whimbrel.domain.errors import Invalid, WorldError
 from whimbrel.domain.ids import CellName
+from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.agent import Agents
 from whimbrel.ports.cells import CellInfo
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.cloud import Cell
 from whimbrel.ports.directory import Directory
+from whimbrel.ports.journal import Journal, RunFilter
 from whimbrel.settings import CloudConfig
 
 log = structlog.get_logger(__name__)
@@ -143,10 +145,11 @@ class OpenCells(Mapping[CellName, Cell]):
         return OpenCell(info, cell, database)
 
 
-async def name_cells(config: CloudConfig, infos: SqlCells, directory: Directory, now: float) -> None:
+async def name_cells(config: CloudConfig, infos: SqlCells, directory: Directory, journal: Journal, now: float) -> None:
     """Have the cells that the settings name written down, and those that they left out forgotten.
 
-    Raises: Invalid: servers live in one that they left out, or whose database they replace by one without them.
+    Raises: Invalid: servers live in one that they left out or are on their way from or to it, or live in one whose
+    database they replace by one without them.
     """
     said = {CellName(cell.name): cell for cell in config.cells}
     known = {info.name: info for info in await infos.all()}
@@ -158,10 +161,16 @@ async def name_cells(config: CloudConfig, infos: SqlCells, directory: Directory,
                 f"the settings have no cell '{home}', and {servers} servers of this cloud live in it: put it back, or"
                 " use another --data-dir"
             )
+    under_way = await _under_way(journal)
+    for name in sorted(under_way - said.keys() - added):
+        raise Invalid(
+            f"the settings have no cell '{name}', and moves from or to it are not over: put it back, and confirm or"
+            " revert them first (whimbrel move list --open)"
+        )
     for name, cell in said.items():
         was = known[name].database if name in known else None
-        if cell.database and cell.database != was and name in homes:
-            await _check_replacement(name, cell.database, homes[name])
+        if cell.database and cell.database != was and (name in homes or name in under_way):
+            await _check_replacement(name, cell.database, homes.get(name))
     for name in known.keys() - said.keys() - added:
         await infos.forget(name)
     for name, cell in said.items():
@@ -179,21 +188,31 @@ async def name_cells(config: CloudConfig, infos: SqlCells, directory: Directory,
             log.warning("a command said of a cell what the settings do not", cell=name, enabled=found.enabled)
 
 
-async def _check_replacement(name: CellName, url: str, servers: int) -> None:
-    """Raises: Invalid: the database has never seen the cell in which servers live, or cannot be asked."""
+async def _under_way(journal: Journal) -> set[CellName]:
+    """Give the cells from which or to which servers are on their way, also those that wait for their verdict."""
+    moves = [run.facts for run in await journal.find(RunFilter(only_open=True)) if isinstance(run.facts, MoveFacts)]
+    return {place.cell for facts in moves for place in (facts.source, facts.target) if place}
+
+
+async def _check_replacement(name: CellName, url: str, servers: int | None) -> None:
+    """Raises: Invalid: the database has never seen the cell in which servers live, or cannot be asked.
+
+    servers: None: nobody lives there, but moves from or to it are not over.
+    """
+    inhabited = f"{servers} servers live in" if servers else "moves are not over that lead from or to"
     database = AwaitedDatabase(url, f"cell_{name}")
     try:
         await database.check()
         known = await SqlHosts(database, name).all()
     except WorldError as trouble:
         raise Invalid(
-            f"{servers} servers live in cell '{name}', and the 'database' that it is to have now cannot be used:"
+            f"{inhabited} cell '{name}', and the 'database' that it is to have now cannot be used:"
             f" {trouble.reason}; put back the one that it had, or start again when this one answers"
         ) from None
     finally:
         await database.close()
     if not known:
         raise Invalid(
-            f"{servers} servers live in cell '{name}', and the 'database' that it is to have now knows nothing of them:"
+            f"{inhabited} cell '{name}', and the 'database' that it is to have now knows nothing of them:"
             " put back the one that it had, or move its contents first"
         )

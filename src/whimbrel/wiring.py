@@ -283,7 +283,7 @@ async def open_process(
     try:
         await load(placement, clock)
         if hosts:
-            await name_cells(config, infos, cloud.directory, clock.now())
+            await name_cells(config, infos, cloud.directory, cloud.journal, clock.now())
         await cells.open()
         await process.check_hosts(cells.up)
         if process.embedded_volumes:

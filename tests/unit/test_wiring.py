@@ -9,6 +9,7 @@ from whimbrel import settings, wiring
 from whimbrel.datadir import DataDir
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import CellName, HostName, ProjectId
+from whimbrel.moves import requests
 from whimbrel.placement.inventory import TRAITS_OF_HOSTS
 from whimbrel.placement.names import standard_traits
 from whimbrel.ports.catalog import zone_of
@@ -126,9 +127,7 @@ def test_a_cell_in_which_servers_live_stays(tmp_path: Path) -> None:
         asker, server = outside.asker(), outside.new_server("s", SMALL)
         server.image_id = None
         await create.accept(process.cloud, process.engine, asker, [server])
-        while (await lookup.find(process.cloud, server.id)).vm_state == "building":
-            for run in await process.cloud.journal.take("main", 1e12, 60, 10):
-                await process.engine.drive(run)
+        await _drive(process)
         await process.close()
         await outside.close()
         said = await home.refusal(CELL.format("two") + HOST.format("m1"))
@@ -147,6 +146,45 @@ def test_a_cell_in_which_servers_live_stays(tmp_path: Path) -> None:
         assert set(await home.hosts(ONE)) == {"n1", "n2"}  # without a word of its database it has the one that it had
 
     asyncio.run(story())
+
+
+def test_a_cell_to_which_a_server_may_yet_go_back_stays(tmp_path: Path) -> None:
+    """It waits for its verdict in another cell, so nobody lives in the first one."""
+
+    async def story() -> None:
+        home = Home(tmp_path)
+        two = CELL.format("two") + HOST.format("m1")
+        process = await home.start(ONE + two)
+        outside = await World.build()
+        asker, new = outside.asker(), outside.new_server("s", SMALL)
+        new.image_id = None
+        await create.accept(process.cloud, process.engine, asker, [new], HostName("n1"))
+        await _drive(process)
+        server = await lookup.find(process.cloud, new.id)
+        await requests.migrate(process.cloud, process.engine, asker, server, HostName("m1"), leaves_cell=True)
+        await _drive(process)
+        assert await process.cloud.directory.homes() == {"two": 1}
+        await process.close()
+        assert "no cell 'one', and moves from or to it are not over" in await home.refusal(two)
+        elsewhere = ONE.replace('"one"\n', f'"one"\ndatabase = "sqlite:///{tmp_path}"\n')
+        assert "moves are not over that lead from or to cell 'one'" in await home.refusal(elsewhere + two)
+
+        process = await home.start(ONE + two)
+        server = await lookup.find(process.cloud, new.id)
+        await requests.revert(process.cloud, process.engine, asker, server)
+        await _drive(process)
+        assert await process.cloud.directory.homes() == {"one": 1}
+        await process.close()
+        assert set(await home.hosts(ONE)) == {"n1", "n2"}
+        await outside.close()
+
+    asyncio.run(story())
+
+
+async def _drive(process: wiring.Process) -> None:
+    while runs := await process.cloud.journal.take("main", 1e12, 60, 10):
+        for run in runs:
+            await process.engine.drive(run)
 
 
 NIC = '[[cell.host.nic]]\nname = "ens5"\nphysnet = "physnet0"\negress_kbps = 7\n'
