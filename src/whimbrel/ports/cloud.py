@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from whimbrel.domain.errors import NotFound
+from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName, HostName, ProjectId, UserId
 from whimbrel.domain.pci import PciAlias
 from whimbrel.domain.scheduler import SchedulerRules
@@ -101,11 +101,11 @@ class Cloud:
     outages: Outages = field(default_factory=Outages)
 
     def cell(self, name: CellName) -> Cell:
-        """Raises: NotFound."""
+        """Raises: Unavailable: it was added a moment ago, and this process has not opened it yet."""
         try:
             return self.cells[name]
         except KeyError:
-            raise NotFound(f"cell {name} is not part of this cloud") from None
+            raise Unavailable(f"cell {name} is not open here") from None
 
     def agent(self, cell: CellName, host: HostName) -> Agent:
         return self.cell(cell).agents.at(host)
