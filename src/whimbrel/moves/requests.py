@@ -209,7 +209,10 @@ async def _check_cell(cloud: Cloud, server: Server, facts: MoveFacts, host: Host
         if host not in fleet.row:
             raise Invalid(f"Compute host {host} could not be found.") from None
         if not facts.leaves_cell:
-            raise Invalid(f"Compute host {host} is in another cell, where the server may not go.") from None
+            raise Invalid(
+                f"Compute host {host} is in another cell, where the server may not go: the policy rule"
+                " compute:servers:resize:cross_cell denies it."
+            ) from None
 
 
 async def _wish(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneWish:

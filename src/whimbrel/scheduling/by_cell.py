@@ -24,7 +24,7 @@ PHYSNETS, BACKENDS = "physnets", "storage_backends"
 def cells(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     fleet = snapshot.fleet
     if request.cells is not None:
-        yield Constraint(CELL, fleet.in_cells(request.cells), "in another cell")
+        yield Constraint(CELL, fleet.in_cells(request.cells), "in another cell", remedy=_may_leave)
     closed = {cell.name for cell in fleet.cells.values() if not cell.enabled}
     if request.home_cell and (request.cells is not None or request.host):
         closed.discard(request.home_cell)  # who may leave a disabled cell does, unless somebody names a host of it
@@ -45,6 +45,10 @@ def reach(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 
 
 # Inside
+
+
+def _may_leave(place: int) -> str:
+    return "servers that may leave their cell (policy rule compute:servers:resize:cross_cell)"
 
 
 def _enabled(fleet: Fleet) -> Remedy:
