@@ -35,6 +35,8 @@ RESTARTS_S = 1.0
 PACE = Pace(poll_s=3.0, reconcile_s=10.0)
 """Slower than outside: most of the time of a simulated cloud would go by in looking for nothing."""
 
+BEATS_S = 10.0
+
 ALLOWED = {"compute:servers:resize:cross_cell": "@"}
 """What operators let users do here and not by default."""
 
@@ -133,6 +135,19 @@ class Staff:
 
     def agent(self, host: HostName) -> Process:
         return self._bus.agents[host][0]
+
+    async def beat(self) -> None:
+        """Write down again and again which hosts give a sign of life, where their cell's database takes it."""
+        while True:
+            for name, cell in self.world.cloud.cells.items():
+                if not self.weather.outage(f"cell_{name}"):
+                    here = [host for host, its in self.world.plan.homes() if its == name and self._lives(host)]
+                    await cell.hosts.seen(here, self.world.cloud.clock.now())
+            await asyncio.sleep(BEATS_S)
+
+    def _lives(self, host: HostName) -> bool:
+        process = self.agent(host)
+        return not (process.is_dead or process.is_frozen or self.weather.cut_off.get(host))
 
     # What users see
 

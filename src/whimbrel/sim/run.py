@@ -106,6 +106,7 @@ class _Run:
     async def _direct(self) -> None:
         for host in self.world.hypervisors:
             await self.staff.start_agent(host)
+        self.loop.spawn(Process("heartbeats"), self.staff.beat())
         for name in self._story.size.processes:
             self.staff.start(name)
         for decision in self._story.decisions:
