@@ -23,7 +23,7 @@ from whimbrel.ports.placement import Lack, Owner, ProviderState
 from whimbrel.ports.servers import ServerQuery
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
-from whimbrel.servers import errand, lookup
+from whimbrel.servers import errand, lookup, reach
 from whimbrel.servers.errand import ErrandFacts
 from whimbrel.servers.port_claims import Claim, Situation, compare, wish
 from whimbrel.servers.port_findings import Finding, ProfileChange, finding
@@ -65,14 +65,20 @@ async def survey(cloud: Cloud, only: ServerId | None = None) -> list[Finding]:
 
 
 async def look_at(cloud: Cloud, servers: Sequence[Server]) -> list[Finding]:
-    """List what is wrong about the ports of these servers; those that live nowhere have none."""
+    """List what is wrong about the ports of these servers; those that live nowhere have none.
+
+    Raises: Unavailable: a cell in which some of them are does not answer.
+    """
     placed = [server for server in servers if server.host]
     if not placed:
         return []
     held = await _held(cloud, placed)
     ports = await _ports(cloud, placed)
     providers = {one.id: one for one in await cloud.placement.providers()}
-    roots = {host.name: host.id for cell in cloud.cells.values() for host in await cell.hosts.all()}
+    homes = {server.cell for server in placed if server.cell}
+    told = await reach.ask_all(cloud, lambda cell: cell.hosts.all(), homes)
+    told.check()
+    roots = {host.name: host.id for hosts in told.of.values() for host in hosts}
     found = []
     for server in placed:
         assert server.host, "it was looked at"
