@@ -5,6 +5,7 @@ one, by its root.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -31,6 +32,9 @@ class Due(msgspec.Struct, frozen=True):
         return (_by_tree(claims, roots) if self.by_tree else sorted(claims)) in self.either
 
 
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Flavor).decode
+
 NOTHING = Due(([],), by_tree=False)
 
 
@@ -44,10 +48,18 @@ def due(
     has_local_root: bool,
 ) -> Due:
     """root: of the host that it is on. ports: with profiles that say who serves them."""
-    wish = wish_of(flavor, properties, has_local_root=has_local_root)
-    either = [_with_ports(root, _all_of(one), ports) for one in (wish, wish.otherwise) if one]
-    by_tree = bool(wish.groups)
+    asked, by_tree = _asked(_encode(flavor), tuple(sorted(properties.items())), has_local_root)
+    either = [_with_ports(root, dict(amounts), ports) for amounts in asked]
     return Due(tuple(_by_tree(claims, roots) if by_tree else claims for claims in either), by_tree)
+
+
+@lru_cache(maxsize=1024)
+def _asked(
+    flavor: bytes, properties: tuple[tuple[str, str], ...], local: bool
+) -> tuple[tuple[dict[str, int], ...], bool]:
+    """Give what a flavor asks for, or else; and whether a tree is counted as one. Few of them are asked for often."""
+    wish = wish_of(_decode(flavor), dict(properties), has_local_root=local)
+    return tuple(_all_of(one) for one in (wish, wish.otherwise) if one), bool(wish.groups)
 
 
 def _all_of(wish: Wish) -> dict[str, int]:

@@ -13,15 +13,20 @@ from msgspec.structs import replace
 from whimbrel.adapters.sql.standings import standings
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
-from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.directory import Entry
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.placement import Allocation, ProviderState
 from whimbrel.ports.servers import ServerQuery
-from whimbrel.proof.due import NOTHING, Claims, Roots, due
+from whimbrel.proof.due import Claims, Roots
+from whimbrel.proof.laws.claims import as_owned
+from whimbrel.proof.laws.homes import one_home
+from whimbrel.proof.laws.providers import within_capacity
+from whimbrel.proof.laws.quota import counts_once
+from whimbrel.proof.laws.runs import has_reason, rising
+from whimbrel.proof.stake import Ground, Stake
 from whimbrel.servers.lookup import listing
 from whimbrel.sim.groups import broken_rules
 from whimbrel.sim.readings import Readings
@@ -30,6 +35,10 @@ from whimbrel.sim.world import World
 Hosts = Mapping[HostName, Host]
 Rows = list[tuple[str, str, str, str | None]]
 """Records of cells: (cell, server, how it stands, by which run it is held)."""
+
+
+LAWS = (as_owned, one_home, counts_once)
+"""Of a server, of those of a proof: what its other laws look at, this world sees better than any service tells."""
 
 
 class Violation(BaseException):
@@ -43,7 +52,7 @@ class Invariants:
         self._world = world
         self._once = Readings(world).once
         self._cells = tuple(f"cell_{name}" for name in world.plan.cells)
-        self._epochs: dict[str, int] = {}
+        self._epochs: dict[RunId, int] = {}
 
     async def check(self, after: str = "") -> None:
         """Check every law that holds at every instant. Raises: Violation."""
@@ -61,12 +70,10 @@ class Invariants:
     async def _problems(self, runs: list[Run], servers: list[Server], hosts: Hosts) -> list[str]:
         return [
             *self._one_guest(),
-            *await self._claims(runs, servers, hosts),
+            *await self._of_servers(runs, servers, hosts),
             *await self._capacity(),
-            *self._homes(servers, hosts),
             *await self._copies(runs),
             *self._rising(runs),
-            *await self._quota(runs, servers),
             *await self._ports(runs, servers),
             *self._volumes(runs, servers),
             *await self._devices(runs, servers),
@@ -108,64 +115,52 @@ class Invariants:
         twice = [f"I1: {server} runs {number} times" for server, number in counts.items() if number > 1]
         return [*twice, *(f"I1: {story}" for story in self._world.simulated.double_runs)]
 
-    async def _claims(self, runs: list[Run], servers: list[Server], hosts: Hosts) -> list[str]:
-        """I3, I4: what placement holds is what live servers and open moves own, and no more."""
+    async def _of_servers(self, runs: list[Run], servers: list[Server], hosts: Hosts) -> list[str]:
+        """I2, I3, I4, I10: the laws of a proof that hold at every instant, whatever is under way."""
         held: dict[str, Claims] = {}
         for one in await self._allocations(runs, servers):
             held.setdefault(one.consumer, []).append((one.provider, one.resources))
-        open_runs = {run.subject: run for run in runs if not run.is_over}
+        going: dict[ServerId, list[Run]] = {}
+        for run in runs:
+            if not run.is_over:
+                going.setdefault(run.subject, []).append(run)
         roots: Roots = {one.id: one.root for one in await self._once("providers", ("placement",), self._providers)}
-        problems = self._unclaimed(held, open_runs, hosts, roots)
+        problems = self._unclaimed(held, going, hosts, roots)
+        ground, entries = Ground(hosts=hosts, roots=roots), await self._entries(servers)
         for server in servers:
-            run = open_runs.get(server.id)
-            own, moves = held.pop(server.id, []), held.pop(run.id, []) if run else []
-            if run is None or not isinstance(run.facts, MoveFacts):
-                going = run is not None and run.saga in ("delete", "attach_interface", "detach_interface")
-                legal = server.host is None or going or await self._is_due(server, hosts, own, roots)
-            elif run.facts.source and run.facts.target is None:  # it has not looked at the ports yet
-                legal = await self._is_due(server, hosts, own, roots) and not moves
-            else:
-                legal = self._legal(run.facts, own, moves, roots)
-            if not legal:
-                problems.append(f"I3: server {server.id} holds {own}, its move {moves}")
+            stake = await self._stake(server, entries.get(server.id), going.get(server.id, []), held)
+            found = [violation for law in LAWS for violation in law(stake, ground)]
+            problems += [f"{violation.law}: {violation.sentence}" for violation in found]
         return [*problems, *(f"I4: {consumer} holds {what} and is nobody" for consumer, what in held.items())]
 
+    async def _stake(self, server: Server, entry: Entry | None, runs: list[Run], held: dict[str, Claims]) -> Stake:
+        """Give what there is of a server, for the laws; what it and its runs hold is taken out of `held`."""
+        return Stake(
+            id=server.id,
+            entry=entry,
+            records={server.cell: server} if server.cell else {},
+            runs=tuple(runs),
+            own=held.pop(server.id, []),
+            of_runs={run.id: held.pop(run.id) for run in runs if run.id in held},
+            ports=tuple(await self._world.cloud.network.ports_of([server.id])) if server.nics else (),
+        )
+
     def _unclaimed(
-        self, held: dict[str, Claims], open_runs: dict[ServerId, Run], hosts: Hosts, roots: Roots
+        self, held: dict[str, Claims], going: dict[ServerId, list[Run]], hosts: Hosts, roots: Roots
     ) -> list[str]:
         """I3: where anything of a guest is, its server or the server's move has a claim."""
         problems = []
         for name, guest in self._guests():
-            run = open_runs.get(guest.key.server)
-            claims = held.get(guest.key.server, []) + (held.get(run.id, []) if run else [])
+            owners = [guest.key.server, *(run.id for run in going.get(guest.key.server, []))]
+            claims = [part for owner in owners for part in held.get(owner, [])]
             if hosts[name].id not in {roots.get(provider) for provider, _ in claims}:
                 problems.append(f"I3: a guest of {guest.key.server} is on {name}, where nobody claims anything for it")
         return problems
 
-    def _legal(self, facts: MoveFacts, own: Claims, moves: Claims, roots: Roots) -> bool:
-        source = NOTHING
-        if facts.source and facts.old_flavor:
-            flavor, properties, root = facts.old_flavor, facts.image_properties, facts.source.provider
-            source = due(flavor, properties, root, facts.ports, roots, has_local_root=facts.has_local_root)
-        target: Claims = sorted(facts.target.parts.items()) if facts.target else []
-        if sorted(own) == target and (not moves or source.is_held(moves, roots)):
-            return True
-        return source.is_held(moves or own, roots) and not (own and moves)
-
-    async def _is_due(self, server: Server, hosts: Hosts, own: Claims, roots: Roots) -> bool:
-        """Tell whether a settled server holds what its flavor asks for, and its ports where they say."""
-        assert server.host
-        ports = await self._world.cloud.network.ports_of([server.id]) if server.nics else []
-        flavor, properties, root = server.flavor, server.image_properties, hosts[server.host].id
-        return due(flavor, properties, root, ports, roots, has_local_root=server.has_local_root).is_held(own, roots)
-
     async def _capacity(self) -> list[str]:
         """I5: no provider is over capacity."""
-        return [
-            f"I5: provider {provider.id} is over capacity: {provider.free}"
-            for provider in await self._once("providers", ("placement",), self._providers)
-            if any(amount < 0 for amount in provider.free.values())
-        ]
+        providers = await self._once("providers", ("placement",), self._providers)
+        return [f"I5: {violation.sentence}" for one in providers for violation in within_capacity(one)]
 
     async def _ports(self, runs: list[Run], servers: list[Server]) -> list[str]:
         """I6: each port of a server has one active binding; once settled it is on the guest's host."""
@@ -221,11 +216,6 @@ class Invariants:
                 problems += [f"I8: {guest.key} runs on {name} with {one}, which it does not hold" for one in foreign]
         return problems
 
-    def _homes(self, servers: list[Server], hosts: Hosts) -> list[str]:
-        """I2: the directory names one home, the record is there, and so is its host."""
-        lost = [s for s in servers if s.host is not None and (s.host not in hosts or hosts[s.host].cell != s.cell)]
-        return [f"I2: server {server.id} is said to be on {server.host} of {server.cell}" for server in lost]
-
     async def _copies(self, runs: list[Run]) -> list[str]:
         """I2: a record stands alone, or its copy is that of a move between their cells."""
         if len(self._world.plan.cells) == 1:
@@ -245,28 +235,13 @@ class Invariants:
 
     def _rising(self, runs: list[Run]) -> list[str]:
         """I11: epochs only rise."""
-        fallen = [run for run in runs if run.epoch < self._epochs.get(run.id, 0)]
+        fallen = [f"I11: {violation.sentence}" for violation in rising(runs, self._epochs)]
         self._epochs.update({run.id: run.epoch for run in runs})
-        return [f"I11: run {run.id} fell back to epoch {run.epoch}" for run in fallen]
-
-    async def _quota(self, runs: list[Run], listed: list[Server]) -> list[str]:
-        """I10: a server counts once: as what it is, or as the larger of what it may become."""
-        open_runs = {run.subject: run for run in runs if not run.is_over and isinstance(run.facts, MoveFacts)}
-        servers = {server.id: server for server in listed}
-        entries = await self._entries(listed)
-        problems = []
-        for entry in entries.values():
-            flavors = [servers[entry.server_id].flavor]
-            if run := open_runs.get(entry.server_id):
-                flavors += [flavor for flavor in (run.facts.old_flavor, run.facts.new_flavor) if flavor]
-            if entry.deleted_at is None and entry.vcpus not in {flavor.vcpus for flavor in flavors}:
-                problems.append(f"I10: server {entry.server_id} counts for {entry.vcpus} cpus")
-        return problems
+        return fallen
 
     def _reasons(self, runs: list[Run]) -> list[str]:
         """I14: what was turned back by a refusal says why."""
-        silent = [run for run in runs if run.state == "undone" and run.turned == "refused" and not run.message]
-        return [f"I14: run {run.id} was refused without a reason" for run in silent]
+        return [f"I14: {violation.sentence}" for run in runs for violation in has_reason(run)]
 
 
 async def _servers(world: World) -> list[Server]:
