@@ -86,6 +86,7 @@ def test_nobody_is_moved_about_inside_a_cell_that_nobody_may_leave(tmp_path: Pat
         done = cloud.run("whimbrel", "cell", "drain", "two" if host.startswith("m") else "one")
         assert done.returncode == 1
         assert "compute:servers:resize:cross_cell" in done.stderr
+        assert all(cell["enabled"] for cell in cells(cloud).values()), "it is as if nobody had asked"
         assert json.loads(whimbrel(cloud, "move", "list", "--json"))["moves"] == []
 
 

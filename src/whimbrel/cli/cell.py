@@ -13,7 +13,7 @@ from rich.text import Text
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import POLL_S, Where
-from whimbrel.domain.errors import Invalid, NotFound
+from whimbrel.domain.errors import Invalid, NotFound, Refused
 
 URL = "/whimbrel/cells"
 OPENS_S = 10.0
@@ -189,7 +189,12 @@ def drain(
             switch(api, name, enabled=False, reason=reason)
         tell = partial(console.print, markup=False, soft_wrap=True)
         drained = draining.Drain(api, cell, at_once, confirm, (lambda _: None) if json else tell)
-        outcome = drained.run()
+        try:
+            outcome = drained.run()
+        except Refused:
+            if cell.enabled:  # nothing came of it: nothing is changed
+                switch(api, name, enabled=True, reason=None)
+            raise
     if json:
         _write_json({"drain": outcome})
     else:
@@ -244,7 +249,8 @@ def _tell(cell: Cell, json: bool) -> None:
     elif cell.enabled:
         print(f"cell {cell.name} takes servers")
     else:
-        print(f"cell {cell.name} takes no more servers; the {cell.servers} that it has stay and work")
+        there = f"the {cell.servers} that it has stay and work" if cell.servers else "there are none in it"
+        print(f"cell {cell.name} takes no more servers; {there}")
 
 
 def _reach(cell: Cell) -> str:

@@ -6,17 +6,23 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from whimbrel.cli.client import Api
-from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
 
 def server(api: Api, wanted: str) -> Any:
-    """Find a server, for administrators in any project. Raises: NotFound; Refused: several have this name."""
+    """Find a server, for administrators in any project.
+
+    Raises: NotFound; Unavailable: it may be in a cell that is down; Refused: several have this name.
+    """
     if is_id(wanted):
         try:
             return api.get("compute", f"/servers/{wanted}")["server"]
         except NotFound:
             pass  # it may be a name all the same
-    return _only("server", wanted, [one for one in _servers(api, wanted) if one["name"] == wanted])
+    found = [one for one in _servers(api, wanted) if one["name"] == wanted]
+    if not found:
+        _check_cells(api, wanted)
+    return _only("server", wanted, found)
 
 
 def flavor(api: Api, wanted: str) -> Any:
@@ -34,6 +40,19 @@ def _servers(api: Api, name: str) -> list[Any]:
         found = api.get("compute", f"/servers?{urlencode(query)}")
     servers: list[Any] = found["servers"]
     return servers
+
+
+def _check_cells(api: Api, wanted: str) -> None:
+    """Raises: Unavailable: a cell is down, so that nobody knows the names of its servers."""
+    try:
+        cells = api.get("compute", "/whimbrel/cells")["cells"]
+    except Refused:
+        return  # who is no administrator learns of no cells
+    if down := [cell["name"] for cell in cells if cell["state"] == "down"]:
+        raise Unavailable(
+            f"no server {wanted} is found, but the names of servers in cell {', '.join(down)} are not known while it is"
+            " down: name it by its id, or try again later"
+        )
 
 
 def _only(kind: str, wanted: str, found: list[Any]) -> Any:
