@@ -546,3 +546,18 @@ def test_the_records_that_are_not_deleted_come_page_by_page(open_store: Opener) 
         assert (last.items, last.after) == (["c"], None)
 
     tell(open_store, story)
+
+
+def test_a_frozen_copy_is_counted_nowhere(open_store: Opener) -> None:
+    """It names a host of the other cell until that copy counts, and would be taken for all that is there."""
+
+    async def story(store: SqlServers, _: Database) -> None:
+        await settled(store, a_server("s1", host="h1", image_id="i1"))
+        await settled(store, a_server("s2", host="h1", image_id="i1"))
+        for standing, there in (("shared", 2), ("frozen", 1), ("whole", 2)):
+            await store.stand(SECOND, ServerId("s2"), standing)
+            assert await store.count(HostName("h1")) == there
+            assert (await store.loads())["h1"].servers == there
+            assert await store.images() == {"h1": {"i1": there}}
+
+    tell(open_store, story)

@@ -73,7 +73,7 @@ class Servers(ServerIds, Holds, Protocol):
         ...
 
     async def count(self, host: HostName) -> int:
-        """Count the servers that live on a host."""
+        """Count the servers that live on a host. A frozen copy is counted neither here nor below."""
         ...
 
     async def loads(self) -> dict[HostName, Load]:

@@ -45,15 +45,18 @@ _stand = fixed(sa.update(servers).where(servers.c.id == bindparam("b_id")).value
 _delete = fixed(sa.delete(servers).where(servers.c.id == bindparam("b_id")))
 
 
+_COUNTS = sa.and_(servers.c.deleted_at.is_(None), servers.c.standing != "frozen")
+"""Of a server with two records one is frozen, the one that does not count. Both are while its move switches them."""
+
 _IS_BUSY = sa.or_(servers.c.vm_state == "building", servers.c.task_state.in_(machine.IO_TASKS))
 _LOADS = fixed(
     sa.select(servers.c.host, sa.func.count(), sa.func.sum(sa.case((_IS_BUSY, 1), else_=0)))
-    .where(servers.c.host.is_not(None), servers.c.deleted_at.is_(None))
+    .where(servers.c.host.is_not(None), _COUNTS)
     .group_by(servers.c.host)
 )
 _IMAGES = fixed(
     sa.select(servers.c.host, servers.c.image_id, sa.func.count())
-    .where(servers.c.host.is_not(None), servers.c.image_id.is_not(None), servers.c.deleted_at.is_(None))
+    .where(servers.c.host.is_not(None), servers.c.image_id.is_not(None), _COUNTS)
     .group_by(servers.c.host, servers.c.image_id)
 )
 
@@ -86,7 +89,7 @@ class SqlServers(RecordIds):
         )
 
     async def count(self, host: HostName) -> int:
-        query = sa.select(sa.func.count()).where(servers.c.host == host, servers.c.deleted_at.is_(None))
+        query = sa.select(sa.func.count()).where(servers.c.host == host, _COUNTS)
         async with self._db.read() as tx:
             return int(await tx.value(query) or 0)
 
