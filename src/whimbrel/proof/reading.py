@@ -230,9 +230,14 @@ async def records_of(cloud: Cloud, ids: Sequence[ServerId], sights: Sights) -> l
     records: dict[ServerId, dict[CellName, Server]] = defaultdict(dict)
     holds: dict[ServerId, dict[CellName, Hold]] = defaultdict(dict)
     for cell in _seen_cells(cloud, sights):
-        for record in await cell.servers.find(ServerQuery(ids=ids)):
+        try:
+            found, held = await cell.servers.find(ServerQuery(ids=ids)), await cell.servers.holds(ids)
+        except Unavailable as trouble:
+            sights.blind[cell.name] = trouble.reason
+            continue
+        for record in found:
             records[record.id][cell.name] = record
-        for name, hold in (await cell.servers.holds(ids)).items():
+        for name, hold in held.items():
             holds[name][cell.name] = hold
     return [
         Stake(
