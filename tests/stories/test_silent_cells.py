@@ -1,15 +1,19 @@
-"""A cell that does not answer is no no: who finds no host elsewhere waits for it."""
+"""A cell that does not answer is no no: who finds no host elsewhere waits for it. And nobody elsewhere waits."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName
-from whimbrel.ports.cloud import Cell
-from whimbrel.servers import create, lookup
-from whimbrel.sim.world import World
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.ports.cloud import Cell, Rules
+from whimbrel.reconcilers.rounds import reconcile
+from whimbrel.servers import create, delete, lookup
+from whimbrel.sim.world import LARGE, World
 
 C1, C2 = CellName("c1"), CellName("c2")
 
@@ -65,3 +69,80 @@ def test_who_finds_no_host_waits_for_a_cell_that_does_not_answer() -> None:
 
 def test_who_finds_one_elsewhere_does_not_wait() -> None:
     asyncio.run(_goes_elsewhere())
+
+
+# What is looked after all the time
+
+
+class SilentRecords:
+    """The records of a cell that does not answer."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def unanswered(*_arguments: Any, **_named: Any) -> Any:
+            raise Unavailable("no answer")
+
+        return unanswered
+
+
+async def _waiting_in_both_cells(**rules: Any) -> tuple[World, list[Server]]:
+    """Have a server in each cell that waits for its verdict, the one in the second cell for longer."""
+    world = await World.build(cells={C1: ("h1", "h2"), C2: ("m1", "m2")}, rules=Rules(**rules))
+    engine, waiting = world.engine("e"), []
+    for name, host in (("there", "m1"), ("here", "h1")):
+        new = world.new_server(name)
+        await create.accept(world.cloud, engine, world.asker(), [new], HostName(host))
+        await world.settle(engine)
+        server = await lookup.find(world.cloud, new.id)
+        await requests.resize(world.cloud, engine, world.asker(), server, LARGE)
+        await world.settle(engine)
+        waiting.append(await lookup.find(world.cloud, new.id))
+    assert [server.cell for server in waiting] == [C2, C1]
+    return world, waiting
+
+
+def _silence_records(world: World) -> Callable[[], None]:
+    """Have the second cell's records not answer; give what ends that."""
+    cells: Any = world.cloud.cells
+    there: Cell = cells[C2]
+    cells[C2] = replace(there, servers=SilentRecords())
+    return lambda: cells.__setitem__(C2, there)
+
+
+async def _confirmed_in_time() -> None:
+    world, [there, here] = await _waiting_in_both_cells(resize_confirm_window_s=60.0)
+    engine, end = world.engine("e"), _silence_records(world)
+    await world.cloud.clock.sleep(61.0)
+    for away in (True, False):
+        await reconcile(world.cloud, engine)
+        await world.settle(engine)
+        assert (await lookup.find(world.cloud, here.id)).vm_state == "active"
+        if away:
+            end()
+            assert (await lookup.find(world.cloud, there.id)).vm_state == "resized"
+    assert (await lookup.find(world.cloud, there.id)).vm_state == "active"
+    await world.close()
+
+
+async def _deleted_in_time() -> None:
+    world, waiting = await _waiting_in_both_cells()
+    engine = world.engine("e")
+    for server in waiting:
+        await delete.accept(world.cloud, engine, world.asker(), server)
+    await world.settle(engine)  # both are confirmed, and are to be deleted now
+    end = _silence_records(world)
+    await reconcile(world.cloud, engine)
+    await world.settle(engine)
+    assert await world.cloud.directory.homes() == {C2: 1}
+    end()
+    await reconcile(world.cloud, engine)
+    await world.settle(engine)
+    assert await world.cloud.directory.homes() == {}
+    await world.close()
+
+
+def test_a_cell_that_is_away_keeps_no_resize_elsewhere_from_being_confirmed_in_time() -> None:
+    asyncio.run(_confirmed_in_time())
+
+
+def test_a_cell_that_is_away_keeps_no_server_elsewhere_from_being_deleted() -> None:
+    asyncio.run(_deleted_in_time())

@@ -1,6 +1,6 @@
 """Resizes that nobody confirmed within `resize_confirm_window`: confirmed by us, as by their owner."""
 
-from whimbrel.domain.errors import Conflict, Invalid, NotFound
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
 from whimbrel.domain.run import Run
 from whimbrel.moves import requests
 from whimbrel.moves.shown import MOVE_SAGAS
@@ -24,4 +24,6 @@ async def _confirm(cloud: Cloud, engine: Engine, run: Run) -> int:
         await requests.confirm(cloud, engine, asker, await lookup.find(cloud, run.subject))
     except (Conflict, Invalid, NotFound):
         return 0  # its owner was faster
+    except Unavailable:
+        return 0  # its cell is away: the next round sees
     return 1

@@ -1,6 +1,6 @@
 """What reached the network or the volume service after its run was over: looked for a while after each such run."""
 
-from whimbrel.domain.errors import Conflict, NotFound
+from whimbrel.domain.errors import Conflict, NotFound, Unavailable
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import MoveFacts
@@ -33,6 +33,9 @@ def _has_devices(run: Run) -> bool:
 async def _look_after(cloud: Cloud, engine: Engine, run: Run) -> int:
     try:
         server = await _placed(cloud, run)
+    except Unavailable:
+        return 0  # its cell is away: the next round sees
+    try:
         if server is None:
             return int(run.saga == "create" and await tidy_after_create(run, cloud))
         asker = Asker(user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}")
@@ -42,7 +45,7 @@ async def _look_after(cloud: Cloud, engine: Engine, run: Run) -> int:
 
 
 async def _placed(cloud: Cloud, run: Run) -> Server | None:
-    """Give a server that lives somewhere; None: it does not, and never will again."""
+    """Give a server that lives somewhere; None: it does not, and never will again. Raises: Unavailable: its cell."""
     try:
         server = await lookup.find(cloud, run.subject)
     except NotFound:

@@ -1,5 +1,11 @@
-"""What a conductor looks after, in two lists. Every round may be done by several conductors at once."""
+"""What a conductor looks after, in two lists. Every round may be done by several conductors at once.
 
+Law: one thing that cannot be done keeps no other one waiting: a server in a cell that is away is passed over.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from whimbrel.domain.errors import WorldError
 from whimbrel.ports.cloud import Cloud
 from whimbrel.reconcilers.expired_resizes import confirm_expired
 from whimbrel.reconcilers.late_parcels import drop_late_parcels
@@ -9,13 +15,15 @@ from whimbrel.reconcilers.zoned_hosts import mend_zones
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.delete import follow_up
 
-ROUNDS = (
+Look = Callable[[Cloud, Engine], Awaitable[object]]
+
+ROUNDS: Sequence[Look] = (
     follow_up,  # deletes that waited for a run to end
     confirm_expired,  # resizes that nobody confirmed in time
 )
 """Once a second."""
 
-SLOW_ROUNDS = (
+SLOW_ROUNDS: Sequence[Look] = (
     let_go_latecomers,  # bindings and attachments that were asked for too late
     drop_late_parcels,  # images for disks on their way, the same
     rest_groups,  # moves of server groups that came to nothing
@@ -25,10 +33,21 @@ SLOW_ROUNDS = (
 
 
 async def reconcile(cloud: Cloud, engine: Engine) -> None:
-    for look in ROUNDS:
-        await look(cloud, engine)
+    """Raises: what the first of them met that could not do its work; the others did theirs all the same."""
+    await _go_round(ROUNDS, cloud, engine)
 
 
 async def reconcile_slowly(cloud: Cloud, engine: Engine) -> None:
-    for look in SLOW_ROUNDS:
-        await look(cloud, engine)
+    """Raises: as `reconcile`."""
+    await _go_round(SLOW_ROUNDS, cloud, engine)
+
+
+async def _go_round(looks: Sequence[Look], cloud: Cloud, engine: Engine) -> None:
+    troubles = []
+    for look in looks:
+        try:
+            await look(cloud, engine)
+        except WorldError as trouble:
+            troubles.append(trouble)
+    if troubles:
+        raise troubles[0]

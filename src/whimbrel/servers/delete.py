@@ -1,7 +1,7 @@
 """Deleting: a line that only goes forward. A server with a run under way is deleted when that has ended."""
 
 from whimbrel.domain import machine
-from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable, WrongState
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
@@ -103,6 +103,8 @@ async def follow_up(cloud: Cloud, engine: Engine) -> int:
             started += await _start_or_hasten(cloud, engine, asker, server)
         except NotFound:
             continue  # it is gone
+        except Unavailable:
+            continue  # its cell is away: the next round sees
     return started
 
 
