@@ -9,6 +9,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from multiprocessing import get_context
 
 import structlog
@@ -45,6 +46,7 @@ TOLD = tuple(
         "cold migration of a stopped server to a named host, revert",
         "resize with ports and volumes, revert",
         "resize with a virtual function, revert",
+        "resize with a virtual function, confirm",
         "resize with ports and volumes to another cell, revert",
         "resize to another cell, revert",
         "resize to another cell, confirm",
@@ -54,13 +56,10 @@ TOLD = tuple(
 )
 """What a mutant is told: those in which most goes back come first."""
 
-DRAWN = tuple(
-    Variant("resize", place, "image", devices, verdict)
-    for place, devices, verdict in (
-        ("other cell", DEVICES[1], "revert"),
-        ("same cell", "PCI", "revert"),
-        ("other cell", DEVICES[1], "confirm"),
-    )
+DRAWN = (
+    Variant("resize", "other cell", "image", DEVICES[1], "revert"),
+    Variant("resize", "same cell", "image", "PCI", "revert"),
+    Variant("resize", "other cell", "image", DEVICES[1], "confirm"),
 )
 """What is drawn on the fault map for those whom no story noticed."""
 
@@ -71,14 +70,14 @@ def attempts(about: str) -> Iterator[Attempt]:
     """List what a mutant is told: all stories without faults, then with them; those that it is about come first."""
     told = sorted(TOLD, key=lambda story: about not in story.name)
     for story in told:
-        yield lambda story=story: undisturbed(story)
+        yield partial(undisturbed, story)
     for story in told:
-        yield lambda story=story: disturbed(story)
+        yield partial(disturbed, story)
     for story in told:
         if story.crosses and not story.devices:
-            yield lambda story=story: edited(story)
+            yield partial(edited, story)
     for variant in DRAWN:
-        yield lambda variant=variant: drawn(variant)
+        yield partial(drawn, variant)
 
 
 async def noticed(mutant: Mutant) -> str | None:
@@ -160,16 +159,15 @@ def _line(error: BaseException) -> str:
 def main(arguments: Sequence[str]) -> int:
     asked = _parser().parse_args(arguments)
     chosen = [mutant for mutant in mutants() if asked.only in mutant.name]
-    began, found = time.monotonic(), list[bool]()
+    began, good = time.monotonic(), dict[str, bool]()
     with get_context("fork").Pool(asked.processes, _be_quiet, maxtasksperchild=1) as pool:
-        for mutant, why in zip(chosen, pool.imap(_judge, [mutant.name for mutant in chosen]), strict=True):
-            found.append((why is None) == (mutant.name == CONTROL))
-            head = f"{len(found)}/{len(chosen)} {time.monotonic() - began:.0f} s  {'good' if found[-1] else 'BAD '}"
-            print(f"{head}  {mutant.name}: {why or 'no story complains'}", flush=True)
-    control_is_good = not chosen or chosen[0].name != CONTROL or found[0]
-    share = sum(found) / max(1, len(found))
-    print(f"{sum(found)} of {len(found)} are as they should be: {share:.1%}")
-    return 0 if control_is_good and share >= ENOUGH else 1
+        for name, why in pool.imap_unordered(_judge, [mutant.name for mutant in chosen]):
+            good[name] = (why is None) == (name == CONTROL)
+            head = f"{len(good)}/{len(chosen)} {time.monotonic() - began:.0f} s  {'good' if good[name] else 'BAD '}"
+            print(f"{head}  {name}: {why or 'no story complains'}", flush=True)
+    share = sum(good.values()) / max(1, len(good))
+    print(f"{sum(good.values())} of {len(good)} are as they should be: {share:.1%}")
+    return 0 if good.get(CONTROL, True) and share >= ENOUGH else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -183,9 +181,9 @@ def _be_quiet() -> None:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), processors=[lambda *_: ""])
 
 
-def _judge(name: str) -> str | None:
+def _judge(name: str) -> tuple[str, str | None]:
     [mutant] = [mutant for mutant in mutants() if mutant.name == name]
-    return asyncio.run(noticed(mutant))
+    return name, asyncio.run(noticed(mutant))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -55,7 +56,7 @@ def mutants() -> Iterator[Mutant]:
             yield Mutant(f"{step.name} does nothing", _book(step, do=_idle(step)), _about(step))
         if step.do is record.switch_home:
             continue  # parking is the next write, and the step may run twice: nothing is lost, nothing can be noticed
-        yield Mutant(f"{step.name} is not saved", lambda step=step: _unsaved(step.name), _about(step))
+        yield Mutant(f"{step.name} is not saved", partial(_unsaved, step.name), _about(step))
     yield from _fences()
     yield from _guards()
 

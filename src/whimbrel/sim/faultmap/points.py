@@ -1,6 +1,6 @@
 """Where a trouble may strike a step: the points of the map, or why there is none."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from whimbrel.sim.faultmap.ground import is_of_a_database
 from whimbrel.sim.faultmap.rows import Row
@@ -28,18 +28,23 @@ def find(row: Row, trouble: Trouble, touches: Sequence[str]) -> Found:
     if trouble is Trouble.AGENT_RESTARTS:
         return _agent_restarts(row, touches)
     if trouble is Trouble.CRASH_SAVED:
-        return ITSELF if row.save is None else (row.save, Strike(trouble))
+        return ITSELF if row.save is None else _at(row.save, trouble, touches)
     if trouble is Trouble.DATABASE_AWAY:
-        return next((at, Strike(trouble)) for at in range(row.first, len(touches)) if is_of_a_database(touches[at]))
+        looks = (at for at in range(row.first, len(touches)) if is_of_a_database(touches[at]))
+        return _at(next(looks), trouble, touches)
     if trouble is Trouble.CONFLICT and touches[row.effects[0] if row.effects else row.first] == "journal.park":
         return HANDS
     if not row.effects:
         lost_look = trouble is Trouble.REQUEST_LOST and row.first < row.last
-        return (row.first, Strike(trouble)) if lost_look else NOTHING
+        return _at(row.first, trouble, touches) if lost_look else NOTHING
     if trouble in (Trouble.CRASH_AFTER, Trouble.ANSWER_LOST):
-        return row.effects[-1], Strike(trouble)
+        return _at(row.effects[-1], trouble, touches)
     suits, lacking = _SUITS.get(trouble, (_any, NOTHING))
-    return next(((at, Strike(trouble)) for at in row.effects if suits(touches[at])), lacking)
+    return next((_at(at, trouble, touches) for at in row.effects if suits(touches[at])), lacking)
+
+
+def _at(number: int, trouble: Trouble, touches: Sequence[str], host: str = "") -> tuple[int, Strike]:
+    return number, Strike(trouble, touches[number], host)
 
 
 def _host_goes(row: Row, trouble: Trouble, touches: Sequence[str]) -> Found:
@@ -49,14 +54,14 @@ def _host_goes(row: Row, trouble: Trouble, touches: Sequence[str]) -> Found:
     if trouble is Trouble.SOURCE_GONE and host == row.target:
         return SAME_HOST
     asked = any(_is_order_to(host)(touch) for touch in touches[row.first :])
-    return (row.first, Strike(trouble, host)) if asked else NOBODY_ASKS
+    return _at(row.first, trouble, touches, host) if asked else NOBODY_ASKS
 
 
 def _agent_restarts(row: Row, touches: Sequence[str]) -> Found:
     if row.target is None:
         return NO_TARGET
     orders = (at for at in row.effects if _is_order_to(row.target)(touches[at]))
-    return next(((at, Strike(Trouble.AGENT_RESTARTS, row.target)) for at in orders), NOT_ASKED)
+    return next((_at(at, Trouble.AGENT_RESTARTS, touches, row.target) for at in orders), NOT_ASKED)
 
 
 def _is_order_to(host: str) -> Callable[[str], bool]:
@@ -86,11 +91,3 @@ _SUITS: dict[Trouble, tuple[Callable[[str], bool], str]] = {
     Trouble.CONFLICT: (_is_not_agent, ONE_OWNER),
     Trouble.REFUSED: (_may_refuse, OURS),
 }
-
-
-def points_of(
-    rows: Iterable[Row], touches: Sequence[str], troubles: Iterable[Trouble] = Trouble
-) -> Iterator[tuple[Row, Trouble, Found]]:
-    for row in rows:
-        for trouble in troubles:
-            yield row, trouble, find(row, trouble, touches)

@@ -7,9 +7,9 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.domain.run import Run
 from whimbrel.ports.journal import RunFilter
 from whimbrel.sim.chaos import Chaos, Plan, changes
-from whimbrel.sim.faultmap.ground import COPYING, Ground
+from whimbrel.sim.faultmap.ground import COPYING, LONG, Ground
 from whimbrel.sim.faultmap.rows import Marking, Row, rows_of
-from whimbrel.sim.faultmap.troubles import Strikes, Trouble, Troubled
+from whimbrel.sim.faultmap.troubles import Strike, Strikes, Trouble, Troubled
 from whimbrel.sim.invariants import Invariants, Violation, books
 from whimbrel.sim.lives import Told, let_go_latecomers, sleeping
 from whimbrel.sim.stories import Story, Telling, expected_after
@@ -109,12 +109,15 @@ def _waiting(run: Run) -> str:
 
 async def tell(story: Story, *strikes: Strikes) -> tuple[Outcome, MapTelling]:
     """Tell a story with troubles. Raises: Unfired."""
-    kinds = {strike.trouble for life in strikes for strike in life.values()}
-    telling = MapTelling(story, *strikes, copying=_cuts_a_copy(kinds))
+    struck = [strike for life in strikes for strike in life.values()]
+    telling = MapTelling(story, *strikes, copying=any(_cuts_a_copy(strike) for strike in struck))
+    sleeps = any(strike.trouble is Trouble.SLEEP for strike in struck)
     try:
-        told = await (sleeping(telling) if Trouble.SLEEP in kinds else telling.tell())
-        if len(told.fired) < sum(map(len, strikes)):
+        told = await (sleeping(telling) if sleeps else telling.tell())
+        if len(told.fired) < len(struck):
             raise Unfired(f"only {told.fired} happened")
+        if any(chaos.overtaken for chaos in told.lives if isinstance(chaos, Troubled)):
+            raise Unfired("nothing overtook it")
         outcome = await _judged(told, telling, story)
     except (Exception, Violation) as error:
         if isinstance(error, Unfired):
@@ -125,8 +128,8 @@ async def tell(story: Story, *strikes: Strikes) -> tuple[Outcome, MapTelling]:
     return outcome, telling
 
 
-def _cuts_a_copy(kinds: set[Trouble]) -> bool:
-    return Trouble.AGENT_RESTARTS in kinds
+def _cuts_a_copy(strike: Strike) -> bool:
+    return strike.trouble is Trouble.AGENT_RESTARTS and strike.touch.endswith(LONG)
 
 
 async def _judged(told: Told, telling: MapTelling, story: Story) -> Outcome:

@@ -67,9 +67,10 @@ HOSTS_GO = (Trouble.TARGET_GONE, Trouble.SOURCE_GONE)
 
 @dataclass(frozen=True)
 class Strike:
-    """A trouble at a touch. host: whose."""
+    """A trouble at a touch of this name. host: whose."""
 
     trouble: Trouble
+    touch: str
     host: str = ""
 
 
@@ -78,23 +79,27 @@ Strikes = Mapping[int, Strike]
 
 
 class Troubled(Chaos):
-    """Chaos that knows hosts and databases too; what is gone or away is so for all lives."""
+    """Chaos that knows hosts and databases too; what is gone or away is so for all lives.
+
+    overtaken: requests that were held back for the next one to be carried out first, and are still.
+    """
 
     def __init__(self, strikes: Strikes, ground: Ground, after_each: After) -> None:
         faults = {at: _FAULTS[strike.trouble] for at, strike in strikes.items() if strike.trouble in _FAULTS}
         super().__init__(faults, after_each)
         self._strikes = strikes
         self._ground = ground
-        self._overtaken: list[Callable[[], Awaitable[Any]]] = []
+        self.overtaken: list[Callable[[], Awaitable[Any]]] = []
 
     async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         strike = self._strikes.get(len(self.touches))
         if strike:
+            assert name == strike.touch, f"struck {name}, and meant {strike.touch}"
             call = self._struck(strike, name, call)
         if self._ground.is_out(name):
             self.touches.append(name)
             raise Unavailable(f"no answer from {name}")
-        held = self._overtaken
+        held = self.overtaken
         answer = await super().touch(name, call)
         if held and changes(name) and not name.startswith("journal."):
             with suppress(WorldError):
@@ -107,7 +112,7 @@ class Troubled(Chaos):
         if trouble not in _FAULTS:
             self.fired.append(f"{trouble.value} at touch {len(self.touches)}, {name}")
         if trouble is Trouble.REORDERED:
-            self._overtaken.append(call)
+            self.overtaken.append(call)
         elif trouble in HOSTS_GO:
             ground.gone.add(strike.host)
         elif trouble is Trouble.DATABASE_AWAY:
