@@ -26,9 +26,13 @@ async def add(cloud: Cloud, server: Server, group: str, names: Mapping[str, str]
 
 
 async def remove(cloud: Cloud, server: Server, group: str, names: Mapping[str, str]) -> None:
-    """names: of all groups of its project, by id. Raises: NotFound: no port has it; Conflict; Unavailable."""
+    """names: of all groups of its project, by id.
+
+    Raises: NotFound: neither a port nor the record has it, which somebody else may have kept from being written when
+    this was asked first; Conflict; Unavailable.
+    """
     ports = [port for port in await cloud.network.ports_of([server.id]) if group in port.security_groups]
-    if not ports:
+    if not ports and group not in server.security_groups:
         raise NotFound(f"Security group {names[group]} not associated with the instance {server.id}")
     for port in ports:
         kept = tuple(other for other in port.security_groups if other != group)
