@@ -210,8 +210,8 @@ async def _check_cell(cloud: Cloud, server: Server, facts: MoveFacts, host: Host
             raise Invalid(f"Compute host {host} could not be found.") from None
         if not facts.leaves_cell:
             raise Invalid(
-                f"Compute host {host} is in another cell, where the server may not go: the policy rule"
-                " compute:servers:resize:cross_cell denies it."
+                f"Compute host {host} is in another cell: servers go there one by one, and only if the policy rule"
+                " compute:servers:resize:cross_cell allows it."
             ) from None
 
 

@@ -48,7 +48,7 @@ def reach(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 
 
 def _may_leave(place: int) -> str:
-    return "servers that may leave their cell (policy rule compute:servers:resize:cross_cell)"
+    return "servers that may leave their cell, one by one (policy rule compute:servers:resize:cross_cell)"
 
 
 def _enabled(fleet: Fleet) -> Remedy:
