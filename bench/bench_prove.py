@@ -72,8 +72,16 @@ async def make_one(user: User) -> Names:
 def fill(databases: Path, like: Names) -> None:
     """Copy all rows that name the server, its port or its run, with other names in them; spread over the hosts."""
     providers = dict(query(databases / "placement.sqlite", "SELECT name, uuid FROM providers WHERE parent IS NULL"))
-    like = {**like, "provider": providers[like["host"]]}
-    hosts = sorted(providers.items())
+    zones = dict(
+        query(
+            databases / "global.sqlite",
+            "SELECT h.host, json_extract(a.metadata, '$.availability_zone') FROM aggregate_hosts AS h"
+            " JOIN aggregates AS a ON a.id = h.aggregate_id",
+        )
+    )
+    hosts = [{"host": name, "provider": uuid, "zone": zones[name]} for name, uuid in sorted(providers.items())]
+    [its] = [host for host in hosts if host["host"] == like["host"]]
+    like = {**like, **its}
     copies = [_names(like, number, hosts[number % len(hosts)]) for number in range(1, SERVERS)]
     for file in sorted(databases.glob("*.sqlite")):
         with closing(sqlite3.connect(file)) as connection:
@@ -87,15 +95,14 @@ def fill(databases: Path, like: Names) -> None:
             connection.commit()
 
 
-def _names(like: Names, number: int, host: tuple[str, str]) -> Names:
+def _names(like: Names, number: int, host: Names) -> Names:
     others = {name: str(UUID(int=UUID(like[name]).int ^ number)) for name in ("server", "port", "run")}
     high, low = divmod(number, 250)
     return {
         **others,
         "mac": f"fa:16:3f:00:{high:02x}:{low:02x}",
         "address": f"10.9.{high}.{low + 1}",
-        "host": host[0],
-        "provider": host[1],
+        **host,
         "action": f"req-{others['server']}",
     }
 
