@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from whimbrel.ports.arrays import Numbers
-from whimbrel.scheduling.constraint import Constraint
+from whimbrel.scheduling.constraint import Constraint, Remedy
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
@@ -18,11 +18,16 @@ def anti_affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 def affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     if request.group and request.group.policy == "affinity" and request.group.members:
         words = "the others of its affinity group are elsewhere"
-        yield Constraint("ServerGroupAffinityFilter", members(request, snapshot) > 0, words, remedy=_as_group)
+        yield Constraint(
+            "ServerGroupAffinityFilter", members(request, snapshot) > 0, words, remedy=_as_group(request, snapshot)
+        )
 
 
-def _as_group(place: int) -> str:
-    return "the whole group moved there (whimbrel server move --group)"
+def _as_group(request: Request, snapshot: Snapshot) -> Remedy:
+    """A group is moved together inside its cell only."""
+    hosts, home = snapshot.fleet.hosts, request.home_cell
+    there = "the whole group moved there (whimbrel server move --group)"
+    return lambda place: there if home in (None, hosts[place].cell) else None
 
 
 def members(request: Request, snapshot: Snapshot) -> Numbers:

@@ -12,7 +12,7 @@ from whimbrel.scheduling.by_cell import CELL, REACH
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.pipeline import rank
 from whimbrel.scheduling.record import make_record
-from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.request import GroupState, Request
 from whimbrel.scheduling.snapshot import Snapshot
 
 C1, C2, C3 = CellName("c1"), CellName("c2"), CellName("c3")
@@ -116,3 +116,16 @@ def test_cells_that_did_not_answer_are_told_of_where_they_come_into_question() -
     assert told(asking(), HOSTS[0]) == f"{full} 2 of the cells did not answer; their hosts are not among them."
     assert told(asking(cells=frozenset({C1})), HOSTS[0]) == full
     assert told(asking(cells=frozenset({C2}))) == "No valid host was found: no cell answers."
+
+
+def test_a_plan_names_what_lets_a_server_over_the_border_of_its_cell_and_promises_no_group_a_way() -> None:
+    now = cloud()
+    kept = only(asking(home_cell=C1, cells=frozenset({C1})), now)
+    assert (
+        kept.remedy(1)
+        == "servers that may leave their cell, one by one (policy rule compute:servers:resize:cross_cell)"
+    )
+    group = GroupState(policy="affinity", members={now.fleet.providers[0]: 1})
+    together = only(asking(home_cell=C1, group=group), now)
+    remedies = [together.remedy(place) for place in range(3)]
+    assert remedies == ["the whole group moved there (whimbrel server move --group)", None, None]
