@@ -172,9 +172,9 @@ class HostAgent:
     @asynccontextmanager
     async def _turn(self, order: Order, key: GuestKey) -> AsyncIterator[None]:
         """Wait until no other order on this server is at work. Raises: Superseded, before or after the wait."""
-        await self._fence.admit(order)
+        await self._fence.admit(order, key.server)
         async with self._lock(key):
-            self._fence.check(order)
+            self._fence.check(order, key.server)
             try:
                 yield
             except NotFound as missing:
@@ -183,7 +183,7 @@ class HostAgent:
     @asynccontextmanager
     async def _turn_without_jobs(self, order: Order, key: GuestKey) -> AsyncIterator[None]:
         """Like `_turn`, after the jobs of this slot have been cancelled: nobody waits for a copy that is not wanted."""
-        await self._fence.admit(order)
+        await self._fence.admit(order, key.server)
         await self._jobs.end(key)
         async with self._turn(order, key):
             yield
@@ -201,10 +201,11 @@ class HostAgent:
         async def work(job: Job) -> None:
             async with self._lock(key):
                 if not await is_done():
-                    self._fence.check(job.order)  # last of all: it may have waited long, and the look takes time too
+                    # last of all: it may have waited long, and the look takes time too
+                    self._fence.check(job.order, key.server)
                     await act(job.show)
 
-        await self._fence.admit(order)
+        await self._fence.admit(order, key.server)
         return await self._jobs.ask(order, kind, key, work)
 
     def _lock(self, key: GuestKey) -> asyncio.Lock:

@@ -8,6 +8,7 @@ from tests.host_room import H1, H2, SlowKeep, order, story
 from whimbrel.adapters.keep import MemoryKeep
 from whimbrel.agent.fence import Fence
 from whimbrel.domain.errors import Superseded, Unavailable
+from whimbrel.domain.ids import ServerId
 from whimbrel.sim.clock import JumpingClock
 
 
@@ -80,3 +81,28 @@ async def test_pruning_forgets_what_is_old() -> None:
         await known.admit(order("old", epoch=1))
         with pytest.raises(Superseded):
             await known.admit(order("young", epoch=1))
+
+
+@story
+async def test_a_double_that_comes_after_another_run_is_refused() -> None:
+    keep, server, other = MemoryKeep(), ServerId("server"), ServerId("other")
+    fence = Fence(H1, keep, JumpingClock())
+    await fence.admit(order("move", epoch=1), server)
+    await fence.admit(order("move", epoch=1), server)
+    await fence.admit(order("delete", epoch=1), server)
+    await fence.admit(order("move of another", epoch=1), other)
+    for known in (fence, Fence(H1, keep, JumpingClock())):
+        with pytest.raises(Superseded):
+            await known.admit(order("move", epoch=1), server)
+        await known.admit(order("delete", epoch=1), server)
+        await known.admit(order("move of another", epoch=1), other)
+
+
+@story
+async def test_a_run_that_goes_on_after_another_does_so_under_a_new_epoch() -> None:
+    fence, server = Fence(H1, MemoryKeep(), JumpingClock()), ServerId("server")
+    await fence.admit(order("move", epoch=1), server)
+    await fence.admit(order("attach", epoch=1), server)
+    await fence.admit(order("move", epoch=2), server)
+    with pytest.raises(Superseded):
+        fence.check(order("attach", epoch=1), server)

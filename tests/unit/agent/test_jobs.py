@@ -170,14 +170,14 @@ async def test_who_discards_ends_a_copy_that_waits_for_its_turn() -> None:
     await clock.advance(8.0)
     await discard
     await at_work
-    assert (await agent.build_disk(order(), ONE)).finished, "the other slot's copy went on"
+    assert (await agent.build_disk(order(epoch=2), ONE)).finished, "the other slot's copy went on"
 
 
 async def two_in_line(clock: HandClock) -> tuple[Room, "asyncio.Future[Progress]"]:
     """Give a room in which the build of ONE is at work and that of NEW, by epoch 1, waits for its turn."""
     room = Room(clock=clock, times=SLOW, wait_s=100.0)
     agent = room.agents[H1]
-    for by, what in ((order(), ONE), (order("new"), NEW)):
+    for by, what in ((order("earlier"), NEW), (order(), ONE)):
         await agent.prepare(by, what)
     at_work = asyncio.ensure_future(agent.build_disk(order(), ONE))
     await settle()
