@@ -274,6 +274,11 @@ async def disturbed(together: Together, at: int) -> bool:
 
 async def fits(told: Told, end: Meant, after: Books) -> bool:
     try:
-        return after == await end(told)
+        return compared(after) == compared(await end(told))
     except (NotSo, NotFound):
         return False
+
+
+def compared(found: Books) -> Books:
+    """Leave out the records of one cell, which say no more than the servers do, and images: see `images_are_whole`."""
+    return {name: book for name, book in found.items() if name not in ("records", "images")}
