@@ -1,0 +1,97 @@
+"""The fault map is as it was drawn: no point is gone, and each tenth ends as the map says. `make faultmap` draws it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from whimbrel.moves.resize import MIGRATE, RESIZE
+from whimbrel.saga.step import Saga
+from whimbrel.sim.faultmap import pages
+from whimbrel.sim.faultmap.drawn import Rows, draw, is_point, word_of
+from whimbrel.sim.faultmap.told import Unfired, tell
+from whimbrel.sim.faultmap.troubles import Strike, Trouble
+from whimbrel.sim.faultmap.variants import Variant, variants
+
+DRAWN = pages.from_json((Path(__file__).parents[2] / "docs/generated/fault-map.json").read_text())
+VARIANTS = tuple(variants())
+PLAIN = next(variant for variant in VARIANTS if variant.place == "same cell")
+
+
+def test_every_kind_of_move_is_on_the_map() -> None:
+    assert set(DRAWN) == {variant.name for variant in VARIANTS}
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_each_tenth_point_ends_as_the_map_says(variant: Variant) -> None:
+    drawn = asyncio.run(draw(variant, one_in=10))
+    was = DRAWN[variant.name]
+    assert list(drawn) == list(was), "the steps are others: draw the map anew"
+    assert _where(drawn) == _where(was), "there are points elsewhere: draw the map anew"
+    told = {(row, fault): cell for row, fault, cell in _cells(drawn) if cell and is_point(cell)}
+    assert len(told) > 5
+    assert told == {(row, fault): was[row][fault] for row, fault in told}
+
+
+def test_no_point_is_red() -> None:
+    counts = Counter(word_of(cell) for rows in DRAWN.values() for _, _, cell in _cells(rows) if is_point(cell))
+    assert counts["red"] == 0
+    assert set(counts) <= set(pages.WORDS)
+    assert sum(counts.values()) > 10_000
+
+
+SIZES = {"book_larger", "book_new", "undo book_larger"}
+"""What a cold migration does not need, for the flavor stays."""
+
+
+@pytest.mark.parametrize(("saga", "move", "without"), [(RESIZE, "resize", set()), (MIGRATE, "cold migration", SIZES)])
+def test_every_line_of_a_move_is_on_the_map_with_its_undo(saga: Saga, move: str, without: set[str]) -> None:
+    on_it = {row for name, rows in DRAWN.items() if name.startswith(move) for row in rows}
+    done = {step.name for step in saga.steps if not (step.accepted or step.parks)}
+    undone = {f"undo {step.name}" for step in saga.steps if step.undo}
+    assert (done | undone) - on_it == without - {"book_larger"}
+
+
+def test_every_fault_strikes_somewhere() -> None:
+    struck = {fault for rows in DRAWN.values() for _, fault, cell in _cells(rows) if is_point(cell)}
+    assert struck == {trouble.value for trouble in Trouble}
+
+
+# What the map is made with: it must be able to be red
+
+
+def test_a_fault_that_does_not_happen_is_no_point() -> None:
+    with pytest.raises(Unfired):
+        asyncio.run(tell(PLAIN.story, {10_000: Strike(Trouble.CRASH_BEFORE, "journal.save")}))
+
+
+def test_what_is_left_over_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whimbrel.agent.host.HostAgent.destroy", _does_nothing)
+    outcome, _ = asyncio.run(tell(PLAIN.story, {}))
+    assert outcome.is_red
+
+
+async def _does_nothing(*_: object) -> None:
+    return None
+
+
+def test_pages_are_read_as_they_were_written() -> None:
+    cells = {trouble.value: "done" for trouble in Trouble}
+    rows: Rows = {"lock": {**cells, "late": "n/a: so", "refused": "waits: for it"}}
+    drawn = {PLAIN: rows}
+    assert pages.from_json(pages.to_json(drawn)) == {PLAIN.name: rows}
+    page = pages.to_markdown(drawn)
+    assert "·" in page.splitlines()[-1]
+    assert f"{len(Trouble) - 1} points" in page
+
+
+def _where(rows: Rows) -> dict[str, list[str]]:
+    return {row: [fault for fault, cell in cells.items() if is_point(cell)] for row, cells in rows.items()}
+
+
+def _cells(rows: Rows) -> Iterator[tuple[str, str, str]]:
+    for row, cells in rows.items():
+        for fault, cell in cells.items():
+            yield row, fault, cell
