@@ -136,10 +136,13 @@ def _unseen(sentences: Sequence[str]) -> Iterator[Text]:
 
 
 def _verdict(proof: Proof) -> Text:
-    seen = f"{proof.servers} servers on {proof.hosts} hosts, in {terminal.seconds(proof.took_s)}"
+    servers, hosts = terminal.counted(proof.servers, "server"), terminal.counted(proof.hosts, "host")
+    seen = f"{servers} on {hosts}, in {terminal.seconds(proof.took_s)}"
     if proof.holds:
         return Text.assemble("\n", ("Every law holds", "bold green"), f": {seen}.")
     if proof.violations:
         told = "what can be done about it is told by: whimbrel repair --dry-run"
-        return Text.assemble("\n", (f"{len(proof.violations)} violations", "bold red"), f": {seen}; {told}")
+        return Text.assemble(
+            "\n", (terminal.counted(len(proof.violations), "violation"), "bold red"), f": {seen}; {told}"
+        )
     return Text.assemble("\n", ("Not proved", "bold yellow"), f": not everything could be seen; {seen}.")

@@ -30,6 +30,11 @@ def seconds(took_s: float) -> str:
     return f"{took_s * 1000:.0f} ms" if took_s < 1 else f"{took_s:.1f} s"
 
 
+def counted(number: int, thing: str) -> str:
+    """Say how many of a thing there are: 1 host, 2 hosts."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def moment(when: float | None) -> str:
     """Write a time in UTC, the day only if it is another one."""
     if when is None:

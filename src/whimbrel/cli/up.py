@@ -16,6 +16,7 @@ import uvloop
 from whimbrel import serve, settings
 from whimbrel.cli import logs
 from whimbrel.cli.service import keep_what_is_loaded, run_until_stopped, say
+from whimbrel.cli.terminal import counted
 from whimbrel.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir, Running, default_path
 from whimbrel.domain.errors import WorldError
 from whimbrel.settings import CloudConfig
@@ -279,7 +280,7 @@ def _ready(start: Start) -> None:
     home.announce(start.running)
     zones = len({host.zone for host in hosts})
     up = (
-        f"[bold green]Whimbrel is up[/] at {start.running.url}: {len(hosts)} hosts in {zones} zones",
+        f"[bold green]Whimbrel is up[/] at {start.running.url}: {counted(len(hosts), 'host')} in {counted(zones, 'zone')}",
         f"Data: {home.path}   To end it: Ctrl-C or kill {os.getpid()}",
     )
     if not home.clouds.exists():
