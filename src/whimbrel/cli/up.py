@@ -278,9 +278,9 @@ def _ready(start: Start) -> None:
     """Write the files that clients need, and say what to type next."""
     home, hosts = start.home, [host for _, host in start.config.hosts()]
     home.announce(start.running)
-    zones = len({host.zone for host in hosts})
+    size = f"{counted(len(hosts), 'host')} in {counted(len({host.zone for host in hosts}), 'zone')}"
     up = (
-        f"[bold green]Whimbrel is up[/] at {start.running.url}: {counted(len(hosts), 'host')} in {counted(zones, 'zone')}",
+        f"[bold green]Whimbrel is up[/] at {start.running.url}: {size}",
         f"Data: {home.path}   To end it: Ctrl-C or kill {os.getpid()}",
     )
     if not home.clouds.exists():
