@@ -17,6 +17,7 @@ from whimbrel.adapters.sql.placement import store as placement
 from whimbrel.adapters.sql.servers import SqlServers
 from whimbrel.agent.fence import Fence
 from whimbrel.conductor.book import BOOK
+from whimbrel.domain.errors import Superseded
 from whimbrel.domain.run import Run
 from whimbrel.moves.resize import MIGRATE, RESIZE
 from whimbrel.moves.steps import disk, guest, network, record, volumes
@@ -75,7 +76,7 @@ def _fences() -> Iterator[Mutant]:
     # What it books a resize cannot miss, for it books the same again; the switch between cells it can.
     yield Mutant("no fence at the directory", lambda: _nothing(SqlDirectory, "_fence"), "cell")
     yield Mutant("no fence at placement", lambda: _nothing(placement, "raise_fence"))
-    yield Mutant("no fence at the hosts", lambda: _nothing(Fence, "admit"))
+    yield Mutant("no fence at the hosts", _open_fence)
     yield Mutant("the journal takes any epoch", _any_epoch)
     yield Mutant("the epoch does not rise after silence", _still_epoch)
     yield Mutant(
@@ -137,6 +138,19 @@ def _nothing(where: Any, name: str) -> AbstractContextManager[Any]:
         return None
 
     return mock.patch.object(where, name, nothing)
+
+
+def _open_fence() -> AbstractContextManager[Any]:
+    """Have hosts note epochs, and refuse none."""
+    is_news = Fence._is_news
+
+    def careless(self: Fence, order: Any) -> bool:
+        try:
+            return is_news(self, order)
+        except Superseded:
+            return False
+
+    return mock.patch.object(Fence, "_is_news", careless)
 
 
 def _without(look: Any) -> AbstractContextManager[Any]:
