@@ -144,9 +144,9 @@ def _open_fence() -> AbstractContextManager[Any]:
     """Have hosts note epochs, and refuse none."""
     is_news = Fence._is_news
 
-    def careless(self: Fence, order: Any) -> bool:
+    def careless(self: Fence, *order: Any) -> bool:
         try:
-            return is_news(self, order)
+            return is_news(self, *order)
         except Superseded:
             return False
 
