@@ -37,9 +37,7 @@ MICROVERSION = "2.96"
 class Cloud:
     """`whimbrel up` on simulated hosts that take no time. Use as a context manager."""
 
-    def __init__(
-        self, copy_disk_s: float = 0.0, card_kbps: int = 0, cells: int = 1, host_count: int = HOSTS
-    ) -> None:
+    def __init__(self, copy_disk_s: float = 0.0, card_kbps: int = 0, cells: int = 1, host_count: int = HOSTS) -> None:
         """card_kbps: of the network card that each host has; 0: it has none. cells: of several, moves leave theirs."""
         card = CARD.format(kbps=card_kbps) if card_kbps else ""
         hosts = [HOST.format(number=n, zone=n // 2 % 2) + card for n in range(host_count)]
