@@ -254,7 +254,7 @@ async def test_a_plan_of_a_group_says_who_would_not_move(front: Front) -> None:
 
 @with_front
 async def test_a_plan_goes_on_where_a_group_was_split(front: Front) -> None:
-    group, [first, second], _ = await two_together(front)
+    group, [_, second], _ = await two_together(front)
     target = (await moved(front, group))["moving_to"]
     await front.settle()
     await front.act(second, {"revertResize": None})

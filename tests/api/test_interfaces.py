@@ -242,8 +242,8 @@ async def test_a_security_group_is_added_to_all_ports_and_taken_off_again(front:
     gone = await front.act(server_id, {"removeSecurityGroup": {"name": "default"}})
     assert "not associated" in fault(gone, "itemNotFound", 404)
     ports = await front.world.cloud.network.ports_of([ServerId(server_id)])
-    for port in ports:  # as when it was taken off them, and the record could not be written
-        await front.world.cloud.network.set_security_groups(port, ())
+    for one in ports:  # as when it was taken off them, and the record could not be written
+        await front.world.cloud.network.set_security_groups(one, ())
     assert (await front.act(server_id, {"removeSecurityGroup": {"name": "web"}})).status_code == 202
     assert {"name": "web"} not in (await front.show(server_id))["security_groups"]
     fault(await front.act(server_id, {"addSecurityGroup": {"name": "nothing"}}), "itemNotFound", 404)

@@ -126,7 +126,7 @@ class World:
     async def build(
         cls, hosts: Sequence[str] = ("h1", "h2", "h3"), cells: Mapping[str, Sequence[str]] | None = None, **plan: Any
     ) -> "World":
-        """Make a new one; what else may be said of it is in Plan. cells: with their hosts, instead of `hosts` in one."""
+        """Make a new one; what else may be said of it is in Plan. cells: with their hosts; else `hosts` are in one."""
         told = {name: value for name, value in plan.items() if value is not None}
         planned = Plan(cells=cells or {CELL: tuple(hosts)}, **told)
         world = cls(planned, await Remains.new(planned.seed, planned.cells))
