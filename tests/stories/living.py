@@ -70,9 +70,10 @@ class Living(Lives):
         self.acts: list[str] = []  # the same, with what came of it
 
     async def set_the_scene(self) -> None:
-        if self._tale.name not in _SCENES:
-            _SCENES[self._tale.name] = await _scene(self._tale)
-        scene, self.server = _SCENES[self._tale.name]
+        begins = self._tale.name, self._tale.scene
+        if begins not in _SCENES:
+            _SCENES[begins] = await _scene(self._tale)
+        scene, self.server = _SCENES[begins]
         self.world = await scene.copy()
         for host, phase in self._tale.refusing:
             self.world.hypervisors[HostName(host)].refusing.add(phase)
@@ -101,7 +102,7 @@ class Living(Lives):
         await self._invariants.check()
 
 
-_SCENES: dict[str, tuple[World, Server]] = {}
+_SCENES: dict[tuple[str, tuple[Set, ...]], tuple[World, Server]] = {}
 
 
 async def _scene(tale: Tale) -> tuple[World, Server]:
