@@ -16,6 +16,7 @@ import structlog
 
 from tests.stories.mutations import CONTROL, Mutant, mutants
 from tests.stories.telling import STORIES
+from tests.stories.test_cells import noticed_before_the_guest_is_down
 from tests.stories.test_crashes import (
     check,
     may_come_late,
@@ -42,9 +43,11 @@ TOLD = tuple(
     for name in (
         "resize, revert",
         "resize, confirm",
+        "resize to fewer cpus, confirm",
         "resize on the same host, revert",
         "cold migration of a stopped server to a named host, revert",
         "resize with ports and volumes, revert",
+        "resize with ports and volumes, confirm",
         "resize with a virtual function, revert",
         "resize with a virtual function, confirm",
         "resize with ports and volumes to another cell, revert",
@@ -71,6 +74,8 @@ def attempts(about: str) -> Iterator[Attempt]:
     told = sorted(TOLD, key=lambda story: about not in story.name)
     for story in told:
         yield partial(undisturbed, story)
+    if about == "cell":
+        yield early
     for story in told:
         yield partial(disturbed, story)
     for story in told:
@@ -98,6 +103,14 @@ async def undisturbed(story: Story) -> str | None:
             await revert_in_sight(story)
     except (Exception, Violation) as error:
         return f"{story}: {_line(error)}"
+    return None
+
+
+async def early() -> str | None:
+    try:
+        await noticed_before_the_guest_is_down()
+    except (Exception, Violation) as error:
+        return f"a cell that is away: {_line(error)}"
     return None
 
 

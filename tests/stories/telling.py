@@ -6,6 +6,7 @@ STORIES = (
     Story("resize, confirm", "confirm"),
     Story("resize, revert", "revert"),
     Story("resize, turned back", "turn back"),
+    Story("resize to fewer cpus, confirm", "confirm", shrinks=True),
     Story("resize on the same host, confirm", "confirm", same_host=True),
     Story("resize on the same host, revert", "revert", same_host=True),
     Story("resize of a stopped server, confirm", "confirm", stopped=True),

@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from tests.stories.telling import STORIES
 from tests.stories.test_crashes import check
@@ -17,16 +16,16 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud, Rules
+from whimbrel.ports.journal import RunFilter
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import create, delete, edit, lookup, power
 from whimbrel.sim.chaos import After, Chaos, Crash, Fault
 from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.stories import Story, Telling
+from whimbrel.sim.stories import WIDE, Story, Telling
 from whimbrel.sim.world import IMAGE, LARGE, PROJECT, SMALL, World
 
 ACROSS = tuple(story for story in STORIES if story.crosses and story.name.startswith("resize to another cell"))
-WIDE = replace(SMALL, flavor_id="3", name="wide", vcpus=2)
 HERE, THERE = CellName("c1"), CellName("c2")
 
 
@@ -346,6 +345,21 @@ async def _touches_of(story: Story) -> list[str]:
     told = await Telling(story).tell()
     await told.world.close()
     return told.lives[0].touches
+
+
+async def noticed_before_the_guest_is_down() -> None:
+    """Raises: AssertionError: the guest was stopped for a cell whose database is away."""
+    mine = (f"{THERE}.servers.stand", f"{THERE}.servers.insert")
+    told = await TellingAway(ACROSS[0], 1e6, 0, mine).tell()
+    [run] = await told.world.cloud.journal.find(RunFilter(subject=told.server.id, sagas=("resize",)))
+    assert told.fired
+    assert run.state == "undone"
+    assert "stop_on_source" not in {entry.step for entry in run.log}
+    await told.world.close()
+
+
+def test_a_cell_whose_database_is_away_is_noticed_before_the_guest_is_down() -> None:
+    tell(noticed_before_the_guest_is_down)
 
 
 # Many at once

@@ -22,6 +22,8 @@ from whimbrel.sim.invariants import Invariants
 from whimbrel.sim.lives import Lives, Told, watched
 from whimbrel.sim.world import LARGE, SMALL, World
 
+WIDE = with_(SMALL, flavor_id="3", name="wide", vcpus=2)
+
 End = Literal["confirm", "revert", "turn back"]
 
 
@@ -40,17 +42,20 @@ class Story:
     alias: bool = False  # with flavors that ask for devices of its host, the larger for one more
     crosses: bool = False  # to another cell
     boots_from_volume: bool = False
+    shrinks: bool = False  # to fewer cpus, else to more of everything
 
     def __str__(self) -> str:
         return self.name
 
     @property
-    def small(self) -> Flavor:
-        return with_(SMALL, extra_specs={ALIAS: f"{GPU.name}:1"}) if self.alias else SMALL
+    def old_flavor(self) -> Flavor:
+        flavor = WIDE if self.shrinks else SMALL
+        return with_(flavor, extra_specs={ALIAS: f"{GPU.name}:1"}) if self.alias else flavor
 
     @property
-    def large(self) -> Flavor:
-        return with_(LARGE, extra_specs={ALIAS: f"{GPU.name}:2"}) if self.alias else LARGE
+    def new_flavor(self) -> Flavor:
+        flavor = SMALL if self.shrinks else LARGE
+        return with_(flavor, extra_specs={ALIAS: f"{GPU.name}:2"}) if self.alias else flavor
 
 
 class Telling(Lives):
@@ -72,7 +77,7 @@ class Telling(Lives):
         server = await lookup.find(cloud, self.server.id)
         asker = self.world.asker()
         if self._story.flavor:
-            await requests.resize(cloud, engine, asker, server, self._story.large, leaves_cell=self._story.crosses)
+            await requests.resize(cloud, engine, asker, server, self._story.new_flavor, leaves_cell=self._story.crosses)
         else:
             host = HostName(self._story.host) if self._story.host else None
             await requests.migrate(cloud, engine, asker, server, host, leaves_cell=self._story.crosses)
@@ -106,7 +111,7 @@ async def _scene(story: Story) -> tuple[World, Server]:
     for host, cell in world.plan.homes() if story.alias else ():
         await world.cloud.cell(cell).devices.register(host, GPUS)
     engine = world.engine("setup")
-    server = with_(world.new_server("s"), flavor=story.small)
+    server = with_(world.new_server("s"), flavor=story.old_flavor)
     if story.devices:
         server = with_devices(server)
     if story.function:
@@ -126,7 +131,7 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
     world, server = told.world, told.server
     [run] = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize", "migrate"), limit=1))
     target = run.facts.target
-    flavor = story.large if story.flavor else server.flavor
+    flavor = story.new_flavor if story.flavor else server.flavor
     now = (await lookup.find(world.cloud, server.id)).launched_at
     moved = with_(
         server,
