@@ -33,8 +33,9 @@ def test_servers_land_in_both_cells_until_one_is_drained(tmp_path: Path, own_pos
     policy.write_text(CROSSING)
     second = HOSTS + SECOND.format(own_postgres)
     with running_cloud(tmp_path, "--policy", str(policy), hosts=second) as cloud:
-        boot(cloud, "s", "--min", "4", "--max", "4")
-        landed = until(lambda: hosts(cloud), lambda seen: all(seen.values()))
+        for number in range(1, 5):  # one after the other: each goes to a host that has none yet
+            boot(cloud, f"s-{number}")
+            landed = until(lambda: hosts(cloud), lambda seen: all(seen.values()))
         assert {host[0] for host in landed.values()} == {"n", "m"}
         found = cells(cloud)
         assert [(cell["state"], cell["servers"], cell["hosts_up"]) for cell in found.values()] == [("up", 2, 2)] * 2
