@@ -4,13 +4,13 @@ Law: a host is in at most one zone. Whoever changes memberships or zones locks a
 checks under that lock; there are few of them and they change rarely.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.counting import Counting
+from whimbrel.adapters.sql.database import Tx
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import aggregate_hosts, aggregates, zone_mends, zones
 from whimbrel.domain.errors import Conflict, NotFound, Refused
@@ -53,18 +53,8 @@ def _counting(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
 _MEND = {"sqlite": _counting(sqlite.insert(zone_mends)), "postgresql": _counting(postgresql.insert(zone_mends))}
 
 
-class SqlAggregates:
+class SqlAggregates(Counting):
     """Fulfils ports.catalog.Aggregates."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        self.changes = 0
-
-    @asynccontextmanager
-    async def _changing(self) -> AsyncIterator[Tx]:
-        async with self._db.write() as tx:
-            yield tx
-        self.changes += 1
 
     async def all(self) -> list[Aggregate]:
         async with self._db.read() as tx:

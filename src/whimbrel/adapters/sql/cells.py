@@ -3,15 +3,13 @@
 What the settings said last is kept beside what is: where the two differ a command was given, and what it did stays.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.awaited import AwaitedDatabase
-from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.counting import Counting
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import cells
 from whimbrel.domain.errors import Conflict, NotFound
@@ -29,18 +27,8 @@ _FOLLOWING = ("enabled", "physnets", "storage")
 """What follows the settings until a command changes it."""
 
 
-class SqlCells:
+class SqlCells(Counting):
     """Fulfils ports.cells.Cells."""
-
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        self.changes = 0
-
-    @asynccontextmanager
-    async def _changing(self) -> AsyncIterator[Tx]:
-        async with self._db.write() as tx:
-            yield tx
-        self.changes += 1
 
     async def all(self) -> list[CellInfo]:
         async with self._db.read() as tx:

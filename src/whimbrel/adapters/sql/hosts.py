@@ -4,15 +4,15 @@ Law: what a host says of itself (sizes, hypervisor) and what an operator decides
 different methods, and neither touches the other's columns.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.counting import Counting
+from whimbrel.adapters.sql.database import Database
 from whimbrel.adapters.sql.fences import pass_fence
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.cell import build_failures as failures
@@ -92,21 +92,14 @@ _FAILED = {
 }
 
 
-class SqlHosts:
+class SqlHosts(Counting):
     """Fulfils ports.hosts.Hosts for the cell of this name."""
 
     def __init__(self, db: Database, cell: CellName) -> None:
-        self._db = db
+        super().__init__(db)
         self._cell = cell
         self._register = _REGISTERS[db.dialect]
         self._failed = _FAILED[db.dialect]
-        self.changes = 0
-
-    @asynccontextmanager
-    async def _changing(self) -> AsyncIterator[Tx]:
-        async with self._db.write() as tx:
-            yield tx
-        self.changes += 1
 
     async def all(self) -> list[Host]:
         async with self._db.read() as tx:
