@@ -55,7 +55,7 @@ def list_cells(*, json: bool = False, where: Where = AS_USUAL) -> None:
     with where.api() as api:
         answer = api.get("compute", URL)
     if json:
-        _write_json(answer)
+        terminal.write_json(answer)
     else:
         terminal.console().print(shown(_read(answer), answer["cell0"]["servers"]))
 
@@ -96,7 +96,7 @@ def add(
         api.post("compute", URL, {"cell": wish | ({"database": database} if database else {})})
         found = _wait_until_open(api, name)
     if json:
-        _write_json({"cell": found})
+        terminal.write_json({"cell": found})
     else:
         print(said_of_new(found))
     return 0 if found.state == "up" else SAYS_NO
@@ -196,7 +196,7 @@ def drain(
                 switch(api, name, enabled=True, reason=None)
             raise
     if json:
-        _write_json({"drain": outcome})
+        terminal.write_json({"drain": outcome})
     else:
         console.print(draining.said(outcome), soft_wrap=True)
     return SAYS_NO if outcome.left else 0
@@ -245,7 +245,7 @@ def switch(api: Api, name: str, *, enabled: bool, reason: str | None) -> Cell:
 
 def _tell(cell: Cell, json: bool) -> None:
     if json:
-        _write_json({"cell": cell})
+        terminal.write_json({"cell": cell})
     elif cell.enabled:
         print(f"cell {cell.name} takes servers")
     else:
@@ -269,7 +269,3 @@ def _wait_until_open(api: Api, name: str) -> Cell:
 
 def _read(answer: Any) -> list[Cell]:
     return msgspec.convert(answer["cells"], list[Cell])
-
-
-def _write_json(document: Any) -> None:
-    print(msgspec.json.encode(document).decode())

@@ -63,7 +63,7 @@ def move(group: str, *, host: str | None, zone: str | None, confirm: bool, json:
         refused = {server.id: server.reason for server in found.servers if server.reason}
         found = _with_reasons(_follow(api, found.id, confirm), refused)
     if json:
-        print(msgspec.json.encode({"server_group": found}).decode())
+        terminal.write_json({"server_group": found})
     else:
         console.print(shown(found))
     return SAYS_NO if found.state == "split" else 0

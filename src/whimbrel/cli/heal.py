@@ -90,7 +90,7 @@ def ports(*, dry_run: bool = False, json: bool = False, server: str | None = Non
         else:
             outcomes = [_heal(api, one, None if json else console) for one in found]
     if json:
-        print(msgspec.json.encode({**document, "dry_run": dry_run, "outcomes": outcomes}).decode())
+        terminal.write_json({**document, "dry_run": dry_run, "outcomes": outcomes})
     return 0 if all(outcome.healed for outcome in outcomes) else SAYS_NO
 
 

@@ -53,7 +53,7 @@ def list_moves(*, open: bool = False, server: str | None = None, json: bool = Fa
     with where.api() as api:
         answer = api.get("compute", f"/whimbrel/moves?{query}")
     if json:
-        _write_json(answer)
+        terminal.write_json(answer)
     else:
         terminal.console().print(shown.listing(msgspec.convert(answer["moves"], list[Move])))
 
@@ -94,7 +94,7 @@ def show(
         seen = _changes(api, move) if watch else iter([_get(api, move)])
         if json:
             for document in seen:
-                _write_json(document, lines=watch)
+                terminal.write_json(document)
         elif watch:
             _watch(seen)
         else:
@@ -105,7 +105,7 @@ def show(
 def _why(api: Api, move: str, everything: bool, json: bool) -> None:
     answer = api.get("compute", f"/whimbrel/moves/{move}/decisions")
     if json:
-        return _write_json(answer)
+        return terminal.write_json(answer)
     console, run = terminal.console(), answer["move"]
     console.print(shown.why_head(run["saga"], run["server_id"], run["id"]))
     if told := msgspec.convert(answer["decisions"], list[Decision]):
@@ -125,7 +125,7 @@ def export(move: str, /, *, where: Where = Where()) -> None:
         Id of the move: a migration's uuid.
     """
     with where.api() as api:
-        _write_json(api.get("compute", f"/whimbrel/moves/{move}/export")["export"])
+        terminal.write_json(api.get("compute", f"/whimbrel/moves/{move}/export")["export"])
 
 
 @app.command
@@ -194,7 +194,3 @@ def _watch_lines(documents: Iterator[Any]) -> None:
         written = len(move.steps)
     if move:
         console.print(shown.standing(move))
-
-
-def _write_json(document: Any, lines: bool = True) -> None:
-    print(msgspec.json.encode(document).decode(), flush=True)

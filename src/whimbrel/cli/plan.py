@@ -121,7 +121,7 @@ def _tell(answer: Any, name: str, everything: bool, json: bool) -> int:
     plan = answer["plan"]
     told = msgspec.convert(plan, Decision)
     if json:
-        print(msgspec.json.encode(answer).decode())
+        terminal.write_json(answer)
     else:
         console = terminal.console()
         console.print(head(plan, name))

@@ -96,7 +96,7 @@ def _bar(console: Console) -> Progress:
 
 
 def terminal_json(proof: Proof) -> None:
-    print(msgspec.json.encode({"proof": proof}).decode())
+    terminal.write_json({"proof": proof})
 
 
 # How it looks

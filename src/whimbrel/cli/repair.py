@@ -96,7 +96,7 @@ def _survey(api: Api, console: Console | None) -> Survey:
 def _end(json: bool, found: Survey, outcomes: list[Outcome], proof: Proof | None, holds: bool) -> int:
     if json:
         document = {"repairs": found.repairs, "unseen": found.unseen, "outcomes": outcomes, "proof": proof}
-        print(msgspec.json.encode(document).decode())
+        terminal.write_json(document)
     return 0 if holds else SAYS_NO
 
 

@@ -78,7 +78,7 @@ def move(
         begun = api.post("compute", f"/whimbrel/servers/{quote(found['id'])}/move", {"move": wish})["move"]
         seen = _follow(api, begun) if wait else begun
     if json:
-        print(msgspec.json.encode({"move": seen}).decode())
+        terminal.write_json({"move": seen})
     else:
         _tell(seen, found["name"])
     return SAYS_NO if seen["state"] == "undone" else 0
@@ -104,7 +104,7 @@ def history(server: str, /, *, at: str | None = None, json: bool = False, where:
         found = server if names.is_id(server) else names.server(api, server)["id"]
         answer = api.get("compute", f"/whimbrel/servers/{quote(found)}/history{query}")
     if json:
-        print(msgspec.json.encode(answer).decode())
+        terminal.write_json(answer)
     else:
         terminal.console().print(histories.whole(msgspec.convert(answer["history"], histories.History)))
 

@@ -128,7 +128,7 @@ def replay(file: Path, /, *, json: bool = False) -> int:
     except msgspec.ValidationError as error:
         raise Invalid(f"{file} is neither a saved story nor an exported move: {error}") from None
     if json:
-        print(msgspec.json.encode(document(outcome)).decode())
+        terminal.write_json(document(outcome))
     else:
         say(outcome)
         _sum_up(1, int(outcome.failure is not None), outcome.seconds, time.monotonic() - began)
@@ -154,7 +154,7 @@ def _replay_move(kept: dict[str, Any], json: bool) -> int:
     if json:
         told = [{"at": line.at, "who": line.who, "what": line.what} for line in replayed.told]
         body = {"stood": replayed.stood, "stands": replayed.stands, "differs": replayed.differs, "timeline": told}
-        print(msgspec.json.encode(body).decode())
+        terminal.write_json(body)
     else:
         _say_lines(replayed.told)
         console = terminal.console()

@@ -1,7 +1,9 @@
 """How things are written for people: colours on a terminal, plain lines in a pipe."""
 
 from datetime import UTC, datetime
+from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
@@ -23,6 +25,11 @@ def plain_table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold", justify="right" if column == "took" else "left")
     return table
+
+
+def write_json(document: Any) -> None:
+    """Write one JSON document, on one line, for programs; at once, for they may be watching."""
+    print(msgspec.json.encode(document).decode(), flush=True)
 
 
 def seconds(took_s: float) -> str:

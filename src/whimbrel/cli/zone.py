@@ -37,7 +37,7 @@ def list_zones(*, json: bool = False, where: Where = AS_USUAL) -> None:
     with where.api() as api:
         answer = api.get("compute", URL)
     if json:
-        print(msgspec.json.encode(answer).decode())
+        terminal.write_json(answer)
     else:
         terminal.console().print(shown(_read(answer)))
 
