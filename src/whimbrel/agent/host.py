@@ -5,16 +5,17 @@ when a newer epoch came does nothing. Orders on one server never interleave. Onl
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
 from whimbrel.agent.fence import Fence
 from whimbrel.agent.jobs import Job, Jobs
+from whimbrel.domain import local_disks
 from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import NotFound, Refused
-from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec, Order, Progress
+from whimbrel.domain.guest import DiskExport, DiskName, Guest, GuestKey, GuestSpec, Order, Progress
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hypervisor import Hypervisor, Percent
@@ -73,9 +74,9 @@ class HostAgent:
         async with self._turn(order, spec.key):
             await self._hypervisor.reserve(spec)
 
-    async def export_disk(self, order: Order, key: GuestKey) -> DiskExport:
+    async def export_disk(self, order: Order, key: GuestKey, disk: DiskName = "root") -> DiskExport:
         async with self._turn(order, key):
-            return await self._hypervisor.export_disk(key)
+            return await self._hypervisor.export_disk(key, disk)
 
     async def unexport_disk(self, order: Order, key: GuestKey) -> None:
         async with self._turn(order, key):
@@ -128,41 +129,41 @@ class HostAgent:
             order,
             "build_disk",
             spec.key,
-            is_done=lambda: self._has_disk(spec.key),
+            is_done=lambda: self._has_disks(spec.key, local_disks.names_of(spec)),
             act=lambda percent: self._hypervisor.create_disk(spec, percent),
         )
 
-    async def import_disk(self, order: Order, spec: GuestSpec, export: DiskExport) -> Progress:
+    async def import_disk(self, order: Order, spec: GuestSpec, export: DiskExport, disk: DiskName = "root") -> Progress:
         return await self._job(
             order,
-            "import_disk",
+            f"import_disk {disk}",
             spec.key,
-            is_done=lambda: self._has_disk(spec.key),
-            act=lambda percent: self._hypervisor.import_disk(spec, export, percent),
+            is_done=lambda: self._has_disks(spec.key, [disk]),
+            act=lambda percent: self._hypervisor.import_disk(spec, export, percent, disk),
         )
 
-    async def fetch_disk(self, order: Order, spec: GuestSpec, image_id: str) -> Progress:
+    async def fetch_disk(self, order: Order, spec: GuestSpec, image_id: str, disk: DiskName = "root") -> Progress:
         return await self._job(
             order,
-            "fetch_disk",
+            f"fetch_disk {disk}",
             spec.key,
-            is_done=lambda: self._has_disk(spec.key),
-            act=lambda percent: self._hypervisor.fetch_disk(spec, image_id, percent),
+            is_done=lambda: self._has_disks(spec.key, [disk]),
+            act=lambda percent: self._hypervisor.fetch_disk(spec, image_id, percent, disk),
         )
 
-    async def upload_snapshot(self, order: Order, key: GuestKey, image_id: str) -> Progress:
+    async def upload_snapshot(self, order: Order, key: GuestKey, image_id: str, disk: DiskName = "root") -> Progress:
         return await self._job(
             order,
             f"upload_snapshot {image_id}",
             key,
             is_done=lambda: self._is_active(image_id),
-            act=lambda percent: self._images.write(image_id, self._hypervisor.read_snapshot(key, percent)),
+            act=lambda percent: self._images.write(image_id, self._hypervisor.read_snapshot(key, percent, disk)),
         )
 
-    async def _has_disk(self, key: GuestKey) -> bool:
-        """Tell whether the whole disk is there: what a job has made proves that it ended, also after a restart."""
+    async def _has_disks(self, key: GuestKey, disks: Collection[DiskName]) -> bool:
+        """Tell whether whole disks are there: what a job has made proves that it ended, also after a restart."""
         guest = await self._hypervisor.look(key)
-        return guest is not None and guest.has_disk
+        return guest is not None and set(disks) <= set(guest.disks)
 
     async def _is_active(self, image_id: str) -> bool:
         return (await self._images.show(image_id)).status == "active"

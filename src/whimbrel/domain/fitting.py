@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import GuestSpec
+from whimbrel.domain.local_disks import devices_of
 
-ROOT_DEVICE = "/dev/vda"
 DEVICE = re.compile(r"/dev/vd[a-z]{1,2}")
 NOT_BOUND = ("unbound", "binding_failed")
 
@@ -27,10 +27,9 @@ def check(spec: GuestSpec) -> None:
             raise Refused(f"volume {volume.volume_id} has no connection to this host")
         if not DEVICE.fullmatch(volume.device):
             raise Refused(f"volume {volume.volume_id} cannot be {volume.device}: such names are /dev/vdb, /dev/vdc ...")
-    root = [ROOT_DEVICE] if spec.has_local_root else []
     _once("port", (nic.port_id for nic in spec.nics))
     _once("volume", (volume.volume_id for volume in spec.volumes))
-    _once("device name", [*root, *(volume.device for volume in spec.volumes)])
+    _once("device name", [*devices_of(spec).values(), *(volume.device for volume in spec.volumes)])
     _once("PCI device", pci_of(spec))
 
 
@@ -65,6 +64,11 @@ def check_not_booted_from(spec: GuestSpec, volume_id: str) -> None:
         raise Refused(f"the guest runs from volume {volume_id}")
 
 
+def with_disks_of(spec: GuestSpec, reserved: GuestSpec) -> GuestSpec:
+    """Give the spec with the disks that its guest was reserved with: they are made once."""
+    return replace(spec, ephemeral_gib=reserved.ephemeral_gib, swap_mib=reserved.swap_mib)
+
+
 def with_nic(spec: GuestSpec, nic: GuestNic) -> GuestSpec:
     """Give the spec with this nic, in its place if the port is there. Raises: Refused."""
     nics = {each.port_id: each for each in spec.nics} | {nic.port_id: nic}
@@ -79,6 +83,8 @@ def without_nic(spec: GuestSpec, port_id: str) -> GuestSpec:
 
 def with_volume(spec: GuestSpec, volume: GuestVolume) -> GuestSpec:
     """Give the spec with this volume, in its place if it is there. Raises: Refused."""
+    if volume.device in devices_of(spec).values():
+        raise Refused(f"the guest has the device name {volume.device} already")
     volumes = {each.volume_id: each for each in spec.volumes} | {volume.volume_id: volume}
     changed = replace(spec, volumes=tuple(volumes.values()))
     check(changed)

@@ -8,6 +8,9 @@ from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.numa import NumaNode
 
+DiskName = Literal["root", "ephemeral", "swap"]
+"""The disks that a guest has of its host, see `domain.local_disks`."""
+
 
 class Order(msgspec.Struct, frozen=True):
     """Who orders: a run and its epoch. A door that changes something refuses an epoch older than the newest seen."""
@@ -38,6 +41,8 @@ class GuestSpec(msgspec.Struct, frozen=True, kw_only=True):
     nics: tuple[GuestNic, ...] = ()
     volumes: tuple[GuestVolume, ...] = ()
     has_local_root: bool = True  # False: it boots from the volume with boot_index 0 and has no root disk of its own
+    ephemeral_gib: int = 0  # 0: it has no such disk
+    swap_mib: int = 0
     pci: tuple[str, ...] = ()  # addresses of the host's devices that it is given whole, besides those of its nics
 
 
@@ -49,10 +54,11 @@ class Guest(msgspec.Struct, frozen=True, kw_only=True):
     vcpus: int
     memory_mib: int
     root_gib: int
-    has_disk: bool  # its root disk is here, whole; of one that boots from a volume: it is defined
+    has_disk: bool  # all its disks are here, whole; of one that has none: it is defined
     ports: tuple[str, ...] = ()  # what is plugged, by port id
     volumes: tuple[str, ...] = ()  # what is attached, by volume id
     pci: tuple[str, ...] = ()  # which of the host's devices it holds, by address, those of its nics too
+    disks: tuple[DiskName, ...] = ()  # which are here, whole
 
 
 class DiskExport(msgspec.Struct, frozen=True, kw_only=True):

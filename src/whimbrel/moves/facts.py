@@ -6,7 +6,7 @@ import msgspec
 
 from whimbrel.domain.devices import BlockDevice, Nic, WishedNic, WishedVolume
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.guest import DiskExport, GuestKey, GuestSpec
+from whimbrel.domain.guest import DiskExport, DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
 from whimbrel.domain.run import Run
 from whimbrel.ports.network import PortRequest
@@ -113,6 +113,8 @@ def target_spec(move: Move) -> GuestSpec:
         project_id=facts.owner.project,
         user_data=facts.user_data,
         has_local_root=facts.has_local_root,
+        ephemeral_gib=facts.new_flavor.ephemeral_gib,
+        swap_mib=facts.new_flavor.swap_mib,
     )
 
 
@@ -141,13 +143,20 @@ def moves_ports(facts: MoveFacts) -> bool:
     return has_ports(facts) and changes_host(facts)
 
 
-def carries_disk(facts: MoveFacts) -> bool:
-    return facts.has_local_root
+def needs_disks(facts: MoveFacts) -> bool:
+    """Tell whether the target needs disks of its own."""
+    return facts.has_local_root or bool(facts.new_flavor.ephemeral_gib or facts.new_flavor.swap_mib)
+
+
+def carried_disks(facts: MoveFacts) -> tuple[DiskName, ...]:
+    """List the disks with contents that go along. Swap is made anew; an ephemeral disk too, where there was none."""
+    root: tuple[DiskName, ...] = ("root",) if facts.has_local_root else ()
+    return (*root, "ephemeral") if facts.old_flavor and facts.old_flavor.ephemeral_gib else root
 
 
 def sends_disk(facts: MoveFacts) -> bool:
-    """Tell whether the disk goes by the image service: hosts of two cells do not reach each other."""
-    return carries_disk(facts) and crosses_cells(facts)
+    """Tell whether disks go by the image service: hosts of two cells do not reach each other."""
+    return bool(carried_disks(facts)) and crosses_cells(facts)
 
 
 def has_volumes(facts: MoveFacts) -> bool:

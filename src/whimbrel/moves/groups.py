@@ -27,8 +27,10 @@ async def group_state(facts: MoveFacts, server: ServerId, cloud: Cloud) -> Group
 async def rule(move: Move, root: ProviderId, cloud: Cloud) -> GroupRule | None:
     """Give what the claim of a server on a host must keep; None: it is in no group."""
     group = await _group(move.facts, move.subject, cloud)
-    if group is None:
-        return None
+    return rule_of(group, root) if group else None
+
+
+def rule_of(group: ServerGroup, root: ProviderId) -> GroupRule:
     return GroupRule(group=group.id, policy=group.policy, max_server_per_host=group.max_server_per_host or 1, root=root)
 
 

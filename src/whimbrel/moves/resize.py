@@ -5,12 +5,12 @@ A cold migration is the same list with the flavor unchanged; on the same host it
 
 from whimbrel.moves.facts import (
     MoveFacts,
-    carries_disk,
     changes_size,
     crosses_cells,
     has_ports,
     moves_ports,
     moves_volumes,
+    needs_disks,
     sends_disk,
 )
 from whimbrel.moves.steps import claims, disk, guest, home, network, pci, quota, record, volumes
@@ -36,8 +36,8 @@ _UNDOABLE = (
          after=(record.switch_home,)),  # it counts nowhere yet
     Step(pci.claim_devices, undo=pci.release_devices, only_if=pci.wants_pci, event="compute_prep_resize",
          after=(guest.prepare_target, guest.start_on_target)),
-    Step(network.bind_target, undo=network.unbind_target, only_if=moves_ports, event="compute_prep_resize",
-         after=(network.activate_target,)),  # not active there yet
+    # Not active there yet. Its undo waits for nothing: an active binding is not let go, whoever asks.
+    Step(network.bind_target, undo=network.unbind_target, only_if=moves_ports, event="compute_prep_resize"),
     Step(volumes.attach_target, undo=volumes.detach_target, only_if=moves_volumes, event="compute_prep_resize",
          after=(guest.stop_on_source,)),  # kept for the target before the source gives anything up
     Step(guest.prepare_target, undo=guest.abandon_target, event="compute_prep_resize", undo_event=_REVERT,
@@ -46,7 +46,7 @@ _UNDOABLE = (
     Step(guest.stop_on_source, undo=guest.start_on_source, event="compute_resize_instance",
          undo_event=_FINISH_REVERT, status="migrating", shows="resize_migrating",
          after=(guest.start_on_target,)),  # never two guests: first the target's is known to be gone
-    Step(disk.carry_disk, undo=disk.discard_carried, only_if=carries_disk, event="compute_resize_instance",
+    Step(disk.carry_disk, undo=disk.discard_carried, only_if=needs_disks, event="compute_resize_instance",
          undo_event=_REVERT, after=(guest.start_on_target,)),
     Step(volumes.hand_over, only_if=moves_volumes, event="compute_finish_resize"),  # start_on_source has them back
     Step(network.activate_target, undo=network.activate_source, only_if=has_ports, event="compute_finish_resize",

@@ -9,7 +9,7 @@ whose guest or disk is missing is Refused; a reading one raises NotFound.
 from typing import Any, Protocol
 
 from whimbrel.domain.devices import GuestNic, GuestVolume
-from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec, Order, Progress
+from whimbrel.domain.guest import DiskExport, DiskName, Guest, GuestKey, GuestSpec, Order, Progress
 from whimbrel.domain.ids import HostName
 
 
@@ -35,31 +35,34 @@ class Agent(Protocol):
         ...
 
     async def build_disk(self, order: Order, spec: GuestSpec) -> Progress:
-        """Make the disk from its image, as a job keyed by run: asked again it tells of the same job."""
+        """Make what is not there of a guest's disks, as a job keyed by run: asked again it tells of the same job.
+
+        The root disk comes from its image; an ephemeral and a swap disk are blank.
+        """
         ...
 
-    async def export_disk(self, order: Order, key: GuestKey) -> DiskExport:
-        """Offer a stopped guest's disk for reading."""
+    async def export_disk(self, order: Order, key: GuestKey, disk: DiskName = "root") -> DiskExport:
+        """Offer one of a stopped guest's disks for reading."""
         ...
 
-    async def import_disk(self, order: Order, spec: GuestSpec, export: DiskExport) -> Progress:
+    async def import_disk(self, order: Order, spec: GuestSpec, export: DiskExport, disk: DiskName = "root") -> Progress:
         """Copy an exported disk here, as a job keyed by run: asked again it tells of the same job."""
         ...
 
-    async def fetch_disk(self, order: Order, spec: GuestSpec, image_id: str) -> Progress:
-        """Make the disk from an image that carries it, as a job keyed by run: asked again it tells of the same job."""
+    async def fetch_disk(self, order: Order, spec: GuestSpec, image_id: str, disk: DiskName = "root") -> Progress:
+        """Make a disk from an image that carries it, as a job keyed by run: asked again it tells of the same job."""
         ...
 
     async def unexport_disk(self, order: Order, key: GuestKey) -> None:
-        """Stop offering a disk; fine if it was not offered."""
+        """Stop offering its disks; fine if none was offered."""
         ...
 
     async def discard_disk(self, order: Order, key: GuestKey) -> None:
-        """End a running copy of this slot and remove its disk; fine if there is none. Never of a running guest."""
+        """End running copies of this slot and remove its disks; fine if there is none. Never of a running guest."""
         ...
 
     async def define(self, order: Order, spec: GuestSpec) -> None:
-        """Make the guest known, stopped, with the disk that is there and exactly these nics, volumes and PCI devices.
+        """Make the guest known, stopped, with its disks and exactly these nics, volumes and PCI devices.
 
         Fine if it is known: one that is stopped becomes what `spec` says, one that runs stays as it is.
         """
@@ -78,7 +81,7 @@ class Agent(Protocol):
         ...
 
     async def destroy(self, order: Order, key: GuestKey) -> None:
-        """Remove this slot's guest, disk and reservation; fine if nothing is there."""
+        """Remove this slot's guest, disks and reservation; fine if nothing is there."""
         ...
 
     async def plug(self, order: Order, key: GuestKey, nic: GuestNic) -> None:
@@ -97,8 +100,8 @@ class Agent(Protocol):
         """Have no such volume in the guest; fine if there is none, or no guest."""
         ...
 
-    async def upload_snapshot(self, order: Order, key: GuestKey, image_id: str) -> Progress:
-        """Put the disk's contents into the image service as `image_id`, as a job keyed by run."""
+    async def upload_snapshot(self, order: Order, key: GuestKey, image_id: str, disk: DiskName = "root") -> Progress:
+        """Put a disk's contents into the image service as `image_id`, as a job keyed by run."""
         ...
 
 

@@ -4,15 +4,15 @@ An adapter keeps no promises in memory: after its process was killed the same ca
 All raise Unavailable where the hypervisor gives no answer, Refused where it says no, NotFound where a guest or a
 disk that must be there is not. What a guest can be given is held by `domain.fitting`, for all of them alike.
 
-A guest that has no root disk of its own (GuestSpec.has_local_root) is reserved, defined and started like others; it is
-not asked to make, import, export or discard a disk.
+A guest that has no root disk of its own (GuestSpec.has_local_root) is reserved, defined and started like others; its
+root disk is not asked for. Which disks a guest has is said when it is reserved, and stays.
 """
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 from whimbrel.domain.devices import GuestNic, GuestVolume
-from whimbrel.domain.guest import Capacity, DiskExport, Guest, GuestKey, GuestSpec
+from whimbrel.domain.guest import Capacity, DiskExport, DiskName, Guest, GuestKey, GuestSpec
 
 Percent = Callable[[int], None]
 """Called now and then by a long phase with 0 to 100."""
@@ -45,40 +45,43 @@ class Hypervisor(Protocol):
         ...
 
     async def create_disk(self, spec: GuestSpec, percent: Percent) -> None:
-        """Make the root disk from the image (or empty without one), grown to root_gib.
+        """Make its disks: the root disk from the image (or empty without one), grown to root_gib; the others blank.
+
+        An ephemeral disk is an ext4 file system with nothing in it, a swap disk is one that a guest can use as it is.
 
         A half-made one is redone, a whole one stays. Ended by cancelling it, which leaves no more than a half-made one.
         """
         ...
 
-    async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent) -> None:
-        """Make the root disk a whole copy of an exported one, grown to root_gib. Half made, whole, cancelled: as above.
+    async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent, disk: DiskName = "root") -> None:
+        """Make a disk a whole copy of an exported one, grown to its size. Half made, whole, cancelled: as above.
 
-        Raises: Unavailable: it is not offered now, or not until the end.
+        Raises: Unavailable: it is not offered now, or not until the end. Refused: the copy would not fit.
         """
         ...
 
-    async def fetch_disk(self, spec: GuestSpec, image_id: str, percent: Percent) -> None:
-        """Make the root disk of an image that nobody else will need, grown to root_gib. Otherwise as create_disk."""
+    async def fetch_disk(self, spec: GuestSpec, image_id: str, percent: Percent, disk: DiskName = "root") -> None:
+        """Make a disk of an image that nobody else will need, grown to its size. Otherwise as import_disk."""
         ...
 
-    async def export_disk(self, key: GuestKey) -> DiskExport:
-        """Offer the disk of a stopped guest for reading until `unexport_disk`. Repeatable. Refused: it runs."""
+    async def export_disk(self, key: GuestKey, disk: DiskName = "root") -> DiskExport:
+        """Offer a disk of a stopped guest for reading until `unexport_disk`. Repeatable. Refused: it runs."""
         ...
 
     async def unexport_disk(self, key: GuestKey) -> None:
-        """Stop offering; fine if it was not offered."""
+        """Stop offering any of its disks; fine if none was offered."""
         ...
 
     async def discard_disk(self, key: GuestKey) -> None:
-        """Remove the disk of a guest that does not run; fine if there is none."""
+        """Remove all disks of a guest that does not run; fine if there is none."""
         ...
 
     async def define(self, spec: GuestSpec) -> None:
-        """Make the guest known, stopped, with the disk that is there and exactly these nics, volumes and PCI devices.
+        """Make the guest known, stopped, with its disks and exactly these nics, volumes and PCI devices.
 
         Again: one that is stopped becomes what `spec` says, one that runs stays as it is. Only what was reserved can be
-        defined, also where there is no root disk. NotFound: nothing is reserved, or no disk. Refused: see `fitting`.
+        defined, also where there is no root disk. NotFound: nothing is reserved, or a disk is not there, whole.
+        Refused: see `fitting`.
         """
         ...
 
@@ -99,7 +102,7 @@ class Hypervisor(Protocol):
         ...
 
     async def destroy(self, key: GuestKey) -> None:
-        """Remove guest, disk and reservation of this slot; fine if nothing is there."""
+        """Remove guest, disks and reservation of this slot; fine if nothing is there."""
         ...
 
     # Devices: of a running guest at once, and in its definition either way. Each may be repeated.
@@ -130,6 +133,9 @@ class Hypervisor(Protocol):
         """Give the last `lines` lines of the serial console, None: all that is kept."""
         ...
 
-    def read_snapshot(self, key: GuestKey, percent: Percent) -> AsyncIterator[bytes]:
-        """Give the disk's contents now as one image file (qcow2 for real ones), in chunks."""
+    def read_snapshot(self, key: GuestKey, percent: Percent, disk: DiskName = "root") -> AsyncIterator[bytes]:
+        """Give a disk's contents now as one image file (qcow2 for real ones), in chunks.
+
+        Refused: not the root disk, of a guest that runs.
+        """
         ...

@@ -77,6 +77,14 @@ class RunGroup(msgspec.Struct, frozen=True, kw_only=True):
     bugs: int  # how many stand still at a bug
 
 
+class LastProof(msgspec.Struct, frozen=True, kw_only=True):
+    """When the cloud's books were last checked, and what came of it."""
+
+    at: float  # seconds since 1970
+    violations: int
+    unseen: int  # how much could not be looked at
+
+
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """How many runs there are, for those who watch."""
 
@@ -85,6 +93,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     debts_since: float | None  # since when one of them has been at it
     ended: Mapping[tuple[str, str], int]  # (saga, done | refused | reverted | asked) -> runs, of all times
     takeovers: int  # of all times
+    proof: LastProof | None = None  # None: there was none yet
 
 
 class Journal(Protocol):
@@ -200,6 +209,10 @@ class Journal(Protocol):
 
     async def ended(self, after: float, until: float) -> list[RunId]:
         """List the runs that ended after the one time and until the other."""
+        ...
+
+    async def note_proof(self, proof: LastProof) -> None:
+        """Keep what a proof came to, unless a later one is known."""
         ...
 
     async def tally(self, now: float) -> Tally:

@@ -24,10 +24,6 @@ class Listener(Protocol):
         """Take note of a call of the placement store by this process itself."""
         ...
 
-    def proved(self, at: float, violations: int, unseen: int) -> None:
-        """Take note that the cloud's books were checked: how much was wrong, and could not be looked at."""
-        ...
-
 
 class Meter:
     """Where parts of a cloud tell it."""
@@ -45,7 +41,3 @@ class Meter:
     def asked_placement(self, call: str, took_s: float) -> None:
         for listener in self._listeners:
             listener.asked_placement(call, took_s)
-
-    def proved(self, at: float, violations: int, unseen: int) -> None:
-        for listener in self._listeners:
-            listener.proved(at, violations, unseen)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
 
-from whimbrel.domain.ids import ConsumerId, RunId, ServerId
+from whimbrel.domain.ids import ConsumerId, HostName, RunId, ServerId
 
 if TYPE_CHECKING:
     from whimbrel.ports.images import Image
@@ -34,10 +34,16 @@ class ServerIds(Protocol):
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """By which run a record is locked, None: by none; and how it stands to a copy in another cell."""
+    """By which run a record is locked, None: by none; and how it stands to a copy in another cell.
+
+    host, vm_state, project: by which it is found in lists.
+    """
 
     run: RunId | None
     standing: str
+    host: HostName | None = None
+    vm_state: str = ""
+    project: str = ""
 
 
 class Holds(Protocol):
@@ -61,6 +67,24 @@ class PortHolders(Protocol):
 class Attachments(Protocol):
     async def all_attachments(self, after: str | None, limit: int) -> Page[Attachment]:
         """List the attachments of all servers, without their connections. Raises: Refused, NotFound: as above."""
+        ...
+
+
+class VolumeUse(msgspec.Struct, frozen=True):
+    """What a volume says of itself. hosts: by attachment, from which host it is used; those that use it, of all."""
+
+    id: str
+    status: str
+    hosts: dict[str, str | None] = {}
+
+
+class VolumeUses(Protocol):
+    async def volume_uses(self, after: str | None, limit: int) -> Page[VolumeUse]:
+        """List the volumes of all projects. Raises: Refused, NotFound: as above."""
+        ...
+
+    async def volume_use(self, volume_id: str) -> VolumeUse:
+        """Raises: NotFound."""
         ...
 
 

@@ -79,6 +79,15 @@ class GroupPlaces(msgspec.Struct, frozen=True, kw_only=True):
         return dict(Counter(root for other, root in self.held if other != server))
 
 
+class Miscount(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said to be used of a provider, and what is held of it, where the two differ."""
+
+    provider: ProviderId
+    resource_class: str
+    used: int
+    held: int
+
+
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     reserved: int = 0
@@ -265,6 +274,21 @@ class Placement(Consumers, Protocol):
 
     async def allocations(self, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:
         """Read the claims of these consumers, None: of all."""
+        ...
+
+    async def owners(self, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
+        """Tell whose consumers these are; who is not known is left out, and is to hold nothing."""
+        ...
+
+    async def miscounts(self) -> list[Miscount]:
+        """List where what is said to be used is not what is held: there is none, unless a hand was in it."""
+        ...
+
+    async def recount(self, order: Order, provider: ProviderId) -> None:
+        """Have what is said to be used of a provider be what is held of it. Repeatable.
+
+        Raises: UnknownProvider; Superseded.
+        """
         ...
 
     async def forget_fences(self, runs: Sequence[RunId]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from whimbrel.domain.ids import ProjectId, ServerId
-from whimbrel.ports.pages import Attachments
+from whimbrel.ports.pages import Attachments, VolumeUses
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ MARK = "whimbrel:made_for"
 """The metadata key of a volume that was made for a server: SERVER/NUMBER."""
 
 
-class Volumes(Attachments, Protocol):
+class Volumes(Attachments, VolumeUses, Protocol):
     async def volume(self, volume_id: str) -> Volume:
         """Raises: NotFound."""
         ...

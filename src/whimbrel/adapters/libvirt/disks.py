@@ -1,4 +1,4 @@
-"""How a slot gets its root disk: from an image, or as a copy of another host's.
+"""How a slot gets its disks: from an image, as a copy of another host's, or made of nothing.
 
 Law: a disk is filled as a part of our own, grown, and only then given its name.
 """
@@ -6,17 +6,16 @@ Law: a disk is filled as a part of our own, grown, and only then given its name.
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from whimbrel.adapters.libvirt import exports
+from whimbrel.adapters.libvirt import blank_disks, exports
 from whimbrel.adapters.libvirt.images import ImageCache
 from whimbrel.adapters.libvirt.slots import SlotDirectory
 from whimbrel.adapters.qemu import processes
 from whimbrel.adapters.qemu.files import finish, in_thread
 from whimbrel.adapters.qemu.tools import Tools
+from whimbrel.domain import local_disks
 from whimbrel.domain.errors import Refused
-from whimbrel.domain.guest import DiskExport, GuestSpec
+from whimbrel.domain.guest import DiskExport, DiskName, GuestSpec
 from whimbrel.ports.hypervisor import Percent
-
-GIB = 1 << 30
 
 
 class Disks:
@@ -25,75 +24,94 @@ class Disks:
         self._cache = cache
 
     async def create(self, slot: SlotDirectory, spec: GuestSpec, percent: Percent) -> None:
-        """Have a disk from the image, or an empty one."""
+        """Have all disks: the root disk from the image, or empty; the others blank."""
+        names = local_disks.names_of(spec)
+        if not names:
+            raise Refused("a guest that boots from a volume has no root disk, and this one no other")
+        for name in names:
+            await (self._create_root(slot, spec, percent) if name == "root" else self._create_blank(slot, spec, name))
 
+    async def _create_blank(self, slot: SlotDirectory, spec: GuestSpec, name: DiskName) -> None:
+        async def fill(part: Path) -> None:
+            await blank_disks.make(self._tools, name, local_disks.size_bytes(spec, name), part, slot.owner)
+
+        await self._make(slot, spec, name, fill)
+
+    async def _create_root(self, slot: SlotDirectory, spec: GuestSpec, percent: Percent) -> None:
         async def fill(part: Path) -> None:
             if spec.image_id is None:
-                await self._tools.create(part, _size_of(spec, 0))
+                await self._tools.create(part, _size_of(spec, "root", 0))
                 return
             path, disk_format = await self._cache.fetch(spec.image_id)
-            _size_of(spec, (await self._tools.info(path, disk_format)).virtual_size)
+            _size_of(spec, "root", (await self._tools.info(path, disk_format)).virtual_size)
             await self._tools.copy(["-f", disk_format, str(path)], part, percent)
 
-        await self._make(slot, spec, fill, percent)
+        await self._make(slot, spec, "root", fill)
+        percent(100)
 
-    async def fetch(self, slot: SlotDirectory, spec: GuestSpec, image_id: str, percent: Percent) -> None:
+    async def fetch(
+        self, slot: SlotDirectory, spec: GuestSpec, image_id: str, percent: Percent, name: DiskName
+    ) -> None:
         """Have a disk from an image that is read once: it is not kept for others."""
 
         async def fill(part: Path) -> None:
             fetched = slot.part("fetched")
             disk_format = await self._cache.download(image_id, fetched)
             try:
-                _size_of(spec, (await self._tools.info(fetched, disk_format)).virtual_size)
+                _size_of(spec, name, (await self._tools.info(fetched, disk_format)).virtual_size)
                 await self._tools.copy(["-f", disk_format, str(fetched)], part, percent)
             finally:
                 await in_thread(lambda: fetched.unlink(missing_ok=True))
 
-        await self._make(slot, spec, fill, percent)
+        await self._make(slot, spec, name, fill)
+        percent(100)
 
-    async def copy(self, slot: SlotDirectory, spec: GuestSpec, export: DiskExport, percent: Percent) -> None:
+    async def copy(
+        self, slot: SlotDirectory, spec: GuestSpec, export: DiskExport, percent: Percent, name: DiskName
+    ) -> None:
         """Have a disk that is a copy of an exported one."""
 
         async def fill(part: Path) -> None:
-            _size_of(spec, export.size_bytes)
+            _size_of(spec, name, export.size_bytes)
             async with exports.reading(export, slot) as source:
                 await self._tools.copy(source, part, percent)
 
-        await self._make(slot, spec, fill, percent)
-
-    async def end_tools(self, slot: SlotDirectory) -> None:
-        """End what works on the slot's disk, of whatever process it was."""
-        await processes.end(await processes.at_work("qemu-img", slot.path))
-
-    async def _make(
-        self, slot: SlotDirectory, spec: GuestSpec, fill: Callable[[Path], Awaitable[None]], percent: Percent
-    ) -> None:
-        if not spec.has_local_root:
-            raise Refused("a guest that boots from a volume has no root disk")
-        part = slot.part("disk")
-        if not slot.disk.exists():
-            await self.end_tools(slot)  # of a process before us, that would write beside us
-            await in_thread(slot.remove_parts)
-            try:
-                await fill(part)
-                await self._fit(part, spec)
-                await in_thread(lambda: finish(part, slot.disk))
-            finally:
-                part.unlink(missing_ok=True)
+        await self._make(slot, spec, name, fill)
         percent(100)
 
-    async def _fit(self, part: Path, spec: GuestSpec) -> None:
+    async def end_tools(self, slot: SlotDirectory) -> None:
+        """End what works on the slot's disks, of whatever process it was."""
+        await processes.end(await processes.at_work(("qemu-img", *blank_disks.PROGRAMS), slot.path))
+
+    async def _make(
+        self, slot: SlotDirectory, spec: GuestSpec, name: DiskName, fill: Callable[[Path], Awaitable[None]]
+    ) -> None:
+        if name not in local_disks.names_of(spec):
+            raise Refused(f"the guest has no {name} disk")
+        part, file = slot.disk_part(name), slot.disk_file(name)
+        if file.exists():
+            return
+        await self.end_tools(slot)  # of a process before us, that would write beside us
+        await in_thread(slot.remove_parts)
+        try:
+            await fill(part)
+            await self._fit(part, spec, name)
+            await in_thread(lambda: finish(part, file))
+        finally:
+            part.unlink(missing_ok=True)
+
+    async def _fit(self, part: Path, spec: GuestSpec, name: DiskName) -> None:
         has_bytes = (await self._tools.info(part, "qcow2")).virtual_size
-        wanted_bytes = _size_of(spec, has_bytes)
+        wanted_bytes = _size_of(spec, name, has_bytes)
         if wanted_bytes > has_bytes:
             await self._tools.grow(part, wanted_bytes)
 
 
-def _size_of(spec: GuestSpec, contents_bytes: int) -> int:
+def _size_of(spec: GuestSpec, name: DiskName, contents_bytes: int) -> int:
     """Give the size of the disk that shall hold these contents. Raises: Refused: they do not fit."""
-    wanted_bytes = spec.root_gib * GIB or contents_bytes
+    wanted_bytes = local_disks.size_bytes(spec, name) or contents_bytes
     if not wanted_bytes:
         raise Refused("a disk without an image needs a size")
     if wanted_bytes < contents_bytes:
-        raise Refused(f"{contents_bytes} bytes do not fit on a disk of {spec.root_gib} GiB")
+        raise Refused(f"{contents_bytes} bytes do not fit on a disk of {wanted_bytes // local_disks.GIB} GiB")
     return wanted_bytes

@@ -15,13 +15,13 @@ from whimbrel.adapters.libvirt import devices
 from whimbrel.adapters.libvirt.connection import NAME_PREFIX, Libvirt
 from whimbrel.adapters.libvirt.devices import Fitted, Plugging
 from whimbrel.adapters.libvirt.slots import SlotDirectory
-from whimbrel.domain import fitting
-from whimbrel.domain.guest import Guest, GuestKey, GuestSpec
+from whimbrel.domain import fitting, local_disks
+from whimbrel.domain.guest import DiskName, Guest, GuestKey, GuestSpec
 from whimbrel.domain.ids import ServerId, Slot
 
 NAMESPACE = "urn:whimbrel:guest:1"
 MACHINE = "pc"  # i440fx: boots everything, and its power button needs no driver
-DISK = "vda"
+DISK = local_disks.ROOT_DEVICE.removeprefix("/dev/")
 
 ET.register_namespace("whimbrel", NAMESPACE)
 
@@ -84,8 +84,7 @@ def domain_xml(spec: GuestSpec, slot: SlotDirectory, virt_type: str, plugging: P
 
 def _devices(spec: GuestSpec, slot: SlotDirectory, plugging: Plugging | None) -> ET.Element:
     root = ET.Element("devices")
-    if spec.has_local_root:
-        root.append(_root_disk(slot))
+    root.extend(_disk(name, slot.disk_file(name), device) for name, device in local_disks.devices_of(spec).items())
     root.extend(devices.volume_xml(volume) for volume in spec.volumes)
     root.extend(devices.nic_xml(nic, plugging) for nic in spec.nics)
     root.extend(devices.pci_xml(address) for address in spec.pci)
@@ -98,12 +97,13 @@ def _devices(spec: GuestSpec, slot: SlotDirectory, plugging: Plugging | None) ->
     return root
 
 
-def _root_disk(slot: SlotDirectory) -> ET.Element:
+def _disk(name: DiskName, file: Path, device: str) -> ET.Element:
     disk = ET.Element("disk", type="file", device="disk")
-    ET.SubElement(disk, "driver", name="qemu", type="qcow2", cache=_cache(slot.disk), discard="unmap")
-    ET.SubElement(disk, "source", file=str(slot.disk))
-    ET.SubElement(disk, "target", dev=DISK, bus="virtio")
-    ET.SubElement(disk, "boot", order="1")
+    ET.SubElement(disk, "driver", name="qemu", type="qcow2", cache=_cache(file), discard="unmap")
+    ET.SubElement(disk, "source", file=str(file))
+    ET.SubElement(disk, "target", dev=device.removeprefix("/dev/"), bus="virtio")
+    if name == "root":
+        ET.SubElement(disk, "boot", order="1")
     return disk
 
 
@@ -170,6 +170,7 @@ def guest_of(slot: SlotDirectory, domain: Domain | None) -> Guest | None:
         return None
     is_defined = slot.definition.exists()
     running = domain if domain and domain.runs and domain.is_of(slot.key) else None
+    wanted, here = local_disks.names_of(spec), slot.whole_disks(spec)
     has = running.fitted if running else _planned(spec) if is_defined else Fitted()
     return Guest(
         key=slot.key,
@@ -177,7 +178,8 @@ def guest_of(slot: SlotDirectory, domain: Domain | None) -> Guest | None:
         vcpus=spec.vcpus,
         memory_mib=spec.memory_mib,
         root_gib=spec.root_gib,
-        has_disk=slot.disk.exists() if spec.has_local_root else is_defined,
+        has_disk=here == wanted if wanted else is_defined,
+        disks=here,
         ports=has.ports,
         volumes=has.volumes,
         pci=has.pci,

@@ -10,8 +10,9 @@ import contextlib
 import secrets
 import shutil
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from typing import get_args
 from urllib.parse import urlsplit
 
 from whimbrel.adapters.libvirt.slots import SlotDirectory
@@ -20,8 +21,9 @@ from whimbrel.adapters.qemu.files import Owner, in_thread
 from whimbrel.adapters.qemu.processes import Process
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain.errors import Refused, Unavailable
-from whimbrel.domain.guest import DiskExport
+from whimbrel.domain.guest import DiskExport, DiskName
 
+PROGRAM = "qemu-nbd"
 SCHEME = "nbd"
 USER = "whimbrel"
 KEY_FILE = "keys.psk"  # the name that QEMU looks for
@@ -36,48 +38,50 @@ class Exports:
         self._tools = tools
         self._address = address
 
-    async def open(self, slot: SlotDirectory) -> DiskExport:
+    async def open(self, slot: SlotDirectory, name: DiskName) -> DiskExport:
         """Offer a disk; the same offer if it is made already."""
-        info = await self._tools.info(slot.disk, "qcow2")
-        server, key = await self._found(slot) or await self._started(slot)
+        info = await self._tools.info(slot.disk_file(name), "qcow2")
+        server, key = await self._found(slot, name) or await self._started(slot, name)
         address = server.option("--bind")
         host = f"[{address}]" if ":" in address else address
         location = f"nbds://{USER}:{key}@{host}:{server.option('--port')}"
         return DiskExport(scheme=SCHEME, location=location, size_bytes=info.virtual_size)
 
     async def close(self, slot: SlotDirectory) -> None:
-        """Take an offer back; fine if there is none."""
-        await processes.end(await _servers(slot))
-        await in_thread(lambda: shutil.rmtree(slot.keys, ignore_errors=True))
+        """Take the offers of all its disks back; fine if there is none."""
+        await processes.end(await processes.at_work(PROGRAM, slot.path))
+        await in_thread(lambda: _forget([slot.keys(name) for name in get_args(DiskName)]))
 
-    async def _found(self, slot: SlotDirectory) -> tuple[Process, str] | None:
-        servers = await _servers(slot)
-        key = await in_thread(lambda: _read_key(slot.keys))
+    async def _found(self, slot: SlotDirectory, name: DiskName) -> tuple[Process, str] | None:
+        servers = await _servers(slot, name)
+        key = await in_thread(lambda: _read_key(slot.keys(name)))
         return (servers[0], key) if len(servers) == 1 and key else None
 
-    async def _started(self, slot: SlotDirectory) -> tuple[Process, str]:
-        await self.close(slot)
+    async def _started(self, slot: SlotDirectory, name: DiskName) -> tuple[Process, str]:
+        await processes.end(await _servers(slot, name))
+        await in_thread(lambda: _forget([slot.keys(name)]))
         key = secrets.token_hex(KEY_BYTES)
-        await in_thread(lambda: _write_key(slot.keys, key, slot.owner))
-        await self._serve(slot)
-        servers = await _servers(slot)
+        await in_thread(lambda: _write_key(slot.keys(name), key, slot.owner))
+        await self._serve(slot, name)
+        servers = await _servers(slot, name)
         if len(servers) != 1:
             raise Unavailable("the disk's server ended at once")
         return servers[0], key
 
-    async def _serve(self, slot: SlotDirectory) -> None:
+    async def _serve(self, slot: SlotDirectory, name: DiskName) -> None:
+        disk, keys = slot.disk_file(name), slot.keys(name)
         for tries_left in reversed(range(PORT_TRIES)):
             try:
                 # With --fork it returns when it listens, and what it leaves behind is nobody's child.
                 await self._tools.run(
-                    *("qemu-nbd", "--fork", "--persistent", "--read-only", "--format", "qcow2", "--shared", "0"),
+                    *(PROGRAM, "--fork", "--persistent", "--read-only", "--format", "qcow2", "--shared", "0"),
                     *(
                         "--object",
-                        f"tls-creds-psk,id=tls,endpoint=server,dir={_quoted(slot.keys)}",
+                        f"tls-creds-psk,id=tls,endpoint=server,dir={_quoted(keys)}",
                         "--tls-creds",
                         "tls",
                     ),
-                    *("--bind", self._address, "--port", str(_free_port(self._address)), str(slot.disk)),
+                    *("--bind", self._address, "--port", str(_free_port(self._address)), str(disk)),
                 )
                 return
             except Unavailable as error:
@@ -108,8 +112,13 @@ def _quoted(path: Path) -> str:
     return str(path).replace(",", ",,")
 
 
-async def _servers(slot: SlotDirectory) -> list[Process]:
-    return await processes.at_work("qemu-nbd", slot.disk)
+async def _servers(slot: SlotDirectory, name: DiskName) -> list[Process]:
+    return await processes.at_work(PROGRAM, slot.disk_file(name))
+
+
+def _forget(directories: Iterable[Path]) -> None:
+    for keys in directories:
+        shutil.rmtree(keys, ignore_errors=True)
 
 
 def _read_key(keys: Path) -> str | None:

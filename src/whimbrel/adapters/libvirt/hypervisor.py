@@ -17,21 +17,22 @@ from weakref import WeakValueDictionary
 from whimbrel.adapters.libvirt import devices, machine, reach
 from whimbrel.adapters.libvirt.connection import Connection
 from whimbrel.adapters.libvirt.devices import Plugging
-from whimbrel.adapters.libvirt.disks import GIB, Disks
-from whimbrel.adapters.libvirt.domain import Domain, domain_xml, guest_of
+from whimbrel.adapters.libvirt.disks import Disks
+from whimbrel.adapters.libvirt.domain import Domain, domain_xml
 from whimbrel.adapters.libvirt.domains import Domains, runs
 from whimbrel.adapters.libvirt.exports import Exports
 from whimbrel.adapters.libvirt.hotplug import LETS_GO_WITHIN_S, Finding, HotPlug
 from whimbrel.adapters.libvirt.images import ImageCache
 from whimbrel.adapters.libvirt.machine import VirtType
+from whimbrel.adapters.libvirt.sight import Sight
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
 from whimbrel.adapters.libvirt.snapshots import Snapshots
 from whimbrel.adapters.qemu.files import in_thread
 from whimbrel.adapters.qemu.tools import Tools
-from whimbrel.domain import fitting
+from whimbrel.domain import fitting, local_disks
 from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import NotFound, Refused
-from whimbrel.domain.guest import Capacity, DiskExport, Guest, GuestKey, GuestSpec
+from whimbrel.domain.guest import Capacity, DiskExport, DiskName, Guest, GuestKey, GuestSpec
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.hypervisor import Percent
 from whimbrel.ports.images import Images
@@ -79,6 +80,7 @@ class LibvirtHypervisor:
         self._slots = Slots(self._directory)
         tools, connection = Tools(self._slots.owner), Connection(uri)
         self._domains = Domains(connection)
+        self._sight = Sight(self._domains, self._slots, self._directory)
         self._hotplug = HotPlug(connection, lets_go_within_s)
         self._snapshots = Snapshots(connection, tools)
         self._exports = Exports(tools, nbd_address)
@@ -87,11 +89,11 @@ class LibvirtHypervisor:
         self._cpu_times: dict[str, int] = {}  # when it was asked last
         self._locks: WeakValueDictionary[ServerId, asyncio.Lock] = WeakValueDictionary()
 
-    # Looking. No lock: an observation may be old when it is read, whatever we do.
+    # Looking. No lock.
 
     async def capacity(self) -> Capacity:
         found = await self._domains.capacity()
-        disk_gib = (await in_thread(lambda: shutil.disk_usage(self._directory))).total // GIB
+        disk_gib = (await in_thread(lambda: shutil.disk_usage(self._directory))).total // local_disks.GIB
         return Capacity(
             vcpus=_first(self._given["vcpus"], found.vcpus),
             memory_mib=_first(self._given["memory_mib"], found.memory_mib),
@@ -118,19 +120,10 @@ class LibvirtHypervisor:
         }
 
     async def guests(self) -> list[Guest]:
-        defined = await self._domains.all()
-        slots = await in_thread(self._slots.all)
-        seen = await in_thread(lambda: [guest_of(slot, defined.get(slot.key.server)) for slot in slots])
-        known = {guest.key: guest for guest in seen if guest}
-        strays = (domain.as_guest() for domain in defined.values() if self._is_ours(domain))
-        return list(({guest.key: guest for guest in strays} | known).values())
+        return await self._sight.guests()
 
     async def look(self, key: GuestKey) -> Guest | None:
-        domain = await self._domains.seen(key.server)
-        guest = await in_thread(lambda: guest_of(self._slots.at(key), domain))
-        if guest is None and domain and domain.is_of(key) and self._is_ours(domain):
-            return domain.as_guest()
-        return guest
+        return await self._sight.look(key)
 
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
         """Give the end of the console; what is kept of a long one is its last MiB."""
@@ -143,10 +136,10 @@ class LibvirtHypervisor:
     async def reserve(self, spec: GuestSpec) -> None:
         """Write the guest down. Only a guest that is larger than the whole host is refused: sums are Placement's."""
         room = await self.capacity()
-        for what in ("vcpus", "memory_mib", "root_gib") if spec.has_local_root else ("vcpus", "memory_mib"):
-            has = getattr(room, "disk_gib" if what == "root_gib" else what)
-            if getattr(spec, what) > has:
-                raise Refused(f"no room: the guest wants {what} {getattr(spec, what)}, the host has {has}")
+        wants = {"vcpus": spec.vcpus, "memory_mib": spec.memory_mib, "disk_gib": local_disks.gib_of(spec)}
+        for what, amount in wants.items():
+            if amount > (has := getattr(room, what)):
+                raise Refused(f"no room: the guest wants {what} {amount}, the host has {has}")
         slot = self._slots.at(spec.key)
         async with self._alone(spec.key.server):
             if not slot.definition.exists():
@@ -155,16 +148,16 @@ class LibvirtHypervisor:
     async def create_disk(self, spec: GuestSpec, percent: Percent) -> None:
         await self._disks.create(self._reserved(spec.key), spec, percent)
 
-    async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent) -> None:
-        await self._disks.copy(self._reserved(spec.key), spec, export, percent)
+    async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent, disk: DiskName = "root") -> None:
+        await self._disks.copy(self._reserved(spec.key), spec, export, percent, disk)
 
-    async def fetch_disk(self, spec: GuestSpec, image_id: str, percent: Percent) -> None:
-        await self._disks.fetch(self._reserved(spec.key), spec, image_id, percent)
+    async def fetch_disk(self, spec: GuestSpec, image_id: str, percent: Percent, disk: DiskName = "root") -> None:
+        await self._disks.fetch(self._reserved(spec.key), spec, image_id, percent, disk)
 
-    async def export_disk(self, key: GuestKey) -> DiskExport:
+    async def export_disk(self, key: GuestKey, disk: DiskName = "root") -> DiskExport:
         async with self._alone(key.server):
             self._refuse_running(await self._domains.seen(key.server), key)
-            return await self._exports.open(self._slots.at(key))
+            return await self._exports.open(self._slots.at(key), disk)
 
     async def unexport_disk(self, key: GuestKey) -> None:
         async with self._alone(key.server):
@@ -175,16 +168,17 @@ class LibvirtHypervisor:
         async with self._alone(key.server):
             self._refuse_running(await self._domains.seen(key.server), key)
             await self._end_tools(slot)
-            await in_thread(slot.remove_disk)
+            await in_thread(slot.remove_disks)
 
     async def define(self, spec: GuestSpec) -> None:
         """Write the definition down; libvirt is told now or, while another slot of the server runs, at the start."""
         async with self._alone(spec.key.server):
             slot = self._reserved(spec.key)
-            if spec.has_local_root and not slot.disk.exists():
-                raise NotFound("no disk to define a guest with")
+            if reserved := await in_thread(slot.read_spec):
+                spec = fitting.with_disks_of(spec, reserved)
+            await in_thread(lambda: slot.check_disks(spec))
             fitting.check(spec)
-            await self._check_ports_free(spec)
+            await self._sight.check_ports_free(spec)
             domain = await self._domains.seen(spec.key.server)
             if not runs(domain, spec.key):
                 await self._write(spec, domain)
@@ -217,7 +211,7 @@ class LibvirtHypervisor:
         async with self._alone(key.server):
             spec = fitting.with_nic(await self._defined(key), nic)
             device = devices.nic_xml(nic, self._plugging)
-            await self._check_ports_free(spec)
+            await self._sight.check_ports_free(spec)
             await self._add(spec, device, lambda xml: devices.nic_in(xml, nic.port_id))
 
     async def unplug(self, key: GuestKey, port_id: str) -> None:
@@ -246,7 +240,7 @@ class LibvirtHypervisor:
         """Have a device in a guest whose new definition is `spec`."""
         domain = await self._domains.seen(spec.key.server)
         if runs(domain, spec.key):
-            await self._check_pci_free(spec)
+            await self._sight.check_pci_free(spec)
         await self._write(spec, domain)
         if runs(domain, spec.key):
             await self._hotplug.attach(spec.key.server, device, found)
@@ -265,22 +259,6 @@ class LibvirtHypervisor:
         if spec is None or not slot.definition.exists():
             raise NotFound(f"no guest {key.slot} of server {key.server} is defined here")
         return spec
-
-    async def _check_ports_free(self, spec: GuestSpec) -> None:
-        wanted = {nic.port_id for nic in spec.nics}
-        if not wanted:
-            return
-        for other in await self.guests():
-            if other.key.server != spec.key.server and (taken := wanted.intersection(other.ports)):
-                raise Refused(f"port {min(taken)} is in a guest of server {other.key.server}")
-
-    async def _check_pci_free(self, spec: GuestSpec) -> None:
-        wanted = set(fitting.pci_of(spec))
-        if not wanted:
-            return
-        for other in (await self._domains.all()).values():
-            if not other.is_of(spec.key) and (taken := wanted.intersection(other.fitted.pci)):
-                raise Refused(f"PCI device {min(taken)} is in a running guest of server {other.server}")
 
     # Power.
 
@@ -312,10 +290,11 @@ class LibvirtHypervisor:
                 return
             raise Refused("another guest of the same server runs on this host")
         spec, xml = await in_thread(slot.read_spec), await in_thread(slot.read_definition)
-        if spec is None or xml is None or (spec.has_local_root and not slot.disk.exists()):
+        if spec is None or xml is None:
             raise NotFound(f"no guest {key.slot} of server {key.server} to start")
+        slot.check_disks(spec)
         fitting.check_bootable(spec)
-        await self._check_pci_free(spec)
+        await self._sight.check_pci_free(spec)
         for volume in spec.volumes:
             await reach.check(volume)
         await self._exports.close(slot)  # whoever reads it gets an error and not a torn copy
@@ -337,11 +316,11 @@ class LibvirtHypervisor:
 
     # Snapshots.
 
-    async def read_snapshot(self, key: GuestKey, percent: Percent) -> AsyncIterator[bytes]:
-        """Give the disk as a compressed qcow2; of a running guest by libvirt's backup job, without a pause."""
+    async def read_snapshot(self, key: GuestKey, percent: Percent, disk: DiskName = "root") -> AsyncIterator[bytes]:
+        """Give a disk as a compressed qcow2; of a running guest by libvirt's backup job, without a pause."""
         slot = self._slots.at(key)
         domain = await self._domains.seen(key.server)
-        async for chunk in self._snapshots.read(slot, domain, percent):
+        async for chunk in self._snapshots.read(slot, disk, domain, percent):
             yield chunk
 
     # Common to several verbs.
@@ -356,12 +335,6 @@ class LibvirtHypervisor:
     def _alone(self, server: ServerId) -> asyncio.Lock:
         """Let one verb at a time change a server's guests."""
         return self._locks.setdefault(server, asyncio.Lock())
-
-    def _is_ours(self, domain: Domain) -> bool:
-        """Tell whether a domain is a guest of this host, also where its directory has gone."""
-        if domain.slot is None or domain.home is None:
-            return False
-        return Path(domain.home).is_relative_to(self._directory)
 
     @staticmethod
     def _refuse_running(domain: Domain | None, key: GuestKey) -> None:

@@ -1,7 +1,8 @@
 """Where a host keeps its guests: one directory per slot, DIR/guests/<server>/<slot>/.
 
 Law: a slot is what its directory holds. Its `spec.json`: reserved; its `domain.xml`: defined; its `disk.qcow2`: a whole
-disk, which needs no other file. A slot that was removed has left its place in one rename.
+root disk, which needs no other file; its `ephemeral.qcow2` and `swap.qcow2`: those disks, likewise. A slot that was
+removed has left its place in one rename.
 """
 
 import os
@@ -10,18 +11,22 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
 from whimbrel.adapters.qemu import files
 from whimbrel.adapters.qemu.files import PART, Owner
-from whimbrel.domain.errors import Refused
-from whimbrel.domain.guest import GuestKey, GuestSpec
+from whimbrel.domain import local_disks
+from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.guest import DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import ServerId, Slot
 
 CONSOLE_KEPT_BYTES = 1 << 20
 PRIVATE = 0o600
 """The mode of files that may have secrets in them: how a volume is reached, what a user gave his guest."""
+
+_FILES: dict[DiskName, str] = {"root": "disk"}
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
@@ -51,16 +56,33 @@ class SlotDirectory:
 
     @property
     def disk(self) -> Path:
-        return self.path / "disk.qcow2"
+        return self.disk_file("root")
+
+    def disk_file(self, name: DiskName) -> Path:
+        return self.path / f"{_FILES.get(name, name)}.qcow2"
+
+    def disk_part(self, name: DiskName) -> Path:
+        """Give the file that becomes this disk."""
+        return self.part(_FILES.get(name, name))
+
+    def whole_disks(self, spec: GuestSpec) -> tuple[DiskName, ...]:
+        """List the disks that are here of those that `spec` says."""
+        return tuple(name for name in local_disks.names_of(spec) if self.disk_file(name).exists())
+
+    def check_disks(self, spec: GuestSpec) -> None:
+        """Raises: NotFound: a disk is not here."""
+        here = self.whole_disks(spec)
+        for name in local_disks.names_of(spec):
+            if name not in here:
+                raise NotFound(f"guest {self.key.slot} of server {self.key.server} has no {name} disk here")
 
     @property
     def console(self) -> Path:
         return self.path / "console.log"
 
-    @property
-    def keys(self) -> Path:
-        """Where the key of an export lies."""
-        return self.path / "export"
+    def keys(self, name: DiskName) -> Path:
+        """Where the key of a disk's export lies."""
+        return self.path / ("export" if name == "root" else f"export-{name}")
 
     def part(self, name: str) -> Path:
         """Give the name of a file that is being made."""
@@ -102,8 +124,9 @@ class SlotDirectory:
         for part in self.path.glob(f"*{PART}"):
             part.unlink(missing_ok=True)
 
-    def remove_disk(self) -> None:
-        self.disk.unlink(missing_ok=True)
+    def remove_disks(self) -> None:
+        for name in get_args(DiskName):
+            self.disk_file(name).unlink(missing_ok=True)
         self.remove_parts()
 
 

@@ -1,4 +1,4 @@
-"""A guest's disk as one compressed qcow2 image, taken while the guest is stopped or runs.
+"""One of a guest's disks as one compressed qcow2 image, taken while the guest is stopped or runs.
 
 Law: of a running guest it is the disk at one instant, as a power cut would leave it, and the guest is never
 paused: a pause would need somebody to end it, and we may be killed. libvirt's backup job (push mode) keeps the
@@ -18,7 +18,8 @@ from whimbrel.adapters.libvirt.slots import SlotDirectory
 from whimbrel.adapters.qemu import processes
 from whimbrel.adapters.qemu.files import in_thread
 from whimbrel.adapters.qemu.tools import Tools
-from whimbrel.domain.errors import NotFound, Unavailable
+from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.domain.guest import DiskName
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.hypervisor import Percent
 
@@ -32,17 +33,25 @@ class Snapshots:
         self._connection = connection
         self._tools = tools
 
-    async def read(self, slot: SlotDirectory, domain: Domain | None, percent: Percent) -> AsyncIterator[bytes]:
-        """Give the image in chunks. domain: what was just seen of it. Raises: NotFound: no disk; Unavailable."""
-        if not slot.disk.exists():
+    async def read(
+        self, slot: SlotDirectory, name: DiskName, domain: Domain | None, percent: Percent
+    ) -> AsyncIterator[bytes]:
+        """Give the image in chunks. domain: what was just seen of it.
+
+        Raises: NotFound: no disk. Refused: not the root disk, and the guest runs. Unavailable.
+        """
+        disk, is_running = slot.disk_file(name), domain and domain.runs and domain.is_of(slot.key)
+        if not disk.exists():
             raise NotFound("no disk to take a snapshot of")
+        if is_running and name != "root":
+            raise Refused("the guest runs: of its disks only the root disk can be read")
         image = slot.part("snapshot")
         await processes.end(await processes.at_work("qemu-img", image))
         try:
-            if domain and domain.runs and domain.is_of(slot.key):
+            if is_running:
                 await self._take_running(slot, image, percent)
             else:
-                await self._tools.copy(["-f", "qcow2", str(slot.disk)], image, percent, compress=True)
+                await self._tools.copy(["-f", "qcow2", str(disk)], image, percent, compress=True)
             async for chunk in _chunks(image):
                 yield chunk
         finally:

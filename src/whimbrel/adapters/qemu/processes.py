@@ -27,8 +27,11 @@ class Process:
         return self.command[self.command.index(name) + 1]
 
 
-async def at_work(program: str, path: Path) -> list[Process]:
-    """List the processes whose program begins so, with `path`, or what lies in it, on their command line."""
+async def at_work(program: str | tuple[str, ...], path: Path) -> list[Process]:
+    """List the processes whose program begins so, with `path`, or what lies in it, on their command line.
+
+    program: several: begins with one of them.
+    """
     named = await in_thread(lambda: _naming(path))
     return [process for process in named if os.path.basename(process.command[0]).startswith(program)]
 

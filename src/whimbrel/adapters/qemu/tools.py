@@ -1,4 +1,4 @@
-"""QEMU's disk tools: information about an image, a whole copy of it, growing it.
+"""Tools for disks, QEMU's and others: information about an image, a whole copy of it, growing it.
 
 Law: an image is read in the format that it was declared to have, never in one that its own bytes claim; and one that
 refers to another file is refused, because it could name any file of the host.
@@ -20,7 +20,10 @@ from whimbrel.ports.hypervisor import Percent
 
 STALLED_S = 120.0
 SHOWN_BYTES = 500
-PACKAGES = {"qemu-storage-daemon": "qemu-system-x86"}
+PACKAGES = {"qemu-storage-daemon": "qemu-system-x86", "mkfs.ext4": "e2fsprogs", "mkswap": "util-linux"}
+SYSTEM_PLACES = "/usr/sbin:/sbin"
+"""Where mkfs lies, and where not every user's PATH looks."""
+
 PROGRESS = re.compile(rb"\((\d+)\.\d+/100%\)")
 
 
@@ -100,7 +103,7 @@ class Tools:
         return b"".join(printed)
 
     def _command(self, program: str, *arguments: str) -> list[str]:
-        found = shutil.which(program)
+        found = shutil.which(program) or shutil.which(program, path=SYSTEM_PLACES)
         if not found:
             raise Refused(f"{program} is not installed: apt-get install {PACKAGES.get(program, 'qemu-utils')}")
         if not self._owner:

@@ -3,6 +3,7 @@
 from whimbrel.domain.ids import ConsumerId
 from whimbrel.moves import groups, zones
 from whimbrel.moves.facts import Move, target_of
+from whimbrel.moves.steps.target import check_cell
 from whimbrel.ports.cloud import Cloud
 
 
@@ -19,8 +20,10 @@ async def return_source(move: Move, cloud: Cloud) -> None:
 async def claim_target(move: Move, cloud: Cloud) -> None:
     """Have the server own what it needs on the target, its ports' bandwidth with it, in one write.
 
-    Raises: Refused: somebody was faster, the target is not where the server's group may be, or in another zone by now.
+    Raises: Refused: somebody was faster, the target is not where the server's group may be, it is in another zone by
+    now, or its cell takes nobody any more.
     """
+    await check_cell(move, cloud)
     target = target_of(move)
     group = await groups.rule(move, target.provider, cloud)
     zone = zones.rule(target, cloud)

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import NotFound
+from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestSpec
 from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, MoveFacts, Place, key_at, source_of, target_of, target_spec
@@ -46,6 +46,7 @@ def new_mac(cloud: Cloud) -> str:
 
 async def wish(facts: MoveFacts, cloud: Cloud) -> Wish:
     """Give what is asked of a host's tree of providers. Raises: Refused: it is asked wrongly, or of no host at all."""
+    _check_ephemeral(facts)
     rules = cloud.rules.scheduler
     groups = [
         Group(id=request.id, resources=request.resources, required=request.required)
@@ -64,6 +65,16 @@ async def wish(facts: MoveFacts, cloud: Cloud) -> Wish:
     )
     asked = await kept_to_segments(asked, facts, cloud)
     return confined(asked, (await cloud.fleets.now()).aggregates, facts.owner.project, rules)
+
+
+def _check_ephemeral(facts: MoveFacts) -> None:
+    """Raises: Refused: the ephemeral disk does not fit. Source: Nova's ResizeError, after its API has said 202."""
+    old, new = facts.old_flavor, facts.new_flavor
+    if old and new.ephemeral_gib < old.ephemeral_gib:
+        raise Refused(
+            f"Resize error: Unable to resize disk down: the ephemeral disk has {old.ephemeral_gib} GiB, flavor"
+            f" {new.name} gives {new.ephemeral_gib}."
+        )
 
 
 def check_wish(facts: MoveFacts, cloud: Cloud) -> None:
@@ -104,6 +115,8 @@ async def equipped_source(move: Move, cloud: Cloud) -> GuestSpec:
         vcpus=old.vcpus,
         memory_mib=old.memory_mib,
         root_gib=old.root_gib,
+        ephemeral_gib=old.ephemeral_gib,
+        swap_mib=old.swap_mib,
         nics=await network.guest_nics(move, source, cloud),
         volumes=await volumes.guest_volumes(record.volumes, cloud),
         pci=await _whole_devices(move, source, cloud) if pci.had_pci(facts) else (),

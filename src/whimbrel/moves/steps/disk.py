@@ -1,15 +1,17 @@
-"""The root disk: built from its image, or carried from source to target while the guest is down.
+"""A guest's disks: built, or carried from source to target while the guest is down. Swap is made anew there.
 
-Inside a cell the target reads it from the source. Hosts of two cells share nothing but the image service.
+Inside a cell the target reads them from the source. Hosts of two cells share nothing but the image service.
 """
 
 from collections.abc import Awaitable, Callable
 from uuid import UUID, uuid5
 
 from whimbrel.domain.errors import Superseded
-from whimbrel.domain.guest import Progress
+from whimbrel.domain.guest import DiskName, Progress
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.local_disks import names_of
 from whimbrel.domain.run import Run
-from whimbrel.moves.facts import Move, key_at, sends_disk, source_of, target_of, target_spec
+from whimbrel.moves.facts import Move, carried_disks, key_at, sends_disk, source_of, target_of, target_spec
 from whimbrel.moves.steps.guest import agent_at
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.images import Image
@@ -32,16 +34,31 @@ async def build_disk(move: Move, cloud: Cloud) -> None:
 
 
 async def carry_disk(move: Move, cloud: Cloud) -> None:
-    """Copy the stopped guest's disk to the target, grown to the new size. The source keeps its own."""
-    await (_send(move, cloud) if sends_disk(move.facts) else _hand_over(move, cloud))
+    """Copy the stopped guest's disks to the target, grown to the new sizes. The source keeps its own."""
+    carried = await _carried(move, cloud)
+    for disk in carried:
+        await (_send(move, disk, cloud) if sends_disk(move.facts) else _hand_over(move, disk, cloud))
+    if set(names_of(target_spec(move))) > set(carried):
+        await build_disk(move, cloud)
 
 
-async def _hand_over(move: Move, cloud: Cloud) -> None:
+async def _carried(move: Move, cloud: Cloud) -> tuple[DiskName, ...]:
+    """List what is there to be carried: guests that are older than ephemeral disks were made without one."""
+    carried = carried_disks(move.facts)
+    if "ephemeral" in carried:
+        source = source_of(move)
+        guest = await agent_at(cloud, source).look(key_at(move, source))
+        if guest and guest.has_disk:  # one that has lost a disk is asked for it, and refuses
+            return tuple(disk for disk in carried if disk in guest.disks)
+    return carried
+
+
+async def _hand_over(move: Move, disk: DiskName, cloud: Cloud) -> None:
     """Have the target read it from the source: inside a cell hosts reach each other."""
     source, target = source_of(move), target_of(move)
     giver, taker, spec = agent_at(cloud, source), agent_at(cloud, target), target_spec(move)
-    export = await giver.export_disk(move.order, key_at(move, source))
-    await finished(lambda: taker.import_disk(move.order, spec, export))
+    export = await giver.export_disk(move.order, key_at(move, source), disk)
+    await finished(lambda: taker.import_disk(move.order, spec, export, disk))
     await giver.unexport_disk(move.order, key_at(move, source))
 
 
@@ -56,13 +73,13 @@ async def discard_carried(move: Move, cloud: Cloud) -> None:
 # Between cells
 
 
-async def _send(move: Move, cloud: Cloud) -> None:
+async def _send(move: Move, disk: DiskName, cloud: Cloud) -> None:
     """Have the source put it into the image service, and the target fetch it there."""
-    source, target, parcel = source_of(move), target_of(move), parcel_of(move)
+    source, target, parcel = source_of(move), target_of(move), parcel_of(move, disk)
     giver, taker, spec = agent_at(cloud, source), agent_at(cloud, target), target_spec(move)
     await _register(move, parcel, cloud)
-    await finished(lambda: giver.upload_snapshot(move.order, key_at(move, source), parcel))
-    await finished(lambda: taker.fetch_disk(move.order, spec, parcel))
+    await finished(lambda: giver.upload_snapshot(move.order, key_at(move, source), parcel, disk))
+    await finished(lambda: taker.fetch_disk(move.order, spec, parcel, disk))
 
 
 async def _register(move: Move, parcel: str, cloud: Cloud) -> None:
@@ -79,7 +96,7 @@ async def _register(move: Move, parcel: str, cloud: Cloud) -> None:
         )
     )
     now = await cloud.journal.get(move.id)  # the image service knows no epochs
-    if now.epoch != move.epoch and not (_is_sending(now) and parcel_of(now) == parcel):
+    if now.epoch != move.epoch and not (_is_sending(now) and parcel in _parcels(now, len(now.facts.tried))):
         await drop_parcel(move, cloud)
         raise Superseded(f"run {move.id} went on meanwhile")
 
@@ -89,22 +106,31 @@ def _is_sending(run: Run) -> bool:
 
 
 async def drop_parcel(move: Move, cloud: Cloud) -> None:
-    """Have the image service rid of the disk."""
-    await cloud.images.delete(parcel_of(move))
+    """Have the image service rid of the disks."""
+    for parcel in _parcels(move, len(move.facts.tried)):
+        await cloud.images.delete(parcel)
 
 
-def parcel_of(move: Move) -> str:
+def parcel_of(move: Move, disk: DiskName = "root") -> str:
     """Give the id of the image by which a disk travels. Each try has its own: services do not give out an id twice."""
-    return _parcel(move, len(move.facts.tried))
+    return _parcel(move, disk, len(move.facts.tried))
 
 
-def parcels_of(move: Move) -> list[str]:
-    """List those of all its tries."""
-    return [_parcel(move, number + 1) for number in range(len(move.facts.tried))]
+def parcels_of(move: Move) -> dict[HostName, list[str]]:
+    """List those of all its tries, by the host that each was for."""
+    found: dict[HostName, list[str]] = {}
+    for number, host in enumerate(move.facts.tried, 1):
+        found.setdefault(host, []).extend(_parcels(move, number))
+    return found
 
 
-def _parcel(move: Move, number: int) -> str:
-    return str(uuid5(UUID(move.id), f"disk, try {number}"))
+def _parcels(move: Move, number: int) -> list[str]:
+    return [_parcel(move, disk, number) for disk in carried_disks(move.facts)]
+
+
+def _parcel(move: Move, disk: DiskName, number: int) -> str:
+    what = "disk" if disk == "root" else f"{disk} disk"
+    return str(uuid5(UUID(move.id), f"{what}, try {number}"))
 
 
 async def discard_built(move: Move, cloud: Cloud) -> None:

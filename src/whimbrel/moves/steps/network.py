@@ -87,10 +87,12 @@ async def guest_nics(move: Move, place: Place, cloud: Cloud) -> tuple[GuestNic, 
 
 
 async def bind_target(move: Move, cloud: Cloud) -> None:
-    """Have each port bound at the target too, not active there yet."""
+    """Have each port bound at the target too, not active there yet. A later move may have bound it there by now."""
     target = target_of(move)
-    for port in _ports(move):
-        port_id, profile = port.nic.port_id, {**port.profile, **await _handed(move, port, target, cloud)}
+    profiles = [{**port.profile, **await _handed(move, port, target, cloud)} for port in _ports(move)]
+    await check_in_hand(move, cloud)
+    for port, profile in zip(_ports(move), profiles, strict=True):
+        port_id = port.nic.port_id
         call = cloud.network.create_binding(port_id, target.host, port.nic.vnic_type, profile)
         await _unless_gone(move, cloud, port_id, call)
 
@@ -152,8 +154,14 @@ async def _bind(move: Move, port: Port, place: Place, profile: Mapping[str, Any]
 
 
 async def unbind_source(move: Move, cloud: Cloud) -> None:
+    """Have no port bound at the source. What an earlier move asked there on its way back may arrive even now."""
     await check_in_hand(move, cloud)
-    await cloud.network.delete_bindings([port.nic.port_id for port in _ports(move)], source_of(move).host)
+    ports = [port.nic.port_id for port in _ports(move)]
+    try:
+        await cloud.network.delete_bindings(ports, source_of(move).host)
+    except Refused:  # they are the active ones
+        await activate_target(move, cloud)
+        await cloud.network.delete_bindings(ports, source_of(move).host)
 
 
 # A create

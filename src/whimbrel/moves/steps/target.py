@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.ids import ServerId, Slot
 from whimbrel.moves.choosing import Choice, Decision, decide
-from whimbrel.moves.facts import Move, MoveFacts, Place
+from whimbrel.moves.facts import Move, MoveFacts, Place, target_of
 from whimbrel.moves.groups import group_state
 from whimbrel.moves.hints import hinted_hosts
 from whimbrel.moves.reach import networks_needed, storage_needed
@@ -14,6 +14,7 @@ from whimbrel.moves.zones import zone_wish
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement import Way
 from whimbrel.saga.step import Decided
+from whimbrel.scheduling.by_cell import closed
 from whimbrel.scheduling.record import to_bytes
 from whimbrel.scheduling.request import Request
 
@@ -76,7 +77,7 @@ async def find_target(facts: MoveFacts, server: ServerId, spread: str, cloud: Cl
 
 
 def next_alternate(facts: MoveFacts) -> MoveFacts | None:
-    """Take the next best that was found, without looking again."""
+    """Take the next best that was found, without looking again: its claim tells whether it is still good."""
     if not facts.alternates:
         return None
     target, *others = facts.alternates
@@ -88,6 +89,14 @@ def next_alternate(facts: MoveFacts) -> MoveFacts | None:
         export=None,
         target_attachments={},
     )
+
+
+async def check_cell(move: Move, cloud: Cloud) -> None:
+    """See that the cell takes servers: it may be long ago that it was chosen. Raises: Refused: not any more."""
+    facts, cell = move.facts, target_of(move).cell
+    keeps = facts.source and (facts.wanted_host or not facts.leaves_cell)
+    if cell in closed(await cloud.fleets.now(), facts.source.cell if keeps else None):
+        raise Refused(f"Cell {cell} was disabled meanwhile.")
 
 
 def _places(decision: Decision, run: str) -> list[Place]:

@@ -5,16 +5,17 @@ source's is given up while the guest is stopped, before the target's is connecte
 while the server waited for his verdict is in its record, and the record is what counts on either way out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from whimbrel.domain.devices import BlockDevice, GuestVolume, free_disk_names
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ServerId
+from whimbrel.domain.local_disks import kept_devices
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
+from whimbrel.moves.facts import Move, MoveFacts, Place, moves_volumes, source_of, target_of
 from whimbrel.moves.steps.home import home_record, records_at_home
 from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Cloud
@@ -80,10 +81,11 @@ async def complete_target(move: Move, cloud: Cloud) -> None:
         await cloud.volumes.complete(attachment_id)
 
 
-async def return_to_source(move: Move, cloud: Cloud) -> None:
+async def return_to_source(move: Move, cloud: Cloud, *, anew: bool) -> None:
     """Have each volume that the record names attached from the source alone, and let go what it does not name.
 
-    The undo of `hand_over`; it is called where the source's guest is had back.
+    The undo of `hand_over`; it is called where the source's guest is had back. anew: by other attachments than those
+    that were noted, for a hand-over that is still on its way gives those up: only while the guest is down.
     """
     await check_in_hand(move, cloud)
     source, server = source_of(move), ServerId(move.subject)
@@ -91,7 +93,7 @@ async def return_to_source(move: Move, cloud: Cloud) -> None:
     record = await records.get(server)
     kept = []
     for device in record.volumes:
-        at_source = await _at_source(move, device, cloud)
+        at_source = await _at_source(move, device, cloud, anew=anew)
         await _detach_others(move, device.volume_id, at_source, cloud)
         await _connect({at_source: device.device}, source, cloud)
         await cloud.volumes.complete(at_source)
@@ -101,11 +103,12 @@ async def return_to_source(move: Move, cloud: Cloud) -> None:
     await records.change_by_run(move.order, server, {"volumes": tuple(kept)})
 
 
-async def _at_source(move: Move, device: BlockDevice, cloud: Cloud) -> str:
+async def _at_source(move: Move, device: BlockDevice, cloud: Cloud, *, anew: bool) -> str:
     """Give the attachment for the source: the one that it has, or one that is kept beside those for the target."""
     source, server = source_of(move), ServerId(move.subject)
     held = {one.id for one in await cloud.volumes.attachments(server, device.volume_id)}
-    if device.host == source.host and device.attachment_id in held:
+    given_up = {one.attachment_id for one in move.facts.volumes} if anew and moves_volumes(move.facts) else ()
+    if device.host == source.host and device.attachment_id in held and device.attachment_id not in given_up:
         return device.attachment_id
     targets = {device.attachment_id, move.facts.target_attachments.get(device.volume_id)}
     return (await cloud.volumes.reserve(server, device.volume_id, [one for one in targets if one])).id
@@ -193,7 +196,8 @@ async def learn_volumes(move: Move, cloud: Cloud) -> MoveFacts:
     facts: MoveFacts = move.facts
     wished = await _wished(move, cloud)
     held = {one.volume_id: one.id for one in await cloud.volumes.attachments(ServerId(move.subject))}
-    names = device_names([wish.device for wish in facts.wished_volumes], facts.has_local_root)
+    kept = kept_devices(facts.has_local_root, facts.new_flavor)
+    names = device_names([wish.device for wish in facts.wished_volumes], kept)
     devices = tuple(
         BlockDevice(
             id=cloud.ids.uuid(),
@@ -211,10 +215,9 @@ async def learn_volumes(move: Move, cloud: Cloud) -> MoveFacts:
     return replace(facts, volumes=devices, target_attachments=attachments)
 
 
-def device_names(asked: Sequence[str | None], has_local_root: bool) -> list[str]:
-    """Give each volume the name that was asked for, or else the next free one; vda is the local root disk's."""
-    taken = {name for name in asked if name} | ({"/dev/vda"} if has_local_root else set())
-    free = free_disk_names(taken)
+def device_names(asked: Sequence[str | None], kept: Collection[str]) -> list[str]:
+    """Give each volume the name that was asked for, or else the next free one. kept: for the host's own disks."""
+    free = free_disk_names({name for name in asked if name}.union(kept))
     return [name or next(free) for name in asked]
 
 

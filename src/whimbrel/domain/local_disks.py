@@ -1,0 +1,63 @@
+"""The disks that a guest has of its host: its root disk, and the ephemeral and the swap disk that its flavor gives.
+
+Laws: the first two are carried wherever the server goes, swap is made anew there. Nobody but a disk's own guest has the
+names that are kept for it; where a volume has one already, the disk takes a name from the end.
+Source: Nova's disk.eph0 and disk.swap, its names in a guest: root, ephemeral, swap, then volumes.
+"""
+
+from collections.abc import Collection
+from string import ascii_lowercase
+
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.guest import DiskName, GuestSpec
+
+ROOT_DEVICE = "/dev/vda"
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def names_of(spec: GuestSpec) -> tuple[DiskName, ...]:
+    """List the disks of a guest, in its order."""
+    return _names(spec.has_local_root, spec.ephemeral_gib, spec.swap_mib)
+
+
+def _names(has_local_root: bool, ephemeral_gib: int, swap_mib: int) -> tuple[DiskName, ...]:
+    has: dict[DiskName, bool] = {"root": has_local_root, "ephemeral": ephemeral_gib > 0, "swap": swap_mib > 0}
+    return tuple(name for name, is_there in has.items() if is_there)
+
+
+def size_bytes(spec: GuestSpec, name: DiskName) -> int:
+    """Give how large a disk is to be; 0: as large as what is put on it."""
+    sizes = {"root": spec.root_gib * GIB, "ephemeral": spec.ephemeral_gib * GIB, "swap": spec.swap_mib * MIB}
+    return sizes[name]
+
+
+def gib_of(spec: GuestSpec) -> int:
+    """Give what the disks of a guest take of its host's room."""
+    return sum(-(-size_bytes(spec, name) // GIB) for name in names_of(spec))
+
+
+# Under which names the guest sees them
+
+
+def devices_of(spec: GuestSpec) -> dict[DiskName, str]:
+    """Give each disk its name in the guest."""
+    taken = {volume.device for volume in spec.volumes}
+    devices: dict[DiskName, str] = {}
+    for name, kept in _kept(names_of(spec)).items():
+        devices[name] = kept if kept == ROOT_DEVICE or kept not in taken else _last_free(taken)
+        taken.add(devices[name])
+    return devices
+
+
+def kept_devices(has_local_root: bool, flavor: Flavor) -> set[str]:
+    """Give the names that no volume of such a server is to have."""
+    return set(_kept(_names(has_local_root, flavor.ephemeral_gib, flavor.swap_mib)).values())
+
+
+def _kept(names: Collection[DiskName]) -> dict[DiskName, str]:
+    others = iter(("/dev/vdb", "/dev/vdc"))
+    return {name: ROOT_DEVICE if name == "root" else next(others) for name in names}
+
+
+def _last_free(taken: Collection[str]) -> str:
+    return next(name for letter in reversed(ascii_lowercase) if (name := f"/dev/vd{letter}") not in taken)
