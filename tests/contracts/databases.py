@@ -2,6 +2,9 @@
 
 Law: a test sees no other test's data, and nothing is left afterwards; without a PostgreSQL server its tests are
 skipped. conftest.py here gives them to all contract suites; a conftest.py elsewhere can do the same.
+
+To make the tables takes PostgreSQL longer than most tests take: those of `open_store` are made once for each process,
+and emptied.
 """
 
 import uuid
@@ -16,6 +19,7 @@ import pytest
 from tests.prerequisites import POSTGRES, missing
 from whimbrel.adapters.sql.database import Database, open_database
 from whimbrel.adapters.sql.schema import create_all
+from whimbrel.adapters.sql.tables import metadata_of
 
 Opener = Callable[[str], AbstractAsyncContextManager[Database]]
 """`async with open_store("placement") as database:` opens a fresh database with the tables of a kind of store."""
@@ -81,20 +85,70 @@ def own_postgres(postgres: Postgres) -> Iterator[str]:
         postgres.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
+class Tables:
+    """The schemas of this process that have their tables already."""
+
+    def __init__(self) -> None:
+        self._server = Postgres()
+        self._made: dict[str, str] = {}
+
+    async def empty(self, kind: str) -> str:
+        """Give the schema for a kind of store: its tables are there, and empty."""
+        if kind not in self._made:
+            self._made[kind] = await self._make(kind)
+            return self._made[kind]
+        schema = self._made[kind]
+        tables = (f'"{schema}"."{table.name}"' for table in reversed(metadata_of(kind).sorted_tables))
+        self._server.execute("".join(f"DELETE FROM {table};" for table in tables) + _RESTART.format(schema=schema))
+        return schema
+
+    async def _make(self, kind: str) -> str:
+        schema = self._server.make_schema(kind)
+        database = open_database(self._server.url, schema)
+        await create_all(database, kind)
+        await database.close()
+        return schema
+
+    def drop(self) -> None:
+        self._server.drop_schemas()
+
+
+_RESTART = """
+DO $$ DECLARE one name; BEGIN
+    FOR one IN SELECT sequencename FROM pg_sequences WHERE schemaname = '{schema}' AND last_value IS NOT NULL LOOP
+        EXECUTE format('ALTER SEQUENCE %I.%I RESTART', '{schema}', one);
+    END LOOP;
+END $$
+"""
+
+
+@pytest.fixture(scope="session")
+def tables() -> Iterator[Tables]:
+    kept = Tables()
+    yield kept
+    kept.drop()
+
+
 @pytest.fixture(params=["sqlite file", "sqlite memory", "postgresql"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     """Run the test on each kind of database. Opened again in the same test it has the same data, unless in memory."""
     where = request.param
     server: Postgres | None = request.getfixturevalue("postgres") if where == "postgresql" else None
+    schemas: dict[str, str] = {}
+
+    async def at(kind: str) -> Database:
+        if server:
+            if kind not in schemas:
+                schemas[kind] = await request.getfixturevalue("tables").empty(kind)
+            return open_database(server.url, schemas[kind])
+        database = open_database(f"sqlite:///{tmp_path}" if where == "sqlite file" else "sqlite://", kind)
+        await create_all(database, kind)
+        return database
 
     @asynccontextmanager
     async def opened(kind: str) -> AsyncIterator[Database]:
-        if server:
-            database = open_database(server.url, server.make_schema(kind))
-        else:
-            database = open_database(f"sqlite:///{tmp_path}" if where == "sqlite file" else "sqlite://", kind)
+        database = await at(kind)
         try:
-            await create_all(database, kind)
             yield database
         finally:
             await database.close()

@@ -23,7 +23,7 @@ from whimbrel.adapters.keep import MemoryKeep
 from whimbrel.adapters.libvirt import LibvirtHypervisor
 from whimbrel.adapters.qemu import processes
 from whimbrel.domain.devices import GuestNic, GuestVolume
-from whimbrel.domain.guest import Capacity, GuestKey, GuestSpec
+from whimbrel.domain.guest import Capacity, DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, Slot
 from whimbrel.embedded.tick_guest import image as tick_image
 from whimbrel.embedded.tick_guest import ticks
@@ -45,6 +45,9 @@ PORT_TRIES = 5
 SMALL_IMAGE = "6a0d1e2c-0000-4000-8000-000000000001"
 LARGE_IMAGE = "6a0d1e2c-0000-4000-8000-000000000002"
 """Larger than 1 GiB."""
+
+UUIDS: dict[DiskName, tuple[int, int]] = {"ephemeral": (1024 + 0x68, 16), "swap": (1024 + 12, 16)}
+"""Where the UUID of such a disk stands, and how long it is: in ext4's superblock, and in what mkswap writes."""
 
 
 class HypervisorPair(ABC):
@@ -76,6 +79,10 @@ class HypervisorPair(ABC):
     @abstractmethod
     def boots(self, console: str) -> list[tuple[int, str]]:
         """Read a console: for each boot how many the disk had seen with it, and what marks the disk."""
+
+    @abstractmethod
+    async def fingerprint(self, host: Hypervisor, key: GuestKey, disk: DiskName) -> str:
+        """Give what tells the contents of a disk from those of any other; the guest has run, and is stopped."""
 
     @abstractmethod
     def new_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
@@ -151,6 +158,13 @@ class SimulatedPair(HypervisorPair):
             await slow.create_disk(spec, _die)
         self.restart()
 
+    async def fingerprint(self, host: Hypervisor, key: GuestKey, disk: DiskName) -> str:
+        assert isinstance(host, SimulatedHypervisor)
+        found = await host.disk(key, disk)
+        assert found
+        assert found.contents.marker
+        return found.contents.marker
+
     def new_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
         return _volume({"driver_volume_type": "simulated", "data": {}}, device, boot_index)
 
@@ -209,6 +223,24 @@ class LibvirtPair(HypervisorPair):
             assert time.monotonic() < deadline
             await asyncio.sleep(POLL_S)
         self.restart()
+
+    def disk_file(self, host: Hypervisor, key: GuestKey, disk: DiskName) -> Path:
+        name = "a" if host is self.a else "b"
+        return self.directory(name) / "guests" / key.server / key.slot / f"{disk}.qcow2"
+
+    async def fingerprint(self, host: Hypervisor, key: GuestKey, disk: DiskName) -> str:
+        """Give the UUID that mkfs or mkswap chose."""
+        at, length = UUIDS[disk]
+        return (await self.bytes_of(host, key, disk, at + length))[at:].hex()
+
+    async def bytes_of(self, host: Hypervisor, key: GuestKey, disk: DiskName, first: int) -> bytes:
+        """Read the beginning of a disk."""
+        raw = self.hosts.root / f"raw-{self._name}"
+        command = ["qemu-img", "dd", "-f", "qcow2", "-O", "raw", "bs=512", f"count={-(-first // 512)}"]
+        await asyncio.to_thread(
+            lambda: subprocess.run([*command, f"if={self.disk_file(host, key, disk)}", f"of={raw}"], check=True)
+        )
+        return raw.read_bytes()[:first]
 
     def new_volume(self, device: str = "/dev/vdb", boot_index: int | None = None) -> GuestVolume:
         """Serve a file over NBD; its server ends with the pair, or with the hosts."""

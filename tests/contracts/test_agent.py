@@ -53,7 +53,7 @@ async def test_a_guest_from_its_first_to_its_last_day(way: Way) -> None:
         agent = agents.at(H1)
         assert await agent.look(OLD.key) is None
         await boot(agent, OLD, order())
-        guest = Guest(key=OLD.key, power="running", vcpus=1, memory_mib=512, root_gib=1, has_disk=True)
+        guest = Guest(key=OLD.key, power="running", vcpus=1, memory_mib=512, root_gib=1, has_disk=True, disks=("root",))
         assert await agent.look(OLD.key) == guest
         assert await agent.guests() == [guest]
         await agent.reboot(order(), OLD.key, False)
@@ -106,6 +106,35 @@ async def test_a_disk_goes_by_the_image_service(way: Way) -> None:
         await target.define(by, NEW)
         await target.start(by, NEW.key)
         assert "boot 2, now on h2" in await target.console_log(NEW.key, 1)
+
+
+@both_ways
+@story
+async def test_the_ephemeral_disk_goes_either_way_and_swap_is_made_anew(way: Way) -> None:
+    old, new = (replace(each, ephemeral_gib=1, swap_mib=64) for each in (OLD, NEW))
+    for by_image in (False, True):
+        room = Room()
+        async with way(room) as agents:
+            source, target, by = agents.at(H1), agents.at(H2), order("move")
+            await boot(source, old, order("build"))
+            await target.prepare(by, new)
+            await source.stop(by, old.key, 60.0)
+            for name in ("root", "ephemeral"):
+                if by_image:
+                    parcel = Image(id=name, name="", status="queued", disk_format="raw", size_bytes=0, checksum=None)
+                    await room.images.create(parcel)
+                    assert (await source.upload_snapshot(by, old.key, name, name)).finished
+                    assert (await target.fetch_disk(by, new, name, name)).finished
+                else:
+                    export = await source.export_disk(by, old.key, name)
+                    assert (await target.import_disk(by, new, export, name)).finished
+            await source.unexport_disk(by, old.key)
+            assert (await target.build_disk(by, new)).finished
+            await target.define(by, new)
+            await target.start(by, new.key)
+            said = await target.console_log(new.key, 1)
+            assert "ephemeral disk of 1073741824 bytes first used as server-1 on h1" in said
+            assert "swap disk of 67108864 bytes first used as server-1 on h2" in said
 
 
 @both_ways

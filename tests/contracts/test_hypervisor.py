@@ -68,17 +68,23 @@ def test_a_guest_is_made_phase_by_phase_and_each_may_be_repeated(pair: Hyperviso
             assert await host.guests() == [expected]
         for _ in "ab":
             await host.create_disk(spec, quiet)
-            assert await host.look(spec.key) == msgspec.structs.replace(expected, has_disk=True)
+            assert await host.look(spec.key) == msgspec.structs.replace(expected, has_disk=True, disks=("root",))
         for _ in "ab":
             await host.define(spec)
-            assert await host.look(spec.key) == msgspec.structs.replace(expected, has_disk=True, power="stopped")
+            assert await host.look(spec.key) == msgspec.structs.replace(
+                expected, has_disk=True, disks=("root",), power="stopped"
+            )
         for _ in "ab":
             await host.start(spec.key)
-            assert await host.guests() == [msgspec.structs.replace(expected, has_disk=True, power="running")]
+            assert await host.guests() == [
+                msgspec.structs.replace(expected, has_disk=True, disks=("root",), power="running")
+            ]
         await pair.seen(host, spec.key, boots=1)
         for _ in "ab":
             await host.stop(spec.key, ENOUGH_TIME_S)
-            assert await host.guests() == [msgspec.structs.replace(expected, has_disk=True, power="stopped")]
+            assert await host.guests() == [
+                msgspec.structs.replace(expected, has_disk=True, disks=("root",), power="stopped")
+            ]
         for _ in "ab":
             await host.destroy(spec.key)
             assert await host.guests() == []

@@ -16,7 +16,7 @@ from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.directory import Usage
-from whimbrel.ports.journal import Booking, Evidence, Limits, RunFilter, Takeover
+from whimbrel.ports.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover
 
 LEASE_S = 3.0
 
@@ -918,5 +918,18 @@ def test_counts_take_overs(open_store: Opener) -> None:
         await store.accept("a", owner="one", due_at=NOW)
         await store.journal.take("two", NOW, LEASE_S, 1)
         assert (await store.journal.tally(NOW)).takeovers == 1
+
+    tell(open_store, story)
+
+
+def test_keeps_the_latest_proof(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        assert (await store.journal.tally(NOW)).proof is None
+        late, early = LastProof(at=NOW, violations=2, unseen=1), LastProof(at=NOW - 1, violations=0, unseen=0)
+        for proof in (early, late, early):
+            await store.journal.note_proof(proof)
+        assert (await store.journal.tally(NOW)).proof == late
+        again = Store(store.database).journal  # of another process
+        assert (await again.tally(NOW)).proof == late
 
     tell(open_store, story)

@@ -138,7 +138,7 @@ def test_who_is_cancelled_leaves_nothing_behind(postgres: Postgres) -> None:
     told(postgres, story)
 
 
-def test_after_the_database_was_gone_one_is_told_and_the_next_is_served(postgres: Postgres) -> None:
+def test_connections_that_were_ended_while_nobody_used_them_are_made_anew(postgres: Postgres) -> None:
     async def pids(database: Database) -> set[int]:
         async with database.read() as one, database.read() as other:
             return {await one.value(_PID), await other.value(_PID)}
@@ -148,10 +148,23 @@ def test_after_the_database_was_gone_one_is_told_and_the_next_is_served(postgres
         assert len(lost) == 2
         for pid in lost:
             postgres.execute(f"SELECT pg_terminate_backend({pid}, 5000)")
-        with pytest.raises(Unavailable):
-            await ids(database)
         assert await ids(database) == []
         assert not lost & await pids(database)
+
+    told(postgres, story)
+
+
+def test_who_uses_a_connection_when_it_ends_is_told_and_the_next_is_served(postgres: Postgres) -> None:
+    async def lose(database: Database) -> None:
+        async with database.write() as tx:
+            pid = await tx.value(_PID)
+            postgres.execute(f"SELECT pg_terminate_backend({pid}, 5000)")
+            await tx.run(_ADD, A)
+
+    async def story(database: Database) -> None:
+        with pytest.raises(Unavailable):
+            await lose(database)
+        assert await ids(database) == []
 
     told(postgres, story)
 

@@ -22,6 +22,7 @@ from whimbrel.adapters.openstack.service import HttpService
 from whimbrel.adapters.openstack.volumes import HttpVolumes
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.ports.pages import VolumeUse
 from whimbrel.ports.volumes import MARK, NewVolume, Volumes
 from whimbrel.sim.ids import SeededIds
 from whimbrel.sim.volumes import SimulatedVolumes
@@ -343,5 +344,23 @@ def test_the_attachments_of_all_servers_come_page_by_page(tell: Teller) -> None:
         assert second.after is None
         told = {(one.id, one.volume_id, one.server) for one in [*first.items, *second.items]}
         assert {(one.id, one.volume_id, one.server) for one in held} <= told
+
+    tell(story)
+
+
+def test_a_volume_says_from_where_it_is_used(tell: Teller) -> None:
+    async def story(opened: Opened) -> None:
+        volumes, free, used = opened.volumes, await opened.made(), await opened.made()
+        held = await volumes.reserve(ServerId(str(uuid4())), used, ())
+        await volumes.connect(held.id, connector("n1"))
+        await volumes.complete(held.id)
+        assert await volumes.volume_use(used) == VolumeUse(used, "in-use", {held.id: "n1"})
+        assert (await volumes.volume_use(free)).hosts == {}
+        first = await volumes.volume_uses(None, 1)
+        assert first.after == first.items[0].id
+        rest = await volumes.volume_uses(first.after, 100)
+        assert {one.id: len(one.hosts) for one in [*first.items, *rest.items]}.items() >= {free: 0, used: 1}.items()
+        with pytest.raises(NotFound):
+            await volumes.volume_use(NOWHERE)
 
     tell(story)

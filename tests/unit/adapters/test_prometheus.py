@@ -111,7 +111,6 @@ def test_a_timed_store_is_the_same_store() -> None:
     [
         lambda meter: meter.decided(1.0, True),
         lambda meter: meter.asked_placement("claim", 1.0),
-        lambda meter: meter.proved(1.0, 0, 0),
     ],
 )
 def test_where_nobody_listens_nothing_happens(tell: Callable[[Meter], None]) -> None:

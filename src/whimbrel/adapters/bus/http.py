@@ -11,6 +11,7 @@ import httpx
 import msgspec
 
 from whimbrel.adapters.bus.verbs import ERRORS, TROUBLE, VERBS, Verb, decode_trouble, encode
+from whimbrel.adapters.unanswered import unanswered
 from whimbrel.domain.errors import Unavailable, WorldError
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.agent import Agent
@@ -36,11 +37,11 @@ class HttpAgents:
         """Send one order and give its answer. Raises: what the agent raised; Unavailable."""
         patience_s = self._patience_s + getattr(question, "timeout_s", 0.0)
         url = f"{self._url}/agents/{quote(host, safe='')}/{name}"
+        content = encode(question)
+        with unanswered(f"no answer from host {host} to {name}"):
+            response = await self._client.post(url, content=content, headers=self._headers, timeout=patience_s)
         try:
-            response = await self._client.post(url, content=encode(question), headers=self._headers, timeout=patience_s)
             return _answer(VERBS[name], response)
-        except httpx.HTTPError as error:
-            raise Unavailable(f"no answer from host {host} to {name}: {error!r}") from error
         except msgspec.DecodeError as error:
             raise Unavailable(f"no readable answer from host {host} to {name}: {error}") from error
 

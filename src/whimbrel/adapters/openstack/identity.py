@@ -12,6 +12,7 @@ import httpx
 import msgspec
 import structlog
 
+from whimbrel.adapters.unanswered import unanswered
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.ports.clock import Clock
@@ -132,9 +133,10 @@ class KeystoneIdentity:
 
 async def _send(client: httpx.AsyncClient, method: str, path: str, **what: object) -> httpx.Response:
     try:
-        return await client.request(method, path, **what)  # type: ignore[arg-type]
-    except httpx.HTTPError as error:
-        log.warning("the identity service does not answer", error=repr(error))
+        with unanswered("the identity service does not answer"):
+            return await client.request(method, path, **what)  # type: ignore[arg-type]
+    except Unavailable as error:
+        log.warning(error.reason)
         raise Unavailable("The identity service does not answer.") from error
 
 

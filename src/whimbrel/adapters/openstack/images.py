@@ -3,13 +3,13 @@
 Law: an answer that did not come, or that says that the service has trouble, is Unavailable and never a no.
 """
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import msgspec
 
+from whimbrel.adapters.unanswered import unanswered
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.ports.images import Image
 from whimbrel.ports.pages import Page
@@ -53,7 +53,7 @@ class HttpImages:
         return Page(found, found[-1].id if len(found) == limit else None)
 
     async def read(self, image_id: str) -> AsyncIterator[bytes]:
-        with _named_errors():
+        with unanswered("the image service does not answer"):
             async with self._client.stream("GET", f"/v2/images/{image_id}/file") as response:
                 if not response.is_success:
                     await response.aread()
@@ -98,18 +98,10 @@ class HttpImages:
             return
 
     async def _ask(self, method: str, path: str, **what: Any) -> httpx.Response:
-        with _named_errors():
+        with unanswered("the image service does not answer"):
             response = await self._client.request(method, path, **what)
         _check(response)
         return response
-
-
-@contextmanager
-def _named_errors() -> Iterator[None]:
-    try:
-        yield
-    except httpx.HTTPError as error:
-        raise Unavailable(f"the image service does not answer: {error!r}") from error
 
 
 def _check(response: httpx.Response) -> None:

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 from starlette.types import ASGIApp, Message
 
-from whimbrel.domain.errors import Unavailable
+from whimbrel.adapters.unanswered import unanswered
 
 Query = Sequence[tuple[str, str]]
 
@@ -51,10 +51,8 @@ class HttpService:
     ) -> Answer:
         content = None if body is None else msgspec.json.encode(body)
         sent = {"Content-Type": "application/json", **(headers or {})}
-        try:
+        with unanswered(f"the {self._name} service does not answer"):
             answer = await self._client.request(method, path, params=list(query) or None, content=content, headers=sent)
-        except httpx.HTTPError as error:
-            raise Unavailable(f"the {self._name} service does not answer: {error!r}") from error
         return Answer(answer.status_code, answer.content)
 
 

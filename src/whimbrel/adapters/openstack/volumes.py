@@ -11,7 +11,7 @@ import msgspec
 from whimbrel.adapters.openstack.service import Answer, Service
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
-from whimbrel.ports.pages import Page
+from whimbrel.ports.pages import Page, VolumeUse
 from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
 
 HEADERS = {"OpenStack-API-Version": "volume 3.44"}  # the first at which attachments are completed
@@ -92,6 +92,15 @@ class HttpVolumes:
         page = await self._read("GET", "/attachments", _ManyAttachments, query=list(wanted.items()))
         found = [_attachment(each) for each in page.attachments]
         return Page([one for one in found if one.server], found[-1].id if len(found) == limit else None)
+
+    async def volume_uses(self, after: str | None, limit: int) -> Page[VolumeUse]:
+        wanted = {"all_tenants": "1", "limit": str(limit), **({"marker": after} if after else {})}
+        page = await self._read("GET", "/volumes/detail", _ManyVolumes, query=list(wanted.items()))
+        found = [_use(each) for each in page.volumes]
+        return Page(found, found[-1].id if len(found) == limit else None)
+
+    async def volume_use(self, volume_id: str) -> VolumeUse:
+        return _use((await self._read("GET", f"/volumes/{volume_id}", _OneVolume)).volume)
 
     async def attachment(self, attachment_id: str) -> Attachment:
         return _attachment((await self._read("GET", f"/attachments/{attachment_id}", _OneAttachment)).attachment)
@@ -180,6 +189,11 @@ class _Said(msgspec.Struct):
 # What it shows
 
 
+class _Held(msgspec.Struct):
+    attachment_id: str
+    host_name: str | None = None
+
+
 class _Volume(msgspec.Struct):
     id: str
     status: str
@@ -192,6 +206,7 @@ class _Volume(msgspec.Struct):
     project_id: str | None = msgspec.field(default=None, name="os-vol-tenant-attr:tenant_id")
     host: str | None = msgspec.field(default=None, name="os-vol-host-attr:host")
     image_metadata: dict[str, Any] = msgspec.field(default_factory=dict, name="volume_image_metadata")
+    attachments: list[_Held] = []
 
 
 class _OneVolume(msgspec.Struct):
@@ -246,6 +261,10 @@ def _volume(shown: _Volume) -> Volume:
         image_metadata={name: str(value) for name, value in shown.image_metadata.items()},
         metadata=shown.metadata,
     )
+
+
+def _use(shown: _Volume) -> VolumeUse:
+    return VolumeUse(shown.id, shown.status, {one.attachment_id: one.host_name for one in shown.attachments})
 
 
 def _attachment(shown: _Attachment) -> Attachment:

@@ -1,11 +1,10 @@
-"""The figures that a process measures itself: requests, choices, steps, calls of placement, and the latest proof."""
+"""The figures that a process measures itself: requests, choices, steps and calls of placement."""
 
 from importlib.metadata import version
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
-    Gauge,
     Histogram,
     Info,
     PlatformCollector,
@@ -19,14 +18,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # else each counter 
 
 QUICK_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Buckets of what is done while somebody waits."""
-SLOW_S = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
-"""Buckets of steps, some of which copy disks."""
-
-PROOF = {
-    "timestamp_seconds": "When the books were last checked, by way of this process.",
-    "violations": "How many violations that found.",
-    "unseen": "How much of the cloud it could not look at.",
-}
+STEP_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0)
+"""Buckets of steps: most take a few milliseconds, some copy disks."""
 
 
 class Figures:
@@ -66,9 +59,8 @@ class Figures:
             registry=registry,
         )  # fmt: skip
         self._step_s = Histogram(
-            "whimbrel_step_duration_seconds", "How long steps took.", ("step", "way"), buckets=SLOW_S, registry=registry
+            "whimbrel_step_duration_seconds", "How long steps took.", ("step", "way"), buckets=STEP_S, registry=registry
         )
-        self._proofs: dict[str, Gauge] = {}
 
     def answered(self, service: str, method: str, route: str, code: int, took_s: float) -> None:
         self._requests.labels(service, method, route, str(code)).inc()
@@ -83,12 +75,3 @@ class Figures:
 
     def asked_placement(self, call: str, took_s: float) -> None:
         self._placement_s.labels(call).observe(took_s)
-
-    def proved(self, at: float, violations: int, unseen: int) -> None:
-        """Show the latest proof; before the first there is nothing to show."""
-        values = {"timestamp_seconds": at, "violations": violations, "unseen": unseen}
-        for name, value in values.items():
-            if name not in self._proofs:
-                full = f"whimbrel_last_proof_{name}"
-                self._proofs[name] = Gauge(full, PROOF[name], registry=self.registry)
-            self._proofs[name].set(value)

@@ -14,7 +14,7 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName
 from whimbrel.ports.cloud import Cell, Cloud
-from whimbrel.ports.journal import RunGroup, Tally
+from whimbrel.ports.journal import LastProof, RunGroup, Tally
 
 FRESH_S = 5.0
 """How long what was read is good enough for the next who asks."""
@@ -22,6 +22,7 @@ PATIENCE_S = 3.0
 """How long one store is waited for; Prometheus gives up after 10 seconds."""
 
 AT = ("kind", "step", "way")
+STATES = ("up", "disabled", "down", "forced_down")
 
 
 class Readings(Collector):
@@ -65,6 +66,7 @@ class Readings(Collector):
         yield _gauge("whimbrel_journal_up", "Whether the global database answered.", int(self._tally is not None))
         if self._tally is not None:
             yield from _of_runs(self._tally, self._now)
+            yield from _of_proof(self._tally.proof)
         yield from _of_hosts(self._hosts, self._now)
 
 
@@ -139,23 +141,36 @@ def _of_debts(tally: Tally, now: float) -> Iterator[Metric]:
     yield _gauge("whimbrel_debts_oldest_seconds", "For how long a run has been at it to pay its debts.", oldest)
 
 
+def _of_proof(proof: LastProof | None) -> Iterator[Metric]:
+    """Show the latest proof; before the first there is nothing to show."""
+    if proof is None:
+        return
+    yield _gauge("whimbrel_last_proof_timestamp_seconds", "When the cloud's books were last checked.", proof.at)
+    yield _gauge("whimbrel_last_proof_violations", "How many violations that found.", proof.violations)
+    yield _gauge("whimbrel_last_proof_unseen", "How much of the cloud it could not look at.", proof.unseen)
+
+
 # Hosts
 
 
 def _of_hosts(found: dict[CellName, Sequence[Host] | None], now: float) -> Iterator[Metric]:
     up = GaugeMetricFamily("whimbrel_cell_up", "Whether the cell's database answered.", labels=("cell",))
     hosts = GaugeMetricFamily(
-        "whimbrel_hosts", "Hosts; state: up, disabled (up, but takes no servers), down.", labels=("cell", "state")
+        "whimbrel_hosts",
+        "Hosts; state: up, disabled (up, but takes no servers), down, forced_down (an operator said so).",
+        labels=("cell", "state"),
     )
     for cell, there in sorted(found.items()):
         up.add_metric((cell,), int(there is not None))
         counted = Counter(_state(host, now) for host in there or ())
-        for state in ("up", "disabled", "down") if there is not None else ():
+        for state in STATES if there is not None else ():
             hosts.add_metric((cell, state), counted[state])
     yield from (up, hosts)
 
 
 def _state(host: Host, now: float) -> str:
+    if host.forced_down:
+        return "forced_down"
     if not host.is_up(now):
         return "down"
     return "up" if host.enabled else "disabled"

@@ -9,6 +9,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -119,15 +120,9 @@ class SqliteDatabase(Database):
     dialect = "sqlite"
 
     def __init__(self, path: Path | None) -> None:
-        self._engine = sa.create_engine(
-            f"sqlite:///{path}" if path else "sqlite://",
-            poolclass=sa.pool.NullPool if path else sa.pool.StaticPool,
-            connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "check_same_thread": False},
-            paramstyle="named",
-        )
-        sa.event.listen(self._engine, "connect", _set_pragmas)
-        self._writer = self._engine.connect()
-        self._reader = self._engine.connect() if path else self._writer
+        engine = _engine(path)
+        self._writer = engine.connect()
+        self._reader = engine.connect() if path else self._writer
         # Transactions are begun and ended by us, below SQLAlchemy, which believes itself in one that never ends.
         self._write_driver, self._read_driver = _driver(self._writer), _driver(self._reader)
         self._write_sql: Callable[[str], object] = self._write_driver.execute
@@ -233,7 +228,6 @@ class SqliteDatabase(Database):
             await asyncio.wait((self._batch,))
         self._writer.close()
         self._reader.close()
-        self._engine.dispose()
 
 
 class _SqliteWrite:
@@ -269,6 +263,27 @@ class _SqliteRead:
         self._database.end_read()
         if isinstance(error, DBAPIError | sqlite3.Error):
             raise _named(error) from error
+
+
+def _engine(path: Path | None) -> sa.Engine:
+    """Give what opens connections. Those in memory share one, and with it what SQLAlchemy compiled for any of them."""
+    return _new_engine(f"sqlite:///{path}") if path else _memory_engine()
+
+
+@cache
+def _memory_engine() -> sa.Engine:
+    return _new_engine("sqlite://")
+
+
+def _new_engine(url: str) -> sa.Engine:
+    engine = sa.create_engine(
+        url,
+        poolclass=sa.pool.NullPool,  # in memory, each connection is then a database of its own
+        connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "check_same_thread": False},
+        paramstyle="named",
+    )
+    sa.event.listen(engine, "connect", _set_pragmas)
+    return engine
 
 
 def _driver(connection: sa.Connection) -> sqlite3.Connection:

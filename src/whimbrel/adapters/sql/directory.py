@@ -40,6 +40,13 @@ _book = fixed(_mine.values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_m
 _erase = fixed(_mine.values(deleted_at=bindparam("b_now")))
 _entries = fixed(sa.select(directory).where(directory.c.server_id.in_(bindparam("b_servers", expanding=True))))
 _unplaced = sa.select(directory.c.unplaced).where(directory.c.unplaced.is_not(None), directory.c.deleted_at.is_(None))
+_wanted_deletes = fixed(
+    sa.select(directory.c.server_id, directory.c.delete_wanted_by, directory.c.delete_wanted_user).where(
+        directory.c.delete_wanted_by.is_not(None),
+        directory.c.deleted_at.is_(None),
+        directory.c.server_id.not_in(sa.select(runs.c.subject).where(runs.c.state == "open")),
+    )
+)
 _all_unplaced = fixed(_unplaced)
 _its_unplaced = fixed(_unplaced.where(directory.c.project_id == bindparam("b_project")))
 _all_unplaced_ids = fixed(_unplaced.with_only_columns(directory.c.server_id))
@@ -200,14 +207,8 @@ class SqlDirectory(EntryIds):
             await tx.run(_mine.values(delete_wanted_by=request_id, delete_wanted_user=user_id), {"b_server": server_id})
 
     async def wanted_deletes(self) -> list[tuple[ServerId, str, UserId]]:
-        busy = sa.select(runs.c.subject).where(runs.c.state == "open")
-        query = sa.select(directory.c.server_id, directory.c.delete_wanted_by, directory.c.delete_wanted_user).where(
-            directory.c.delete_wanted_by.is_not(None),
-            directory.c.deleted_at.is_(None),
-            directory.c.server_id.not_in(busy),
-        )
         async with self._db.read() as tx:
-            return [(row[0], row[1], row[2]) for row in await tx.rows(query)]
+            return [(row[0], row[1], row[2]) for row in await tx.rows(_wanted_deletes)]
 
     # Inside a transaction
 

@@ -1,6 +1,7 @@
 """The journal on SQL: runs and actions, with the quota booking that an accepted run brings."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
 from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import Action, LogEntry, Run, Verdict
 from whimbrel.domain.server import Server
-from whimbrel.ports.journal import Booking, Evidence, Limits, RunFilter, Takeover, Tally
+from whimbrel.ports.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover, Tally
 
 FactsType = Callable[[str, int], type]
 """(saga name, version) -> the type of its facts."""
@@ -68,6 +69,12 @@ _take = fixed(
     .where(runs.c.id.in_(bindparam("b_ids", expanding=True)))
     .values(owner=bindparam("b_owner"), due_at=bindparam("b_until"), epoch=runs.c.epoch + 1)
     .returning(runs)
+)
+_renew = fixed(
+    sa.update(runs)
+    .where(runs.c.id.in_(bindparam("b_ids", expanding=True)), runs.c.owner == bindparam("b_owner"))
+    .where(runs.c.state == "open")
+    .values(due_at=bindparam("b_due_at"))
 )
 _insert_takeover = fixed(sa.insert(takeovers))
 _takeovers_of = fixed(
@@ -272,11 +279,7 @@ class SqlJournal:
 
     async def renew(self, owner: str, run_ids: Sequence[RunId], now: float, lease_s: float) -> None:
         async with self._db.write() as tx:
-            await tx.run(
-                sa.update(runs)
-                .where(runs.c.id.in_(run_ids), runs.c.owner == owner, runs.c.state == "open")
-                .values(due_at=now + lease_s)
-            )
+            await tx.run(_renew, {"b_ids": list(run_ids), "b_owner": owner, "b_due_at": now + lease_s})
 
     # Verdicts and operators' words
 
@@ -344,7 +347,7 @@ class SqlJournal:
 
     async def find(self, which: RunFilter) -> list[Run]:
         async with self._db.read() as tx:
-            return [self._run(row) for row in await tx.rows(_all if which == ALL else _found(which))]
+            return [self._run(row) for row in await tx.rows(*_asked(which))]
 
     async def expired(self, parked_before: float) -> list[Run]:
         async with self._db.read() as tx:
@@ -369,6 +372,9 @@ class SqlJournal:
         async with self._db.read() as tx:
             return [row.id for row in await tx.rows(query)]
 
+    async def note_proof(self, proof: LastProof) -> None:
+        await self._tally.note_proof(proof)
+
     async def tally(self, now: float) -> Tally:
         return await self._tally.now(now)
 
@@ -377,34 +383,28 @@ def _booked(run: Run, booking: Booking) -> dict[str, Any]:
     return {"b_server": run.subject, "b_vcpus": booking.vcpus, "b_memory": booking.memory_mib}
 
 
-def _found(which: RunFilter) -> sa.Select[Any]:
-    query = sa.select(runs).order_by(runs.c.number.desc())
-    equal = {
-        runs.c.subject: which.subject,
-        runs.c.asker_project_id: which.project_id,
-        runs.c.user_id: which.user_id,
-    }
-    for column, value in equal.items():
-        if value is not None:
-            query = query.where(column == value)
-    if which.sagas is not None:
-        query = query.where(runs.c.saga.in_(which.sagas))
-    if which.statuses is not None:
-        query = query.where(runs.c.status.in_(which.statuses))
-    if which.only_open:
+_WHERE: dict[str, sa.ColumnElement[bool]] = {
+    "sagas": runs.c.saga.in_(bindparam("b_sagas", expanding=True)),
+    "subject": runs.c.subject == bindparam("b_subject"),
+    "project_id": runs.c.asker_project_id == bindparam("b_project_id"),
+    "user_id": runs.c.user_id == bindparam("b_user_id"),
+    "statuses": runs.c.status.in_(bindparam("b_statuses", expanding=True)),
+    "changed_since": runs.c.updated_at >= bindparam("b_changed_since"),
+    "changed_before": runs.c.updated_at <= bindparam("b_changed_before"),
+    "after": runs.c.number < sa.select(runs.c.number).where(runs.c.id == bindparam("b_after")).scalar_subquery(),
+}
+"""What each field of a RunFilter asks for, but for the two below."""
+
+
+def _asked(which: RunFilter) -> tuple[sa.Select[Any], dict[str, Any]]:
+    """Give the statement, and its values."""
+    given = {name: value for name, value in asdict(which).items() if value is not None and name != "only_open"}
+    return _listing(tuple(given), which.only_open), {f"b_{name}": value for name, value in given.items()}
+
+
+@cache
+def _listing(given: tuple[str, ...], only_open: bool) -> sa.Select[Any]:
+    query = sa.select(runs).where(*(_WHERE[name] for name in given if name in _WHERE)).order_by(runs.c.number.desc())
+    if only_open:
         query = query.where(runs.c.finished_at.is_(None))
-    if which.changed_since is not None:
-        query = query.where(runs.c.updated_at >= which.changed_since)
-    if which.changed_before is not None:
-        query = query.where(runs.c.updated_at <= which.changed_before)
-    if which.after is not None:
-        marker = sa.select(runs.c.number).where(runs.c.id == which.after).scalar_subquery()
-        query = query.where(runs.c.number < marker)
-    if which.limit is not None:
-        query = query.limit(which.limit)
-    return query
-
-
-ALL = RunFilter()
-_all = fixed(_found(ALL))
-"""The list for those who look after all runs, again and again."""
+    return fixed(query.limit(bindparam("b_limit")) if "limit" in given else query)

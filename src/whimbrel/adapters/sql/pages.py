@@ -23,9 +23,10 @@ def _page(column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> sa.Select[A
 _LIVING = _page(directory.c.server_id, directory.c.deleted_at.is_(None))
 _RECORDS = _page(servers.c.id, servers.c.deleted_at.is_(None))
 _HOLDS = fixed(
-    sa.select(servers.c.id, servers.c.locked_by_run, servers.c.standing).where(
-        servers.c.id.in_(bindparam("b_ids", expanding=True))
-    )
+    sa.select(
+        *(servers.c.id, servers.c.locked_by_run, servers.c.standing),
+        *(servers.c.host, servers.c.vm_state, servers.c.project_id),
+    ).where(servers.c.id.in_(bindparam("b_ids", expanding=True)))
 )
 _CONSUMERS = _page(allocations.c.consumer)
 
@@ -56,7 +57,7 @@ class RecordIds:
     async def holds(self, ids: Sequence[ServerId]) -> dict[ServerId, Hold]:
         async with self._db.read() as tx:
             rows = await tx.rows(_HOLDS, {"b_ids": list(ids)})
-        return {ServerId(row.id): Hold(row.locked_by_run, row.standing) for row in rows}
+        return {ServerId(id): Hold(*columns) for id, *columns in rows}
 
 
 class ConsumerIds:

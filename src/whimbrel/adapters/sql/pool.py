@@ -31,7 +31,7 @@ class Pool:
         else:
             await self._room.acquire()
         try:
-            wire = self._idle.pop() if self._idle else await self._connect()
+            wire = await self._idle_one() or await self._connect()
             self._in_use.add(wire)
             try:
                 yield wire
@@ -49,6 +49,15 @@ class Pool:
     async def close(self) -> None:
         while self._idle:
             await self._idle.pop().close()
+
+    async def _idle_one(self) -> Wire | None:
+        """Give one that nobody uses; those that the server has ended meanwhile are let go."""
+        while self._idle:
+            wire = self._idle.pop()
+            if not wire.has_ended():
+                return wire
+            await wire.close()
+        return None
 
     async def _wait(self) -> None:
         try:

@@ -32,8 +32,7 @@ class PostgresTx(Tx):
 
     async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
         if not is_fixed(statement):
-            await self._wire.answers()
-            return await self._wire.connection.execute(statement, values)
+            return await self._wire.execute(statement, values)
         sent = self._send(statement, values)
         await self._wire.answers()
         return FixedResult(self._wire.rows(sent[0]) if len(sent) == 1 else [], sum(each.count for each in sent))
@@ -114,8 +113,7 @@ class PostgresDatabase(Database):
 
     async def create_all(self, metadata: sa.MetaData) -> None:
         async with self._transaction(_WRITE) as wire:
-            await wire.answers()
-            await wire.connection.run_sync(metadata.create_all)
+            await wire.make(metadata)
             wire.command(b"COMMIT")
             await wire.answers()
 

@@ -80,9 +80,8 @@ class SqlServers(RecordIds):
         return (await self.read(query)).servers
 
     async def read(self, query: ServerQuery) -> Reading:
-        statement = _everybody if query == EVERYBODY else _listing(query)
         async with self._db.read() as tx:
-            rows = await tx.rows(statement)
+            rows = await tx.rows(*_asked(query))
         servers = [_decode(record) for record, _ in rows]
         return Reading(
             servers, frozenset(server.id for server, (_, is_) in zip(servers, rows, strict=True) if is_ != "whole")
@@ -324,4 +323,14 @@ def _beyond(keys: Sequence[tuple[Any, str, str]], marker: Server, query: ServerQ
 
 EVERYBODY = ServerQuery()
 _everybody = fixed(_listing(EVERYBODY))
-"""The list for those who look after the whole cell, again and again."""
+_named = fixed(_listing(EVERYBODY).where(servers.c.id.in_(bindparam("b_ids", expanding=True))))
+"""The lists for those who look after the whole cell, and after some by their names, again and again."""
+
+
+def _asked(query: ServerQuery) -> tuple[sa.Select[Any], dict[str, Any] | None]:
+    """Give the statement, and its values where it has any."""
+    if query == EVERYBODY:
+        return _everybody, None
+    if query.ids is not None and replace(query, ids=None) == EVERYBODY:
+        return _named, {"b_ids": list(query.ids)}
+    return _listing(query), None

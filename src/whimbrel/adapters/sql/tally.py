@@ -9,11 +9,12 @@ from collections import Counter
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy import bindparam
+from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
-from whimbrel.adapters.sql.tables.global_ import runs, takeovers
-from whimbrel.ports.journal import RunGroup, Tally
+from whimbrel.adapters.sql.tables.global_ import last_proof, runs, takeovers
+from whimbrel.ports.journal import LastProof, RunGroup, Tally
 
 SETTLED_S = 300.0
 """By then an end that was to be written down is, or never will be."""
@@ -42,6 +43,22 @@ _ENDED = fixed(
     .group_by(runs.c.saga, sa.func.coalesce(runs.c.turned, runs.c.state))
 )
 _TAKEOVERS = fixed(sa.select(sa.func.count()).select_from(takeovers))
+_PROOF = fixed(sa.select(last_proof.c.at, last_proof.c.violations, last_proof.c.unseen))
+
+
+def _keeping_the_later(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+    fields = ("at", "violations", "unseen")
+    return insert.on_conflict_do_update(
+        index_elements=["id"],
+        set_={name: insert.excluded[name] for name in fields},
+        where=last_proof.c.at <= insert.excluded.at,
+    )
+
+
+_NOTE_PROOF = {
+    "sqlite": _keeping_the_later(sqlite.insert(last_proof)),
+    "postgresql": _keeping_the_later(postgresql.insert(last_proof)),
+}
 
 _NO_DEBTS = msgspec.json.encode(())
 _NEVER = 1e18
@@ -64,10 +81,22 @@ class SqlTally:
             ended = await self._ended(tx, now)
             open_, parked, owed = await tx.ask((_OPEN, None), (_PARKED, None), (_OWED, {"b_none": _NO_DEBTS}))
             taken_over = await tx.value(_TAKEOVERS)
+            proof = await tx.row(_PROOF)
         debts = Counter(step for row in owed for step in _decode(row.debts))
         since = min((row.since for row in owed), default=None)
         groups = [RunGroup(**row._mapping) for row in (*open_, *parked)]
-        return Tally(open=groups, debts=debts, debts_since=since, ended=ended, takeovers=taken_over)
+        return Tally(
+            open=groups,
+            debts=debts,
+            debts_since=since,
+            ended=ended,
+            takeovers=taken_over,
+            proof=LastProof(**proof._mapping) if proof else None,
+        )
+
+    async def note_proof(self, proof: LastProof) -> None:
+        async with self._db.write() as tx:
+            await tx.run(_NOTE_PROOF[tx.dialect], {"id": 1, **msgspec.structs.asdict(proof)})
 
     async def _ended(self, tx: Tx, now: float) -> Ended:
         """Count what has ended. The clock may have gone back: what is remembered stays."""

@@ -7,6 +7,7 @@ Law: a wire on which something was cut short (cancelled, connection lost) is bro
 
 import asyncio
 import os
+import select
 import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,10 @@ import sqlalchemy as sa
 from psycopg import pq
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from whimbrel.adapters.sql.fixed import Text
+from whimbrel.adapters.sql.fixed import Text, Values
 
 PREPARED = 1000
 """How many statements one connection keeps prepared."""
@@ -58,7 +60,7 @@ class Sent:
 class Wire:
     def __init__(self, connection: AsyncConnection, driver: "psycopg.AsyncConnection[Any]") -> None:
         """connection: SQLAlchemy's, for statements that are not fixed; it begins and ends no transactions."""
-        self.connection = connection
+        self._connection = connection
         self.is_broken = False
         self.is_lost = False  # broken, and the database is probably gone
         self.used_at = 0.0
@@ -135,6 +137,24 @@ class Wire:
             self.is_broken = isinstance(trouble, _STALE)
             raise trouble
 
+    async def execute(self, statement: sa.Executable, values: Values) -> sa.CursorResult[Any]:
+        """Have SQLAlchemy execute a statement, once all that was sent is answered."""
+        await self.answers()
+        try:
+            return await self._connection.execute(statement, values)
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                self.is_lost = True
+                self.cut()
+            raise
+        except BaseException:
+            self.cut()
+            raise
+
+    async def make(self, metadata: sa.MetaData) -> None:
+        await self.answers()
+        await self._connection.run_sync(metadata.create_all)
+
     async def roll_back(self) -> None:
         """Take back the transaction; if that cannot be done, the connection ends, and the transaction with it."""
         try:
@@ -200,6 +220,17 @@ class Wire:
 
     # Ending
 
+    def has_ended(self) -> bool:
+        """Tell whether the server has ended it while nobody used it. Costs a look at the socket, and asks nothing."""
+        unread = select.poll()
+        unread.register(self._pq.socket, select.POLLIN)
+        try:
+            while unread.poll(0):  # answers to what somebody parted from; after them, if at all, the end
+                self._pq.consume_input()
+        except psycopg.Error:
+            return True
+        return False
+
     def cut(self) -> None:
         """Let nobody use it again. What the database is doing for it, it takes back when that is done."""
         self.is_broken = True
@@ -212,8 +243,8 @@ class Wire:
 
     async def close(self) -> None:
         self.cut()
-        await self.connection.invalidate()
-        await self.connection.close()
+        await self._connection.invalidate()
+        await self._connection.close()
 
 
 def positional(dialect: sa.Dialect) -> sa.Dialect:

@@ -51,12 +51,18 @@ async def test_what_is_no_answer_is_unavailable(status: int, body: bytes) -> Non
         await answering(status, body).at(H1).look(KEY)
 
 
-@story
-async def test_a_door_that_is_shut_is_unavailable() -> None:
-    def refuse(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("connection refused", request=request)
+SHUT = httpx.ConnectError("connection refused")
+RESET = AttributeError("'NoneType' object has no attribute 'getpeername'")
+"""What anyio makes of a connection that uvloop closed before it was looked at."""
 
-    client = httpx.AsyncClient(transport=httpx.MockTransport(refuse))
+
+@pytest.mark.parametrize("error", [SHUT, RESET], ids=repr)
+@story
+async def test_a_door_that_cannot_be_reached_is_unavailable(error: Exception) -> None:
+    def fail(_: httpx.Request) -> httpx.Response:
+        raise error
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(fail))
     with pytest.raises(Unavailable, match="no answer from host h1 to look"):
         await HttpAgents("http://hosts.test", "secret", client).at(H1).look(KEY)
 

@@ -75,6 +75,12 @@ _CHANGE_CONSUMER = fixed(
         type=sa.func.coalesce(bindparam("new_type"), _c.type),
     )
 )
+_FORGET_EMPTY = fixed(
+    sa.delete(consumers).where(
+        _c.uuid.in_(bindparam("ids", expanding=True)), ~sa.exists().where(_a.consumer == _c.uuid)
+    )
+)
+"""Who holds nothing has no row, unless a hand was in it; then the next claim must not meet it."""
 _DELETE_CONSUMERS = fixed(sa.delete(consumers).where(_c.uuid.in_(bindparam("ids", expanding=True))))
 _DELETE_ALLOCATIONS = fixed(sa.delete(allocations).where(_a.consumer.in_(bindparam("ids", expanding=True))))
 _ZONE = fixed(sa.select(host_zones.c.zone).where(host_zones.c.root == bindparam("host")))
@@ -242,6 +248,7 @@ async def _write(
         await tx.tell(_DELETE_CONSUMERS, {"ids": gone})
         await groups.drop(tx, gone)
     if new := [claim for claim in claims if claim.held and claim.consumer not in before]:
+        await tx.tell(_FORGET_EMPTY, {"ids": [claim.consumer for claim in new]})
         await tx.tell(_ADD_CONSUMER, [_new_consumer(claim) for claim in new])
     if changed := [claim for claim in claims if claim.held and claim.consumer in before]:
         await tx.tell(_CHANGE_CONSUMER, [_changed_consumer(claim) for claim in changed])

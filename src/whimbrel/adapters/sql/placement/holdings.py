@@ -6,15 +6,16 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Tx
-from whimbrel.adapters.sql.tables.placement import allocations, consumers, providers
+from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.tables.placement import allocations, consumers, inventories, providers
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
 from whimbrel.placement.provider import Consumer, Usage
-from whimbrel.ports.placement import Allocation, Owner
+from whimbrel.ports.placement import Allocation, Miscount, Owner
 
-_a, _c, _p = allocations.c, consumers.c, providers.c
+_a, _c, _i, _p = allocations.c, consumers.c, inventories.c, providers.c
 
-_ALL = sa.select(_a.consumer, _a.provider, _a.resource_class, _a.amount)
-_OF_CONSUMERS = _ALL.where(_a.consumer.in_(bindparam("ids", expanding=True)))
+_ALL = fixed(sa.select(_a.consumer, _a.provider, _a.resource_class, _a.amount))
+_OF_CONSUMERS = fixed(_ALL.where(_a.consumer.in_(bindparam("ids", expanding=True))))
 _OF_PROVIDER = (
     sa.select(_c.uuid, _c.generation, _c.project, _c.user, _c.type, _a.resource_class, _a.amount)
     .join_from(allocations, consumers, _a.consumer == _c.uuid)
@@ -30,6 +31,49 @@ _SUMS = (
     .group_by(_c.type, _a.resource_class)
 )
 _COUNTS = sa.select(_c.type, sa.func.count()).where(*_OWNED).group_by(_c.type)
+
+_OWNERS = fixed(sa.select(_c.uuid, _c.project, _c.user).where(_c.uuid.in_(bindparam("ids", expanding=True))))
+_HELD = sa.func.coalesce(sa.func.sum(_a.amount), 0)
+_MISCOUNTS = fixed(
+    sa.select(_i.provider, _i.resource_class, _i.used, _HELD.label("held"))
+    .join_from(
+        *(inventories, allocations),
+        sa.and_(_a.provider == _i.provider, _a.resource_class == _i.resource_class),
+        isouter=True,
+    )
+    .group_by(_i.provider, _i.resource_class, _i.used)
+    .having(_i.used != _HELD)
+    .order_by(_i.provider, _i.resource_class)
+)
+
+
+_RECOUNT = fixed(
+    sa.update(inventories)
+    .where(_i.provider == bindparam("this"))
+    .values(
+        used=sa.select(sa.func.coalesce(sa.func.sum(_a.amount), 0))
+        .where(_a.provider == _i.provider, _a.resource_class == _i.resource_class)
+        .scalar_subquery()
+    )
+)
+
+
+async def owners(tx: Tx, ids: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
+    """Read whose these are."""
+    return {uuid: Owner(project, user) for uuid, project, user in await tx.rows(_OWNERS, {"ids": list(ids)})}
+
+
+async def miscounts(tx: Tx) -> list[Miscount]:
+    """Add up what is held of each provider, in one statement: both sides are of the same instant."""
+    return [
+        Miscount(provider=provider, resource_class=name, used=int(used), held=int(held))
+        for provider, name, used, held in await tx.rows(_MISCOUNTS)
+    ]
+
+
+async def recount(tx: Tx, provider: ProviderId) -> None:
+    """Have what is said to be used of a provider be what is held. It must be locked."""
+    await tx.tell(_RECOUNT, {"this": provider})
 
 
 async def of_consumers(tx: Tx, ids: Sequence[ConsumerId] | None) -> list[Allocation]:

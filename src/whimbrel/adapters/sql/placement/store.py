@@ -29,7 +29,18 @@ from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
 from whimbrel.placement.rooms import IndexRooms, state_of
 from whimbrel.placement.ways import all_ways
-from whimbrel.ports.placement import Allocation, GroupRule, Inventory, Lack, Owner, ProviderState, Way, Wish, ZoneRule
+from whimbrel.ports.placement import (
+    Allocation,
+    GroupRule,
+    Inventory,
+    Lack,
+    Miscount,
+    Owner,
+    ProviderState,
+    Way,
+    Wish,
+    ZoneRule,
+)
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
@@ -104,6 +115,21 @@ class SqlPlacement(GroupStore, NameStore, ZoneStore, ConsumerIds):
         async with self._db.write() as tx:
             await raise_fence(tx, order)
             await self._drop(tx, consumer)
+
+    async def owners(self, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
+        async with self._db.read() as tx:
+            return await holdings.owners(tx, consumers)
+
+    async def miscounts(self) -> list[Miscount]:
+        async with self._db.read() as tx:
+            return await holdings.miscounts(tx)
+
+    async def recount(self, order: Order, provider: ProviderId) -> None:
+        async with self._db.write() as tx:
+            await raise_fence(tx, order)
+            await providers.lock(tx, provider)
+            await holdings.recount(tx, provider)
+            await changes.note(tx, [provider])
 
     async def allocations(self, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:
         async with self._db.read() as tx:

@@ -277,6 +277,17 @@ zone_mends = sa.Table(
 )
 """How often placement's knowledge of zones was put right. A change of zones that began before that is refused."""
 
+last_proof = sa.Table(
+    "last_proof",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("violations", sa.Integer, nullable=False),
+    sa.Column("unseen", sa.Integer, nullable=False),
+    sa.CheckConstraint("id = 1", name="last_proof_one_row"),
+)
+"""When the cloud's books were last checked, and how much was wrong, or could not be looked at."""
+
 aggregate_hosts = sa.Table(
     "aggregate_hosts",
     metadata,
