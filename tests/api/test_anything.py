@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import cache
 from zlib import crc32
 
 import httpx
@@ -40,16 +41,16 @@ UNDECLARED = {405, 406}
 class Standing:
     """A cloud with one of everything: a server that runs, one in VERIFY_RESIZE, one in error."""
 
-    def __init__(self) -> None:
+    def __init__(self, world: World, known: dict[str, list[str]]) -> None:
         self.loop = asyncio.new_event_loop()
-        self.known: dict[str, list[str]] = {}
-
-    async def build(self) -> None:
-        self.world = await World.build()
-        self.engine = self.world.engine("api")
-        context = Context(cloud=self.world.cloud, engine=self.engine, identity=Tokens(), policy=POLICY)
+        self.known = known
+        self.world = world
+        self.engine = world.engine("api")
+        context = Context(cloud=world.cloud, engine=self.engine, identity=Tokens(), policy=POLICY)
         transport = httpx.ASGITransport(mounted(compute_app(context)))
         self.client = httpx.AsyncClient(transport=transport, base_url="http://cloud:8774")
+
+    async def furnish(self) -> None:
         front = Front(self.world, self.engine, self.client)
         servers = [await front.boot(name) for name in ("runs", "resized", "broken")]
         await front.act(servers[1], {"resize": {"flavorRef": "2"}})
@@ -85,10 +86,18 @@ class Standing:
         await self.world.close()
 
 
+@cache
+def furnished() -> Standing:
+    """Give the one of which each test has a copy."""
+    standing = Standing(asyncio.run(World.build()), {})
+    standing.loop.run_until_complete(standing.furnish())
+    return standing
+
+
 @pytest.fixture
 def standing() -> Iterator[Standing]:
-    standing = Standing()
-    standing.loop.run_until_complete(standing.build())
+    first = furnished()
+    standing = Standing(asyncio.run(first.world.copy()), first.known)
     yield standing
     standing.loop.run_until_complete(standing.close())
     standing.loop.close()

@@ -155,6 +155,10 @@ def device(source: str, id: str | None = None, to: str | None = None, **more: An
     return {"source_type": source, **({"uuid": id} if id else {}), **({"destination_type": to} if to else {}), **more}
 
 
+def swap(size_mib: int | None) -> dict[str, Any]:
+    return device("blank", None, "local", guest_format="swap", volume_size=size_mib)
+
+
 LOCAL = device("image", IMAGE, "local", boot_index=0, delete_on_termination=True)
 
 
@@ -222,6 +226,24 @@ async def test_the_first_form_says_volumes_and_snapshots(front: Front) -> None:
     assert beside.wished_volumes[0].boot_index is None
 
 
+@with_front
+async def test_ephemeral_and_swap_disks_may_be_asked_for_as_the_flavor_gives_them(front: Front) -> None:
+    roomy = Flavor(flavor_id="9", name="roomy", vcpus=1, memory_mib=512, root_gib=1, ephemeral_gib=2, swap_mib=64)
+    await front.world.cloud.flavors.create(roomy, 0.0)
+    ephemeral = device("blank", None, "local", guest_format="ext4", volume_size=2, boot_index=-1)
+    for devices, sentence in (
+        ([LOCAL, swap(32)], "as the flavor says, 2 GiB and 64 MiB"),
+        ([LOCAL, ephemeral | {"volume_size": 1}], "as the flavor says, 2 GiB and 64 MiB"),
+        ([LOCAL, ephemeral, ephemeral], "Ephemeral disks"),
+        ([LOCAL, ephemeral | {"guest_format": "xfs"}], "ext4"),
+    ):
+        change = {"flavorRef": "9", "block_device_mapping_v2": devices}
+        assert sentence in await refused(front, change, "badRequest", 400)
+    for devices in ([LOCAL, ephemeral, swap(64)], [LOCAL, swap(64), device("blank", None, "local")], [LOCAL]):
+        server = await made(front, flavorRef="9", block_device_mapping_v2=devices)
+        assert server.wished_volumes == ()
+
+
 BAD: tuple[tuple[dict[str, Any], str], ...] = (
     ({"block_device_mapping": [{"volume_id": NOWHERE}], "block_device_mapping_v2": [LOCAL]}, "different"),
     ({"imageRef": ""}, "imageRef"),
@@ -229,7 +251,11 @@ BAD: tuple[tuple[dict[str, Any], str], ...] = (
     ({"block_device_mapping_v2": [device("volume", None, "volume")]}, "Missing device UUID"),
     ({"block_device_mapping_v2": [{"boot_index": 0}]}, "source_type"),
     ({"block_device_mapping_v2": [LOCAL, device("volume", NOWHERE, "local")]}, "to local"),
-    ({"block_device_mapping_v2": [LOCAL, device("blank", None, "local", volume_size=1)]}, "only local disk"),
+    ({"block_device_mapping_v2": [LOCAL, device("blank", None, "local", volume_size=1)]}, "Ephemeral disks"),
+    ({"block_device_mapping_v2": [LOCAL, device("blank", None, "local")]}, "as the flavor says"),
+    ({"block_device_mapping_v2": [LOCAL, swap(1)]}, "Swap drive"),
+    ({"block_device_mapping_v2": [LOCAL, swap(1), swap(1)]}, "More than one swap"),
+    ({"block_device_mapping_v2": [LOCAL, device("blank", None, "local", boot_index=1)]}, "nothing boots from"),
     ({"block_device_mapping_v2": [device("image", IMAGE, "local", boot_index=1)]}, "boot_index 0"),
     ({"block_device_mapping_v2": [device("image", IMAGE)]}, "boot_index 0"),
     ({"block_device_mapping_v2": [LOCAL, device("image", IMAGE, "volume")]}, "non-zero size"),

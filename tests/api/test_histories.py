@@ -4,7 +4,12 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+import sqlalchemy as sa
+
 from tests.api.front import OTHER_PROJECT, Front, fault, with_front
+from tests.api.test_down_cells import take_away
+from whimbrel.adapters.sql.tables.global_ import directory
+from whimbrel.domain.ids import CellName
 from whimbrel.sim.world import PROJECT, USER
 
 HOSTS = ["h1", "h2", "h3"]
@@ -182,3 +187,32 @@ async def test_what_an_operator_says_of_a_move_is_told(front: Front) -> None:
     assert entries[said]["move_id"] == run["id"]
     assert {entry["way"] for entry in entries[said + 1 :] if entry["kind"] == "step"} == {"undo"}
     assert (entries[-1]["kind"], entries[-1]["outcome"]) == ("ended", "asked")
+
+
+@with_front
+async def test_a_cell_that_is_away_keeps_nobody_from_what_the_journal_tells(front: Front) -> None:
+    server_id = await front.boot()
+    at = await do(front, server_id, {"os-stop": None})
+    away = await told(front, server_id, at)
+    take_away(front, CellName("c1"))
+    assert (await told(front, server_id, at))["state"] == away["state"]
+
+
+@with_front
+async def test_a_server_that_the_directory_lost_is_told_of_to_administrators_and_its_project(front: Front) -> None:
+    server_id = await front.boot()
+    before = await told(front, server_id)
+    async with front.world.remains.databases["global"].write() as tx:
+        await tx.run(sa.delete(directory).where(directory.c.server_id == server_id))
+    assert (await told(front, server_id))["entries"] == before["entries"]
+    assert (await told(front, server_id, who="member"))["project_id"] == PROJECT
+    path = f"/whimbrel/servers/{server_id}/history"
+    assert (await front.ask("GET", path, who=f"member@{OTHER_PROJECT}")).status_code == 404
+
+
+@with_front
+async def test_nothing_is_told_of_a_time_that_has_not_come(front: Front) -> None:
+    server_id = await front.boot()
+    later = datetime.fromtimestamp(front.world.cloud.clock.now() + 3600, UTC).isoformat()
+    answer = await front.ask("GET", f"/whimbrel/servers/{server_id}/history?at={quote(later)}", who="admin")
+    assert "has not come yet" in fault(answer, "badRequest", 400)

@@ -15,9 +15,9 @@ from whimbrel.adapters.prometheus.figures import Figures
 from whimbrel.adapters.prometheus.readings import FRESH_S, Readings
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.host import SERVICE_DOWN_S, Host
-from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.ids import CellName, HostName, ProviderId
 from whimbrel.ports.cells import CellInfo
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.journal import LastProof, RunFilter
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -118,8 +118,12 @@ async def test_hosts_are_counted_by_how_they_are(front: Front) -> None:
     [cell] = front.world.cloud.cells.values()
     await cell.hosts.set_service(HostName("h1"), enabled=False, disabled_reason="x", forced_down=False)
     await cell.hosts.set_service(HostName("h2"), enabled=True, disabled_reason=None, forced_down=True)
+    h3 = await cell.hosts.get(HostName("h3"))
+    silent = replace(h3, name=HostName("h4"), id=ProviderId("h4"), service_id="h4", seen_at=0)
+    await cell.hosts.register(silent)
     seen = await watch.look()
-    assert [seen("whimbrel_hosts", cell="c1", state=state) for state in ("up", "disabled", "down")] == [1, 1, 1]
+    for state in ("up", "disabled", "down", "forced_down"):
+        assert seen("whimbrel_hosts", cell="c1", state=state) == 1, state
     assert seen("whimbrel_cell_up", cell="c1") == 1
     await front.world.cloud.cell_infos.add(CellInfo(name=CellName("c9")))  # and its database is not there
     seen = await watch.look()
@@ -155,17 +159,20 @@ async def test_the_stores_are_asked_seldom(front: Front) -> None:
 
 
 @with_front
-async def test_the_latest_proof_shows_once_there_is_one(front: Front) -> None:
+async def test_the_latest_proof_shows_once_there_is_one_also_after_a_restart(front: Front) -> None:
     watch = Watch(front)
-    assert (await watch.look())("whimbrel_last_proof_violations") is None
-    front.world.cloud.meter.proved(1000.0, 2, 1)
-    seen = await watch.look()
     names = ("timestamp_seconds", "violations", "unseen")
-    assert [seen(f"whimbrel_last_proof_{name}") for name in names] == [1000, 2, 1]
-    await front.get("/whimbrel/proof", who="admin")
+    assert (await watch.look())("whimbrel_last_proof_violations") is None
+    await front.world.cloud.journal.note_proof(LastProof(at=1000.0, violations=2, unseen=1))
     seen = await watch.look()
-    assert [seen(f"whimbrel_last_proof_{name}") for name in names[1:]] == [0, 0]
-    assert (seen("whimbrel_last_proof_timestamp_seconds") or 0) > 1000
+    assert [seen(f"whimbrel_last_proof_{name}") for name in names] == [1000, 2, 1]
+    for question in ("", "?progress=1"):
+        await front.world.cloud.clock.sleep(100)
+        before = front.world.cloud.clock.now()
+        await front.ask("GET", f"/whimbrel/proof{question}", who="admin")
+        for seen in (await watch.look(), await Watch(front).look()):
+            assert [seen(f"whimbrel_last_proof_{name}") for name in names[1:]] == [0, 0]
+            assert (seen("whimbrel_last_proof_timestamp_seconds") or 0) >= before
 
 
 @with_front

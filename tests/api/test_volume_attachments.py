@@ -6,11 +6,13 @@ import pytest
 
 from tests.api.devices import volume
 from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
+from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.ports.cloud import Rules
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.servers import lookup
+from whimbrel.sim.world import IMAGE
 
 NOWHERE = "99999999-9999-4999-8999-999999999999"
 
@@ -62,6 +64,20 @@ async def test_a_volume_comes_and_goes(front: Front) -> None:
     assert await attached(front, server_id) == (two,)
     assert await status(front, one) == "available"
     assert (await attach(front, server_id, one))["device"] == "/dev/vdb"
+
+
+@with_front
+async def test_no_volume_gets_the_names_of_ephemeral_and_swap_disks(front: Front) -> None:
+    roomy = Flavor(flavor_id="9", name="roomy", vcpus=1, memory_mib=512, root_gib=1, ephemeral_gib=1, swap_mib=64)
+    await front.world.cloud.flavors.create(roomy, 0.0)
+    server_id, one = await front.boot(flavorRef="9"), volume(front)
+    wished = {"volumeAttachment": {"volumeId": one, "device": "/dev/vdc"}}
+    assert (await front.ask("POST", path(server_id), wished)).status_code == 409
+    assert (await attach(front, server_id, one))["device"] == "/dev/vdd"
+    blank = {"source_type": "blank", "destination_type": "volume", "volume_size": 1}
+    root = {"source_type": "image", "uuid": IMAGE, "destination_type": "local", "boot_index": 0}
+    made = await front.boot(flavorRef="9", block_device_mapping_v2=[root, blank])
+    assert [each["device"] for each in (await front.get(path(made)))["volumeAttachments"]] == ["/dev/vdd"]
 
 
 @with_front

@@ -13,21 +13,21 @@ import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.prometheus_tools import ALARMS, DOCS, TRIALS
 from whimbrel.adapters.prometheus.figures import Figures
-from whimbrel.adapters.prometheus.readings import Readings
+from whimbrel.adapters.prometheus.readings import STATES, Readings
 from whimbrel.cli import main
 from whimbrel.conductor.book import BOOK
+from whimbrel.ports.journal import LastProof
 from whimbrel.sim.world import World
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
-ALERTS = DOCS / "alerts.yaml"
 WATCHING = DOCS / "watching.md"
 PAGES = sorted((DOCS / "runbooks").glob("*.md"))
 
 OF_PROMETHEUS = {"up"}
 WORDS = {
-    "state": {"up", "disabled", "down"},
+    "state": set(STATES),
     "way": {"do", "undo", "forward", "back"},
     "outcome": {"done", "refused", "debt", "asked", "reverted", "undone", "found", "none"},
     "step": {step.name for saga in BOOK for step in saga.steps},
@@ -42,7 +42,7 @@ def told() -> set[str]:
     async def look() -> str:
         world = await World.build()
         figures, readings = Figures(), Readings(world.cloud)
-        figures.proved(1.0, 0, 0)
+        await world.cloud.journal.note_proof(LastProof(at=1.0, violations=0, unseen=0))
         figures.registry.register(readings)
         await readings.refresh()
         await world.close()
@@ -53,7 +53,7 @@ def told() -> set[str]:
 
 
 def rules() -> list[dict[str, Any]]:
-    [group] = yaml.safe_load(ALERTS.read_text())["groups"]
+    [group] = yaml.safe_load(ALARMS.read_text())["groups"]
     found: list[dict[str, Any]] = group["rules"]
     return found
 
@@ -74,6 +74,13 @@ def test_an_alarm_asks_for_figures_that_are_told_and_names_a_page(rule: dict[str
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     page = ROOT / rule["annotations"]["runbook_url"]
     assert rule["alert"] in page.read_text(), page
+
+
+@pytest.mark.parametrize("rule", [rule["alert"] for rule in rules()])
+def test_an_alarm_is_tried_both_ways(rule: str) -> None:
+    trials = [trial for page in TRIALS for trial in yaml.safe_load(page.read_text())["tests"]]
+    asked = [one for trial in trials for one in trial["alert_rule_test"] if one["alertname"] == rule]
+    assert {bool(one.get("exp_alerts")) for one in asked} == {True, False}
 
 
 def test_the_page_about_figures_names_all_of_them_and_no_others() -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.domain.errors import Invalid
+from whimbrel.domain.flavor import Flavor
 
 ROOT = "/dev/vda"
 
@@ -18,12 +19,18 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     source: str  # "image" | "volume" | "snapshot" | "blank"
     id: str | None
     is_local: bool = False
-    size_gib: int | None = None
+    size_gib: int | None = None  # of a swap disk: in MiB
     volume_type: str | None = None
     boot_index: int | None = None
     name: str | None = None
     delete_on_termination: bool = False
     tag: str | None = None
+    guest_format: str | None = None
+
+    @property
+    def is_blank_disk(self) -> bool:
+        """Tell whether it is an ephemeral or a swap disk of the host."""
+        return self.is_local and self.source == "blank"
 
 
 # The two forms
@@ -59,6 +66,7 @@ def _new_form(sent: Mapping[str, Any]) -> Device:
         name=_name(sent.get("device_name")),
         delete_on_termination=truth(sent.get("delete_on_termination", False)),
         tag=sent.get("tag"),
+        guest_format=sent.get("guest_format"),
     )
     return _possible(device)
 
@@ -71,9 +79,9 @@ def _possible(device: Device) -> Device:
         raise Invalid("Block Device Mapping is Invalid: a volume that is there has its type already.")
     if device.is_local and device.source in ("volume", "snapshot"):
         raise Invalid(f"Block Device Mapping is Invalid: Mapping {device.source} to local is not supported.")
-    if device.is_local and device.source == "blank":
-        raise Invalid("Block Device Mapping is Invalid: the only local disk that a server can have is its root disk.")
-    if device.is_local and device.boot_index != 0:
+    if device.is_blank_disk and device.boot_index is not None:
+        raise Invalid("Block Device Mapping is Invalid: nothing boots from an ephemeral or a swap disk.")
+    if device.is_local and not device.is_blank_disk and device.boot_index != 0:
         raise Invalid("Block Device Mapping is Invalid: Mapping image to local is not supported but for boot_index 0.")
     if not device.is_local and device.source in ("image", "blank") and not device.size_gib:
         raise Invalid(
@@ -117,7 +125,7 @@ def _name(sent: str | None) -> str | None:
 
 def root_image(image_id: str, devices: Sequence[Device], *, new: bool) -> str | None:
     """Give the image of the local root disk; None: the root is a volume. Raises: Invalid: two roots, or none."""
-    local = [device.id for device in devices if device.is_local]
+    local = [device.id for device in devices if device.is_local and not device.is_blank_disk]
     roots = [device for device in devices if device.boot_index == 0 and not device.is_local]
     if local:
         if (image_id and local[0] != image_id) or len(local) > 1:
@@ -130,6 +138,27 @@ def root_image(image_id: str, devices: Sequence[Device], *, new: bool) -> str | 
     if not image_id and not new:
         raise Invalid("Invalid imageRef provided: a server boots from an image or from a volume.")
     return image_id or None
+
+
+def check_blank(devices: Sequence[Device], flavor: Flavor) -> None:
+    """See that the ephemeral and swap disks that are asked for are those that the flavor gives. Raises: Invalid."""
+    blank = [device for device in devices if device.is_blank_disk]
+    swaps = [device for device in blank if device.guest_format == "swap"]
+    ephemerals = [device for device in blank if device.guest_format != "swap"]
+    if len(swaps) > 1:
+        raise Invalid("More than one swap drive requested.")
+    if any((device.size_gib or 0) > flavor.swap_mib for device in swaps):
+        raise Invalid("Swap drive requested is larger than instance type allows.")
+    if sum(device.size_gib or flavor.ephemeral_gib for device in ephemerals) > flavor.ephemeral_gib:
+        raise Invalid("Ephemeral disks requested are larger than the instance type allows.")
+    gives = [(swaps, flavor.swap_mib), (ephemerals, flavor.ephemeral_gib)]
+    if any(not size or device.size_gib not in (None, size) for wanted, size in gives for device in wanted):
+        raise Invalid(
+            "Block Device Mapping is Invalid: ephemeral and swap disks are as the flavor says,"
+            f" {flavor.ephemeral_gib} GiB and {flavor.swap_mib} MiB."
+        )
+    if any(device.guest_format not in (None, "ext4") for device in ephemerals):
+        raise Invalid("Block Device Mapping is Invalid: ephemeral disks are made as ext4.")
 
 
 def check_order(devices: Sequence[Device], root: str | None, *, new: bool) -> None:

@@ -72,9 +72,9 @@ class Door:
         request.minor = minor = microversions.negotiate(request.headers)
         parts, project_in_url = self._without_project(request.parts[1:], caller)
         routes, params = self._dispatcher.find(request.method, parts, minor)
-        request.came_to(routes[0])
+        request.came_to(routes[0].path)  # of several actions none is meant before the body is read
         body, route = await self._body(request, routes)
-        request.came_to(route)
+        request.came_to(f"{route.path}:{route.action}" if route.action else route.path)
         call = Call(
             context=self._context,
             route=route,
@@ -137,10 +137,9 @@ class _Request:
         if "\x00" in scope["path"]:
             self.parts = ["v2.1", "\x00"]  # in no table: 404
 
-    def came_to(self, route: Route) -> None:
-        """Note the route for whoever counts; of several actions at one URL which it is."""
-        action = route.action if self.method == "POST" and route.action else ""
-        note_route(self._scope, f"{route.path}:{action}" if action else route.path)
+    def came_to(self, path: str) -> None:
+        """Note the route for whoever counts."""
+        note_route(self._scope, path)
 
     @property
     def origin(self) -> str:

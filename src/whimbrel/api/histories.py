@@ -6,11 +6,13 @@ This is Whimbrel's own part of the API: /v2.1/whimbrel/servers/ID/history. It is
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from whimbrel.api import times
 from whimbrel.api.call import Call
 from whimbrel.api.server_view import host_id
-from whimbrel.domain.errors import NotFound
-from whimbrel.domain.ids import ServerId
+from whimbrel.domain.errors import Invalid, NotFound, Unavailable
+from whimbrel.domain.ids import ProjectId, ServerId, UserId
 from whimbrel.ports.journal import Evidence
 from whimbrel.ports.zones import name_of
 from whimbrel.scheduling.record import from_bytes
@@ -20,29 +22,58 @@ from whimbrel.servers.standing import UnderWay, standing_at
 
 HOSTS = "whimbrel:servers:history:hosts"
 
+AHEAD_S = 60.0
+"""How far somebody's clock may be ahead of ours who asks for now."""
+
 
 async def show(call: Call) -> Any:
     """Tell all, the oldest first. at: how it stood then, and what had happened until then."""
     server_id = ServerId(call.params["server_id"])
-    entry = await call.cloud.directory.entry(server_id, deleted_too=True)
-    target = {"project_id": entry.project_id, "user_id": entry.user_id}
-    hosts, at = call.may(HOSTS, target), times.read(call.value("at"))
     past = await past_of(call.cloud, server_id)
+    whose = await _whose(call, server_id, past)
+    target = {"project_id": whose.project_id, "user_id": whose.user_id}
+    hosts, at = call.may(HOSTS, target), _time_asked(call)
     entries = [_shown(each, hosts=hosts) for each in tell(past) if at is None or each.at <= at]
-    head = {"server_id": server_id, "project_id": entry.project_id, "deleted_at": entry.deleted_at}
+    head = {"server_id": server_id, "project_id": whose.project_id, "deleted_at": whose.deleted_at}
     if at is None:
         return {"history": {**head, "entries": entries}}
-    state = await _state(call, past, server_id, entry.project_id, at, hosts=hosts)
+    state = await _state(call, past, server_id, whose.project_id, at, hosts=hosts)
     return {"history": {**head, "at": at, "state": state, "entries": entries}}
 
 
 async def server_or_its_past(call: Call) -> Mapping[str, str]:
     """Find whose server it is or was. Raises: NotFound: there never was one, or it is another project's."""
     server_id = ServerId(call.params["server_id"])
-    entry = await call.cloud.directory.entry(server_id, deleted_too=True)
-    if entry.project_id != call.caller.project_id and not call.is_admin:
+    whose = await _whose(call, server_id, None)
+    if whose.project_id != call.caller.project_id and not call.is_admin:
         raise NotFound(f"Instance {server_id} could not be found.")
-    return {"project_id": entry.project_id, "user_id": entry.user_id}
+    return {"project_id": whose.project_id, "user_id": whose.user_id}
+
+
+class _Whose(msgspec.Struct, frozen=True):
+    project_id: ProjectId
+    user_id: UserId
+    deleted_at: float | None = None
+
+
+async def _whose(call: Call, server_id: ServerId, past: Past | None) -> _Whose:
+    """Ask the directory, and the journal where the directory has lost its row. Raises: NotFound: neither knows it."""
+    try:
+        entry = await call.cloud.directory.entry(server_id, deleted_too=True)
+    except NotFound:
+        runs = (past or await past_of(call.cloud, server_id)).runs
+        if not runs:
+            raise
+        return _Whose(runs[0].project_id, runs[0].user_id)
+    return _Whose(entry.project_id, entry.user_id, entry.deleted_at)
+
+
+def _time_asked(call: Call) -> float | None:
+    """Raises: Invalid: it is no time that anything can be told of."""
+    at, now = times.read(call.value("at")), call.cloud.clock.now()
+    if at is not None and at > now + AHEAD_S:
+        raise Invalid(f"The time {times.with_zone(at)} has not come yet: it is {times.with_zone(now)}.")
+    return at
 
 
 def _shown(entry: Entry, *, hosts: bool) -> dict[str, Any]:
@@ -99,7 +130,8 @@ def _under_way(one: UnderWay) -> dict[str, Any]:
 
 
 async def _vm_state_now(call: Call, server_id: ServerId) -> str | None:
+    """Ask the record; None: there is none any more, or nobody can say as long as its cell is away."""
     try:
         return (await lookup.find(call.cloud, server_id)).vm_state
-    except NotFound:
+    except (NotFound, Unavailable):
         return None

@@ -10,7 +10,7 @@ import msgspec
 
 from whimbrel.api.call import Call, Reply
 from whimbrel.api.schemas.parameters import truth_of_word
-from whimbrel.proof.proving import Progress, Proof, prove, proving
+from whimbrel.proof.proving import Progress, Proof, note, prove, proving
 from whimbrel.proof.violation import Violation
 
 
@@ -18,7 +18,9 @@ async def show(call: Call) -> Any:
     """Prove the cloud now. progress: answer with a line for each step, the last of which is the proof."""
     if truth_of_word(call.value("progress") or "no"):
         return Reply(lines=_told(call))
-    return {"proof": shown(await prove(call.cloud))}
+    proof = await prove(call.cloud)
+    await note(call.cloud, proof)
+    return {"proof": shown(proof)}
 
 
 async def _told(call: Call) -> AsyncIterator[Any]:
@@ -26,6 +28,7 @@ async def _told(call: Call) -> AsyncIterator[Any]:
         if isinstance(step, Progress):
             yield {"progress": {"stage": step.stage, "done": step.done, "total": step.total}}
         else:
+            await note(call.cloud, step)
             yield {"proof": shown(step)}
 
 

@@ -18,10 +18,13 @@ async def index(call: Call) -> Any:
 
 
 async def create(call: Call) -> Any:
-    """Begin to repair what does not hold under an id; the move of this id tells how far it is."""
+    """Begin to repair what does not hold under an id; the move of this id tells how far it is.
+
+    A cell that does not answer is in the way only if the server may be there; else it is named under `unseen`.
+    """
     subject = ServerId(call.body["repair"]["subject"])
     run, found = await repair(call.cloud, call.engine, call.asker, subject)
-    return {"repair": {"move_id": run.id, **_shown(found)}}
+    return {"repair": {"move_id": run.id, **_shown(found), "unseen": list(found.unseen)}}
 
 
 def _shown(one: Finding) -> dict[str, Any]:

@@ -36,6 +36,7 @@ async def read(call: Call, wish: Mapping[str, Any], flavor: Flavor, *, several: 
     """Read imageRef and the block devices. several: the wish is for several servers. Raises: Invalid; Forbidden."""
     image_id, new = sizes.last_part(wish.get("imageRef", "")), bool(wish.get("block_device_mapping_v2"))
     devices = block_devices.read(wish, image_id)
+    block_devices.check_blank(devices, flavor)
     volumes = [device for device in devices if not device.is_local]
     if volumes:
         call.check("os_compute_api:servers:create:attach_volume")

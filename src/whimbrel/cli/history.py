@@ -1,5 +1,6 @@
 """How the history of a server looks on a terminal: a line for each thing that happened, and how it stood at a time."""
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -66,6 +67,10 @@ class History(msgspec.Struct, kw_only=True):
     entries: list[Entry] = []
 
 
+_DAY = re.compile(r"\d{4}-(\d\d-|W)|\d{8}")
+"""With what a time begins that is not of today; a zone has a hyphen too, as in 10:00:00-05:00."""
+
+
 def time_asked(text: str) -> str:
     """Give a time that somebody typed as the API reads it; without a zone it is UTC, a time alone is of today.
 
@@ -73,12 +78,12 @@ def time_asked(text: str) -> str:
     """
     now = datetime.now(UTC)
     try:
-        when = datetime.fromisoformat(text if "-" in text[1:] else f"{now.date()}T{text}")
-    except ValueError:
+        when = datetime.fromisoformat(text if _DAY.match(text) else f"{now.date()}T{text}")
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
         raise Invalid(
             f"--at {text} is no time: give one such as 2026-01-31T10:00:00, or 10:00:00 for today, in UTC"
         ) from None
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).isoformat()
 
 
 def whole(history: History) -> RenderableType:

@@ -11,14 +11,16 @@ from typing import Annotated, Any
 import msgspec
 import structlog
 from cyclopts import App, Parameter
+from msgspec.structs import replace
 
 from whimbrel.cli import terminal
 from whimbrel.domain.errors import Invalid
-from whimbrel.sim.decisions import Size, Story, from_document, names_of_weights, story_of, to_file
+from whimbrel.sim.decisions import Size, Story, from_document, names_of_weights, story_of, to_file, varied
 from whimbrel.sim.run import Outcome
 from whimbrel.sim.run import run as tell
 from whimbrel.sim.shrink import shrink
-from whimbrel.sim.trace import Line
+from whimbrel.sim.tally import Counts, lines, together
+from whimbrel.sim.trace import Line, folded
 
 app = App(
     name="sim",
@@ -37,7 +39,7 @@ def run(
     steps: int = 25,
     hosts: int = 4,
     servers: int = 5,
-    cells: int = 1,
+    cells: int | None = None,
     gap: float = 4.0,
     faults: float = 0.5,
     weight: Annotated[tuple[str, ...], Parameter(negative="")] = (),
@@ -66,7 +68,7 @@ def run(
     servers
         How many servers are there at the start.
     cells
-        How many cells the hosts are spread over.
+        How many cells the hosts are spread over; otherwise every third seed has two, the others one.
     gap
         Simulated seconds between two steps, on average.
     faults
@@ -82,13 +84,17 @@ def run(
     save
         File to which the (shortened) failing story is written, for: whimbrel sim replay FILE.
     json
-        JSON instead of text, one document for each seed.
+        JSON instead of text, one document for each seed. `counts` says what was done and what went wrong how often.
     """
-    size = Size(hosts=hosts, servers=servers, cells=cells, gap_s=gap, faults=faults, weights=dict(map(_weight, weight)))
-    _check(size, seeds, steps)
+    size = Size(
+        hosts=hosts, servers=servers, cells=cells or 1, gap_s=gap, faults=faults, weights=dict(map(_weight, weight))
+    )
+    _check(size, seeds, steps, cells)
     began, failed, total = time.monotonic(), 0, 0.0
-    for outcome in _outcomes(seed, seeds, steps, size, jobs):
+    counts: Counts = {}
+    for outcome in _outcomes([_story(number, steps, size, cells) for number in range(seed, seed + seeds)], jobs):
         total += outcome.seconds
+        counts = together([counts, outcome.counts])
         if outcome.failure and not as_it_is:
             outcome = shrink(outcome, tell)
         if outcome.failure:
@@ -101,6 +107,8 @@ def run(
             say(outcome)
             _say_again(outcome, seed, steps) if outcome.failure else None
     if not json:
+        if seeds > 1:
+            terminal.console().print("\n".join(lines(counts)), markup=False, highlight=False, soft_wrap=True)
         _sum_up(seeds, failed, total, time.monotonic() - began)
     return 1 if failed else 0
 
@@ -174,8 +182,8 @@ def _weight(text: str) -> tuple[str, int]:
     return name, int(value)
 
 
-def _check(size: Size, seeds: int, steps: int) -> None:
-    if min(size.hosts, size.servers, size.cells, seeds) < 1 or steps < 0 or size.gap_s <= 0:
+def _check(size: Size, seeds: int, steps: int, cells: int | None) -> None:
+    if min(size.hosts, size.servers, size.cells if cells is None else cells, seeds) < 1 or steps < 0 or size.gap_s <= 0:
         raise Invalid("hosts, servers, cells and seeds are 1 at least, steps 0 at least, and the gap is more than 0")
     if size.cells > size.hosts:
         raise Invalid(f"{size.hosts} hosts cannot be spread over {size.cells} cells")
@@ -183,19 +191,22 @@ def _check(size: Size, seeds: int, steps: int) -> None:
         raise Invalid("--faults is a part of the steps: 0 to 1")
 
 
-def _outcomes(seed: int, seeds: int, steps: int, size: Size, jobs: int) -> Iterator[Outcome]:
-    wanted = [(number, steps, size) for number in range(seed, seed + seeds)]
-    if jobs == 1 or seeds == 1:
-        yield from map(_one, wanted)
+def _story(seed: int, steps: int, size: Size, cells: int | None) -> Story:
+    various = varied(seed, size)
+    return story_of(seed, steps, various if cells is None else replace(various, cells=cells))
+
+
+def _outcomes(stories: Sequence[Story], jobs: int) -> Iterator[Outcome]:
+    if jobs == 1 or len(stories) == 1:
+        yield from map(_one, stories)
         return
     with ProcessPoolExecutor(jobs or cpu_count() or 1, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_one, wanted, chunksize=max(1, min(PER_TASK, seeds // 4)))
+        yield from pool.map(_one, stories, chunksize=max(1, min(PER_TASK, len(stories) // 4)))
 
 
-def _one(wanted: tuple[int, int, Size]) -> Outcome:
-    seed, steps, size = wanted
+def _one(story: Story) -> Outcome:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
-    return tell(story_of(seed, steps, size))
+    return tell(story)
 
 
 # Said
@@ -208,6 +219,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "events": outcome.events,
         "simulated_s": round(outcome.seconds, 3),
         "trace": outcome.hash,
+        "counts": outcome.counts,
         "story": msgspec.to_builtins(outcome.story),
         "timeline": [{"at": line.at, "who": line.who, "what": line.what} for line in outcome.told],
     }
@@ -218,7 +230,7 @@ def say(outcome: Outcome) -> None:
     terminal.console().print(
         f"[bold]seed {outcome.story.seed}[/], {len(outcome.story.decisions)} steps:", highlight=False
     )
-    _say_lines(outcome.told)
+    _say_lines(list(folded(outcome.told)))
 
 
 def _say_lines(told: Sequence[Line]) -> None:

@@ -6,7 +6,7 @@ from whimbrel.servers.create import CREATE
 from whimbrel.servers.delete import DELETE
 from whimbrel.servers.heal import HEAL_PORTS
 from whimbrel.servers.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
-from whimbrel.servers.power import REBOOT, START, STOP
+from whimbrel.servers.power import FOLLOW_POWER, REBOOT, START, STOP
 from whimbrel.servers.repair import REPAIR
 from whimbrel.servers.snapshot import SNAPSHOT
 from whimbrel.servers.tidy import TIDY
@@ -14,5 +14,5 @@ from whimbrel.servers.volumes import ATTACH_VOLUME, DETACH_VOLUME
 
 BOOK = Book(
     *(RESIZE, MIGRATE, CREATE, DELETE, START, STOP, REBOOT, SNAPSHOT),
-    *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, TIDY, HEAL_PORTS, REPAIR),
+    *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, TIDY, HEAL_PORTS, REPAIR, FOLLOW_POWER),
 )

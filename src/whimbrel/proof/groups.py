@@ -10,18 +10,18 @@ from whimbrel.ports.server_groups import ServerGroup
 from whimbrel.proof.due import Roots
 from whimbrel.proof.laws.groups import Grouped, Place
 
-AT_ONCE = 100
+PAGE = 100
 
 
 async def all_groups(cloud: Cloud) -> AsyncIterator[ServerGroup]:
     offset = 0
     while True:
-        page = await cloud.server_groups.find(None, offset, AT_ONCE)
+        page = await cloud.server_groups.find(None, offset, PAGE)
         for group in page:
             yield group
-        if len(page) < AT_ONCE:
+        if len(page) < PAGE:
             return
-        offset += AT_ONCE
+        offset += PAGE
 
 
 async def grouped(
@@ -42,6 +42,7 @@ async def grouped(
         places=await cloud.placement.group_places(group.id),
         claimed=await _claimed(cloud, group, runs, roots),
         living=frozenset((server, homes[server]) for server in group.members if server in homes),
+        hosts=hosts,
     )
 
 
@@ -50,4 +51,4 @@ async def _claimed(cloud: Cloud, group: ServerGroup, runs: Sequence[Run], roots:
     owners = {ConsumerId(server): server for server in group.members}
     owners |= {ConsumerId(run.id): run.subject for run in runs if not run.is_over and run.subject in group.members}
     held = await cloud.placement.allocations(list(owners))
-    return frozenset((owners[one.consumer], ProviderId(roots[one.provider])) for one in held)
+    return frozenset((owners[one.consumer], ProviderId(roots.get(one.provider, one.provider))) for one in held)

@@ -1,20 +1,24 @@
 """Proving a running cloud: everything is read once, page by page, and judged; what looks wrong is looked at again."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
-from whimbrel.domain.ids import RunId, ServerId
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.ids import CellName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.ports.cloud import Cloud
-from whimbrel.proof import groups, reading, second_look
-from whimbrel.proof.laws import providers, runs
+from whimbrel.ports.journal import LastProof, RunFilter
+from whimbrel.proof import asking, groups, reading, sights, subjects
+from whimbrel.proof.asking import PAGE
+from whimbrel.proof.due import Roots
+from whimbrel.proof.laws import providers, runs, volumes
 from whimbrel.proof.laws.groups import rule_holds
 from whimbrel.proof.laws.table import OF_SERVERS, WORDS, judged
-from whimbrel.proof.reading import PAGE, Sights
 from whimbrel.proof.second_look import PAUSE_S, Suspect, look_again
+from whimbrel.proof.sights import Sights
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.violation import Violation
 
@@ -65,9 +69,14 @@ async def proving(cloud: Cloud) -> AsyncIterator[Progress | Proof]:
     work = _Proving(cloud)
     async for progress in work.steps():
         yield progress
-    proof = work.proof()
-    cloud.meter.proved(proof.began_at + proof.took_s, len(proof.violations), len(proof.unseen))
-    yield proof
+    yield work.proof()
+
+
+async def note(cloud: Cloud, proof: Proof) -> None:
+    """Keep what a proof came to, for those who watch the cloud; who asked for it has it all the same."""
+    last = LastProof(at=proof.began_at + proof.took_s, violations=len(proof.violations), unseen=len(proof.unseen))
+    with suppress(WorldError):
+        await cloud.journal.note_proof(last)
 
 
 class _Proving:
@@ -81,16 +90,18 @@ class _Proving:
         self._violations: list[Violation] = []
         self._unsettled: list[ServerId] = []
         self._servers: set[ServerId] = set()
+        self._seen = 0  # of them
+        self._homes: Mapping[CellName, int] = {}  # how many servers each cell has; read where one is blind
 
     async def steps(self) -> AsyncIterator[Progress]:
-        self._ground = await reading.read_ground(self._cloud, self._sights)
+        self._ground = await sights.read_ground(self._cloud, self._sights)
         async for progress in self._see():
             yield progress
-        async for page in reading.living(self._cloud):
+        async for page in subjects.living(self._cloud):
             self._servers.update(page)
-            await self._judge(page)
+            self._seen += await self._judge(page)
             yield Progress(stage="servers", done=len(self._servers))
-        others = sorted(await reading.strangers(self._cloud, self._sights, self._servers))
+        others = sorted(await subjects.strangers(self._cloud, self._sights, self._servers))
         for at in range(0, len(others), PAGE):
             yield Progress(stage="what is held under other ids", done=at, total=len(others))
             await self._judge(others[at : at + PAGE])
@@ -101,26 +112,33 @@ class _Proving:
             verdicts = await look_again(self._cloud, self._suspects)
             self._violations += verdicts.violations
             self._unsettled = verdicts.unsettled
+            self._sights.blind |= verdicts.blind
+        if self._sights.blind:
+            self._homes = await self._cloud.directory.homes()
 
     async def _see(self) -> AsyncIterator[Progress]:
         """Runs come last of all: what they did before is seen then as done."""
         hosts = list(self._ground.hosts)
         for at in range(0, len(hosts), HOSTS_AT_ONCE):
             yield Progress(stage="guests on hosts", done=at, total=len(hosts))
-            await reading.see_guests(self._cloud, self._ground, self._sights, hosts[at : at + HOSTS_AT_ONCE])
+            await sights.see_guests(self._cloud, self._ground, self._sights, hosts[at : at + HOSTS_AT_ONCE])
         yield Progress(stage="volumes, devices, images, moves")
-        await reading.see_attachments(self._cloud, self._sights)
-        await reading.see_devices(self._cloud, self._sights)
-        await reading.see_images(self._cloud, self._sights)
-        await reading.see_runs(self._cloud, self._sights)
+        await sights.see_attachments(self._cloud, self._sights)
+        await sights.see_volumes(self._cloud, self._sights)
+        await sights.see_devices(self._cloud, self._sights)
+        await sights.see_images(self._cloud, self._sights)
+        await sights.see_runs(self._cloud, self._sights)
 
-    async def _judge(self, ids: Sequence[ServerId]) -> None:
-        for stake in await reading.stakes(self._cloud, ids, self._sights):
+    async def _judge(self, ids: Sequence[ServerId]) -> int:
+        """Give of how many all could be seen."""
+        stakes = await reading.stakes(self._cloud, ids, self._sights)
+        for stake in stakes:
             for law in OF_SERVERS:
                 self._facts[law.id] += law.count(stake)
             if found := judged(stake, self._ground):
                 self._suspects.append(Suspect(stake, found, self._ground))
             self._forget(stake)
+        return len(stakes)
 
     def _forget(self, stake: Stake) -> None:
         """Keep nothing of who was judged: so much for memory."""
@@ -137,41 +155,54 @@ class _Proving:
 
     async def _others(self, *, count: bool) -> AsyncIterator[Violation]:
         facts: Counter[str] = Counter()
-        for provider in await self._cloud.placement.providers():
+        providers_now = await self._cloud.placement.providers()
+        for provider in providers_now:
             facts["I5"] += 1
             for violation in providers.within_capacity(provider):
                 yield violation
-        async for violation in self._of_groups(facts):
+        for miscount in await self._cloud.placement.miscounts():
+            yield providers.counted(miscount)
+        async for violation in self._of_groups(facts, {one.id: one.root for one in providers_now}):
             yield violation
         async for violation in self._of_runs(facts):
             yield violation
+        for volume_id, servers in self._sights.shared.items():
+            for violation in volumes.shared_by(volume_id, *await reading.users(self._cloud, volume_id, servers)):
+                yield violation
         if count:
             self._facts += facts
 
-    async def _of_groups(self, facts: Counter[str]) -> AsyncIterator[Violation]:
+    async def _of_groups(self, facts: Counter[str], roots: Roots) -> AsyncIterator[Violation]:
         hosts = {name: host.id for name, host in self._ground.hosts.items()}
         async for group in groups.all_groups(self._cloud):
             facts["I9"] += 1
-            members = await second_look.stakes_of_runs(self._cloud, group.members)
-            open_runs = [run for stake in members for run in stake.runs]
+            seen = Sights(self._sights.blind)
+            await sights.see_runs_of(self._cloud, seen, group.members)
+            open_runs = [run for member in group.members for run in seen.runs[member]]
+            members = await reading.records_of(self._cloud, group.members, seen)
+            self._sights.blind |= seen.blind
             records = [stake.record for stake in members if stake.record]
-            one = await groups.grouped(self._cloud, group, open_runs, records, hosts, self._ground.roots)
+            one = await groups.grouped(self._cloud, group, open_runs, records, hosts, roots)
             for violation in rule_holds(one):
                 yield violation
 
     async def _of_runs(self, facts: Counter[str]) -> AsyncIterator[Violation]:
         before = {run.id: run.epoch for each in self._sights.runs.values() for run in each}
         now = Sights()
-        await reading.see_runs(self._cloud, now)
+        await sights.see_runs(self._cloud, now)
         open_runs = [run for each in now.runs.values() for run in each]
         facts["I11"] += len(before)
         facts["I12"] += len(open_runs)
-        for violation in _judged_runs(open_runs, before):
-            yield violation
-        async for run in reading.refusals(self._cloud):
+        for run in open_runs:
+            for violation in (*runs.rising([run], before), *self._in_hand(run)):
+                yield violation
+        async for run in asking.runs(self._cloud, RunFilter(statuses=("error",))):
             facts["I14"] += 1
             for violation in runs.has_reason(run):
                 yield violation
+
+    def _in_hand(self, run: Run) -> Iterator[Violation]:
+        return runs.in_hand(run, self._cloud.clock.now(), self._cloud.rules.lease_s)
 
     # What it came to
 
@@ -180,7 +211,7 @@ class _Proving:
         return Proof(
             began_at=self._began_at,
             took_s=round(self._cloud.clock.now() - self._began_at, 3),
-            servers=len(self._servers),
+            servers=self._seen,
             hosts=len(self._ground.hosts),
             laws=tuple(
                 LawCount(law=law, words=words, facts=self._facts[law], violations=wrong[law])
@@ -191,21 +222,13 @@ class _Proving:
         )
 
     def _unseen(self) -> Iterator[str]:
-        yield from _sentences("cell", self._sights.blind)
-        yield from _sentences("host", self._sights.silent)
+        for cell, reason in sorted(self._sights.blind.items()):
+            servers = f"its servers ({self._homes.get(cell, 0)}) were not looked at, so no law is shown of them"
+            yield f"cell {cell} did not answer ({reason}): {servers}"
+        for host, reason in sorted(self._sights.silent.items()):
+            yield f"host {host} does not answer: {reason}"
         for server in self._unsettled:
             yield f"server {server} was looked at again and again, and something was done with it each time"
-
-
-def _judged_runs(open_runs: Iterable[Run], before: Mapping[RunId, int]) -> Iterator[Violation]:
-    for run in open_runs:
-        yield from runs.rising([run], before)
-        yield from runs.in_hand(run)
-
-
-def _sentences(kind: str, silent: Mapping[Any, str]) -> Iterator[str]:
-    for name, reason in sorted(silent.items()):
-        yield f"{kind} {name} does not answer: {reason}"
 
 
 def _number(law: str) -> int:

@@ -9,14 +9,16 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.domain.ids import HostName, RunId, ServerId
+from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.journal import RunFilter
 from whimbrel.proof import reading
+from whimbrel.proof.asking import PAGE
+from whimbrel.proof.laws.providers import counted
 from whimbrel.proof.laws.table import judged
-from whimbrel.proof.reading import Sights
+from whimbrel.proof.sights import Sights, read_ground, see_devices, see_guests, see_images, see_runs_of
 from whimbrel.proof.stake import Ground, Stake
+from whimbrel.proof.uncovered import uncovered
 from whimbrel.proof.violation import Violation
 
 PAUSE_S = 0.3
@@ -31,11 +33,19 @@ class Suspect(msgspec.Struct):
     ground: Ground
 
 
+class Looked(msgspec.Struct):
+    """found: None: something was done with it meanwhile. Missing there: a cell that does not answer may have it."""
+
+    found: dict[ServerId, Suspect | None]
+    ground: Ground
+
+
 class Verdicts(msgspec.Struct):
-    """unsettled: who was never left alone long enough to be judged."""
+    """unsettled: who was never left alone long enough to be judged. blind: cells that did not answer, and why."""
 
     violations: list[Violation] = []
     unsettled: list[ServerId] = []
+    blind: dict[CellName, str] = {}
 
 
 async def look_again(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
@@ -46,7 +56,9 @@ async def look_again(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
             break
         await cloud.clock.sleep(PAUSE_S * (1 + number))
         now = await fresh(cloud, list(left), {name: hosts_of(one.stake) for name, one in left.items()})
-        for name, found in now.items():
+        verdicts.blind |= now.ground.blind
+        left = {name: one for name, one in left.items() if name in now.found}
+        for name, found in now.found.items():
             if found is None:
                 continue  # something was done with it while it was read
             before = left.pop(name)
@@ -60,23 +72,44 @@ async def look_again(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
 
 
 async def fresh(
-    cloud: Cloud, ids: Sequence[ServerId], hosts: Mapping[ServerId, Collection[HostName]], but: RunId | None = None
-) -> dict[ServerId, Suspect | None]:
-    """Read these alone, and judge them; None: something was done with it meanwhile.
+    cloud: Cloud,
+    ids: Sequence[ServerId],
+    hosts: Mapping[ServerId, Collection[HostName]] | None = None,
+    but: RunId | None = None,
+) -> Looked:
+    """Read these alone, and judge them.
 
-    hosts: where to look for guests. but: a run that is not to count as one that is under way.
+    hosts: where to look for guests; None: everywhere, also for whom it may be what nobody known holds.
+    but: a run that is not to count as one that is under way.
     """
     sights, found = Sights(), dict[ServerId, Suspect | None]()
-    ground = await reading.read_ground(cloud, sights)
-    await _see(cloud, ground, sights, ids, {host for name in ids for host in hosts[name]}, but)
-    for at in range(0, len(ids), reading.PAGE):
-        some = await reading.stakes(cloud, ids[at : at + reading.PAGE], sights)
+    ground = await read_ground(cloud, sights)
+    where = ground.hosts if hosts is None else {host for name in ids for host in hosts[name]}
+    await _see(cloud, ground, sights, ids, where, but)
+    for at in range(0, len(ids), PAGE):
+        some = await reading.stakes(cloud, ids[at : at + PAGE], sights)
         now = await stakes_of_runs(cloud, [stake.id for stake in some], but)
         later = {stake.id: stake.standing for stake in now}
         for stake in some:
+            if hosts is None and stake.own and stake.entry is None:
+                stake.uncovered = await uncovered(cloud, stake, ground)
             is_same = later.get(stake.id) == stake.standing
             found[stake.id] = Suspect(stake, judged(stake, ground), ground) if is_same else None
-    return found
+    if hosts is None:
+        await _recount(cloud, ids, ground, found)
+    return Looked(found, ground)
+
+
+async def _recount(
+    cloud: Cloud, ids: Sequence[ServerId], ground: Ground, found: dict[ServerId, Suspect | None]
+) -> None:
+    """See which of these ids are providers of which more or less is said to be used than is held: cells have no say."""
+    for miscount in await cloud.placement.miscounts():
+        provider = ServerId(miscount.provider)
+        if provider in ids:
+            suspect = found.setdefault(provider, Suspect(Stake(id=provider), [], ground))
+            if suspect:
+                suspect.violations.append(counted(miscount))
 
 
 async def _see(
@@ -87,24 +120,18 @@ async def _see(
     hosts: Iterable[HostName],
     but: RunId | None,
 ) -> None:
-    await _see_runs(cloud, sights, ids, but)
-    await reading.see_guests(cloud, ground, sights, [host for host in hosts if host in ground.hosts])
-    await reading.see_devices(cloud, sights)
-    await reading.see_images(cloud, sights)
+    await see_runs_of(cloud, sights, ids, but)
+    await see_guests(cloud, ground, sights, [host for host in hosts if host in ground.hosts])
+    await see_devices(cloud, sights)
+    await see_images(cloud, sights)
     for name in ids:
         sights.attachments[name] += await cloud.volumes.attachments(name)
-
-
-async def _see_runs(cloud: Cloud, sights: Sights, ids: Sequence[ServerId], but: RunId | None) -> None:
-    for name in ids:
-        found = await cloud.journal.find(RunFilter(subject=name, only_open=True))
-        sights.runs[name] += [run for run in found if run.id != but]
 
 
 async def stakes_of_runs(cloud: Cloud, ids: Sequence[ServerId], but: RunId | None = None) -> list[Stake]:
     """Read only what tells whether something is done with them: their runs, and where they are."""
     sights = Sights()
-    await _see_runs(cloud, sights, ids, but)
+    await see_runs_of(cloud, sights, ids, but)
     return await reading.records_of(cloud, ids, sights)
 
 

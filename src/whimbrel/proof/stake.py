@@ -1,6 +1,6 @@
 """All that there is of one server, or of a name under which something is held, as it was read: what the laws judge."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -8,30 +8,41 @@ import msgspec
 
 from whimbrel.domain.guest import Guest, GuestKey
 from whimbrel.domain.host import Host
-from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
-from whimbrel.domain.pci import HeldDevice
+from whimbrel.domain.ids import CellName, HostName, RunId, ServerId, Slot
+from whimbrel.domain.pci import HeldDevice, PciAlias
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.facts import MoveFacts, Place
 from whimbrel.ports.directory import Entry
 from whimbrel.ports.images import Image
 from whimbrel.ports.network import Binding, Port
-from whimbrel.ports.pages import Hold
+from whimbrel.ports.pages import Hold, VolumeUse
+from whimbrel.ports.placement import Owner
 from whimbrel.ports.volumes import Attachment
 from whimbrel.proof.due import Claims, Roots
 
 Seen = tuple[HostName, Guest]
 
+DELETE, REPAIR = "delete", "repair"
+"""The sagas by which a server ends, and what is done also under ids that are no server's."""
+
 
 class Ground(msgspec.Struct, kw_only=True, dict=True):
-    """What all servers stand on: hosts, and the providers of Placement by their trees. silent: who did not answer."""
+    """What all servers stand on: hosts, and the providers of Placement by their trees.
+
+    guests: all that were seen. silent: hosts whose guests could not be seen, and why. blind: the same of cells, whose
+    records nobody saw.
+    """
 
     hosts: Mapping[HostName, Host]
     roots: Roots
     names: Mapping[str, str] = {}  # of providers
     zones: Mapping[HostName, str] = {}  # in which each host is: ids
     default_zone: str = ""  # of hosts that no aggregate puts into one
-    silent: Mapping[HostName, str] = {}  # hosts whose guests could not be seen, and why
+    aliases: tuple[PciAlias, ...] = ()  # by which flavors ask for devices
+    guests: Mapping[ServerId, Sequence[Seen]] = {}
+    silent: Mapping[HostName, str] = {}
+    blind: Mapping[CellName, str] = {}
 
     def root(self, host: HostName | None) -> str:
         """Give the root provider of a host, "" of one that is not known."""
@@ -54,14 +65,22 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
     holds: Mapping[CellName, Hold] = {}  # how these records are held
     runs: tuple[Run, ...] = ()  # that are not over; the parked one first
     own: Claims = []
+    owner: Owner | None = None  # of what it holds
+    is_consumer: bool = True  # whether Placement knows who it is
     of_runs: Mapping[RunId, Claims] = {}
     guests: tuple[Seen, ...] = ()
     ports: tuple[Port, ...] = ()
     bindings: Mapping[str, tuple[Binding, ...]] = {}  # of ports, by id
     attachments: tuple[Attachment, ...] = ()
+    uses: Mapping[str, VolumeUse] = {}  # of the volumes that its record names
     devices: tuple[tuple[HostName, HeldDevice], ...] = ()
-    images: tuple[Image, ...] = ()  # without a file yet, that say that they are made of this server
+    images: tuple[Image, ...] = ()  # that wait for a file of it, or carry its disk
     is_known: bool = True  # whether the directory, a cell or the journal has ever heard of it
+    is_run: bool = False  # it is the id of something under way, which holds what is held under it
+    is_ended: bool = False  # the journal knows that it was deleted
+    is_lost: bool = False  # the directory does not know it, and the journal knows that it was made and not deleted
+    unknown_lock: RunId | None = None  # a run that locks its record, and is not in the journal
+    uncovered: tuple[Seen, ...] = ()  # guests where it holds something, and is no server, that hold nothing there
 
     @cached_property
     def is_alive(self) -> bool:
@@ -81,9 +100,36 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
         return self.record is not None and not self.runs
 
     @cached_property
+    def waiting(self) -> Run | None:
+        """Give the move that waits for a verdict while nothing else is done: what there is of it is known exactly."""
+        if self.record is None or len(self.runs) != 1 or self.runs[0].state != "parked" or self.runs[0].debts:
+            return None
+        return self.move
+
+    @cached_property
+    def is_still(self) -> bool:
+        """Tell whether nothing is done with it: it is settled, or waits for a verdict."""
+        return self.is_settled or self.waiting is not None
+
+    @cached_property
+    def way_back(self) -> tuple[HostName, GuestKey] | None:
+        """Give where the guest is that a revert would bring back."""
+        source: Place | None = self.waiting.facts.source if self.waiting else None
+        return (source.host, GuestKey(self.id, source.slot)) if source else None
+
+    def is_explained(self, host: HostName, key: GuestKey) -> bool:
+        """Tell whether what is under way may have a guest of this name there, whichever of its steps it is at."""
+        if self.record is None or any(run.saga in (DELETE, REPAIR) for run in self.runs):
+            return True
+        sources = [run.facts.source for run in self.runs if isinstance(run.facts, MoveFacts) and run.facts.source]
+        known = [(self.record.host, self.record.slot), *((place.host, place.slot) for place in sources)]
+        of_targets = [Slot(run.id) for run in self.runs]
+        return (host, key.slot) in known or key.slot in of_targets
+
+    @cached_property
     def home(self) -> Server | None:
-        """Give the record of a settled server that lives somewhere."""
-        record = self.record if self.is_settled else None
+        """Give the record of a server that lives somewhere, if nothing is done with it."""
+        record = self.record if self.is_still else None
         return record if record and record.host else None
 
     @cached_property
@@ -92,7 +138,7 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
 
         Of one that only the directory has lost, all that is wrong is that.
         """
-        return not self.is_alive and not self.runs and not (self.entry is None and self.records)
+        return not self.is_alive and not self.runs and not self.is_run and not (self.entry is None and self.records)
 
     @cached_property
     def move(self) -> Run | None:

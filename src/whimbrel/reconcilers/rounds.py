@@ -9,7 +9,9 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.ports.cloud import Cloud
 from whimbrel.reconcilers.expired_resizes import confirm_expired
 from whimbrel.reconcilers.late_parcels import drop_late_parcels
+from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
 from whimbrel.reconcilers.latecomers import let_go_latecomers
+from whimbrel.reconcilers.lost_power import follow_lost_power
 from whimbrel.reconcilers.resting_groups import rest_groups
 from whimbrel.reconcilers.zoned_hosts import mend_zones
 from whimbrel.saga.engine import Engine
@@ -26,6 +28,8 @@ ROUNDS: Sequence[Look] = (
 SLOW_ROUNDS: Sequence[Look] = (
     let_go_latecomers,  # bindings and attachments that were asked for too late
     drop_late_parcels,  # images for disks on their way, the same
+    drop_late_snapshots,  # images of snapshots that came to nothing, the same
+    follow_lost_power,  # servers that are said to run, and whose guests are off
     rest_groups,  # moves of server groups that came to nothing
     mend_zones,  # changes of hosts' zones that came to nothing
 )

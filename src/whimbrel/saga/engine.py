@@ -306,17 +306,19 @@ class Engine:
 
     async def _pay(self, run: Run, saga: Saga) -> Run:
         """Try every debt once, the deepest first, then wait; at the top with none left the run is undone."""
+        troubles: list[str] = []
         for name in run.debts:
             began = self._clock.now()
             step = saga.step(name)
             trouble = await self._undo(run, step)
             if trouble:
-                run = replace(run, message=f"undo of {name}: {trouble}")
+                troubles.append(f"undo of {name}: {trouble}")
                 continue
             paid = tuple(debt for debt in run.debts if debt != name)
             entry = self._entry(run, step, "undo", began, "done", "a debt is paid")
             run = replace(run, debts=paid, log=(*run.log, entry), tries=0)
-        run = replace(run, tries=run.tries + 1, updated_at=self._clock.now())
+        message = troubles[0] if troubles else run.message  # others may only wait for the first
+        run = replace(run, tries=run.tries + 1, message=message, updated_at=self._clock.now())
         return await (self._pause(run) if run.debts else self._save(self._undone(run, saga)))
 
     def _undone(self, run: Run, saga: Saga) -> Run:

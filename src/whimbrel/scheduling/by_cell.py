@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from operator import eq
 
+from whimbrel.domain.ids import CellName
 from whimbrel.ports.arrays import Mask
 from whimbrel.ports.cells import CellInfo
 from whimbrel.ports.fleet import Fleet
@@ -25,11 +26,17 @@ def cells(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     fleet = snapshot.fleet
     if request.cells is not None:
         yield Constraint(CELL, fleet.in_cells(request.cells), "in another cell", remedy=_may_leave)
-    closed = {cell.name for cell in fleet.cells.values() if not cell.enabled}
-    if request.home_cell and (request.cells is not None or request.host):
-        closed.discard(request.home_cell)  # who may leave a disabled cell does, unless somebody names a host of it
-    if closed:
-        yield Constraint(CELL, ~fleet.in_cells(closed), "its cell is disabled", remedy=_enabled(fleet))
+    out = closed(fleet, request.home_cell if request.cells is not None or request.host else None)
+    if out:
+        yield Constraint(CELL, ~fleet.in_cells(out), "its cell is disabled", remedy=_enabled(fleet))
+
+
+def closed(fleet: Fleet, home: CellName | None) -> set[CellName]:
+    """Give the cells that take nobody.
+
+    home: of who may not leave it, or has a host named to him: it has him still. Who may leave a disabled one does.
+    """
+    return {cell.name for cell in fleet.cells.values() if not cell.enabled} - {home}
 
 
 def reach(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:

@@ -9,7 +9,7 @@ from whimbrel.domain import machine
 from whimbrel.domain.errors import OverQuota
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
-from whimbrel.moves.facts import Move, MoveFacts, carries_disk, target_of, wishes_nics, wishes_volumes
+from whimbrel.moves.facts import Move, MoveFacts, needs_disks, target_of, wishes_nics, wishes_volumes
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.steps import builds, claims, devices, disk, guest, network, pci, volumes
 from whimbrel.moves.steps.target import choose_target, next_alternate
@@ -102,7 +102,7 @@ CREATE = Saga(
         Step(volumes.reserve_volumes, only_if=wishes_volumes, event=_EVENT),  # unmake_volumes lets them go
         Step(volumes.learn_volumes, only_if=wishes_volumes),
         Step(volumes.connect_target, only_if=wishes_volumes, event=_EVENT),
-        Step(disk.build_disk, undo=disk.discard_built, only_if=carries_disk, event=_EVENT,
+        Step(disk.build_disk, undo=disk.discard_built, only_if=needs_disks, event=_EVENT,
              after=(guest.start_on_target,)),
         Step(guest.start_on_target, undo=guest.destroy_on_target, event=_EVENT),
         Step(volumes.complete_target, only_if=wishes_volumes, event=_EVENT),

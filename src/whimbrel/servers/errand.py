@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.domain.errors import NotFound, Superseded, WrongState
+from whimbrel.domain.errors import NotFound, WrongState
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName, RunId, Slot
 from whimbrel.domain.run import Run
@@ -17,7 +17,7 @@ from whimbrel.ports.agent import Agent
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.servers import Servers
 from whimbrel.saga.engine import Engine
-from whimbrel.saga.step import Do, Saga
+from whimbrel.saga.step import Saga
 
 
 class ErrandFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,18 +77,6 @@ async def settle(run: Run, cloud: Cloud, fields: Mapping[str, Any]) -> None:
     """Set these fields and have it idle, in the state in which it was taken."""
     fields = {"vm_state": run.facts.was, "updated_at": cloud.clock.now(), **fields}
     await records(run, cloud).unlock(run.order, run.subject, fields, run.facts.beside)
-
-
-async def check_wanted(run: Run, cloud: Cloud, undo: Do) -> None:
-    """Undo what was just made in a service that knows no epochs, if it was made too late: after its undo.
-
-    What only changes something asks moves/steps/in_hand.py before.
-
-    Raises: Superseded: it was.
-    """
-    if (await cloud.journal.get(run.id)).way == "back":
-        await undo(run, cloud)
-        raise Superseded(f"run {run.id} was turned back meanwhile")
 
 
 async def accept(

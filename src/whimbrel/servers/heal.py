@@ -19,12 +19,12 @@ from whimbrel.moves.steps.pci import DIRECT
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.network import Port
-from whimbrel.ports.placement import Lack, Owner, ProviderState
+from whimbrel.ports.placement import Lack, ProviderState
 from whimbrel.ports.servers import ServerQuery
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import errand, lookup, reach
-from whimbrel.servers.errand import ErrandFacts
+from whimbrel.servers.own_claim import ClaimFacts, changes_claim, claim_as_before, claim_due
 from whimbrel.servers.port_claims import Claim, Situation, compare, wish
 from whimbrel.servers.port_findings import Finding, ProfileChange, finding
 
@@ -35,14 +35,8 @@ MOST_ASKED_BY_NAME = 100
 """The claims of more servers than this are found faster among all claims."""
 
 
-class HealFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
-    held: Claim | None = None  # by the server before; None: nothing is wrong any more
-    due: Claim | None = None
+class HealFacts(ClaimFacts, frozen=True, kw_only=True, omit_defaults=True):
     profiles: tuple[ProfileChange, ...] = ()
-
-
-def changes_claim(facts: HealFacts) -> bool:
-    return facts.held != facts.due
 
 
 def changes_profiles(facts: HealFacts) -> bool:
@@ -155,23 +149,6 @@ async def look_again(run: Run, cloud: Cloud) -> HealFacts:
     if one.obstacle:
         raise Refused(f"The ports of server {one.server_id} cannot be healed: {one.obstacle}.")
     return replace(facts, held=one.held, due=one.due, profiles=one.profiles)
-
-
-async def claim_due(run: Run, cloud: Cloud) -> None:
-    await _claim(run, run.facts.due, cloud)
-
-
-async def claim_as_before(run: Run, cloud: Cloud) -> None:
-    """Have it hold what it held; where that cannot be had any more, what is due is better than waiting for it."""
-    try:
-        await _claim(run, run.facts.held, cloud)
-    except Refused:
-        return
-
-
-async def _claim(run: Run, claim: Claim, cloud: Cloud) -> None:
-    record = await errand.records(run, cloud).get(run.subject)
-    await cloud.placement.claim(run.order, ConsumerId(run.subject), Owner(record.project_id, record.user_id), claim)
 
 
 async def write_profiles(run: Run, cloud: Cloud) -> None:

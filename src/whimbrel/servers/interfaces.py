@@ -46,6 +46,7 @@ async def check_unplugged(run: Run, cloud: Cloud) -> None:
 async def have_port(run: Run, cloud: Cloud) -> None:
     """Take the port that was named, or have one made."""
     facts: InterfaceFacts = run.facts
+    await check_in_hand(run, cloud)
     if facts.wish.port_id:
         await cloud.network.take_port(facts.wish.port_id, run.subject, _owner(facts))
     else:
@@ -61,15 +62,11 @@ async def have_port(run: Run, cloud: Cloud) -> None:
                 security_groups=facts.security_groups,
             )
         )
-    await errand.check_wanted(run, cloud, let_go_port)
 
 
 async def let_go_port(run: Run, cloud: Cloud) -> None:
     facts: InterfaceFacts = run.facts
-    if facts.wish.port_id:
-        await cloud.network.free_port(facts.wish.port_id, run.subject)
-    elif port := await find_port(run, cloud):
-        await cloud.network.delete_port(port.id)
+    await _let_go(run, cloud, is_ours=facts.wish.port_id is None)
 
 
 async def find_port(run: Run, cloud: Cloud) -> Port | None:
@@ -141,11 +138,7 @@ async def plug_again(run: Run, cloud: Cloud) -> None:
 
 async def end_port(run: Run, cloud: Cloud) -> None:
     """Delete a port that was made for the server; let one go that is its owner's."""
-    nic = nic_of(run)
-    if nic.is_ours:
-        await cloud.network.delete_port(nic.port_id)
-    else:
-        await cloud.network.free_port(nic.port_id, run.subject)
+    await _let_go(run, cloud, is_ours=nic_of(run).is_ours)
 
 
 async def give_back_device(run: Run, cloud: Cloud) -> None:
@@ -159,6 +152,15 @@ async def record_unplugged(run: Run, cloud: Cloud) -> None:
 
 
 # Inside
+
+
+async def _let_go(run: Run, cloud: Cloud, *, is_ours: bool) -> None:
+    port = await find_port(run, cloud)
+    await check_in_hand(run, cloud)  # after the look: who sleeps in between finds no such port, or it changed
+    if port and is_ours:
+        await cloud.network.delete_port(port.id)
+    elif port:
+        await cloud.network.free_port(port.id, run.subject, port.revision)
 
 
 def _owner(facts: InterfaceFacts) -> str:

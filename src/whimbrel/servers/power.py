@@ -1,4 +1,4 @@
-"""Start, stop, reboot. Undone, the guest is again as it was."""
+"""Start, stop, reboot: undone, the guest is again as it was. And the record that follows a guest that went off."""
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from whimbrel.servers.errand import ErrandFacts
 
 
 async def see_power(run: Run, cloud: Cloud) -> ErrandFacts:
-    """Write down whether the guest of a broken server runs: its record does not say."""
+    """Write down whether the guest runs: the record of a broken server does not say, or is not believed."""
     facts: ErrandFacts = run.facts
     guest = await errand.agent(run, cloud).look(errand.key(run))
     return replace(facts, ran=guest is not None and guest.power == "running")
@@ -48,6 +48,10 @@ async def settle_rebooted(run: Run, cloud: Cloud) -> None:
     await _settle(run, cloud, "rebooted")
 
 
+async def settle_as_seen(run: Run, cloud: Cloud) -> None:
+    await _settle(run, cloud, "started" if run.facts.ran else "stopped")
+
+
 async def _settle(run: Run, cloud: Cloud, event: str) -> None:
     fields = {"vm_state": machine.after(run.facts.was, event), "updated_at": cloud.clock.now()}
     await errand.records(run, cloud).unlock(run.order, run.subject, fields)
@@ -71,6 +75,17 @@ START = _line("start", Step(power_on, undo=power_as_before, event="compute_start
 STOP = _line("stop", Step(power_off, undo=power_as_before, event="compute_stop_instance"), Step(settle_stopped))
 REBOOT = _line("reboot", Step(restart, undo=power_as_before, event="compute_reboot_instance"), Step(settle_rebooted))
 
+FOLLOW_POWER = Saga(
+    "follow_power",
+    1,
+    ErrandFacts,
+    (
+        Step(errand.lock, undo=errand.unlock, door=True),  # from here on nobody else switches the guest
+        Step(see_power),
+        Step(settle_as_seen),
+    ),
+)
+
 
 async def start(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
     """Raises: WrongState; Conflict; Unavailable."""
@@ -87,3 +102,11 @@ async def reboot(cloud: Cloud, engine: Engine, asker: Asker, server: Server, har
     allowed = ("active", "stopped", "error") if hard else ("active",)
     shows = "rebooting_hard" if hard else "rebooting"
     await errand.accept(cloud, engine, asker, server, REBOOT, "reboot", shows, allowed, hard=hard)
+
+
+async def follow(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    """Have the record of a server that is said to run say whether it does.
+
+    Raises: WrongState; Conflict; Unavailable.
+    """
+    await errand.accept(cloud, engine, asker, server, FOLLOW_POWER, "stop", "powering-off", ("active",))

@@ -4,25 +4,28 @@ Law: only what was said before is done, and only as far as it is still so when i
 locked. Nothing is destroyed without proof, seen just then, of what stands instead of it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Conflict, Invalid, Unavailable
-from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, Unavailable
+from whimbrel.domain.ids import CellName, ProjectId, RunId, ServerId
 from whimbrel.domain.run import Action, Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.proof.proving import Proof, prove
-from whimbrel.proof.second_look import Suspect, fresh, hosts_of, stakes_of_runs
+from whimbrel.proof.second_look import Suspect, fresh
 from whimbrel.proof.stake import Stake
 from whimbrel.proof.violation import Violation
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import errand, repair_steps
-from whimbrel.servers.repair_facts import RepairFacts, does, has_record, may_change_claim
-from whimbrel.servers.repair_plan import OF_OTHERS, Mend, Plan, of_others, plan
+from whimbrel.servers.mend import Mend
+from whimbrel.servers.own_claim import changes_claim, claim_as_before, claim_due, record_of
+from whimbrel.servers.repair_advice import OF_OTHERS, of_others
+from whimbrel.servers.repair_facts import RepairFacts, does, has_record
+from whimbrel.servers.repair_plan import Plan, plan
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +34,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     violations: tuple[Violation, ...]
     plan: Plan
+    unseen: tuple[str, ...] = ()  # cells that were not looked at, in sentences
 
 
 # Looking
@@ -42,7 +46,7 @@ async def survey(cloud: Cloud) -> tuple[Proof, list[Finding]]:
     found: dict[str, list[Violation]] = {}
     for one in proof.violations:
         found.setdefault(one.subject, []).append(one)
-    of_servers = {ServerId(name): wrong for name, wrong in found.items() if wrong[0].kind not in OF_OTHERS}
+    of_servers = {ServerId(name) for name, wrong in found.items() if {each.kind for each in wrong} - OF_OTHERS}
     findings = [
         Finding(subject=name, violations=tuple(wrong), plan=Plan(left=tuple(of_others(each) for each in wrong)))
         for name, wrong in found.items()
@@ -51,25 +55,31 @@ async def survey(cloud: Cloud) -> tuple[Proof, list[Finding]]:
     return proof, [*await _findings(cloud, of_servers), *findings]
 
 
-async def _findings(cloud: Cloud, wrong: Mapping[ServerId, Sequence[Violation]]) -> list[Finding]:
-    """Look at these once more, to say what is to be done about them."""
-    hosts = {name: {each.host for each in found if each.host} for name, found in wrong.items()}
-    for stake in await stakes_of_runs(cloud, list(wrong)):
-        hosts[stake.id] |= hosts_of(stake)
-    now = await fresh(cloud, list(wrong), hosts)
-    return [_finding(name, found) for name, found in now.items() if found and found.violations]
+async def _findings(cloud: Cloud, wrong: Collection[ServerId]) -> list[Finding]:
+    """Look at these once more, and at all guests, to say what is to be done about them."""
+    now = await fresh(cloud, list(wrong))
+    return [_finding(name, found) for name, found in now.found.items() if found and found.violations]
 
 
 def _finding(name: ServerId, found: Suspect) -> Finding:
     planned = plan(found.stake, found.ground, found.violations)
-    return Finding(subject=name, violations=tuple(found.violations), plan=planned)
+    silent = sorted(found.ground.blind.items())
+    unseen = tuple(f"cell {cell} did not answer ({reason}): its servers were not looked at" for cell, reason in silent)
+    return Finding(subject=name, violations=tuple(found.violations), plan=planned, unseen=unseen)
 
 
-async def _look(cloud: Cloud, subject: ServerId, hosts: Collection[HostName], but: RunId | None = None) -> Suspect:
-    """Raises: Unavailable: something was done with it while it was read."""
-    found = (await fresh(cloud, [subject], {subject: hosts}, but)).get(subject)
+async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Suspect:
+    """Look at it, and at all guests: what seems to be nobody's may be in use anywhere.
+
+    Raises: Unavailable: something was done with it while it was read, or it may be in a cell that does not answer;
+    other cells may be silent.
+    """
+    now = await fresh(cloud, [subject], but=but)
+    found = now.found.get(subject)
     if found is None:
-        raise Unavailable(f"{subject} could not be looked at: something is done with it, or its cell does not answer")
+        of_cells = [f"cell {cell} does not answer: {reason}" for cell, reason in sorted(now.ground.blind.items())]
+        why = "something is done with it" if subject in now.found else "; ".join(of_cells)
+        raise Unavailable(f"{subject} could not be looked at: {why}")
     return found
 
 
@@ -88,11 +98,18 @@ async def let_go(run: Run, cloud: Cloud) -> None:
 
 
 async def look_again(run: Run, cloud: Cloud) -> RepairFacts:
-    """Note what of all that was said is still to be done, now that nobody else does anything with it."""
+    """Note what of all that was said is still to be done, now that nobody else does anything with it.
+
+    Raises: Refused: what was to be mended cannot be any more, or not now.
+    """
     facts: RepairFacts = run.facts
-    found = await _look(cloud, run.subject, facts.hosts, run.id)
+    found = await _look(cloud, run.subject, run.id)
     now = plan(found.stake, found.ground, found.violations)
     mends = tuple(mend for mend in facts.agreed if _is_among(mend, now.mends))
+    if any(mend.kind == "destroy_guest" and not _is_among(mend, facts.agreed) for mend in now.mends):
+        raise Refused("a guest is there that was not when it was said what is to be done: look again")
+    if now.left and not mends:
+        raise Refused("; ".join(now.left))
     facts = replace(facts, mends=mends)
     if not does("claim_due")(facts):
         return facts
@@ -102,7 +119,7 @@ async def look_again(run: Run, cloud: Cloud) -> RepairFacts:
 
 
 def _is_among(mend: Mend, mends: Sequence[Mend]) -> bool:
-    return any((mend.kind, mend.thing, mend.host, mend.slot) == (m.kind, m.thing, m.host, m.slot) for m in mends)
+    return replace(mend, sentence="") in [replace(one, sentence="") for one in mends]
 
 
 async def repaired(run: Run, cloud: Cloud) -> None:
@@ -113,16 +130,25 @@ async def repaired(run: Run, cloud: Cloud) -> None:
         await errand.records(run, cloud).unlock(run.order, run.subject, fields)
 
 
+async def claim_back(run: Run, cloud: Cloud) -> None:
+    """Have it hold what it held, unless its record says by now where its guest is, or somebody has taken the record."""
+    facts: RepairFacts = run.facts
+    try:
+        record = await record_of(run, cloud)
+    except NotFound:
+        return
+    if record.host not in [mend.host for mend in facts.of_kind("adopt_guest")]:
+        await claim_as_before(run, cloud)
+
+
 REPAIR = Saga(
     "repair",
     1,
     RepairFacts,
-    undoable=(
-        Step(take, undo=let_go, door=True, after=(repair_steps.claim_due,)),
+    undoable=(  # each mend is right by itself: who is turned back in the middle leaves the rest as it was
+        Step(take, undo=let_go, door=True, after=(claim_due,)),
         Step(look_again),
-        Step(repair_steps.claim_due, undo=repair_steps.claim_as_before, only_if=may_change_claim),  # may be refused
-    ),
-    forward_only=(
+        Step(claim_due, undo=claim_back, only_if=changes_claim),  # may be refused
         Step(repair_steps.adopt_record, only_if=does("adopt_record")),
         Step(repair_steps.erase_copies, only_if=does("erase_copy")),
         Step(repair_steps.stand_alone, only_if=does("stand_alone")),
@@ -134,20 +160,21 @@ REPAIR = Saga(
         Step(repair_steps.detach_volumes, only_if=does("detach")),
         Step(repair_steps.release_devices, only_if=does("release_devices")),
         Step(repair_steps.release_claim, only_if=does("release_claim")),
+        Step(repair_steps.recount, only_if=does("recount")),
         Step(repair_steps.book, only_if=does("book")),
         Step(repair_steps.delete_images, only_if=does("delete_image")),
-        Step(repaired),
     ),
+    forward_only=(Step(repaired),),
 )  # fmt: skip
 
 
 async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) -> tuple[Run, Finding]:
     """Start to repair what does not hold under an id; give the run, and what it is to do.
 
-    Raises: Invalid: all holds; Conflict: it is busy, or nothing can be done; Unavailable.
+    Raises: Invalid: all holds; Conflict: it is busy, or nothing can be done; Unavailable: also where a cell does not
+    answer in which it may be.
     """
-    hosts = {host.name for cell in cloud.cells.values() for host in await cell.hosts.all()}
-    found = await _look(cloud, subject, hosts)
+    found = await _look(cloud, subject)
     finding = _finding(subject, found)
     if not found.violations:
         raise Invalid(f"Nothing is wrong with {subject}.")
@@ -175,24 +202,24 @@ async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) 
 
 
 def _facts(stake: Stake, planned: Plan) -> RepairFacts:
-    record = _record(stake)
+    cell, record = _record(stake)
     return RepairFacts(
-        cell=record.cell if record else None,
+        cell=cell,
         host=record.host if record else None,
         slot=record.slot if record else None,
         was=record.vm_state if record else "",
         shows=None,
         beside=next((RunId(mend.thing) for mend in planned.mends if mend.kind == "unlock"), None),
         agreed=planned.mends,
-        hosts=tuple(sorted(hosts_of(stake))),
     )
 
 
-def _record(stake: Stake) -> Server | None:
-    """Give the record that a cell has of it and that counts, also where the directory has lost it."""
+def _record(stake: Stake) -> tuple[CellName | None, Server | None]:
+    """Give the record that counts and the cell that has it, also where the directory has lost it."""
     if stake.entry is None and len(stake.records) == 1:
-        return next(iter(stake.records.values()))
-    return stake.record if stake.record and stake.record.cell else None
+        return next(iter(stake.records.items()))
+    cell = stake.entry.cell if stake.is_alive and stake.entry else None
+    return (cell, stake.records[cell]) if cell and cell in stake.records else (None, None)
 
 
 def _project(stake: Stake, asker: Asker) -> ProjectId:

@@ -2,20 +2,15 @@
 
 from collections.abc import Callable
 
-from whimbrel.domain.ids import HostName
-from whimbrel.servers.errand import ErrandFacts
-from whimbrel.servers.port_claims import Claim
-from whimbrel.servers.repair_plan import Kind, Mend
+from whimbrel.servers.mend import Kind, Mend
+from whimbrel.servers.own_claim import ClaimFacts
 
 
-class RepairFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
-    """cell, host: None: it is no server that lives somewhere. hosts: where anything of a guest was seen, or may be."""
+class RepairFacts(ClaimFacts, frozen=True, kw_only=True, omit_defaults=True):
+    """cell, host: None: it is no server that lives somewhere."""
 
     agreed: tuple[Mend, ...]
-    hosts: tuple[HostName, ...]
     mends: tuple[Mend, ...] = ()
-    held: Claim | None = None
-    due: Claim | None = None
 
     def of_kind(self, kind: Kind) -> list[Mend]:
         return [mend for mend in self.mends if mend.kind == kind]
@@ -24,10 +19,6 @@ class RepairFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
 def does(kind: Kind) -> Callable[[RepairFacts], bool]:
     """Tell of facts whether something of this kind is to be done."""
     return lambda facts: bool(facts.of_kind(kind))
-
-
-def may_change_claim(facts: RepairFacts) -> bool:
-    return facts.due is not None and facts.held != facts.due
 
 
 def has_record(facts: RepairFacts) -> bool:

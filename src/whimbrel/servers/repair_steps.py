@@ -1,21 +1,23 @@
 """What a repair does, a line for each kind of thing. Each may be done again, and finds then that it is done."""
 
-from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import ConsumerId, HostName, ProviderId
 from whimbrel.domain.run import Run
-from whimbrel.domain.server import Server
+from whimbrel.moves.steps.disk import PARCEL
 from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement import GroupRule, Lack, Owner
+from whimbrel.ports.placement import Lack
 from whimbrel.proof.due import due
-from whimbrel.proof.laws.guests import POWER_OF
+from whimbrel.proof.laws.guests import is_whole, stands_as_recorded
+from whimbrel.proof.reading import is_ended
 from whimbrel.proof.second_look import Suspect
 from whimbrel.scheduling.wish import wish_of
 from whimbrel.servers import errand
+from whimbrel.servers.mend import Kind, Mend
+from whimbrel.servers.own_claim import record_of
 from whimbrel.servers.port_claims import Claim
 from whimbrel.servers.repair_facts import RepairFacts, has_record
-from whimbrel.servers.repair_plan import Mend, is_whole
 from whimbrel.servers.tidy import made_macs
 
 # The claim
@@ -47,35 +49,12 @@ async def due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Clai
     return way[0].parts
 
 
-async def claim_due(run: Run, cloud: Cloud) -> None:
-    await _claim(run, run.facts.due, cloud)
-
-
-async def claim_as_before(run: Run, cloud: Cloud) -> None:
-    """Have it hold what it held; where that cannot be had any more, what is due is better than waiting for it."""
-    try:
-        await _claim(run, run.facts.held, cloud)
-    except Refused:
-        return
-
-
-async def _claim(run: Run, claim: Claim, cloud: Cloud) -> None:
-    record = await _record(run, cloud)
-    owner = Owner(record.project_id, record.user_id)
-    await cloud.placement.claim(run.order, ConsumerId(run.subject), owner, claim, await _rule(run, claim, cloud))
-
-
-async def _rule(run: Run, claim: Claim, cloud: Cloud) -> GroupRule | None:
-    group = await cloud.server_groups.of_server(run.subject) if claim else None
-    if group is None:
-        return None
-    roots = {one.id: one.root for one in await cloud.placement.providers()}
-    root = roots[next(iter(claim))]
-    return GroupRule(group=group.id, policy=group.policy, max_server_per_host=group.max_server_per_host or 1, root=root)
-
-
 async def release_claim(run: Run, cloud: Cloud) -> None:
     await cloud.placement.release(run.order, ConsumerId(run.subject))
+
+
+async def recount(run: Run, cloud: Cloud) -> None:
+    await cloud.placement.recount(run.order, ProviderId(run.subject))
 
 
 # Records
@@ -105,7 +84,7 @@ async def adopt_guest(run: Run, cloud: Cloud) -> None:
         assert mend.slot
         guest = await cloud.agent(mend.cell, mend.host).look(GuestKey(run.subject, mend.slot))
         if guest is None or not is_whole(guest):
-            raise Unavailable(f"the guest on {mend.host} is not seen whole; the record stays as it is")
+            raise Refused(f"the guest on {mend.host} is not seen whole; the record stays as it is")
         zone = (await _zones(cloud)).get(mend.host)
         fields = {"host": mend.host, "slot": mend.slot, **({"zone": zone} if zone else {})}
         await errand.records(run, cloud).change_by_run(run.order, run.subject, fields)
@@ -117,7 +96,7 @@ async def _zones(cloud: Cloud) -> dict[HostName, str]:
 
 
 async def book(run: Run, cloud: Cloud) -> None:
-    flavor = (await _record(run, cloud)).flavor
+    flavor = (await record_of(run, cloud)).flavor
     await cloud.directory.book(run.order, run.subject, flavor.vcpus, flavor.memory_mib)
 
 
@@ -135,21 +114,20 @@ async def destroy_guests(run: Run, cloud: Cloud) -> None:
 
 
 async def _see_proof(run: Run, mend: Mend, cloud: Cloud) -> None:
-    """See that the server is deleted, or stands elsewhere as its record says. Raises: Unavailable: it is not seen."""
+    """See that the server is deleted, or stands elsewhere as its record says. Raises: Refused: it is not so."""
     if not has_record(run.facts):
-        if (await cloud.directory.entry(run.subject, deleted_too=True)).deleted_at is None:
-            raise Unavailable(f"server {run.subject} is not deleted; nothing is destroyed")
+        if not await is_ended(cloud, run.subject):
+            raise Refused(f"server {run.subject} is not deleted; nothing is destroyed")
         return
     record = await errand.records(run, cloud).get(run.subject)
     assert record.host
     assert record.slot
     key = GuestKey(record.id, record.slot)
     if (record.host, record.slot) == (mend.host, mend.slot):
-        raise Unavailable("it is the guest that the record says; nothing is destroyed")
+        raise Refused("it is the guest that the record says; nothing is destroyed")
     guest = await cloud.agent(run.facts.cell, record.host).look(key)
-    power = POWER_OF.get(record.vm_state)
-    if guest is None or not is_whole(guest) or (power and guest.power != power):
-        raise Unavailable(f"its guest on {record.host} does not stand as its record says; nothing is destroyed")
+    if guest is None or not stands_as_recorded(guest, record):
+        raise Refused(f"its guest on {record.host} does not stand as its record says; nothing is destroyed")
 
 
 async def release_devices(run: Run, cloud: Cloud) -> None:
@@ -210,25 +188,20 @@ async def detach_volumes(run: Run, cloud: Cloud) -> None:
 
 
 async def delete_images(run: Run, cloud: Cloud) -> None:
+    """Delete those that carry a disk of nobody's; one that waited for a file only if it has none by now."""
     for mend in _of(run, "delete_image"):
+        try:
+            image = await cloud.images.show(mend.thing)
+        except NotFound:
+            continue
         await check_in_hand(run, cloud)
-        await cloud.images.delete(mend.thing)
+        if image.status == "queued" or PARCEL in image.properties:
+            await cloud.images.delete(mend.thing)
 
 
 # Inside
 
 
-def _of(run: Run, kind: str) -> list[Mend]:
+def _of(run: Run, kind: Kind) -> list[Mend]:
     facts: RepairFacts = run.facts
-    return [mend for mend in facts.mends if mend.kind == kind]
-
-
-async def _record(run: Run, cloud: Cloud) -> Server:
-    """Give the record, also of a server that lives nowhere."""
-    if has_record(run.facts):
-        record: Server = await errand.records(run, cloud).get(run.subject)
-        return record
-    entry = await cloud.directory.entry(run.subject)
-    if entry.unplaced is None:
-        raise Unavailable(f"server {run.subject} has found a home meanwhile")
-    return entry.unplaced
+    return facts.of_kind(kind)

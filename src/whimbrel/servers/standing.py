@@ -127,6 +127,10 @@ def _displaced(before: Standing, _run: Run, _target: Place | None) -> Standing:
     return replace(before, cell=None, host=None, zone=None)
 
 
+def _seen(before: Standing, run: Run, _: Place | None) -> Standing:
+    return replace(before, vm_state="active" if run.facts.ran else "stopped")
+
+
 def _deleted(before: Standing, _run: Run, _target: Place | None) -> Standing:
     return Standing(vm_state="deleted", flavor=before.flavor)
 
@@ -154,6 +158,7 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
     (power.settle_started.__name__, "do"): _to("active"),
     (power.settle_stopped.__name__, "do"): _to("stopped"),
     (power.settle_rebooted.__name__, "do"): _to("active"),
+    (power.settle_as_seen.__name__, "do"): _seen,
     (repair_steps.adopt_guest.__name__, "do"): _adopted,
     (delete.close_record.__name__, "do"): _deleted,
     (delete.erase_entry.__name__, "do"): _deleted,

@@ -3,48 +3,38 @@
 Networks and volumes know no epochs: a call that nobody waits for any more may arrive when its run was undone long ago.
 What it can leave is a binding that is not active, an attachment that is not connected, a port or a volume that nobody
 uses. And the other way round: a port that its owner deleted while its server could not let go of it, because a move was
-in hand. Law: nothing is let go unless its server is locked, or is no more.
+in hand. Law: nothing is let go unless its server is locked, or is no more, and nothing that a guest uses or may use
+(`servers/strays.py`).
 """
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from whimbrel.domain.devices import Nic
 from whimbrel.domain.errors import NotFound
-from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps import network, volumes
+from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.network import Port
+from whimbrel.proof.reading import is_ended
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
-from whimbrel.servers import errand, interfaces, lookup
+from whimbrel.servers import errand, interfaces, lookup, strays
 from whimbrel.servers.errand import ErrandFacts
 from whimbrel.servers.interfaces import ATTACH_INTERFACE
+from whimbrel.servers.strays import Strays
 
 STATES = ("active", "stopped", "error")
 """A server that waits for a verdict is left alone: its move holds more than the record says."""
 
 
-async def stray_bindings(record: Server, cloud: Cloud) -> list[tuple[str, HostName]]:
-    """List where ports of a server are bound besides its host, not actively: (port, host)."""
-    ports = await cloud.network.ports_of([record.id]) if record.nics else []
-    return [
-        (port.id, binding.host)
-        for port in ports
-        for binding in await cloud.network.bindings(port.id)
-        if not binding.is_active and binding.host != record.host
-    ]
-
-
-async def stray_attachments(record: Server, cloud: Cloud) -> list[str]:
-    known = {device.attachment_id for device in record.volumes}
-    return [one.id for one in await cloud.volumes.attachments(record.id) if one.id not in known]
-
-
-async def stray_ports(record: Server, cloud: Cloud) -> list[Port]:
-    """List ports that say they are the server's, and that it does not know."""
-    known = {nic.port_id for nic in record.nics}
-    return [port for port in await cloud.network.ports_of([record.id]) if port.id not in known]
+class TidyFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
+    strays: Strays = Strays()
 
 
 async def lost_nic(record: Server, cloud: Cloud) -> Nic | None:
@@ -60,18 +50,33 @@ async def lost_nic(record: Server, cloud: Cloud) -> Nic | None:
     return None
 
 
-async def let_go_strays(run: Run, cloud: Cloud) -> None:
+async def see_strays(run: Run, cloud: Cloud) -> TidyFacts:
+    """Look again, now that nobody else can change it."""
     record = await errand.records(run, cloud).get(run.subject)
-    for attachment_id in await stray_attachments(record, cloud):
+    facts: TidyFacts = run.facts
+    return replace(facts, strays=await strays.see(record, cloud))
+
+
+async def let_go_strays(run: Run, cloud: Cloud) -> None:
+    found: Strays = run.facts.strays
+    for attachment_id in found.attachments:
         await cloud.volumes.detach(attachment_id)
-    for port_id, host in await stray_bindings(record, cloud):
+    for port_id, host in found.bindings:
+        await check_in_hand(run, cloud)
         await cloud.network.delete_bindings([port_id], host)
-    made = await made_macs(record.id, cloud)
-    for port in await stray_ports(record, cloud):
+    ports = await cloud.network.ports_of([run.subject]) if found.ports else []
+    await check_in_hand(run, cloud)
+    await _let_go_ports(run.subject, [port for port in ports if port.id in found.ports], cloud)
+
+
+async def _let_go_ports(server: ServerId, ports: Sequence[Port], cloud: Cloud) -> None:
+    """Delete those that were made for the server, let go those that were taken."""
+    made = await made_macs(server, cloud) if ports else ()
+    for port in ports:
         if port.mac in made:
             await cloud.network.delete_port(port.id)
         else:
-            await cloud.network.free_port(port.id, record.id)
+            await cloud.network.free_port(port.id, server, port.revision)
 
 
 async def made_macs(server: ServerId, cloud: Cloud) -> set[str]:
@@ -87,8 +92,8 @@ async def idle_again(run: Run, cloud: Cloud) -> None:
 TIDY = Saga(
     "tidy",
     1,
-    ErrandFacts,
-    undoable=(Step(errand.lock, undo=errand.unlock, door=True),),
+    TidyFacts,
+    undoable=(Step(errand.lock, undo=errand.unlock, door=True), Step(see_strays)),
     forward_only=(Step(let_go_strays), Step(idle_again)),
 )
 
@@ -98,15 +103,14 @@ async def tidy(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> bo
 
     A server that is in use is left alone.
 
-    Raises: WrongState; Conflict: it is busy; Unavailable.
+    Raises: WrongState; Conflict: it is busy; Unavailable, Refused: a service, or its host, did not say.
     """
     if server.task_state is not None:
         return False
     if server.vm_state in interfaces.STATES and (nic := await lost_nic(server, cloud)):
         await interfaces.detach(cloud, engine, asker, server, nic)
         return True
-    strays = stray_bindings, stray_attachments, stray_ports
-    if not any([await look(server, cloud) for look in strays]):
+    if not await strays.see(server, cloud):
         return False
     if (await lookup.find(cloud, server.id)).generation != server.generation:
         return False  # what was seen may have been of a move
@@ -114,8 +118,31 @@ async def tidy(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> bo
     return True
 
 
-async def tidy_after_create(create: Run, cloud: Cloud) -> bool:
-    """Let go what the creation of a server that is no more made too late; tell whether there was anything."""
+async def tidy_after_delete(server: ServerId, cloud: Cloud) -> bool:
+    """Let go what was taken or made too late for a server that is no more; tell whether there was anything."""
+    creates = await cloud.journal.find(RunFilter(subject=server, sagas=("create",)))
+    return any([await _tidy_after(create, cloud) for create in creates])
+
+
+async def _tidy_after(create: Run, cloud: Cloud) -> bool:
+    if create.state == "undone":
+        return await _tidy_after_create(create, cloud)
+    if not await is_ended(cloud, create.subject):
+        return False  # it was not deleted, whatever else says so: prove tells of it
+    held = await cloud.volumes.attachments(create.subject)
+    for one in held:
+        await cloud.volumes.detach(one.id)
+    ports = await cloud.network.ports_of([create.subject])
+    await _let_go_ports(create.subject, ports, cloud)
+    known = {device.volume_id for device in create.facts.volumes}  # its owner may have wanted to keep those
+    made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
+    late = [volume for volume in made if volume.id not in known]
+    for volume in late:
+        await cloud.volumes.delete_volume(volume.id)
+    return bool(held or ports or late)
+
+
+async def _tidy_after_create(create: Run, cloud: Cloud) -> bool:
     made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
     held = await cloud.volumes.attachments(create.subject)
     ports = await cloud.network.ports_of([create.subject])

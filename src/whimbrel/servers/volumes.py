@@ -9,9 +9,11 @@ from msgspec.structs import replace
 from whimbrel.domain.devices import BlockDevice, free_disk_names
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
 from whimbrel.domain.ids import RunId
+from whimbrel.domain.local_disks import kept_devices
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps import volumes
+from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.volumes import Volume
 from whimbrel.ports.zones import name_of
@@ -67,7 +69,7 @@ def check_free(server: Server, device: BlockDevice) -> None:
 
 
 def device_names(server: Server) -> set[str]:
-    return {held.device for held in server.volumes} | ({"/dev/vda"} if server.has_local_root else set())
+    return {held.device for held in server.volumes} | kept_devices(server.has_local_root, server.flavor)
 
 
 def free_name(server: Server) -> str:
@@ -95,8 +97,8 @@ async def check_attached(run: Run, cloud: Cloud) -> None:
 
 
 async def reserve_volume(run: Run, cloud: Cloud) -> None:
+    await check_in_hand(run, cloud)
     await cloud.volumes.reserve(run.subject, run.facts.device.volume_id, ())
-    await errand.check_wanted(run, cloud, let_go_volume)
 
 
 async def reserve_volume_later(run: Run, cloud: Cloud) -> None:
@@ -105,8 +107,10 @@ async def reserve_volume_later(run: Run, cloud: Cloud) -> None:
 
 
 async def let_go_volume(run: Run, cloud: Cloud) -> None:
-    """Give up whatever the server holds of it."""
-    for attachment in await cloud.volumes.attachments(run.subject, run.facts.device.volume_id):
+    """Give up whatever the server holds of it, as seen before we look whether the run is ours."""
+    held = await cloud.volumes.attachments(run.subject, run.facts.device.volume_id)
+    await check_in_hand(run, cloud)
+    for attachment in held:
         await cloud.volumes.detach(attachment.id)
 
 

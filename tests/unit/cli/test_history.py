@@ -89,11 +89,17 @@ def test_how_it_stood() -> None:
 
 def test_a_time_is_read_as_people_write_it() -> None:
     assert history.time_asked("2026-03-01T12:00:00") == "2026-03-01T12:00:00+00:00"
-    assert history.time_asked("2026-03-01 12:00:00+02:00") == "2026-03-01T12:00:00+02:00"
+    assert history.time_asked("2026-03-01 12:00:00+02:00") == "2026-03-01T10:00:00+00:00"
+    assert history.time_asked("20260301T120000") == "2026-03-01T12:00:00+00:00"
+    assert history.time_asked("10:30:00-05:00").endswith("T15:30:00+00:00")
     today = datetime.now(UTC).date()
     assert history.time_asked("10:30:00") in (f"{today}T10:30:00+00:00", f"{datetime.now(UTC).date()}T10:30:00+00:00")
+
+
+@pytest.mark.parametrize("text", ["yesterday", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_what_is_no_time_or_far_beyond_all_is_said_to_be(text: str) -> None:
     with pytest.raises(Invalid, match="is no time"):
-        history.time_asked("yesterday")
+        history.time_asked(text)
 
 
 def test_who_asked_from_another_project_is_told_with_it() -> None:

@@ -244,6 +244,41 @@ def test_a_debt_holds_up_only_what_waits_for_it() -> None:
     assert tell(story).world.on == []
 
 
+def test_a_run_with_debts_says_what_holds_up_the_first() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        await engine.drive(await room.accept(engine))
+        room.world.trouble["not second"] = [Unavailable("later"), Unavailable("not now")]
+        await room.judge("revert")
+        run = (await room.journal.take(engine.name, room.clock.now(), 3.0, 1))[0]
+        while run.at != DEBTS:
+            run = await engine._step(run)
+        run = await engine._step(run)
+        assert run.message == "undo of second: not now"
+
+    tell(story)
+
+
+def test_a_debt_that_is_paid_pays_no_other() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine()
+        await engine.drive(await room.accept(engine))
+        room.world.trouble["not third"] = [Unavailable("later")]
+        room.world.trouble["not second"] = [Unavailable("later"), Unavailable("not now")]
+        await room.judge("revert")
+        run = (await room.journal.take(engine.name, room.clock.now(), 3.0, 1))[0]
+        while run.at != DEBTS:
+            run = await engine._step(run)
+        assert run.debts == ("third", "second", "first")
+        run = await engine._step(run)
+        assert run.debts == ("second", "first"), "third is paid, second is not, and first waits for second"
+        assert room.world.on == ["first", "second"]
+        await engine.drive(run)
+        assert (await room.stored()).state == "undone"
+
+    assert tell(story).world.on == []
+
+
 def test_past_the_pivot_a_refusal_waits() -> None:
     async def story(room: Room) -> None:
         engine = room.engine(patience_s=0.1)

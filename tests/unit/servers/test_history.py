@@ -14,8 +14,8 @@ from whimbrel.ports.journal import Evidence, Takeover
 from whimbrel.ports.placement import Owner
 from whimbrel.servers.errand import ErrandFacts
 from whimbrel.servers.history import Past, tell
+from whimbrel.servers.mend import Mend
 from whimbrel.servers.repair_facts import RepairFacts
-from whimbrel.servers.repair_plan import Mend
 from whimbrel.servers.standing import EFFECTS, Standing, standing_at
 
 SERVER = ServerId("s")
@@ -236,7 +236,7 @@ def test_a_guest_that_a_repair_adopted_counts_from_then() -> None:
     stop = errand("stop", 1.0, "active", step(1.0, "settle_stopped"))
     facts = RepairFacts(
         cell=CellName("c1"), host=HostName("h1"), slot=None, was="stopped", shows=None,
-        agreed=(mend,), hosts=(HostName("h3"),), mends=(mend,),
+        agreed=(mend,), mends=(mend,),
     )  # fmt: skip
     run = a_run("r", 11.0, step(12.0, "adopt_guest"), saga="repair", facts=facts, state="done", finished_at=13.0)
     assert [(stood(at, stop, run).host, stood(at, stop, run).vm_state) for at in (12.0, 12.5)] == [
@@ -247,7 +247,7 @@ def test_a_guest_that_a_repair_adopted_counts_from_then() -> None:
 
 def test_what_is_done_under_the_id_of_a_deleted_server_leaves_it_deleted() -> None:
     gone = errand("delete", 1.0, "active", step(1.0, "erase_entry"))
-    facts = RepairFacts(cell=None, host=None, slot=None, was="active", shows=None, agreed=(), hosts=())
+    facts = RepairFacts(cell=None, host=None, slot=None, was="active", shows=None, agreed=())
     run = a_run("r", 11.0, saga="repair", facts=facts, state="done", finished_at=13.0)
     assert stood(20.0, gone, run).vm_state == "deleted"
 

@@ -1,5 +1,6 @@
 """Volumes: made, listed, shown, changed and deleted. What takes time is done by the workshop."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -134,6 +135,8 @@ async def _shown(ask: Ask, record: VolumeRecord) -> dict[str, Any]:
 
 
 async def _all_shown(ask: Ask, found: Sequence[VolumeRecord]) -> list[dict[str, Any]]:
-    held = await ask.store.attachments(volume_ids=[each.id for each in found])
+    held: dict[str, list[AttachmentRecord]] = defaultdict(list)
+    for claim in await ask.store.attachments(volume_ids=[each.id for each in found]):
+        held[claim.volume_id].append(claim)
     types = await ask.store.types()
-    return [views.volume(ask, each, [claim for claim in held if claim.volume_id == each.id], types) for each in found]
+    return [views.volume(ask, each, held[each.id], types) for each in found]

@@ -1,1 +1,1 @@
-"""The laws of the design, section 8, each in words and as a function from what was read to what does not hold."""
+"""The laws, each a function from what was read to what does not hold; table.py has them in words, by their numbers."""

@@ -17,17 +17,36 @@ def count(stake: Stake) -> int:
 
 
 def as_owned(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    yield from _guests_are_claimed(stake, ground)
+    if stake.runs:  # where nothing is done the laws of guests and of claims say it, each for its part
+        yield from guests_are_claimed(stake, ground)
+    yield from owned(stake, ground)
+
+
+def owned(stake: Stake, ground: Ground) -> Iterator[Violation]:
     if stake.is_alive and not owns_what_it_should(stake, ground):
         yield _wrong(stake, ground)
 
 
 def of_somebody(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    if stake.is_nobody and stake.own:
+    if stake.is_nobody and stake.own and stake.is_consumer:
         held = ground.in_words(stake.own)
         yield Violation(law="I4", kind="leaked_claim", subject=stake.id, evidence={"held": held},
                         sentence=f"{stake.id} holds {'; '.join(held)}, and is neither a server nor a move that is"
                         " under way")  # fmt: skip
+
+
+def under_its_name(stake: Stake, ground: Ground) -> Iterator[Violation]:
+    """See that Placement knows who holds it, and for which project: without that no move gets it back."""
+    held, record = ground.in_words(stake.own), stake.record
+    if not stake.is_consumer and stake.own:
+        sentence = f"{stake.id} holds {'; '.join(held)}, and Placement does not know who it is"
+        yield Violation(law="I3", kind="no_consumer", subject=stake.id, evidence={"held": held}, sentence=sentence)
+    elif stake.owner and stake.own and record and stake.is_still and stake.owner.project != record.project_id:
+        project = stake.owner.project
+        sentence = f"what server {stake.id} holds is of project {project}, and its record says {record.project_id}"
+        yield Violation(
+            law="I3", kind="wrong_owner", subject=stake.id, evidence={"project": project}, sentence=sentence
+        )
 
 
 def owns_what_it_should(stake: Stake, ground: Ground) -> bool:
@@ -49,6 +68,8 @@ def owns_what_it_should(stake: Stake, ground: Ground) -> bool:
         return due_of(stake, ground).is_held(stake.own, ground.roots) and not moves
     if any(run.saga in CHANGE_CLAIMS for run in stake.runs):
         return True
+    if stake.waiting and not (stake.own and moves):
+        return False
     return is_legal(facts, stake.own, moves, ground.roots)
 
 
@@ -74,13 +95,8 @@ def due_of(stake: Stake, ground: Ground) -> Due:
     return due(flavor, properties, root, ports, ground.roots, has_local_root=record.has_local_root)
 
 
-def _guests_are_claimed(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    """Say where there is anything of a guest, and neither its server nor its move has a claim.
-
-    Of those with which nothing is done the laws of guests and of claims say it, each for its part.
-    """
-    if not stake.runs:
-        return
+def guests_are_claimed(stake: Stake, ground: Ground) -> Iterator[Violation]:
+    """Say where there is anything of a guest, and neither its server nor its move has a claim."""
     held = [*stake.own, *(part for claims in stake.of_runs.values() for part in claims)]
     trees = {ground.roots.get(provider) for provider, _ in held}
     for host, guest in stake.guests:

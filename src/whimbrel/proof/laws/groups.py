@@ -1,10 +1,10 @@
 """I9: what a server group demands of where its servers are holds, by what they claim and by where they live."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from whimbrel.domain.ids import ProviderId, ServerId
+from whimbrel.domain.ids import HostName, ProviderId, ServerId
 from whimbrel.ports.placement import GroupPlaces
 from whimbrel.ports.server_groups import ServerGroup
 from whimbrel.proof.violation import Violation
@@ -22,16 +22,24 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
     places: GroupPlaces
     claimed: frozenset[Place]
     living: frozenset[Place]
+    hosts: Mapping[HostName, ProviderId] = {}
+
+    def in_words(self, places: frozenset[Place]) -> str:
+        names: dict[ProviderId, str] = {root: host for host, root in self.hosts.items()}
+        words = [f"{server} on {names.get(root, root)}" for server, root in sorted(places)]
+        return ", ".join(words) or "nothing"
 
 
 def rule_holds(one: Grouped) -> Iterator[Violation]:
     group = one.group
     if one.claimed != one.places.held:
-        sentence = f"group {group.id} is said to hold {sorted(one.places.held)}, not {sorted(one.claimed)}"
+        said, claimed = one.in_words(one.places.held), one.in_words(one.claimed)
+        sentence = f"group {group.id} is said to hold {said}, and its members hold {claimed}"
         yield _violation(one, "places_differ", sentence)
     for name, where in (("claims", one.claimed), ("records", one.living)):
         if _is_broken(group, where, one.places):
-            sentence = f"{group.policy} of group {group.id} does not hold by the {name} of its servers: {sorted(where)}"
+            places = one.in_words(where)
+            sentence = f"{group.policy} of group {group.id} does not hold by the {name} of its servers: {places}"
             yield _violation(one, "broken_rule", sentence, name)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from whimbrel.domain.ids import CellName
+from whimbrel.moves.facts import MoveFacts
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.violation import Violation
 
@@ -22,8 +24,32 @@ def one_home(stake: Stake, ground: Ground) -> Iterator[Violation]:
         record = stake.record
         yield _violation(stake, "no_host", f"server {stake.id} is said to be on {record.host}, which is no host of cell"
                          f" {record.cell}")  # fmt: skip
-    if not stake.runs:
+    if stake.is_settled and stake.record and stake.entry and stake.record.cell != stake.entry.cell:
+        yield _violation(stake, "wrong_cell", f"the directory has server {stake.id} in cell {stake.entry.cell}, whose"
+                         f" record of it says cell {stake.record.cell}")  # fmt: skip
+    if stake.waiting:
+        yield from _is_at_target(stake, stake.waiting.facts)
+    if not stake.runs or stake.waiting:
         yield from _no_other_record(stake)
+
+
+def _is_at_target(stake: Stake, facts: MoveFacts) -> Iterator[Violation]:
+    """See that the record of a server that waits for a verdict says what its move says."""
+    record, target, source = stake.record, facts.target, facts.source
+    assert record
+    assert target
+    assert source
+    if (record.host, record.slot) != (target.host, target.slot):
+        yield _violation(stake, "not_at_target", f"server {stake.id} waits for a verdict on its move to {target.host},"
+                         f" and its record says {record.host}")  # fmt: skip
+    if source.cell != target.cell and source.cell not in stake.records:
+        yield _violation(stake, "no_copy", f"server {stake.id} may have to go back to cell {source.cell}, which has no"
+                         " record of it any more")  # fmt: skip
+
+
+def _has_copy(stake: Stake, cell: CellName) -> bool:
+    """Tell whether it is a record that a revert would have back."""
+    return stake.waiting is not None and cell == stake.waiting.facts.source.cell
 
 
 def _has_host(stake: Stake, ground: Ground) -> bool:
@@ -38,7 +64,7 @@ def _no_other_record(stake: Stake) -> Iterator[Violation]:
         if stake.entry is None:
             yield _violation(stake, "no_entry", f"cell {cell} has a record of server {stake.id}, which the directory"
                              " does not know", cell)  # fmt: skip
-        elif not stake.is_alive or cell != stake.entry.cell:
+        elif (not stake.is_alive or cell != stake.entry.cell) and not _has_copy(stake, cell):
             counts = f"in cell {stake.entry.cell}" if stake.is_alive else "deleted"
             yield _violation(stake, "stray_record", f"cell {cell} has a record of server {stake.id}, and the directory"
                              f" has it {counts}", cell)  # fmt: skip

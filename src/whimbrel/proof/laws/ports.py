@@ -1,6 +1,6 @@
 """I6: each port has one active binding, on its guest's host once settled, and is of the server that its record says."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from whimbrel.ports.network import Port
@@ -17,35 +17,59 @@ def bound_once(stake: Stake, ground: Ground) -> Iterator[Violation]:
     if stake.is_nobody:
         yield from _of_nobody(stake)
         return
-    if stake.record is None:
-        return
-    there = {port.id: port for port in stake.ports}
-    nics = {nic.port_id for nic in stake.record.nics}
-    for port_id in nics & there.keys():
-        yield from _bound(stake, there[port_id])
-    if stake.is_settled:
-        yield from _missing(stake, nics - there.keys())
-        for port_id in there.keys() - nics:
-            sentence = f"port {port_id} says that it is of server {stake.id}, whose record does not name it"
-            yield _violation(stake, "stray_port", there[port_id], sentence)
+    yield from _not_served(stake, _named(stake))
+    if stake.is_still:
+        yield from _missing(stake)
+        yield from _left_over(stake)
 
 
-def _bound(stake: Stake, port: Port) -> Iterator[Violation]:
+def bound(stake: Stake, ground: Ground) -> Iterator[Violation]:
+    """See that the ports that the record names serve its guest: at every instant, whatever comes too late.
+
+    But for one thing: what an earlier way back asked may arrive while the next move waits for its verdict (ADR 7).
+    """
+    yield from _not_served(stake, [port for port in _named(stake) if not _is_taken_back(port, stake)])
+
+
+def _is_taken_back(port: Port, stake: Stake) -> bool:
+    """Tell whether it serves the host to which a move that waits may be turned back."""
+    return stake.way_back is not None and port.host == stake.way_back[0]
+
+
+def _not_served(stake: Stake, ports: Sequence[Port]) -> Iterator[Violation]:
     home = stake.home
-    if not port.host and not (home is None and stake.is_settled):
-        yield _violation(stake, "unbound_port", port, f"port {port.id} of server {stake.id} is bound to no host")
-    elif home and port.host != home.host:
-        yield _violation(stake, "port_elsewhere", port, f"port {port.id} of server {stake.id} is bound to {port.host},"
-                         f" and its server is on {home.host}")  # fmt: skip
-    if home:
+    for port in ports:
+        if not port.host and not (home is None and stake.is_settled):
+            yield _violation(stake, "unbound_port", port, f"port {port.id} of server {stake.id} is bound to no host")
+        elif home and port.host != home.host:
+            yield _violation(stake, "port_elsewhere", port, f"port {port.id} of server {stake.id} is bound to"
+                             f" {port.host}, and its server is on {home.host}")  # fmt: skip
+
+
+def _named(stake: Stake) -> list[Port]:
+    """List the ports that the record names, as far as they are there."""
+    nics = {nic.port_id for nic in stake.record.nics} if stake.record else set()
+    return [port for port in stake.ports if port.id in nics]
+
+
+def _left_over(stake: Stake) -> Iterator[Violation]:
+    """Say what came too late to the network service, or was left there."""
+    named = _named(stake)
+    due = {stake.home.host if stake.home else None, stake.way_back[0] if stake.way_back else None}
+    for port in named if stake.home else ():
         for binding in stake.bindings.get(port.id, ()):
-            if not binding.is_active and binding.host != home.host:
+            if not binding.is_active and binding.host not in due:
                 sentence = f"port {port.id} of server {stake.id} is still bound to {binding.host}, inactively"
                 yield _violation(stake, "stray_binding", port, sentence, binding.host)
+    for port in stake.ports:
+        if port not in named:
+            sentence = f"port {port.id} says that it is of server {stake.id}, whose record does not name it"
+            yield _violation(stake, "stray_port", port, sentence)
 
 
-def _missing(stake: Stake, missing: set[str]) -> Iterator[Violation]:
-    for port_id in sorted(missing):
+def _missing(stake: Stake) -> Iterator[Violation]:
+    nics = {nic.port_id for nic in stake.record.nics} if stake.record else set()
+    for port_id in sorted(nics - {port.id for port in stake.ports}):
         sentence = f"port {port_id}, which the record of server {stake.id} names, is not there or not its own"
         yield Violation(law="I6", kind="lost_port", subject=stake.id, about=port_id, sentence=sentence)
 

@@ -1,8 +1,8 @@
-"""I5: no provider is over capacity."""
+"""I5: no provider is over capacity, and what is said to be used of it is what is held."""
 
 from collections.abc import Iterator
 
-from whimbrel.ports.placement import ProviderState
+from whimbrel.ports.placement import Miscount, ProviderState
 from whimbrel.proof.violation import Violation
 
 
@@ -12,3 +12,9 @@ def within_capacity(provider: ProviderState) -> Iterator[Violation]:
         words = ", ".join(f"{name} {amount}" for name, amount in sorted(over.items()))
         yield Violation(law="I5", kind="over_capacity", subject=provider.id, evidence={"over": over},
                         sentence=f"more is held of provider {provider.name} than it has: {words} too much")  # fmt: skip
+
+
+def counted(one: Miscount) -> Violation:
+    return Violation(law="I5", kind="miscounted", subject=one.provider, about=one.resource_class,
+                     sentence=f"{one.used} {one.resource_class} of provider {one.provider} are said to be used, and"
+                     f" {one.held} are held", evidence={"used": one.used, "held": one.held})  # fmt: skip

@@ -15,9 +15,16 @@ def rising(runs: list[Run], before: Mapping[RunId, int]) -> Iterator[Violation]:
             yield _violation("I11", "fallen_epoch", run, f"fell back from epoch {before[run.id]} to {run.epoch}")
 
 
-def in_hand(run: Run) -> Iterator[Violation]:
+FAR_S = 3600.0
+"""More than any pause or lease, whoever's clock is wrong by some minutes."""
+
+
+def in_hand(run: Run, now: float, lease_s: float) -> Iterator[Violation]:
     if run.state == "open" and (run.problem or run.due_at >= NEVER):
         yield _violation("I12", "stands_still", run, f"stands still at {run.at}: {run.message or 'a bug'}")
+    elif run.state == "open" and run.due_at > now + lease_s + FAR_S:
+        yield _violation("I12", "never_due", run, f"is held by {run.owner or 'nobody'} at {run.at} for"
+                         f" {run.due_at - now:.0f} seconds more, in which nobody else takes it")  # fmt: skip
 
 
 def has_reason(run: Run) -> Iterator[Violation]:

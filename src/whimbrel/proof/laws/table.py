@@ -1,4 +1,4 @@
-"""All laws on one screen. Those of a server are asked of each; the others of runs, providers and groups."""
+"""All laws on one screen. Those of a server are asked of each; the others of runs, providers, groups and volumes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ WORDS: Mapping[str, str] = {
     "I2": "a server has exactly one home: directory, record and host agree",
     "I3": "what Placement holds for servers and moves is what they own",
     "I4": "nothing is held for nobody: no claim, and no image that nobody fills",
-    "I5": "no provider is over capacity",
+    "I5": "no provider is over capacity, and what is used of it is what is held",
     "I6": "each port has one active binding, on its guest's host once settled",
     "I7": "a volume is attached for the server whose record says so, and its guest has it",
     "I8": "a PCI device has one owner",
@@ -38,16 +38,36 @@ OF_SERVERS = (
     Law("I1", guests.one_guest, guests.count),
     Law("I2", homes.one_home, homes.count),
     Law("I2", holds.stands_alone, holds.count),
+    Law("I2", holds.listed_as_recorded, holds.count),
     Law("I3", claims.as_owned, claims.count),
+    Law("I3", claims.under_its_name, lambda stake: len(stake.own)),
     Law("I4", claims.of_somebody, lambda stake: len(stake.own)),
     Law("I4", images.awaited, images.count),
     Law("I6", ports.bound_once, ports.count),
     Law("I7", volumes.attached_once, volumes.count),
-    Law("I8", devices.one_owner, devices.count),
+    Law("I8", devices.as_asked, devices.count),
     Law("I9", zones.as_its_host, zones.count),
     Law("I12", holds.free, holds.count),
+    Law("I12", holds.awaited, holds.count),
     Law("I10", quota.counts_once, quota.count),
 )
+
+AT_EVERY_INSTANT = (
+    guests.runs_once,
+    guests.of_a_step,
+    homes.one_home,
+    holds.stands_alone,
+    holds.free,
+    holds.awaited,
+    claims.guests_are_claimed,
+    claims.owned,
+    claims.of_somebody,
+    ports.bound,
+    volumes.used_as_recorded,
+    devices.one_owner,
+    quota.counts_once,
+)
+"""What of them holds of who sees all in one glance, whatever host is down and whatever message is late."""
 
 
 def judged(stake: Stake, ground: Ground) -> list[Violation]:

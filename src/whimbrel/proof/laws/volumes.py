@@ -1,9 +1,10 @@
 """I7: a volume is attached for the server whose record says so, and its guest has it; nobody else's is held."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from whimbrel.ports.volumes import Attachment
+from whimbrel.domain.ids import ServerId
+from whimbrel.ports.volumes import Attachment, Volume
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.violation import Violation
 
@@ -18,22 +19,66 @@ def attached_once(stake: Stake, ground: Ground) -> Iterator[Violation]:
         for one in stake.attachments:
             yield _violation(stake, "attachment_of_nobody", one, f"attachment {one.id} keeps volume {one.volume_id} for"
                              f" server {stake.id}, which is no more")  # fmt: skip
-    if stake.record is None or not stake.is_settled:
+    if stake.record is None or not stake.is_still:
         return
-    there = {one.id: one for one in stake.attachments}
-    recorded = {device.attachment_id: device for device in stake.record.volumes}
-    for attachment_id in there.keys() - recorded.keys():
-        one = there[attachment_id]
-        yield _violation(stake, "stray_attachment", one, f"attachment {one.id} keeps volume {one.volume_id} for server"
-                         f" {stake.id}, whose record does not name it")  # fmt: skip
-    for attachment_id, device in recorded.items():
-        found = there.get(attachment_id)
-        if found is None or found.volume_id != device.volume_id:
-            sentence = f"the attachment {attachment_id} by which server {stake.id} uses volume {device.volume_id} is"
+    recorded = {device.attachment_id for device in stake.record.volumes}
+    for one in stake.attachments:
+        if one.id not in recorded:
+            yield _violation(stake, "stray_attachment", one, f"attachment {one.id} keeps volume {one.volume_id} for"
+                             f" server {stake.id}, whose record does not name it")  # fmt: skip
+    yield from used_as_recorded(stake, ground)
+    yield from _used_from_home(stake)
+
+
+def used_as_recorded(stake: Stake, ground: Ground) -> Iterator[Violation]:
+    """See that a server has what its record says while nothing is done: at every instant, whatever comes too late."""
+    if stake.record is None or not stake.is_still:
+        return
+    there = {one.id: one.volume_id for one in stake.attachments}
+    kept = {one.id for one in stake.attachments if one.status == "reserved"} if stake.home else set()
+    for device in stake.record.volumes:
+        if device.attachment_id in kept:
+            sentence = f"the attachment {device.attachment_id} by which server {stake.id} uses volume"
+            yield Violation(law="I7", kind="loose_attachment", subject=stake.id, about=device.volume_id,
+                            sentence=f"{sentence} {device.volume_id} keeps it only, and is connected to no host",
+                            evidence={"status": "reserved"})  # fmt: skip
+        if there.get(device.attachment_id) != device.volume_id:
+            sentence = f"the attachment {device.attachment_id} by which server {stake.id} uses volume"
             yield Violation(law="I7", kind="lost_attachment", subject=stake.id, about=device.volume_id,
-                            sentence=f"{sentence} not there",
+                            sentence=f"{sentence} {device.volume_id} is not there",
                             evidence={"attachments": sorted(there)})  # fmt: skip
     yield from _of_guest(stake)
+
+
+def _used_from_home(stake: Stake) -> Iterator[Violation]:
+    """See that the volumes say the same: that each is in use, by that attachment, from the host of its server."""
+    home = stake.home
+    attached = {one.id for one in stake.attachments if one.status == "attached"}
+    for device in home.volumes if home else ():
+        use = stake.uses.get(device.volume_id)
+        host = use.hosts.get(device.attachment_id) if use else None
+        if use is None:
+            yield _differs(stake, device.volume_id, "no_volume", "which is not there", {})
+        elif host and home and host != home.host:
+            yield _differs(stake, device.volume_id, "attached_elsewhere", f"which is attached on {host}", use.hosts)
+        elif use.status == "available" and device.attachment_id in attached:
+            yield _differs(stake, device.volume_id, "said_to_be_free", "which is said to be available", use.hosts)
+
+
+def _differs(stake: Stake, volume_id: str, kind: str, what: str, hosts: Mapping[str, str | None]) -> Violation:
+    assert stake.home
+    return Violation(law="I7", kind=kind, subject=stake.id, about=volume_id, host=stake.home.host,
+                     sentence=f"server {stake.id} on {stake.home.host} has volume {volume_id}, {what}",
+                     evidence={"hosts": dict(hosts)})  # fmt: skip
+
+
+def shared_by(volume_id: str, servers: Collection[ServerId], volume: Volume | None) -> Iterator[Violation]:
+    """See that a volume is held by one server, or may be by several. volume: None: there is no such volume."""
+    if len(servers) > 1 and not (volume and volume.is_multiattach):
+        evidence = {"servers": sorted(servers), "status": volume.status if volume else None}
+        yield Violation(law="I7", kind="attached_twice", subject=volume_id, evidence=evidence,
+                        sentence=f"volume {volume_id} is attached for the servers {' and '.join(sorted(servers))}, and"
+                        " may be for one only")  # fmt: skip
 
 
 def _of_guest(stake: Stake) -> Iterator[Violation]:

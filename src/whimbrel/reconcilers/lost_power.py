@@ -1,0 +1,41 @@
+"""Guests that are off though their records say that they run: their host lost its power, or somebody did it by hand.
+
+Law: the record follows the guest, the guest is not touched: its owner starts it when it suits him.
+Source: Nova's periodic _sync_power_states, without resume_guests_state_on_host_boot.
+"""
+
+from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable, WrongState
+from whimbrel.domain.guest import Guest
+from whimbrel.domain.host import Host
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import lookup, power, reach
+
+
+async def follow_lost_power(cloud: Cloud, engine: Engine) -> int:
+    """Look at the guests of every host that is up; give for how many servers there is something to follow."""
+    answers = await reach.ask_all(cloud, lambda cell: cell.hosts.all())  # of a silent cell the next round sees
+    there = [host for hosts in answers.of.values() for host in hosts]
+    return sum([await _look_at(cloud, engine, host) for host in there if host.is_up(cloud.clock.now())])
+
+
+async def _look_at(cloud: Cloud, engine: Engine, host: Host) -> int:
+    try:
+        guests = await cloud.agent(host.cell, host.name).guests()
+    except (Unavailable, Refused):
+        return 0
+    return sum([await _follow(cloud, engine, host, guest) for guest in guests if guest.power == "stopped"])
+
+
+async def _follow(cloud: Cloud, engine: Engine, host: Host, guest: Guest) -> int:
+    try:
+        server = await lookup.find(cloud, guest.key.server)
+        if (server.host, server.slot) != (host.name, guest.key.slot) or server.task_state is not None:
+            return 0
+        asker = Asker(
+            user_id=server.user_id, project_id=server.project_id, request_id=f"req-{cloud.ids.uuid()}", is_admin=True
+        )
+        await power.follow(cloud, engine, asker, server)
+    except (Conflict, NotFound, Unavailable, WrongState):
+        return 0  # it is meant to be off, or busy, or its cell is away
+    return 1

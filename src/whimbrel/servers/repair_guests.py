@@ -1,0 +1,120 @@
+"""What is done about guests and records of a server that are missing, too many, or elsewhere. Pure.
+
+Law: nothing is destroyed without proof of whose it is: the server stands elsewhere as its record says, or is deleted.
+The record that counts is that of the cell on whose host the guest is.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from whimbrel.domain.ids import CellName, HostName, Slot
+from whimbrel.proof.laws.guests import is_whole
+from whimbrel.proof.stake import Ground, Stake
+from whimbrel.proof.violation import Violation
+from whimbrel.servers import repair_doubts as doubts
+from whimbrel.servers.mend import Mend, Said
+from whimbrel.servers.repair_doubts import stands_as_recorded
+
+# Guests
+
+
+def stray_guest(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    slot = Slot(violation.about.partition("/")[2])
+    destroy = Mend(
+        kind="destroy_guest",
+        host=violation.host,
+        slot=slot,
+        sentence=f"destroy the guest of server {stake.id} on {violation.host}",
+        cell=ground.hosts[violation.host].cell if violation.host else None,
+    )
+    if stake.is_alive:
+        if stands_as_recorded(stake):
+            assert stake.record
+            return [_because(destroy, f"it stands on {stake.record.host} as its record says")]
+        adopted = adoptable(stake, ground)
+        return [] if adopted else "which of its guests is the right one nobody can say; nothing is destroyed"
+    if stake.is_ended:
+        return [_because(destroy, "the server is deleted")]
+    return "nobody knows whose it is: the directory has never had such a server; nothing is destroyed"
+
+
+def _because(mend: Mend, why: str) -> Mend:
+    return msgspec.structs.replace(mend, sentence=f"{mend.sentence}: {why}")
+
+
+def adoptable(stake: Stake, ground: Ground) -> Mend | None:
+    """Give the one guest that there is, where the record says that it is elsewhere; None: it is not so simple."""
+    home, strays = stake.home, list(stake.strays())
+    if home is None or len(strays) != 1 or home.volumes or doubts.unseen_of(stake, ground):
+        return None
+    if stake.guest(home.host, stake.key) is not None or stake.devices:
+        return None
+    [(host, guest)] = strays
+    if not is_whole(guest) or guest.vcpus != home.flavor.vcpus or ground.hosts[host].cell != home.cell:
+        return None
+    sentence = f"have the record of server {stake.id} say {host}, where its only guest is"
+    return Mend(kind="adopt_guest", host=host, slot=guest.key.slot, cell=home.cell, sentence=sentence)
+
+
+def missing_guest(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    adopted = adoptable(stake, ground)
+    if adopted is None:
+        nowhere = "its guest is nowhere: have its disk back on its host, or delete the server"
+        return doubts.unseen_of(stake, ground) or nowhere
+    claim = Mend(kind="claim_due", sentence=f"have server {stake.id} hold what it needs on {adopted.host}")
+    return [adopted, claim, *_bound_at(stake, adopted.host)]
+
+
+def _bound_at(stake: Stake, host: HostName | None) -> Iterator[Mend]:
+    nics = {nic.port_id for nic in stake.record.nics} if stake.record else set()
+    for port in stake.ports:
+        if port.id in nics and port.host != host:
+            yield Mend(kind="bind_port", thing=port.id, host=host, sentence=f"bind port {port.id} to {host}")
+
+
+# Records
+
+
+def no_entry(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    if len(stake.records) != 1:
+        return "several cells have a record of it: which is the right one nobody can say"
+    [(cell, record)] = stake.records.items()
+    if stake.is_ended:
+        return "the journal knows that it was deleted: have the cell's row, or the journal's, back from a backup"
+    if not doubts.is_of(record, cell, ground):
+        return f"its record says that it is of cell {record.cell}, on {record.host}: which cell is right nobody can say"
+    guest = next((g for host, g in stake.guests if (host, g.key.slot) == (record.host, record.slot)), None)
+    if guest is None or not is_whole(guest):
+        gone = "its guest is not there, so that it may have been deleted: have the directory's row back from a backup"
+        return doubts.unseen_of(stake, ground) or gone
+    return [Mend(kind="adopt_record", cell=cell, sentence=f"enter server {stake.id} of cell {cell} into the directory"
+                 f": its guest is on {record.host}")]  # fmt: skip
+
+
+def stray_record(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    if stake.is_alive and stake.record is None:
+        return "the cell that the directory names has no record of it, so this may be the only one"
+    cell = CellName(violation.about)
+    copy = stake.records[cell]
+    if words := doubts.unseen(ground, [copy.host]):
+        return words
+    if stake.is_alive:
+        assert stake.record
+        if not stands_as_recorded(stake):
+            return (
+                doubts.unseen_of(stake, ground)
+                or "its guest is not seen where the record says that counts: which"
+                " of them is right has to be decided first"
+            )
+        if (copy.host, copy.slot) in [(host, guest.key.slot) for host, guest in doubts.doomed(stake)]:
+            return "a guest is there as each of the records says: which is right nobody can say"
+    return [Mend(kind="erase_copy", cell=cell, sentence=f"erase the record of server {stake.id} in cell {cell}")]
+
+
+def stand_alone(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    return [Mend(kind="stand_alone", sentence=f"have the record of server {stake.id} stand as the only one")]
+
+
+def unlock(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    return [Mend(kind="unlock", thing=violation.about, sentence=f"unlock server {stake.id}, and show no task of it")]

@@ -1,0 +1,110 @@
+"""What is done about what is held for a server, or for nobody: claims, ports, volumes, devices, images. Pure.
+
+Law: nothing is let go that a guest uses, or may use on a host that does not answer.
+"""
+
+from whimbrel.domain.ids import HostName, Slot
+from whimbrel.ports.volumes import Attachment
+from whimbrel.proof.stake import Ground, Stake
+from whimbrel.proof.violation import Violation
+from whimbrel.servers import repair_doubts as doubts
+from whimbrel.servers.mend import Mend, Said
+from whimbrel.servers.repair_guests import adoptable
+
+
+def claim_due(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    record = stake.record
+    adopted = adoptable(stake, ground) if record and record.host else None
+    kept = adopted.host if adopted else record.host if record else None
+    if words := None if adopted else doubts.forgotten_ports(stake) or doubts.claim_in_use(stake, ground, kept):
+        return words
+    if kept is None:
+        return [_release(stake)]
+    if adopted:
+        return [Mend(kind="claim_due", sentence=f"have server {stake.id} hold what it needs on {kept}")]
+    due = "; ".join(violation.evidence.get("due", ()))
+    return [Mend(kind="claim_due", sentence=f"have server {stake.id} hold {due}, and nothing else")]
+
+
+def recount(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    return [Mend(kind="recount", sentence=f"have what is said to be used of provider {stake.id} be what is held of it")]
+
+
+def release_claim(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    if not stake.is_ended and (stake.records or stake.guests):  # guests of a deleted one are destroyed before
+        return doubts.FIRST
+    return doubts.for_others(stake) or doubts.claim_in_use(stake, ground) or [_release(stake)]
+
+
+def _release(stake: Stake) -> Mend:
+    return Mend(kind="release_claim", sentence=f"have {stake.id} hold nothing in Placement")
+
+
+def bind_port(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    port = next(port for port in stake.ports if port.id == violation.about)
+    if stake.home is None:
+        return "its server lives nowhere"
+    if stake.guest(stake.home.host, stake.key) is None:
+        silent = doubts.unseen(ground, [stake.home.host])
+        return [] if adoptable(stake, ground) else silent or "its guest is not where its record says"
+    if port.requests or port.vnic_type != "normal":
+        return "what serves it has to change too: move the server, or detach the port and attach it again"
+    sentence = f"bind port {port.id} to {stake.home.host}"
+    return [Mend(kind="bind_port", thing=port.id, host=stake.home.host, sentence=sentence)]
+
+
+def let_go_binding(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    port_id, _, host = violation.about.partition("/")
+    return [Mend(kind="let_go_binding", thing=port_id, host=HostName(host),
+                 sentence=f"delete the binding of port {port_id} to {host}")]  # fmt: skip
+
+
+def let_go_port(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    port = next(port for port in stake.ports if port.id == violation.about)
+    if by := doubts.user(port.id, stake, ground):
+        return f"{by}: have the port say that it is of that server, and the server's record name it"
+    bound = [port.host, *(binding.host for binding in stake.bindings.get(port.id, ()))]
+    if words := doubts.in_use(stake, ground) or doubts.unseen(ground, bound):
+        return words
+    sentence = f"let go port {violation.about}: delete it if it was made for the server, else make it nobody's"
+    return [Mend(kind="let_go_port", thing=violation.about, sentence=sentence)]
+
+
+def detach(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    stray = next(one for one in stake.attachments if one.id == violation.about)
+    by = None if _is_kept_besides(stray, stake) else doubts.user(stray.volume_id, stake, ground)
+    if by:
+        return f"{by}: have the cell's row back from a backup, or reboot the server hard, which takes it from the guest"
+    if words := doubts.in_use(stake, ground):
+        return words
+    return [Mend(kind="detach", thing=violation.about, sentence=f"delete attachment {violation.about}")]
+
+
+def _is_kept_besides(stray: Attachment, stake: Stake) -> bool:
+    """Tell whether it connects nothing, and its volume is the server's by another one: what moves begin with."""
+    there = {one.id for one in stake.attachments}
+    devices = stake.record.volumes if stake.record else ()
+    named = {device.volume_id for device in devices if device.attachment_id in there}
+    return stray.status == "reserved" and stray.volume_id in named
+
+
+def release_devices(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    name, _, slot = violation.about.partition("/")
+    host = ground.hosts.get(HostName(name))
+    if host is None:
+        return f"{name} is no host any more: add it again, or have the row out of the cell's database"
+    if (host.name, slot) in [(at, guest.key.slot) for at, guest in doubts.left(stake)]:
+        return "the guest that has it is still there"
+    if words := doubts.unseen(ground, [host.name]) or doubts.in_use(stake, ground):
+        return words
+    return [Mend(kind="release_devices", host=host.name, slot=Slot(slot), cell=host.cell,
+                 sentence=f"have guest {slot} of server {stake.id} hold no device of {name}")]  # fmt: skip
+
+
+def book(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    cpus, memory = violation.evidence["flavor"]
+    return [Mend(kind="book", sentence=f"count server {stake.id} for {cpus} cpus and {memory} MiB")]
+
+
+def delete_image(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    return [Mend(kind="delete_image", thing=violation.about, sentence=f"delete image {violation.about}")]

@@ -1,0 +1,81 @@
+"""What a server holds of networks and volumes, its record does not name, and no guest uses: it came too late.
+
+Law: nothing that a guest uses or may use counts as such. A record may be of a time before, if its cell was restored
+from a backup: so nothing does unless the server's guest is seen as its record says. What is left prove tells of.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from whimbrel.domain.guest import Guest, GuestKey
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.network import Port
+from whimbrel.ports.volumes import Attachment
+from whimbrel.proof.laws.guests import stands_as_recorded
+
+
+class Strays(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    attachments: tuple[str, ...] = ()
+    bindings: tuple[tuple[str, HostName], ...] = ()  # (port, host)
+    ports: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.attachments or self.bindings or self.ports)
+
+
+async def see(record: Server, cloud: Cloud) -> Strays:
+    """Raises: Unavailable, Refused: a service, or the server's host, which alone knows what its guests use."""
+    attachments = await cloud.volumes.attachments(record.id)
+    ports = await cloud.network.ports_of([record.id])
+    bindings = await _bindings(record, ports, cloud)
+    if not (bindings or _unnamed(record, attachments, ports)):
+        return Strays()
+    if record.cell is None or record.host is None:
+        return Strays()
+    guests = await cloud.agent(record.cell, record.host).guests()
+    if not any(_stands(guest, record) for guest in guests):
+        return Strays()
+    return Strays(
+        attachments=tuple(_attachments(record, attachments, guests)),
+        bindings=tuple(bindings),
+        ports=tuple(_ports(record, ports, guests)),
+    )
+
+
+def _unnamed(record: Server, attachments: Sequence[Attachment], ports: Sequence[Port]) -> bool:
+    named = {nic.port_id for nic in record.nics} | {device.attachment_id for device in record.volumes}
+    return not named.issuperset([one.id for one in attachments] + [port.id for port in ports])
+
+
+def _stands(guest: Guest, record: Server) -> bool:
+    """Tell whether it is the guest that the record says, and runs or not as the record says."""
+    is_own = record.slot is not None and guest.key == GuestKey(record.id, record.slot)
+    return is_own and stands_as_recorded(guest, record)
+
+
+async def _bindings(record: Server, ports: Sequence[Port], cloud: Cloud) -> list[tuple[str, HostName]]:
+    """List where its ports are bound besides its host, not actively."""
+    return [
+        (port.id, binding.host)
+        for port in ports
+        for binding in await cloud.network.bindings(port.id)
+        if not binding.is_active and binding.host != record.host
+    ]
+
+
+def _attachments(record: Server, there: Sequence[Attachment], guests: Sequence[Guest]) -> list[str]:
+    """List those that connect nothing, of volumes that its guests do not use, or use by another one."""
+    known = {device.attachment_id for device in record.volumes}
+    by_another = {one.volume_id for one in there if one.id in known}
+    used = {volume for guest in guests if guest.key.server == record.id for volume in guest.volumes} - by_another
+    strays = [one for one in there if one.id not in known and one.status == "reserved"]
+    return [one.id for one in strays if one.volume_id not in used]
+
+
+def _ports(record: Server, there: Sequence[Port], guests: Sequence[Guest]) -> list[str]:
+    """List those that no guest of its host has, and that serve none of another one."""
+    known = {nic.port_id for nic in record.nics} | {port for guest in guests for port in guest.ports}
+    return [port.id for port in there if port.id not in known and port.host in ("", record.host)]
