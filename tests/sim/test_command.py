@@ -8,7 +8,7 @@ import pytest
 
 from whimbrel.cli import app
 from whimbrel.domain.errors import Invalid
-from whimbrel.sim.decisions import Act, Mishap, Size, Story, story_of, to_file
+from whimbrel.sim.decisions import Act, Mishap, Size, Story, story_of, to_file, varied
 from whimbrel.sim.run import run
 
 
@@ -30,8 +30,17 @@ def test_run_tells_programs_everything(capsys: pytest.CaptureFixture[str]) -> No
     assert code == 0
     assert [one["seed"] for one in told] == [3, 4]
     assert [one["failure"] for one in told] == [None, None]
-    assert told[0]["trace"] == run(story_of(3, 5, Size())).hash
+    assert told[0]["trace"] == run(story_of(3, 5, varied(3, Size()))).hash
+    assert told[0]["counts"]["ended"]["create"]["done"] >= 5
     assert len(told[0]["story"]["decisions"]) == 5
+
+
+def test_run_says_what_many_seeds_did(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = say(capsys, "run", "--seeds", "2", "--steps", "4", "--cells", "1")
+    assert code == 0
+    lines = out.splitlines()
+    assert [line for line in lines if line.endswith(":")] == ["asked:", "ended:", "moved with:", "went wrong:"]
+    assert any(line.startswith("  create ") and "done " in line for line in lines)
 
 
 def test_run_uses_several_processes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,23 +1,29 @@
 """What the simulator has found: short stories that broke a law once, told again."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.sim.test_run import check
-from whimbrel.domain.ids import HostName, RunId
+from whimbrel.domain.errors import Refused, Superseded
+from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.moves import requests
+from whimbrel.moves.steps import network, volumes
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.journal import RunFilter
-from whimbrel.servers import create, lookup
-from whimbrel.sim.chaos import Chaos
+from whimbrel.reconcilers.latecomers import LATEST_S
+from whimbrel.reconcilers.rounds import reconcile_slowly
+from whimbrel.servers import create, delete, lookup, snapshot
+from whimbrel.sim import rest
+from whimbrel.sim.chaos import Chaos, Fault, Plan
 from whimbrel.sim.decisions import from_document
 from whimbrel.sim.equipment import PORT, with_devices
 from whimbrel.sim.invariants import Invariants
 from whimbrel.sim.run import run
-from whimbrel.sim.world import LARGE, World
+from whimbrel.sim.world import IMAGE, LARGE, World
 
 OPEN = RunFilter(only_open=True)
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
@@ -61,3 +67,105 @@ async def hand_over_late() -> None:
     assert (await world.cloud.journal.get(RunId(run_id))).state == "undone"
     await Invariants(world).check()
     await world.close()
+
+
+def test_a_volume_that_is_given_up_after_the_way_back() -> None:
+    """Seed 55 of 15 steps: a move was turned back while the volume service was asked to let go of the source's."""
+    asyncio.run(given_up_late())
+
+
+async def given_up_late() -> None:
+    world = await World.build(("h1", "h2"), rules=Rules(cpu_allocation_ratio=1.0, patience_s=20.0), equipped=True)
+    engine, made = world.engine("one"), with_devices(world.new_server("s"))
+    await create.accept(world.cloud, engine, world.asker(), [made], HostName("h1"))
+    await world.settle(engine)
+    late = await resized(await world.copy(), made.id, {})
+    number = late.touches.index(DETACH)
+    again = (await resized(await world.copy(), made.id, {number: Fault.LATE})).touches.index(DETACH, number + 1)
+    late = await resized(world, made.id, {number: Fault.LATE, again: Fault.REFUSED})
+    assert [fired.split(",")[1].strip() for fired in late.fired] == [DETACH, DETACH]
+    for call in late.late:
+        await call()
+    [run] = [one for one in await world.cloud.journal.find(RunFilter()) if one.saga == "resize"]
+    assert run.state == "undone"
+    await Invariants(world).check()
+    await world.close()
+
+
+DETACH = "volumes.detach"
+
+
+async def resized(world: World, server_id: ServerId, plan: Plan) -> Chaos:
+    """Resize a server to LARGE while this goes wrong."""
+    chaos = Chaos(plan)
+    engine = world.engine("two", chaos.wrap(world.cloud))
+    server = await lookup.find(world.cloud, server_id)
+    await requests.resize(world.cloud, engine, world.asker(), server, LARGE)
+    await world.settle(engine)
+    return chaos
+
+
+def test_an_image_that_is_registered_after_its_snapshot_came_to_nothing() -> None:
+    """Seed 229 of 15 steps: what the image service was asked for too late stayed, of no size and nobody's."""
+    asyncio.run(registered_late())
+
+
+async def registered_late() -> None:
+    world = await World.build()
+    engine, made = world.engine("one"), world.new_server("s")
+    await create.accept(world.cloud, engine, world.asker(), [made], HostName("h1"))
+    await world.settle(engine)
+    number = (await taken(await world.copy(), made.id, {})).touches.index(REGISTER)
+    again = (await taken(await world.copy(), made.id, {number: Fault.LATE})).touches.index(REGISTER, number + 1)
+    late = await taken(world, made.id, {number: Fault.LATE, again: Fault.REFUSED})
+    for call in late.late:
+        await call()
+    assert len(world.images.ids()) == 2, "it came late"
+    await world.cloud.clock.sleep(LATEST_S)
+    await reconcile_slowly(world.cloud, engine)
+    assert world.images.ids() == [IMAGE]
+    await world.close()
+
+
+REGISTER = "images.create"
+
+
+async def taken(world: World, server_id: ServerId, plan: Plan) -> Chaos:
+    """Have a snapshot taken of a server while this goes wrong."""
+    chaos = Chaos(plan)
+    cloud = chaos.wrap(world.cloud)
+    engine = world.engine("two", cloud)
+    await snapshot.accept(cloud, engine, world.asker(), await lookup.find(world.cloud, server_id), "snapshot", {})
+    await world.settle(engine)
+    return chaos
+
+
+def test_what_is_made_for_a_server_after_it_was_deleted() -> None:
+    """Seed 1035 of 20 steps: a server was deleted before the network heard of its creation for the second time."""
+    asyncio.run(made_late())
+
+
+async def made_late() -> None:
+    world = await World.build(equipped=True)
+    engine, made = world.engine("one"), with_devices(world.new_server("s"))
+    await create.accept(world.cloud, engine, world.asker(), [made], HostName("h1"))
+    await world.settle(engine)
+    kept = (await lookup.find(world.cloud, made.id)).volumes[0].volume_id
+    await delete.accept(world.cloud, engine, world.asker(), await lookup.find(world.cloud, made.id))
+    await world.settle(engine)
+    await make_again(world, made.id)
+    left = " ".join(await rest.problems(world))
+    assert all(what in left for what in ("port 6666", "was made for", "is attached to")), left
+    await world.cloud.clock.sleep(LATEST_S)
+    await reconcile_slowly(world.cloud, engine)
+    assert await rest.problems(world) == []
+    assert world.remains.volumes.ids() == [kept]
+    await world.close()
+
+
+async def make_again(world: World, server: ServerId) -> None:
+    """Have all that a creation asks of networks and volumes arrive once more."""
+    [run] = await world.cloud.journal.find(RunFilter(subject=server, sagas=("create",)))
+    for line in (network.make_ports, volumes.make_volumes, volumes.reserve_volumes):
+        with suppress(Superseded, Refused):
+            await line(run, world.cloud)

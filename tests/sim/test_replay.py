@@ -34,6 +34,15 @@ class Mute(Chaos):
         return await super().touch(name, call)
 
 
+class Buggy(Chaos):
+    """Starting a guest fails in a way that nobody thought of."""
+
+    async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        if name.endswith(".start"):
+            raise AttributeError("'NoneType' object has no attribute 'getpeername'")
+        return await super().touch(name, call)
+
+
 class Real:
     """A cloud whose one move has something happen to it; it stands for a real one."""
 
@@ -178,6 +187,21 @@ def test_a_move_that_hangs_is_shown_with_where_it_would_go() -> None:
         assert again.stood == f"at start_on_target, after {run.tries} tries: {run.message}"
         silences = [line for line in again.told if line.who == "world"]
         assert len(silences) == run.tries
+        assert again.stands == "waits for a verdict"
+
+    asyncio.run(tell())
+
+
+def test_a_move_that_stands_still_at_a_bug_says_so() -> None:
+    """Nothing of the bug is told again, for what is not the world's answer cannot be: the real one is shown with it."""
+
+    async def tell() -> None:
+        real = Real()
+        await real.build()
+        await real.resize({}, Buggy)
+        assert (await real.run()).problem
+        again = await replayed(real)
+        assert again.stood.startswith("at start_on_target, where it stands still at a bug: AttributeError")
         assert again.stands == "waits for a verdict"
 
     asyncio.run(tell())

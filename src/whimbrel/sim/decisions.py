@@ -17,23 +17,24 @@ ACTS: Mapping[str, int] = {
     "migrate": 5,
     "confirm": 5,
     "revert": 5,
-    "turn back": 1,
-    "attach port": 3,
+    "turn back": 2,
+    "attach port": 2,
     "detach port": 2,
-    "attach volume": 3,
+    "attach volume": 2,
     "detach volume": 2,
     "stop": 2,
-    "start": 2,
+    "start": 1,
     "reboot": 1,
-    "snapshot": 1,
+    "snapshot": 2,
 }
 """What users ask for -> how often."""
 
 MESSAGES: Mapping[str, int] = {
     "lost request": 3,
     "lost answer": 4,
-    "doubled": 2,
-    "late": 2,
+    "doubled": 4,
+    "late": 5,
+    "overtaken": 2,
     "refused": 3,
     "conflict": 1,
 }
@@ -87,6 +88,10 @@ class Mishap(msgspec.Struct, frozen=True, kw_only=True, tag="mishap"):
 Decision = Act | Mishap
 
 
+CONFIRM_WINDOW_S = 45.0
+"""Long enough for users to be faster, now and then."""
+
+
 class Size(msgspec.Struct, frozen=True, kw_only=True):
     """How large a simulated cloud is, and how much happens there."""
 
@@ -97,6 +102,9 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     conductors: int = 1  # processes besides
     gap_s: float = 4.0  # between two decisions, on average
     faults: float = 0.5  # part of the decisions that are mishaps
+    functions: bool = False  # hosts have virtual functions, and there are ports for them
+    groups: bool = False  # there are server groups, one of each policy
+    confirm_window_s: float = 0.0  # after which a resize is confirmed by itself; 0: never
     weights: dict[str, int] = {}  # of acts and mishaps, where they differ from the usual
 
     def host_names(self, cell: int) -> list[str]:
@@ -128,6 +136,15 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     order: int = 0
 
 
+def varied(seed: int, size: Size) -> Size:
+    """Give the cloud of a seed where nobody says what is in it: what costs time is in some of them."""
+    cells = 2 if seed % 3 == 0 and size.hosts > 1 else 1
+    window_s = CONFIRM_WINDOW_S if seed % 5 == 2 else 0.0
+    return msgspec.structs.replace(
+        size, cells=cells, functions=seed % 4 == 1, groups=seed % 4 >= 2, confirm_window_s=window_s
+    )
+
+
 def story_of(seed: int, steps: int, size: Size) -> Story:
     """Make the story of a seed. steps: how many decisions."""
     chance = Random(f"decisions {seed}")
@@ -137,6 +154,7 @@ def story_of(seed: int, steps: int, size: Size) -> Story:
         at += 0.0 if chance.random() < 0.3 else chance.expovariate(1 / size.gap_s)
         is_mishap = chance.random() < size.faults
         made.append(_mishap(chance, round(at, 3), size) if is_mishap else _act(chance, round(at, 3), size))
+    made.sort(key=lambda decision: decision.at)
     return Story(seed=seed, size=size, decisions=tuple(made), order=seed)
 
 
@@ -156,18 +174,20 @@ def _mishap(chance: Random, at: float, size: Size) -> Mishap:
         where = chance.choice([*SERVICES, *size.databases])
         answer = chance.choice(ANSWERS if where in SERVICES else ("500", "nothing"))
         return Mishap(at=at, what=what, where=where, for_s=for_s, answer=answer)
-    return Mishap(at=at, what=what, where=chance.choice(_lines(what, size)))
+    where = chance.choice(_lines(what, size))
+    # Services are called seldom: what waits for a call there has to wait from early on.
+    return Mishap(at=round(at * chance.random(), 3) if where in SERVICES else at, what=what, where=where)
 
 
 def _lines(what: str, size: Size) -> Sequence[str]:
     """List the lines on which a call can meet this."""
-    if what in ("doubled", "late"):
-        return (BUS,)
+    if what in ("doubled", "late", "overtaken"):
+        return (BUS, BUS, BUS, *SERVICES, *SERVICES)
     if what == "conflict":
         return (*SERVICES[:2], "placement")
     if what == "refused":
         return (BUS, BUS, *SERVICES, "placement")
-    return (BUS, BUS, *SERVICES, *size.databases)
+    return (BUS, BUS, BUS, *SERVICES, *SERVICES, *size.databases)
 
 
 def _one_of(chance: Random, table: Mapping[str, int], size: Size) -> str:

@@ -6,6 +6,7 @@ Law: what was written at each boot goes wherever the disk goes, so that a guest'
 import msgspec
 
 from whimbrel.domain.errors import Refused
+from whimbrel.domain.guest import DiskName
 
 GIB = 1024**3
 
@@ -31,11 +32,16 @@ class Disk(msgspec.Struct, frozen=True):
     whole: bool = True
 
 
-def grown(image: Disk, root_gib: int) -> Disk:
-    """Give a copy grown to root_gib (0: as large as it is). Raises: Refused: it does not fit."""
-    if root_gib and image.size_bytes > root_gib * GIB:
-        raise Refused(f"{image.size_bytes} bytes do not fit on a disk of {root_gib} GiB")
-    return Disk(image.contents, root_gib * GIB or image.size_bytes)
+def grown(image: Disk, size_bytes: int) -> Disk:
+    """Give a copy grown to this size (0: as large as it is). Raises: Refused: it does not fit."""
+    if size_bytes and image.size_bytes > size_bytes:
+        raise Refused(f"{image.size_bytes} bytes do not fit on a disk of {size_bytes // GIB} GiB")
+    return Disk(image.contents, size_bytes or image.size_bytes)
+
+
+def blank(name: DiskName, size_bytes: int) -> Disk:
+    """Give a disk that is made of nothing."""
+    return Disk(Contents(f"a blank {name} disk"), size_bytes)
 
 
 def to_file(disk: Disk) -> bytes:

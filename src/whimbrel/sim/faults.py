@@ -19,6 +19,7 @@ class Faults:
             self._staff.weather.will_meet(mishap)
             return
         self._tell(str(mishap))
+        self._trace.tally.went_wrong(mishap.what, mishap.where if mishap.what == "outage" else "")
         match mishap.what:
             case "kill":
                 await self._kill(mishap)
@@ -32,6 +33,7 @@ class Faults:
                 await self._freeze_agent(HostName(mishap.where), mishap.for_s)
             case "power loss":
                 await self._staff.world.hypervisors[HostName(mishap.where)].lose_power()
+                self._staff.check(f"power loss of {mishap.where}")
                 await self._kill_agent(HostName(mishap.where), mishap.for_s)
             case "cut off":
                 await self._cut_off(HostName(mishap.where), mishap.for_s)

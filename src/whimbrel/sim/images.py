@@ -27,6 +27,11 @@ class MemoryImages:
             for image_id, file in files.items()
         }
 
+    def copy(self) -> "MemoryImages":
+        other = MemoryImages({})
+        other._files, other._images = dict(self._files), dict(self._images)
+        return other
+
     def ids(self) -> list[str]:
         return list(self._images)
 
@@ -50,6 +55,8 @@ class MemoryImages:
     async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
         file = b"".join([chunk async for chunk in chunks])
         image = await self.show(image_id)
+        if image.status == "active":
+            return
         self._files[image_id] = file
         self._images[image_id] = replace(image, status="active", size_bytes=len(file), checksum=_checksum(file))
 

@@ -3,8 +3,7 @@
 Numbers are those of the design, section 8.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,32 +12,40 @@ from msgspec.structs import replace
 from whimbrel.adapters.sql.standings import standings
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
-from whimbrel.domain.ids import HostName, RunId, ServerId
+from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId
+from whimbrel.domain.pci import HeldDevice
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.ports.directory import Entry
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.directory import Entry, Usage
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.placement import Allocation, ProviderState
 from whimbrel.ports.servers import ServerQuery
-from whimbrel.proof.due import Claims, Roots
-from whimbrel.proof.laws.claims import as_owned
-from whimbrel.proof.laws.homes import one_home
-from whimbrel.proof.laws.providers import within_capacity
-from whimbrel.proof.laws.quota import counts_once
+from whimbrel.proof import violation as proof
+from whimbrel.proof.laws import claims, devices, guests, ports
+from whimbrel.proof.laws.providers import counted, within_capacity
 from whimbrel.proof.laws.runs import has_reason, rising
+from whimbrel.proof.laws.table import AT_EVERY_INSTANT
+from whimbrel.proof.sights import held_devices
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.servers.lookup import listing
 from whimbrel.sim.groups import broken_rules
 from whimbrel.sim.readings import Readings
+from whimbrel.sim.seen import Rows, Seen, SeenStake, seen_of
 from whimbrel.sim.world import World
 
 Hosts = Mapping[HostName, Host]
-Rows = list[tuple[str, str, str, str | None]]
-"""Records of cells: (cell, server, how it stands, by which run it is held)."""
 
 
-LAWS = (as_owned, one_home, counts_once)
-"""Of a server, of those of a proof: what its other laws look at, this world sees better than any service tells."""
+Judge = Callable[[Stake, Ground], Iterator[proof.Violation]]
+
+AT_REST: Sequence[Judge] = (
+    guests.one_guest,
+    claims.as_owned,
+    ports.bound_once,
+    devices.as_asked,
+)
+"""What of the laws of a proof needs that no host is down and that no message is late."""
 
 
 class Violation(BaseException):
@@ -64,19 +71,24 @@ class Invariants:
         problems = [
             *await self._problems(runs, servers, hosts),
             *await broken_rules(cloud, groups, runs, servers, {name: host.id for name, host in hosts.items()}),
+            *await self._once("counted", ("placement",), self._counted),
+            *await self._once("usage", ("global",), lambda: usage_differs(cloud, runs)),
         ]
         self._complain(problems, after)
+
+    async def at_rest(self) -> list[str]:
+        """Say what does not hold of a cloud in which nothing is under way, and every host is there."""
+        runs, servers = await self._world.cloud.journal.find(RunFilter()), await _servers(self._world)
+        return await self._of_servers(runs, servers, await self._hosts(), AT_REST)
 
     async def _problems(self, runs: list[Run], servers: list[Server], hosts: Hosts) -> list[str]:
         return [
             *self._one_guest(),
             *await self._of_servers(runs, servers, hosts),
             *await self._capacity(),
-            *await self._copies(runs),
             *self._rising(runs),
-            *await self._ports(runs, servers),
-            *self._volumes(runs, servers),
-            *await self._devices(runs, servers),
+            *self._volumes(),
+            *await self._foreign_devices(),
             *self._reasons(runs),
         ]
 
@@ -89,15 +101,21 @@ class Invariants:
     async def _allocations(self, runs: list[Run], servers: list[Server]) -> list[Allocation]:
         return await self._once("claims", ("placement",), self._world.cloud.placement.allocations)
 
-    def _guests(self) -> list[tuple[HostName, Guest]]:
+    def _guests(self) -> Sequence[tuple[HostName, Guest]]:
         return self._world.simulated.guests()
 
     def _running(self) -> list[tuple[HostName, Guest]]:
         return [(host, guest) for host, guest in self._guests() if guest.power == "running"]
 
-    async def _entries(self, servers: list[Server]) -> dict[ServerId, Entry]:
-        directory = self._world.cloud.directory
-        read = partial(directory.entries, [server.id for server in servers])
+    async def _devices(self) -> list[tuple[HostName, HeldDevice]]:
+        """List the devices that are held, each with its host."""
+        found: list[tuple[HostName, HeldDevice]] = []
+        for name, cell in self._world.cloud.cells.items():
+            found += await self._once(f"devices of {name}", (f"cell_{name}",), partial(held_devices, cell))
+        return found
+
+    async def _entries(self, ids: Sequence[ServerId]) -> Mapping[ServerId, Entry]:
+        read = partial(self._world.cloud.directory.entries, ids)
         return await self._once("entries", ("global", *self._cells), read)
 
     async def _records(self) -> Rows:
@@ -110,128 +128,69 @@ class Invariants:
         return {host.name: host for cell in self._world.cloud.cells.values() for host in await cell.hosts.all()}
 
     def _one_guest(self) -> list[str]:
-        """I1: a server has at most one running guest."""
-        counts = Counter(guest.key.server for _, guest in self._running())
-        twice = [f"I1: {server} runs {number} times" for server, number in counts.items() if number > 1]
-        return [*twice, *(f"I1: {story}" for story in self._world.simulated.double_runs)]
+        """I1: no server ran twice, not for a moment between two looks."""
+        return [f"I1: {story}" for story in self._world.simulated.double_runs]
 
-    async def _of_servers(self, runs: list[Run], servers: list[Server], hosts: Hosts) -> list[str]:
-        """I2, I3, I4, I10: the laws of a proof that hold at every instant, whatever is under way."""
-        held: dict[str, Claims] = {}
-        for one in await self._allocations(runs, servers):
-            held.setdefault(one.consumer, []).append((one.provider, one.resources))
-        going: dict[ServerId, list[Run]] = {}
-        for run in runs:
-            if not run.is_over:
-                going.setdefault(run.subject, []).append(run)
-        roots: Roots = {one.id: one.root for one in await self._once("providers", ("placement",), self._providers)}
-        problems = self._unclaimed(held, going, hosts, roots)
-        ground, entries = Ground(hosts=hosts, roots=roots), await self._entries(servers)
-        for server in servers:
-            stake = await self._stake(server, entries.get(server.id), going.get(server.id, []), held)
-            found = [violation for law in LAWS for violation in law(stake, ground)]
-            problems += [f"{violation.law}: {violation.sentence}" for violation in found]
-        return [*problems, *(f"I4: {consumer} holds {what} and is nobody" for consumer, what in held.items())]
-
-    async def _stake(self, server: Server, entry: Entry | None, runs: list[Run], held: dict[str, Claims]) -> Stake:
-        """Give what there is of a server, for the laws; what it and its runs hold is taken out of `held`."""
-        return Stake(
-            id=server.id,
-            entry=entry,
-            records={server.cell: server} if server.cell else {},
-            runs=tuple(runs),
-            own=held.pop(server.id, []),
-            of_runs={run.id: held.pop(run.id) for run in runs if run.id in held},
-            ports=tuple(await self._world.cloud.network.ports_of([server.id])) if server.nics else (),
-        )
-
-    def _unclaimed(
-        self, held: dict[str, Claims], going: dict[ServerId, list[Run]], hosts: Hosts, roots: Roots
+    async def _of_servers(
+        self, runs: list[Run], servers: list[Server], hosts: Hosts, laws: Sequence[Judge] = AT_EVERY_INSTANT
     ) -> list[str]:
-        """I3: where anything of a guest is, its server or the server's move has a claim."""
-        problems = []
-        for name, guest in self._guests():
-            owners = [guest.key.server, *(run.id for run in going.get(guest.key.server, []))]
-            claims = [part for owner in owners for part in held.get(owner, [])]
-            if hosts[name].id not in {roots.get(provider) for provider, _ in claims}:
-                problems.append(f"I3: a guest of {guest.key.server} is on {name}, where nobody claims anything for it")
-        return problems
+        """Ask these laws of each server, and of whatever else something is held under."""
+        providers = await self._once("providers", ("placement",), self._providers)
+        ground = Ground(
+            hosts=hosts,
+            roots={one.id: one.root for one in providers},
+            names={one.id: one.name for one in providers},
+        )
+        stakes = await self._stakes(runs, servers)
+        found = [violation for stake in stakes for law in laws for violation in law(stake, ground)]
+        return [
+            *(f"{violation.law}: {violation.sentence}" for violation in found),
+            *(problem for stake in stakes for problem in seen_of(stake)),
+        ]
+
+    async def _stakes(self, runs: list[Run], servers: list[Server]) -> list[SeenStake]:
+        sights = Seen(servers, runs)
+        sights.see_claims(await self._allocations(runs, servers))
+        sights.see_guests(self._guests())
+        sights.see_attachments(self._world.remains.volumes.everything())
+        sights.see_devices(await self._devices())
+        await sights.see_ports(self._world.cloud.network)
+        if len(self._world.plan.cells) > 1:
+            await sights.see_rows(await self._records(), self._world.cloud)
+        return sights.stakes(await self._entries(sights.owners()))
 
     async def _capacity(self) -> list[str]:
         """I5: no provider is over capacity."""
         providers = await self._once("providers", ("placement",), self._providers)
         return [f"I5: {violation.sentence}" for one in providers for violation in within_capacity(one)]
 
-    async def _ports(self, runs: list[Run], servers: list[Server]) -> list[str]:
-        """I6: each port of a server has one active binding; once settled it is on the guest's host."""
-        busy = {run.subject for run in runs if not run.is_over}
-        owners = {server.id: server for server in servers if server.nics}
-        problems = []
-        named = {nic.port_id for server in owners.values() for nic in server.nics}
-        for port in await self._world.cloud.network.ports_of(list(owners)):
-            if port.id not in named:
-                continue  # it is on its way to its server
-            server, bindings = owners[ServerId(port.device_id)], await self._world.cloud.network.bindings(port.id)
-            active = [binding.host for binding in bindings if binding.is_active]
-            if len(active) != 1 or (server.id not in busy and active != [server.host]):
-                problems.append(f"I6: port {port.id} of the server on {server.host} is bound by {bindings}")
-        return problems
+    async def _counted(self) -> list[str]:
+        """I5: what is said to be used is what is held."""
+        return [f"I5: {counted(one).sentence}" for one in await self._world.placement.miscounts()]
 
-    def _volumes(self, runs: list[Run], servers: list[Server]) -> list[str]:
-        """I7: a volume is connected to one host, where its guest may run; once settled, as the record says."""
-        busy = {run.subject for run in runs if not run.is_over}
+    def _volumes(self) -> list[str]:
+        """I7: a volume is connected to one host, where its guest may run."""
         connected: dict[str, set[str]] = {}
-        held: dict[str, list[tuple[str, str, str | None]]] = {}
         for one, host in self._world.remains.volumes.everything():
-            held.setdefault(one.server, []).append((one.volume_id, one.id, host))
             if host is not None:
                 connected.setdefault(one.volume_id, set()).add(host)
         problems = [f"I7: volume {name} is connected to {on}" for name, on in connected.items() if len(on) > 1]
-        running = {(guest.key.server, host): guest.volumes for host, guest in self._running()}
-        for (owner, host), volumes in running.items():
-            loose = [name for name in volumes if connected.get(name) != {host}]
-            problems += [f"I7: {owner} runs on {host} with volume {name}, which is not connected" for name in loose]
-        for server in servers:
-            recorded = [(device.volume_id, device.attachment_id, device.host) for device in server.volumes]
-            used = [one for one in held.get(server.id, []) if one[2] is not None]
-            if server.id not in busy and sorted(recorded) != sorted(used):
-                problems.append(f"I7: server {server.id} is said to have {recorded}, and has {held.get(server.id)}")
+        for host, guest in self._running():
+            loose = [name for name in guest.volumes if connected.get(name) != {host}]
+            problems += [
+                f"I7: {guest.key.server} runs on {host} with volume {name}, which is not connected" for name in loose
+            ]
         return problems
 
-    async def _devices(self, runs: list[Run], servers: list[Server]) -> list[str]:
-        """I8: a PCI device has one owner, a guest of its host; and no running guest has another's."""
-        if not self._world.plan.functions:
-            return []
-        open_runs = {run.subject: run.id for run in runs if not run.is_over}
-        slots = {server.id: server.slot for server in servers}
-        problems = []
-        for name, cell in self._world.plan.homes():
-            held = {one.device.address: one.holder for one in await self._world.cloud.cell(cell).devices.of(name)}
-            for address, holder in held.items():
-                if holder and holder.slot not in (slots.get(holder.server), open_runs.get(holder.server)):
-                    kept = holder.server in open_runs  # a move keeps the source's until the verdict
-                    problems += [] if kept else [f"I8: {address} of {name} is held by {holder}, which is nobody"]
-            for host, guest in self._running():
-                foreign = [one for one in guest.pci if host == name and held.get(one) != guest.key]
-                problems += [f"I8: {guest.key} runs on {name} with {one}, which it does not hold" for one in foreign]
-        return problems
-
-    async def _copies(self, runs: list[Run]) -> list[str]:
-        """I2: a record stands alone, or its copy is that of a move between their cells."""
-        if len(self._world.plan.cells) == 1:
-            return []
-        going = {run.subject: run.id for run in runs if not run.is_over}
-        rows = await self._records()
-        cells: dict[str, list[str]] = {}
-        for cell, server, _, _ in rows:
-            cells.setdefault(server, []).append(cell)
-        problems = [
-            f"I2: the record of {server} in {cell} stands {standing}, and there are {len(cells[server])} of it"
-            for cell, server, standing, _ in rows
-            if (standing == "whole" and len(cells[server]) > 1) or (standing != "whole" and server not in going)
+    async def _foreign_devices(self) -> list[str]:
+        """I8: no running guest has a device that another holds."""
+        held = {(host, one.device.address): one.holder for host, one in await self._devices()}
+        return [
+            f"I8: {guest.key} runs on {host} with {address}, which it does not hold"
+            for host, guest in self._running()
+            for address in guest.pci
+            if held.get((host, address)) != guest.key
         ]
-        strays = [server for server, found in cells.items() if len(found) > 1 and server not in going]
-        return [*problems, *(f"I2: {server} has records in {cells[server]}" for server in strays)]
 
     def _rising(self, runs: list[Run]) -> list[str]:
         """I11: epochs only rise."""
@@ -246,6 +205,25 @@ class Invariants:
 
 async def _servers(world: World) -> list[Server]:
     return await listing(world.cloud, ServerQuery())
+
+
+async def usage_differs(cloud: Cloud, runs: Sequence[Run]) -> list[str]:
+    """I10: what a project is said to use is what its servers count for; runs: all that there ever were."""
+    totals: dict[ProjectId, Usage] = {}
+    for entry in (await cloud.directory.entries(sorted({run.subject for run in runs}))).values():
+        total = totals.get(entry.project_id, Usage())
+        if entry.deleted_at is None:
+            total = Usage(
+                instances=total.instances + 1,
+                cores=total.cores + entry.vcpus,
+                ram_mib=total.ram_mib + entry.memory_mib,
+            )
+        totals[entry.project_id] = total
+    return [
+        f"I10: project {project} is said to use {said}, and its servers count for {total}"
+        for project, total in totals.items()
+        if (said := await cloud.directory.usage(project)) != total
+    ]
 
 
 async def books(world: World) -> dict[str, Any]:
@@ -265,6 +243,12 @@ async def books(world: World) -> dict[str, Any]:
         "offers": sorted(
             (name, key.server, key.slot) for name, host in world.hypervisors.items() for key in host.offers()
         ),
+        "disks": sorted(
+            (name, key.server, key.slot, disk, has.size_bytes, has.contents.marker or "", has.whole)
+            for name, host in world.hypervisors.items()
+            for key, disk, has in host.disks()
+            if disk != "root"
+        ),
         "quota": {entry.server_id: (entry.vcpus, entry.memory_mib) for entry in entries.values()},
         "ports": [
             (
@@ -278,7 +262,8 @@ async def books(world: World) -> dict[str, Any]:
             for port in sorted(world.remains.network.everything(), key=lambda port: port.id)
         ],
         "attachments": sorted(
-            (one.server, one.volume_id, host, one.status) for one, host in world.remains.volumes.everything()
+            ((one.server, one.volume_id, host, one.status) for one, host in world.remains.volumes.everything()),
+            key=lambda line: (*line[:2], line[2] or "", line[3]),
         ),
         "volumes": sorted(world.remains.volumes.ids()),
         "pci": await _held_devices(world),
@@ -303,9 +288,5 @@ async def rows_of(world: World, only: Sequence[ServerId] | None = None) -> Rows:
 
 
 async def _held_devices(world: World) -> list[tuple[str, str, str, str]]:
-    held = []
-    for name, cell in world.plan.homes():
-        for one in await world.cloud.cell(cell).devices.of(name):
-            if one.holder:
-                held.append((str(name), one.device.address, str(one.holder.server), one.request or ""))
-    return sorted(held)
+    held = [each for cell in world.cloud.cells.values() for each in await held_devices(cell)]
+    return sorted((host, one.device.address, one.holder.server, one.request or "") for host, one in held if one.holder)

@@ -1,7 +1,7 @@
 """Lives of a control plane: each is told to act under a plan of faults, and when it dies the next one takes over."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +10,7 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.journal import Journal
 from whimbrel.reconcilers.latecomers import LATEST_S
 from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.engine import Engine
@@ -130,25 +131,46 @@ class Lives:
 
 def watched(book: Book, world: World) -> Book:
     """Give the same sagas, which look before each step whether the journal says that the run stands there."""
+    return _Watched(book, world)
 
-    def watch(step: Step) -> Step:
-        async def do(run: Run, cloud: Cloud) -> Any:
-            written = await world.cloud.journal.get(run.id)
-            if written.at != run.at and written.epoch == run.epoch and not step.door:
-                raise Violation(f"{run.at} acts, and the journal still says {written.at}")
-            return await step.do(run, cloud)
 
-        do.__name__ = step.name
-        return replace(step, do=do)
+class _Watched(Book):
+    """Has a saga watched when somebody opens it: a story needs a few of them."""
 
-    def watch_all(saga: Saga) -> Saga:
-        return replace(
-            saga,
-            undoable=tuple(watch(step) for step in saga.undoable),
-            forward_only=tuple(watch(step) for step in saga.forward_only),
-        )
+    def __init__(self, book: Book, world: World) -> None:
+        super().__init__(*book)
+        self._journal = world.cloud.journal
+        self._open: dict[tuple[str, int], Saga] = {}
 
-    return Book(*(watch_all(saga) for saga in book))
+    def of(self, run: Run) -> Saga:
+        return self._watched(super().of(run))
+
+    def newest(self, name: str) -> Saga:
+        return self._watched(super().newest(name))
+
+    def __iter__(self) -> Iterator[Saga]:
+        return map(self._watched, super().__iter__())
+
+    def _watched(self, saga: Saga) -> Saga:
+        key = saga.name, saga.version
+        if key not in self._open:
+            undoable, forward_only = map(self._watched_steps, (saga.undoable, saga.forward_only))
+            self._open[key] = replace(saga, undoable=undoable, forward_only=forward_only)
+        return self._open[key]
+
+    def _watched_steps(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        return tuple(_watched_step(step, self._journal) for step in steps)
+
+
+def _watched_step(step: Step, journal: Journal) -> Step:
+    async def do(run: Run, cloud: Cloud) -> Any:
+        written = await journal.get(run.id)
+        if written.at != run.at and written.epoch == run.epoch and not step.door:
+            raise Violation(f"{run.at} acts, and the journal still says {written.at}")
+        return await step.do(run, cloud)
+
+    do.__name__ = step.name
+    return replace(step, do=do)
 
 
 async def sleeping(telling: Lives) -> Told:
@@ -163,6 +185,7 @@ async def sleeping(telling: Lives) -> Told:
     if not acting.done():
         await _finish_and_wake(telling, chaos, acting)
     await acting
+    chaos.wake.set()  # a touch that only comes with the end: there is nobody left to wake it
     await telling.end()
     return Told(telling.world, before, telling.server, telling.lives)
 

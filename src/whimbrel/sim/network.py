@@ -31,10 +31,11 @@ class SimulatedNetwork:
         self._groups: dict[ProjectId, dict[str, str]] = {}
         self._ports: dict[str, Port] = {}
         self._bindings: dict[str, dict[HostName, Binding]] = {}
+        self._made: dict[str, ServerId] = {}  # ports that were made for a server
 
     def copy(self, ids: IdSource) -> "SimulatedNetwork":
         other = SimulatedNetwork(ids, None if self._hosts is None else tuple(self._hosts))
-        for name in ("_networks", "_subnets", "_segments", "_groups", "_ports", "_bindings"):
+        for name in ("_networks", "_subnets", "_segments", "_groups", "_ports", "_bindings", "_made"):
             setattr(other, name, deepcopy(getattr(self, name)))
         return other
 
@@ -64,6 +65,10 @@ class SimulatedNetwork:
 
     def everything(self) -> list[Port]:
         return [self._shown(port) for port in self._ports.values()]
+
+    def made(self) -> list[tuple[Port, ServerId]]:
+        """List the ports that there are because they were made for a server, each with that one."""
+        return [(self._shown(self._ports[one]), server) for one, server in self._made.items() if one in self._ports]
 
     def add_security_group(self, project: ProjectId, name: str) -> str:
         group = self._ids.uuid()
@@ -122,6 +127,7 @@ class SimulatedNetwork:
             security_groups=groups,
         )
         self._ports[port.id], self._bindings[port.id] = port, {}
+        self._made[port.id] = new.server
         return port
 
     async def delete_port(self, port_id: str) -> None:

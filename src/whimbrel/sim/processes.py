@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -19,6 +19,7 @@ from whimbrel.domain.run import Run
 from whimbrel.policy import Policy
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.identity import Caller, with_implied
+from whimbrel.ports.images import Images
 from whimbrel.ports.outages import Outages
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.sim.loop import Process, SimulatedLoop
@@ -26,7 +27,7 @@ from whimbrel.sim.names import Names
 from whimbrel.sim.told_journal import ToldJournal
 from whimbrel.sim.trace import Trace
 from whimbrel.sim.weather import Weather
-from whimbrel.sim.wires import Bus, Check, Wires
+from whimbrel.sim.wires import Bus, Check, ImageWires, Wires
 from whimbrel.sim.world import PROJECT, USER, World
 
 RESTARTS_S = 1.0
@@ -70,7 +71,7 @@ class Staff:
         self.names = Names()
         self.weather = weather
         self._trace = trace
-        self._check = check
+        self.check = check
         self._bus = Bus(loop, weather, check)
         self._planes: dict[str, Process] = {}
         self._apps: dict[str, Any] = {}
@@ -115,7 +116,10 @@ class Staff:
             outages=Outages(),
             fleets=KnownFleet(cells, cloud.cell_infos, cloud.aggregates, cloud.clock, cloud.rules),
         )
-        return Wires(self.loop, self.weather, self._trace, process, self._check).wrap(own)
+        return self._wires(process).wrap(own)
+
+    def _wires(self, process: Process) -> Wires:
+        return Wires(self.loop, self.weather, self._trace, process, self.check)
 
     def _tell(self, process: Process, run: Run, what: str) -> None:
         self._trace.tell(self.loop.time(), process.name, f"{run.saga} of {self.names.of(run.subject)} {what}")
@@ -127,11 +131,12 @@ class Staff:
 
     async def start_agent(self, host: HostName) -> None:
         """Start the agent of a host; its hypervisor looks at what it keeps."""
-        world = self.world
-        hypervisor = world.hypervisors[host] = world.hypervisors[host].reborn()
+        world, process = self.world, Process(f"agent {host}")
+        images = cast(Images, ImageWires(self._wires(process), world.cloud.images))
+        hypervisor = world.hypervisors[host] = world.hypervisors[host].reborn(images)
         await hypervisor.guests()
-        agent = HostAgent(host, hypervisor, world.remains.keep, world.cloud.images, world.cloud.clock)
-        self._bus.agents[host] = (Process(f"agent {host}"), agent)
+        agent = HostAgent(host, hypervisor, world.remains.keep, images, world.cloud.clock)
+        self._bus.agents[host] = (process, agent)
 
     def agent(self, host: HostName) -> Process:
         return self._bus.agents[host][0]

@@ -16,9 +16,11 @@ from whimbrel.sim import rest
 from whimbrel.sim.decisions import Act, Decision, Story
 from whimbrel.sim.faults import Faults
 from whimbrel.sim.invariants import Invariants, Violation
+from whimbrel.sim.kinds import kind_of
 from whimbrel.sim.loop import Process, Stuck, at_once, new_loop
 from whimbrel.sim.processes import Staff
 from whimbrel.sim.stage import copy_into, stage
+from whimbrel.sim.tally import Counts
 from whimbrel.sim.trace import Line, Trace
 from whimbrel.sim.users import Users
 from whimbrel.sim.watch import Watch
@@ -42,17 +44,16 @@ class Outcome(NamedTuple):
     hash: str
     events: int
     seconds: float  # simulated
+    counts: Counts
 
     @property
     def kind(self) -> str:
         """Give what sort of failure it is: shrinking must not slip from one into another."""
-        if self.failure is None:
-            return ""
-        return self.failure.split(" ", 1)[0]
+        return kind_of(self.failure)
 
 
 class Broken(BaseException):
-    """Something is wrong that is not allowed to be. kind: one word."""
+    """Something is wrong that is not allowed to be. Its text begins with one word and a colon."""
 
 
 def run(story: Story, change: Callable[[World], None] | None = None) -> Outcome:
@@ -81,7 +82,7 @@ class _Run:
         self.staff = Staff(self.world, self.loop, self.weather, self.trace, self.check)
         for server in servers:
             self.staff.names.of(server)
-        self.users = Users(self.staff, self.trace, list(servers), [n for n in story.size.processes if "door" in n])
+        self.users = Users(self.staff, self.trace, list(servers), story.size)
         self.faults = Faults(self.staff, self.trace)
         self._busy: set[asyncio.Task[None]] = set()
 
@@ -93,7 +94,10 @@ class _Run:
         finally:
             self.loop.close()
         self.loop.close()
-        return Outcome(self._story, self.failure, self.trace.told, self.trace.hash, self.trace.events, self.loop.time())
+        trace = self.trace
+        trace.tally.ended(at_once(self.world.cloud.journal.find(RunFilter())))
+        counts = trace.tally.counts()
+        return Outcome(self._story, self.failure, trace.told, trace.hash, trace.events, self.loop.time(), counts)
 
     def _tell(self) -> None:
         director = Process("director")
@@ -101,7 +105,7 @@ class _Run:
         task.add_done_callback(lambda _: self.loop.stop())
         self.loop.run_forever()
         if task.done() and not task.cancelled() and (error := task.exception()):
-            self.fail(f"{type(error).__name__}: {error}")
+            self.fail(str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}")
 
     async def _direct(self) -> None:
         for host in self.world.hypervisors:

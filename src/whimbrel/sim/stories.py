@@ -43,6 +43,7 @@ class Story:
     crosses: bool = False  # to another cell
     boots_from_volume: bool = False
     shrinks: bool = False  # to fewer cpus, else to more of everything
+    local_disks: bool = False  # with flavors that give an ephemeral and a swap disk
 
     def __str__(self) -> str:
         return self.name
@@ -50,11 +51,15 @@ class Story:
     @property
     def old_flavor(self) -> Flavor:
         flavor = WIDE if self.shrinks else SMALL
+        if self.local_disks:
+            return with_(flavor, ephemeral_gib=1, swap_mib=512)
         return with_(flavor, extra_specs={ALIAS: f"{GPU.name}:1"}) if self.alias else flavor
 
     @property
     def new_flavor(self) -> Flavor:
         flavor = SMALL if self.shrinks else LARGE
+        if self.local_disks:
+            return with_(flavor, ephemeral_gib=2, swap_mib=1024)
         return with_(flavor, extra_specs={ALIAS: f"{GPU.name}:2"}) if self.alias else flavor
 
 
@@ -153,6 +158,7 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
         "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in target.parts.items()),
         "guests": [(target.host, server.id, run.id, power, flavor.vcpus, flavor.memory_mib, True)],
         "offers": [],
+        "disks": _carried_to(target, told.before["disks"], flavor, is_running=not story.stopped),
         "quota": {server.id: (flavor.vcpus, flavor.memory_mib)},
         "ports": [_bound_at(target, port) for port in before["ports"]],
         "attachments": sorted((who, volume, target.host, status) for who, volume, _, status in before["attachments"]),
@@ -172,6 +178,23 @@ def _bound_at(target: Place, port: tuple[Any, ...]) -> tuple[Any, ...]:
     if "pci_slot" in profile:
         now["pci_slot"] = _function_at(target, host, profile["pci_slot"])
     return port_id, device, owner, target.host, now, bindings
+
+
+def _carried_to(
+    target: Place, disks: list[tuple[Any, ...]], flavor: Flavor, *, is_running: bool
+) -> list[tuple[Any, ...]]:
+    """Give the disks besides the root disk: what was on an ephemeral disk is there, and swap is new."""
+    new = {"ephemeral": flavor.ephemeral_gib << 30, "swap": flavor.swap_mib << 20}
+    return [
+        (target.host, server, target.slot, name, new[name], _marker(target, server, name, marker, is_running), True)
+        for _host, server, _slot, name, _size, marker, _whole in disks
+    ]
+
+
+def _marker(target: Place, server: str, name: str, marker: str, is_running: bool) -> str:
+    if name == "ephemeral":
+        return marker
+    return f"{server} on {target.host}" if is_running else ""
 
 
 def _held_at(target: Place, story: Story, held: list[tuple[str, str, str, str]]) -> list[tuple[str, str, str, str]]:

@@ -3,8 +3,12 @@
 Law: the same seed gives the same bytes.
 """
 
+import re
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import NamedTuple
+
+from whimbrel.sim.tally import Tally
 
 
 class Line(NamedTuple):
@@ -21,6 +25,7 @@ class Trace:
         self._digest = sha256()
         self.told: list[Line] = []
         self.events = 0
+        self.tally = Tally()
 
     def note(self, at: float, who: str, what: str) -> None:
         """Note an event."""
@@ -35,3 +40,33 @@ class Trace:
     @property
     def hash(self) -> str:
         return self._digest.hexdigest()
+
+
+SAID_IN_FULL = ("user", "fault", "law")
+"""Whose lines are never folded."""
+
+_COUNT = re.compile(r"\b\d+\b")
+"""Tries and epochs rise while the same is said again."""
+
+
+def folded(told: Sequence[Line]) -> Iterator[Line]:
+    """Give the lines for people: what repeats itself while nothing new is said becomes one line that says how often."""
+    said: set[str] = set()
+    again: dict[str, list[Line]] = {}
+    for line in told:
+        what = _COUNT.sub("", line.what)
+        if line.who in SAID_IN_FULL or what not in said:
+            yield from _repeats(again)
+            again.clear()
+            said.add(what)
+            yield line
+        else:
+            again.setdefault(what, []).append(line)
+    yield from _repeats(again)
+
+
+def _repeats(again: dict[str, list[Line]]) -> Iterator[Line]:
+    for lines in again.values():
+        first, last = lines[0], lines[-1]
+        times = f" … {len(lines)} times until {last.at:.3f}" if len(lines) > 1 else ""
+        yield Line(first.at, first.who, f"{first.what}{times}")

@@ -4,24 +4,37 @@ They know the servers that they had made, and nothing else: what they ask for is
 """
 
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any
 
 from whimbrel.sim import equipment
-from whimbrel.sim.decisions import Act
+from whimbrel.sim.decisions import Act, Size
 from whimbrel.sim.processes import Answer, Staff
-from whimbrel.sim.stage import PORTS, VOLUMES
+from whimbrel.sim.stage import DIRECT_PORTS, GROUPS, PORTS, ROOMIER, ROOMY, SWAPPING, VOLUMES, WIDE
 from whimbrel.sim.trace import Trace
-from whimbrel.sim.world import FLAVORS, IMAGE
+from whimbrel.sim.world import IMAGE, LARGE, SMALL
 
 Body = dict[str, Any]
 
+RESIZES = {
+    SMALL.name: (LARGE, WIDE),
+    LARGE.name: (WIDE, WIDE, SMALL),
+    WIDE.name: (LARGE,),
+    ROOMY.name: (ROOMIER, SWAPPING),
+    ROOMIER.name: (SWAPPING, SWAPPING, ROOMY),
+    SWAPPING.name: (ROOMIER,),
+}
+"""What a server is resized to that has this. To a smaller disk, which is refused, seldom."""
+
 
 class Users:
-    def __init__(self, staff: Staff, trace: Trace, servers: list[str], doors: list[str]) -> None:
+    def __init__(self, staff: Staff, trace: Trace, servers: list[str], size: Size) -> None:
         self._staff = staff
         self._trace = trace
         self._servers = servers
-        self._doors = doors
+        self._doors = [name for name in size.processes if "door" in name]
+        self._ports = [*PORTS, *DIRECT_PORTS] if size.functions else PORTS
+        self._groups = GROUPS if size.groups else ()
         self.problems: list[str] = []
 
     async def act(self, act: Act) -> None:
@@ -29,27 +42,26 @@ class Users:
         if act.what == "create":
             return await self._create(act)
         server = self._server(act)
-        if act.what in ("confirm", "revert"):
-            server = await self._resized(act) or (server if act.pick % 4 == 0 else "")
+        if act.what in _SOUGHT:
+            server = await self._sought(act, _SOUGHT[act.what]) or (server if act.pick % 4 == 0 else "")
             if not server:
-                return None  # nobody waits for it
+                return None  # there is none for which it makes sense
         await _ASKS[act.what](self, act, server)
         return None
 
     # What they ask for
 
     async def _create(self, act: Act) -> None:
-        pick, name = act.pick // 7, f"new{len(self._servers)}"
-        server: Body = {"name": name, "flavorRef": FLAVORS[pick % 2].flavor_id, "imageRef": IMAGE, "networks": "none"}
-        if pick // 2 % 3 == 0:
-            server["networks"] = [{"uuid": equipment.NETWORK}]
-        if pick // 6 % 3 == 0:
-            server["networks"] = [{"port": PORTS[pick // 18 % len(PORTS)]}]
-        if pick // 18 % 4 == 0:
-            blank = {"source_type": "blank", "destination_type": "volume", "volume_size": 1, "boot_index": -1}
-            image = {"uuid": IMAGE, "source_type": "image", "destination_type": "local", "boot_index": 0}
-            server["block_device_mapping_v2"] = [image, blank | {"delete_on_termination": True}]
-        answer = await self._ask(act, "POST", "/servers", {"server": server})
+        chance = Random(act.pick)
+        server: Body = {"name": f"new{len(self._servers)}", "flavorRef": chance.choice((SMALL, LARGE, ROOMY)).flavor_id}
+        server["networks"] = chance.choice(
+            ("none", [{"uuid": equipment.NETWORK}], [{"port": chance.choice(self._ports)}])
+        )
+        server |= chance.choice(({"imageRef": IMAGE}, *_DISKS))
+        body: Body = {"server": server}
+        if self._groups and chance.random() < 0.6:
+            body["os:scheduler_hints"] = {"group": chance.choice(self._groups)}
+        answer = await self._ask(act, "POST", "/servers", body)
         if answer.status == 202:
             self._servers.append(answer.body["server"]["id"])
             self._staff.names.of(self._servers[-1])
@@ -63,7 +75,8 @@ class Users:
     async def _resize(self, act: Act, server: str) -> None:
         found = await self._look(act, f"/servers/{server}")
         has = found["server"]["flavor"]["original_name"] if found else ""
-        other = next(flavor for flavor in FLAVORS if flavor.name != has)
+        others = RESIZES.get(has, (LARGE,))
+        other = others[act.pick // 7 % len(others)]
         await self._do(act, server, {"resize": {"flavorRef": other.flavor_id}})
 
     async def _migrate(self, act: Act, server: str) -> None:
@@ -78,10 +91,12 @@ class Users:
         await self._do(act, server, {"revertResize": None})
 
     async def _turn_back(self, act: Act, server: str) -> None:
-        found = await self._look(act, f"/whimbrel/moves?open=true&server={server}", who="admin")
-        for move in (found or {"moves": []})["moves"][:1]:
+        found = await self._look(act, "/whimbrel/moves?open=true", who="admin")
+        going = (found or {"moves": []})["moves"]
+        if going:
+            move = going[act.pick // 7 % len(going)]
             path = f"/whimbrel/moves/{move['id']}/action"
-            await self._ask(act, "POST", path, {"turn_back": None}, who="admin", about=server)
+            await self._ask(act, "POST", path, {"turn_back": None}, who="admin", about=move["server_id"])
 
     async def _stop(self, act: Act, server: str) -> None:
         await self._do(act, server, {"os-stop": None})
@@ -97,7 +112,7 @@ class Users:
 
     async def _attach_port(self, act: Act, server: str) -> None:
         pick = act.pick // 7
-        wish = {"net_id": equipment.NETWORK} if pick % 2 else {"port_id": PORTS[pick // 2 % len(PORTS)]}
+        wish = {"net_id": equipment.NETWORK} if pick % 2 else {"port_id": self._ports[pick // 2 % len(self._ports)]}
         await self._ask(act, "POST", f"/servers/{server}/os-interface", {"interfaceAttachment": wish}, about=server)
 
     async def _detach_port(self, act: Act, server: str) -> None:
@@ -124,9 +139,9 @@ class Users:
     def _server(self, act: Act) -> str:
         return self._servers[act.pick % len(self._servers)]
 
-    async def _resized(self, act: Act) -> str | None:
-        """Find a server that waits for a verdict, as its owner would."""
-        found = await self._look(act, "/servers?status=VERIFY_RESIZE&limit=5")
+    async def _sought(self, act: Act, status: str) -> str | None:
+        """Find a server with this status, as its owner would."""
+        found = await self._look(act, f"/servers?status={status}&limit=5")
         waiting = [one["id"] for one in (found or {}).get("servers", ())]
         return waiting[act.pick % len(waiting)] if waiting else None
 
@@ -145,6 +160,7 @@ class Users:
         if answer.status in (200, 202, 204) and act.what == "create":
             name = self._staff.names.of(answer.body["server"]["id"])
         self._trace.tell(loop.time(), "user", f"{act.what} {name}".rstrip() + f": {said}")
+        self._trace.tally.asked(act.what, answer.status)
         return answer
 
     async def _send(self, act: Act, method: str, path: str, body: Any, who: str) -> Answer:
@@ -159,6 +175,17 @@ def _message(answer: Answer) -> str:
         return ""
     return str(next(iter(answer.body.values())).get("message", ""))[:160]
 
+
+_SOUGHT = {"confirm": "VERIFY_RESIZE", "revert": "VERIFY_RESIZE", "start": "SHUTOFF"}
+"""What is asked of servers with a certain status only, mostly."""
+
+_VOLUME = {"destination_type": "volume", "volume_size": 2, "delete_on_termination": True}
+_LOCAL = {"uuid": IMAGE, "source_type": "image", "destination_type": "local", "boot_index": 0}
+_DISKS = (
+    {"imageRef": IMAGE, "block_device_mapping_v2": [_LOCAL, _VOLUME | {"source_type": "blank", "boot_index": -1}]},
+    {"block_device_mapping_v2": [_VOLUME | {"source_type": "image", "uuid": IMAGE, "boot_index": 0}]},
+)
+"""What servers have for disks besides those of their flavor: a volume more, or one to boot from."""
 
 _ASKS: dict[str, Callable[[Users, Act, str], Awaitable[None]]] = {
     "delete": Users._delete,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ProjectId, ServerId
 from whimbrel.ports.clock import IdSource
-from whimbrel.ports.pages import Page
+from whimbrel.ports.pages import Page, VolumeUse
 from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
 
 
@@ -99,6 +99,15 @@ class SimulatedVolumes:
         ids = sorted(one for one in self._attachments if one > (after or ""))[:limit]
         found = [replace(self._attachments[one], connection={}) for one in ids]
         return Page([one for one in found if one.server], ids[-1] if len(ids) == limit else None)
+
+    async def volume_uses(self, after: str | None, limit: int) -> Page[VolumeUse]:
+        ids = sorted(one for one in self._volumes if one > (after or ""))[:limit]
+        return Page([await self.volume_use(one) for one in ids], ids[-1] if len(ids) == limit else None)
+
+    async def volume_use(self, volume_id: str) -> VolumeUse:
+        volume = await self.volume(volume_id)
+        using = [one.id for one in self._held(volume_id) if one.status == "attached"]
+        return VolumeUse(volume_id, volume.status, {one: self._connectors.get(one, {}).get("host") for one in using})
 
     async def attachment(self, attachment_id: str) -> Attachment:
         if attachment_id not in self._attachments:

@@ -1,20 +1,23 @@
 """The laws after each event of a large cloud: looked at for those servers only with which something is being done.
 
-Law: what an event can change is about a server that has an open run, or had one at the look before; the rest is looked
-at every so often, and at the end. What a look costs depends on how much goes on, not on how large the cloud is.
+Law: what an event can change is about a server that has a run which is not over, or had one at the look before; the
+rest is looked at every so often, and at the end. What a look costs depends on how much goes on, not on how large the
+cloud is.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
+from whimbrel.domain.pci import HeldDevice
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.directory import Entry
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.placement import Allocation
-from whimbrel.sim.invariants import Invariants, Rows, rows_of
+from whimbrel.sim.invariants import Invariants, rows_of
+from whimbrel.sim.seen import Rows
 
 LATEST_RUNS = 3
 """How many runs of a server are looked at, the newest first: one that is over may have left something."""
@@ -23,13 +26,15 @@ LATEST_RUNS = 3
 class Watch(Invariants):
     _about: tuple[ServerId, ...] = ()
     _known: Mapping[ServerId, Entry] = {}
+    _there: Sequence[tuple[HostName, Guest]] = ()
 
     async def look(self, after: str) -> None:
         """Check the laws for the servers with which something is or was just being done. Raises: Violation."""
         open_runs = await self._world.cloud.journal.find(RunFilter(only_open=True))
-        going = {run.subject for run in open_runs if run.state == "open"}
+        going = {run.subject for run in open_runs}
         ended = sorted(set(self._about) - going)
         self._about = (*sorted(going), *ended)
+        self._there = self._world.simulated.guests_of(self._about)
         runs = [run for run in open_runs if run.subject in going]
         runs += [run for server in ended for run in await self._latest(server)]
         self._known = await self._world.cloud.directory.entries(self._about) if self._about else {}
@@ -56,12 +61,16 @@ class Watch(Invariants):
         consumers = [ConsumerId(one) for one in (*self._about, *(run.id for run in runs))]
         return await self._world.cloud.placement.allocations(consumers)
 
-    def _guests(self) -> list[tuple[HostName, Guest]]:
-        return self._world.simulated.guests_of(self._about)
+    def _guests(self) -> Sequence[tuple[HostName, Guest]]:
+        return self._there
 
-    async def _entries(self, servers: list[Server]) -> dict[ServerId, Entry]:
-        there = {server.id for server in servers}
-        return {name: entry for name, entry in self._known.items() if name in there}
+    async def _devices(self) -> list[tuple[HostName, HeldDevice]]:
+        return [
+            (host, one) for host, one in await super()._devices() if one.holder and one.holder.server in self._about
+        ]
+
+    async def _entries(self, ids: Sequence[ServerId]) -> Mapping[ServerId, Entry]:
+        return self._known
 
     async def _records(self) -> Rows:
         return await rows_of(self._world, self._about)

@@ -1,11 +1,12 @@
 """The wires of a simulated cloud: every call of a process's ports takes time, and meets what the weather has for it.
 
 Laws: an order to a host is carried out by the host's own process, whatever becomes of the one that sent it. What is
-out of sight (lost, late) costs the caller his patience, as it would outside.
+out of sight (lost, late) costs the caller his patience, as it would outside. A message that is late, doubled or
+overtaken arrives although its sender has died meanwhile.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
 from whimbrel.adapters.bus.verbs import VERBS
@@ -13,6 +14,7 @@ from whimbrel.agent.host import HostAgent
 from whimbrel.domain.errors import Conflict, Refused, Unavailable
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.agent import Agent
+from whimbrel.ports.images import Image, Images
 from whimbrel.sim.chaos import Chaos, changes
 from whimbrel.sim.decisions import BUS, Mishap
 from whimbrel.sim.loop import Process, SimulatedLoop
@@ -23,6 +25,8 @@ Check = Callable[[str], None]
 
 LATEST_S = 50.0
 """By then a message that is late has arrived."""
+OVERTAKEN_S = 15.0
+"""By then one has arrived that others overtake, and its sender still waits."""
 
 
 class Wires(Chaos):
@@ -45,11 +49,14 @@ class Wires(Chaos):
             await self._stay_out(outage, name, line)
         if mishap:
             self._trace.tell(self._loop.time(), who, f"{name} meets: {mishap.what}")
+            self._trace.tally.went_wrong(mishap.what, line)
             await self._before(mishap, name, line, call)
         try:
-            answer = await call()
+            answer = await (self._overtaken(name, call) if mishap and mishap.what == "overtaken" else call())
         except Exception as error:
             self._trace.note(self._loop.time(), who, f"{name}: {type(error).__name__}")
+            if changes(name):
+                self._check(name)  # it may have happened all the same
             raise
         self._trace.note(self._loop.time(), who, name)
         if changes(name):
@@ -61,6 +68,7 @@ class Wires(Chaos):
         return answer
 
     async def _stay_out(self, outage: Mishap, name: str, line: str) -> None:
+        self._trace.tally.went_wrong(f"outage, {outage.answer}", line)
         if outage.answer == "409" and changes(name):
             raise Conflict(f"{line} says that somebody was faster")
         if outage.answer == "nothing":
@@ -73,9 +81,9 @@ class Wires(Chaos):
         if mishap.what == "conflict":
             raise Conflict(f"{name} says that somebody was faster")
         if mishap.what == "doubled":
-            self._again(call, self._weather.some(LATEST_S))
+            self._again(name, call)
         if mishap.what == "late":
-            self._again(call, self._weather.some(LATEST_S))
+            self._again(name, call)
             await self._wait_in_vain(name, line)
         if mishap.what == "lost request":
             await self._wait_in_vain(name, line)
@@ -84,14 +92,56 @@ class Wires(Chaos):
         await asyncio.sleep(patience_s(line))
         raise Unavailable(f"no answer from {name}")
 
-    def _again(self, call: Callable[[], Awaitable[Any]], delay_s: float) -> None:
+    def _again(self, name: str, call: Callable[[], Awaitable[Any]]) -> None:
         """Have the same message arrive once more; nobody waits for what is said to it."""
+        self._loop.spawn(self._outside, self._deliver(name, call, self._weather.some(LATEST_S)))
 
-        async def deliver() -> None:
-            await asyncio.sleep(delay_s)
-            await asyncio.gather(call(), return_exceptions=True)
+    async def _overtaken(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Have a message arrive later than what is sent after it."""
+        delivery = self._deliver(name, call, self._weather.some(OVERTAKEN_S))
+        answer = await asyncio.shield(self._loop.spawn(self._outside, delivery))
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
-        self._loop.spawn(self._outside, deliver())
+    async def _deliver(self, name: str, call: Callable[[], Awaitable[Any]], delay_s: float) -> Any:
+        """Give what is said to a message that travels by itself: also an error."""
+        await asyncio.sleep(delay_s)
+        answers = await asyncio.gather(call(), return_exceptions=True)
+        answer: Any = answers[0]
+        said = type(answer).__name__ if isinstance(answer, BaseException) else "done"
+        self._trace.tell(self._loop.time(), "wires", f"{name} of {self._process.name} arrives now: {said}")
+        if not name.startswith("agent "):  # the bus looks when an order is carried out
+            self._check(name)
+        return answer
+
+
+class ImageWires:
+    """Gives agents what they use of ports.images.Images: a file travels whole, so that it can arrive twice."""
+
+    def __init__(self, wires: Wires, images: Images) -> None:
+        self._wires = wires
+        self._images = images
+
+    async def show(self, image_id: str) -> Image:
+        shown: Image = await self._wires.touch("images.show", lambda: self._images.show(image_id))
+        return shown
+
+    async def read(self, image_id: str) -> AsyncIterator[bytes]:
+        async def fetch() -> list[bytes]:
+            return [chunk async for chunk in self._images.read(image_id)]
+
+        for chunk in await self._wires.touch("images.read", fetch):
+            yield chunk
+
+    async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
+        file = [chunk async for chunk in chunks]
+        await self._wires.touch("images.write", lambda: self._images.write(image_id, _each(file)))
+
+
+async def _each(file: list[bytes]) -> AsyncIterator[bytes]:
+    for chunk in file:
+        yield chunk
 
 
 class Bus:

@@ -88,6 +88,7 @@ class Remains:
     keep: MemoryKeep
     clock: JumpingClock
     ids: SeededIds
+    images: MemoryImages
     network: SimulatedNetwork
     volumes: SimulatedVolumes
 
@@ -97,13 +98,13 @@ class Remains:
         databases = {name: SqliteDatabase(None) for name in names}
         for name, database in databases.items():
             await create_all(database, name.split("_")[0])
-        ids = SeededIds(seed)
-        return cls(databases, MemoryKeep(), JumpingClock(), ids, SimulatedNetwork(ids), SimulatedVolumes(ids))
+        ids, images = SeededIds(seed), MemoryImages({IMAGE: b"tick"})
+        return cls(databases, MemoryKeep(), JumpingClock(), ids, images, SimulatedNetwork(ids), SimulatedVolumes(ids))
 
     def copy(self) -> "Remains":
         databases = {name: database.copy() for name, database in self.databases.items()}
-        clock, ids = JumpingClock(self.clock.now()), self.ids.copy()
-        return Remains(databases, self.keep.copy(), clock, ids, self.network.copy(ids), self.volumes.copy(ids))
+        clock, ids, images = JumpingClock(self.clock.now()), self.ids.copy(), self.images.copy()
+        return Remains(databases, self.keep.copy(), clock, ids, images, self.network.copy(ids), self.volumes.copy(ids))
 
 
 class World:
@@ -118,7 +119,7 @@ class World:
         self.book: Book = BOOK  # what its engines drive
         self.simulated = SimulatedWorld()
         self.placement = SqlPlacement(remains.databases["placement"])
-        self.images = MemoryImages({IMAGE: b"tick"})
+        self.images = remains.images
         self.hypervisors = {host: self._hypervisor(host, cell) for host, cell in plan.homes()}
         self.cloud = self._cloud()
 
@@ -136,6 +137,7 @@ class World:
     async def copy(self) -> "World":
         """Make another one that is as this one is now; what was in the memory of processes is not in it."""
         world = World(self.plan, self.remains.copy())
+        world.simulated.double_runs += self.simulated.double_runs
         for hypervisor in world.hypervisors.values():
             await hypervisor.guests()  # they look at what they keep when they are first asked
         return world

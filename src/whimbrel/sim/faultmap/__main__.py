@@ -15,6 +15,8 @@ from whimbrel.sim.faultmap import pages, pairs
 from whimbrel.sim.faultmap.drawn import Rows, draw, is_point
 from whimbrel.sim.faultmap.variants import Variant, variants
 
+SHOWN_DIFFERENCES = 40
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -29,21 +31,37 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--into", type=Path, default=Path("docs/generated"), help="the folder of the pages")
     parser.add_argument("--processes", type=int, default=2, help="how many points are told at once")
     parser.add_argument("--only", default="", help="kinds of moves whose name has this; nothing is written then")
+    parser.add_argument("--check", action="store_true", help="write nothing: fail where the map differs from the pages")
     parser.add_argument("--pairs", action="store_true", help="pairs of faults in a resize to another cell: much longer")
     return parser
 
 
 def _draw_map(asked: Any) -> int:
     chosen = [variant for variant in variants() if asked.only in variant.name]
+    if not chosen:
+        sys.exit("No kind of move has that in its name. There are:\n" + "\n".join(one.name for one in variants()))
     found = _all_of(_draw_one, chosen, asked.processes, _line_of_variant)
     drawn = dict(zip(chosen, found, strict=True))
     red = pages.reds(drawn)
     print(f"{sum(pages.totals(drawn).values()):,} points: {dict(pages.totals(drawn))}", *red, sep="\n")
+    if asked.check:
+        return 1 if _differs(drawn, asked.into / "fault-map.json") or red else 0
     if not asked.only:
         asked.into.mkdir(parents=True, exist_ok=True)
         (asked.into / "fault-map.json").write_text(pages.to_json(drawn))
         (asked.into / "fault-map.md").write_text(pages.to_markdown(drawn))
     return 1 if red else 0
+
+
+def _differs(drawn: pages.Map, page: Path) -> bool:
+    """Tell where the map is not as it was drawn last."""
+    found = pages.differences(drawn, pages.from_json(page.read_text()))
+    if found:
+        print(
+            f"{len(found):,} differences from {page}; if they are meant, draw it anew: make faultmap", file=sys.stderr
+        )
+        print(*found[:SHOWN_DIFFERENCES], sep="\n", file=sys.stderr)
+    return bool(found)
 
 
 def _draw_pairs(asked: Any) -> int:

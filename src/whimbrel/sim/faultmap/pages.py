@@ -43,6 +43,19 @@ def reds(drawn: Map) -> list[str]:
     ]
 
 
+def differences(drawn: Map, was: Mapping[str, Rows]) -> list[str]:
+    """Say what is not as it was, for the variants that are drawn: a line for each cell."""
+    found = []
+    for variant, rows in drawn.items():
+        before = was.get(variant.name, {})
+        for row in [*rows, *(row for row in before if row not in rows)]:
+            now, then = rows.get(row, {}), before.get(row, {})
+            for fault in now | then:
+                if now.get(fault) != then.get(fault):
+                    found.append(f"{variant.name} | {row} | {fault} | {then.get(fault)} -> {now.get(fault)}")
+    return found
+
+
 # For programs
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from whimbrel.sim.faultmap.drawn import cell_of, word_of
 from whimbrel.sim.faultmap.points import find
 from whimbrel.sim.faultmap.rows import Row, rows_of
-from whimbrel.sim.faultmap.told import MapTelling, Unfired, first_told, tell
+from whimbrel.sim.faultmap.told import MapTelling, Unfired, cuts_a_copy, first_told, tell
 from whimbrel.sim.faultmap.troubles import Strike, Strikes, Trouble
 from whimbrel.sim.faultmap.variants import DEVICES, VERDICTS, Variant
 
@@ -17,7 +17,7 @@ TOLD = tuple(
     for verdict in VERDICTS
 )
 
-TROUBLES = (
+FIRST = (
     Trouble.CRASH_BEFORE,
     Trouble.CRASH_AFTER,
     Trouble.REQUEST_LOST,
@@ -28,6 +28,8 @@ TROUBLES = (
     Trouble.DATABASE_AWAY,
     Trouble.REFUSED,
 )
+SECOND = (Trouble.CRASH_BEFORE, Trouble.ANSWER_LOST, Trouble.REORDERED, Trouble.AGENT_RESTARTS, Trouble.REFUSED)
+"""Those that leave most behind: all nine would take twice as long."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ async def firsts() -> list[First]:
     for variant in TOLD:
         rows, touches = await first_told(variant.story)
         for row in rows:
-            for trouble in TROUBLES:
+            for trouble in FIRST:
                 point = find(row, trouble, touches)
                 if not isinstance(point, str):
                     found.append(First(variant, row.name, *point))
@@ -61,29 +63,38 @@ async def firsts() -> list[First]:
 
 async def draw(first: First) -> Seconds:
     """Tell a first fault with every second one that can follow it."""
-    story, struck = first.variant.story, {first.touch: first.strike}
-    _, telling = await tell(story, struck)
-    life, rows = _left(telling, first.touch)
-    touches, drawn = telling.lives[life].touches, Seconds()
-    for number, row in enumerate(rows):
-        for trouble in TROUBLES:
-            point = find(row, trouble, touches)
-            if isinstance(point, str):
-                continue
-            name = f"{number} {row.name} | {trouble.value}"
-            try:
-                outcome, _ = await tell(story, *_with(struck, life, dict([point])))
-            except Unfired:
-                continue  # what was to come second does not come any more: it is no pair
-            drawn[name] = cell_of(outcome)
+    story, struck, drawn = first.variant.story, {first.touch: first.strike}, Seconds()
+    for name, life, touch, strike in await _seconds(first):
+        try:
+            outcome, _ = await tell(story, *_with(struck, life, {touch: strike}))
+        except Unfired:
+            continue  # what was to come second does not come any more: it is no pair
+        drawn[name] = cell_of(outcome)
     return drawn
 
 
-def _left(telling: MapTelling, touch: int) -> tuple[int, list[Row]]:
-    """Give the life that goes on after the first fault, and the steps that it takes."""
-    life = len(telling.lives) - 1
+async def _seconds(first: First) -> list[tuple[str, int, int, Strike]]:
+    """List what can come second: its name, the life that goes on after the first fault, the touch, the strike.
+
+    Where a copy is cut short disks take their time, and while they do leases are renewed: other touches.
+    """
+    found = []
+    for copying in (False, True):
+        _, telling = await tell(first.variant.story, {first.touch: first.strike}, copying=copying)
+        life = len(telling.lives) - 1
+        touches = telling.lives[life].touches
+        for number, row in enumerate(_left(telling, life, first.touch)):
+            for trouble in SECOND:
+                point = find(row, trouble, touches)
+                if not isinstance(point, str) and cuts_a_copy(point[1]) == copying:
+                    found.append((f"{number} {row.name} | {trouble.value}", life, *point))
+    return found
+
+
+def _left(telling: MapTelling, life: int, touch: int) -> list[Row]:
+    """Give the steps that are taken after the first fault."""
     rows = rows_of(telling.lives[life].touches, telling.marking.lives[life])
-    return life, [row for row in rows if life or row.first > touch]
+    return [row for row in rows if life or row.first > touch]
 
 
 def _with(first: Strikes, life: int, second: Strikes) -> tuple[Strikes, ...]:

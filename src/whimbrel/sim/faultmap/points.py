@@ -4,16 +4,18 @@ from collections.abc import Callable, Sequence
 
 from whimbrel.sim.faultmap.ground import is_of_a_database
 from whimbrel.sim.faultmap.rows import Row
-from whimbrel.sim.faultmap.troubles import HOSTS_GO, Strike, Trouble
+from whimbrel.sim.faultmap.troubles import AGENTS_RESTART, HOSTS_GO, Strike, Trouble, can_overtake
 
 NOTHING = "the step changes nothing"
 ITSELF = "it is itself a write of the journal"
-MEASURE = "the journal's order is what the others are measured by"
+MEASURE = "a transaction of the journal comes once or never"
+LAST = "no other request follows"
 NO_TARGET = "no target is chosen yet"
-NOT_ASKED = "the target's host is given no order"
+NO_SOURCE = "the source is not known yet"
+NOT_ASKED = "that host is given no order"
 NOBODY_ASKS = "nobody asks that host any more"
 SAME_HOST = "source and target are one host"
-OURS = "our own records refuse nothing"
+OURS = "our own records refuse nothing here"
 HANDS = "somebody faster at the journal is a newer epoch: see sleeps"
 ONE_OWNER = "a host does not say that somebody was faster"
 
@@ -25,9 +27,9 @@ def find(row: Row, trouble: Trouble, touches: Sequence[str]) -> Found:
     """Say where a trouble strikes a step."""
     if trouble in HOSTS_GO:
         return _host_goes(row, trouble, touches)
-    if trouble is Trouble.AGENT_RESTARTS:
-        return _agent_restarts(row, touches)
-    if trouble is Trouble.CRASH_SAVED:
+    if trouble in AGENTS_RESTART:
+        return _agent_restarts(row, trouble, touches)
+    if trouble in (Trouble.CRASH_SAVED, Trouble.SAVE_UNANSWERED):
         return ITSELF if row.save is None else _at(row.save, trouble, touches)
     if trouble is Trouble.DATABASE_AWAY:
         looks = (at for at in range(row.first, len(touches)) if is_of_a_database(touches[at]))
@@ -39,6 +41,8 @@ def find(row: Row, trouble: Trouble, touches: Sequence[str]) -> Found:
         return _at(row.first, trouble, touches) if lost_look else NOTHING
     if trouble in (Trouble.CRASH_AFTER, Trouble.ANSWER_LOST):
         return _at(row.effects[-1], trouble, touches)
+    if trouble is Trouble.REORDERED:
+        return _reordered(row, touches)
     suits, lacking = _SUITS.get(trouble, (_any, NOTHING))
     return next((_at(at, trouble, touches) for at in row.effects if suits(touches[at])), lacking)
 
@@ -57,11 +61,22 @@ def _host_goes(row: Row, trouble: Trouble, touches: Sequence[str]) -> Found:
     return _at(row.first, trouble, touches, host) if asked else NOBODY_ASKS
 
 
-def _agent_restarts(row: Row, touches: Sequence[str]) -> Found:
-    if row.target is None:
-        return NO_TARGET
-    orders = (at for at in row.effects if _is_order_to(row.target)(touches[at]))
-    return next((_at(at, Trouble.AGENT_RESTARTS, touches, row.target) for at in orders), NOT_ASKED)
+def _agent_restarts(row: Row, trouble: Trouble, touches: Sequence[str]) -> Found:
+    host = row.target if trouble is Trouble.AGENT_RESTARTS else row.source
+    if host is None:
+        return NO_TARGET if trouble is Trouble.AGENT_RESTARTS else NO_SOURCE
+    if trouble is Trouble.SOURCE_RESTARTS and host == row.target:
+        return SAME_HOST
+    orders = (at for at in row.effects if _is_order_to(host)(touches[at]))
+    return next((_at(at, trouble, touches, host) for at in orders), NOT_ASKED)
+
+
+def _reordered(row: Row, touches: Sequence[str]) -> Found:
+    held = next((at for at in row.effects if _is_not_journal(touches[at])), None)
+    if held is None:
+        return MEASURE
+    others = any(can_overtake(touch, touches[held]) for touch in touches[held + 1 :])
+    return _at(held, Trouble.REORDERED, touches) if others else LAST
 
 
 def _is_order_to(host: str) -> Callable[[str], bool]:
@@ -81,13 +96,13 @@ def _is_not_agent(touch: str) -> bool:
 
 
 def _may_refuse(touch: str) -> bool:
-    return touch.startswith(("agent ", "placement.", "network.", "volumes.", "images.")) or ".devices." in touch
+    services = ("agent ", "placement.", "network.", "volumes.", "images.")
+    return touch.startswith(services) or ".devices." in touch or touch.endswith(".servers.lock")
 
 
 _SUITS: dict[Trouble, tuple[Callable[[str], bool], str]] = {
     Trouble.DOUBLED: (_is_not_journal, MEASURE),
     Trouble.LATE: (_is_not_journal, MEASURE),
-    Trouble.REORDERED: (_is_not_journal, MEASURE),
     Trouble.CONFLICT: (_is_not_agent, ONE_OWNER),
     Trouble.REFUSED: (_may_refuse, OURS),
 }

@@ -9,7 +9,7 @@ from whimbrel.ports.journal import RunFilter
 from whimbrel.sim.chaos import Chaos, Plan, changes
 from whimbrel.sim.faultmap.ground import COPYING, LONG, Ground
 from whimbrel.sim.faultmap.rows import Marking, Row, rows_of
-from whimbrel.sim.faultmap.troubles import Strike, Strikes, Trouble, Troubled
+from whimbrel.sim.faultmap.troubles import AGENTS_RESTART, Strike, Strikes, Trouble, Troubled
 from whimbrel.sim.invariants import Invariants, Violation, books
 from whimbrel.sim.lives import Told, let_go_latecomers, sleeping
 from whimbrel.sim.stories import Story, Telling, expected_after
@@ -107,10 +107,10 @@ def _waiting(run: Run) -> str:
 # One point
 
 
-async def tell(story: Story, *strikes: Strikes) -> tuple[Outcome, MapTelling]:
-    """Tell a story with troubles. Raises: Unfired."""
+async def tell(story: Story, *strikes: Strikes, copying: bool = False) -> tuple[Outcome, MapTelling]:
+    """Tell a story with troubles. copying: disks take their time, also where no copy is cut short. Raises: Unfired."""
     struck = [strike for life in strikes for strike in life.values()]
-    telling = MapTelling(story, *strikes, copying=any(_cuts_a_copy(strike) for strike in struck))
+    telling = MapTelling(story, *strikes, copying=copying or any(cuts_a_copy(strike) for strike in struck))
     sleeps = any(strike.trouble is Trouble.SLEEP for strike in struck)
     try:
         told = await (sleeping(telling) if sleeps else telling.tell())
@@ -118,6 +118,8 @@ async def tell(story: Story, *strikes: Strikes) -> tuple[Outcome, MapTelling]:
             raise Unfired(f"only {told.fired} happened")
         if any(chaos.overtaken for chaos in told.lives if isinstance(chaos, Troubled)):
             raise Unfired("nothing overtook it")
+        if any(strike.trouble is Trouble.REORDERED for strike in struck):
+            await let_go_latecomers(told)  # what was held back may have come after the way back
         outcome = await _judged(told, telling, story)
     except (Exception, Violation) as error:
         if isinstance(error, Unfired):
@@ -128,8 +130,8 @@ async def tell(story: Story, *strikes: Strikes) -> tuple[Outcome, MapTelling]:
     return outcome, telling
 
 
-def _cuts_a_copy(strike: Strike) -> bool:
-    return strike.trouble is Trouble.AGENT_RESTARTS and strike.touch.endswith(LONG)
+def cuts_a_copy(strike: Strike) -> bool:
+    return strike.trouble in AGENTS_RESTART and strike.touch.endswith(LONG)
 
 
 async def _judged(told: Told, telling: MapTelling, story: Story) -> Outcome:

@@ -23,7 +23,9 @@ class Trouble(Enum):
     LATE = "late"
     REORDERED = "reordered"
     SLEEP = "sleeps"
+    SAVE_UNANSWERED = "save unanswered"
     AGENT_RESTARTS = "agent restarts"
+    SOURCE_RESTARTS = "source restarts"
     TARGET_GONE = "target gone"
     SOURCE_GONE = "source gone"
     CONFLICT = "conflict"
@@ -39,9 +41,11 @@ MEANINGS = {
     Trouble.ANSWER_LOST: "the last request is carried out, and its answer is lost",
     Trouble.DOUBLED: "the first request arrives twice",
     Trouble.LATE: "the first request stays unanswered, and arrives long after the lease, when all is over",
-    Trouble.REORDERED: "the first request stays unanswered, and arrives just after the next one",
+    Trouble.REORDERED: "the first request stays unanswered, is made again, and arrives when another has overtaken it",
     Trouble.SLEEP: "the conductor sleeps at the first request until another has finished, then makes it",
+    Trouble.SAVE_UNANSWERED: "it is written down that the step is done, and who wrote it is not told so",
     Trouble.AGENT_RESTARTS: "the target's agent dies over the first order, a disk half made if it is long, and starts",
+    Trouble.SOURCE_RESTARTS: "the source's agent does",
     Trouble.TARGET_GONE: "the target's host never answers any more",
     Trouble.SOURCE_GONE: "the source's host never answers any more",
     Trouble.CONFLICT: "the first request is told that somebody was faster",
@@ -57,12 +61,14 @@ _FAULTS = {
     Trouble.ANSWER_LOST: Fault.LOST_ANSWER,
     Trouble.LATE: Fault.LATE,
     Trouble.REORDERED: Fault.UNANSWERED,
+    Trouble.SAVE_UNANSWERED: Fault.LOST_ANSWER,
     Trouble.SLEEP: Fault.SLEEP,
     Trouble.CONFLICT: Fault.CONFLICT,
     Trouble.REFUSED: Fault.REFUSED,
 }
 
 HOSTS_GO = (Trouble.TARGET_GONE, Trouble.SOURCE_GONE)
+AGENTS_RESTART = (Trouble.AGENT_RESTARTS, Trouble.SOURCE_RESTARTS)
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ Strikes = Mapping[int, Strike]
 class Troubled(Chaos):
     """Chaos that knows hosts and databases too; what is gone or away is so for all lives.
 
-    overtaken: requests that were held back for the next one to be carried out first, and are still.
+    overtaken: requests that are held back until another one was carried out, and are still; each with its name.
     """
 
     def __init__(self, strikes: Strikes, ground: Ground, after_each: After) -> None:
@@ -89,7 +95,7 @@ class Troubled(Chaos):
         super().__init__(faults, after_each)
         self._strikes = strikes
         self._ground = ground
-        self.overtaken: list[Callable[[], Awaitable[Any]]] = []
+        self.overtaken: list[tuple[str, Callable[[], Awaitable[Any]]]] = []
 
     async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         strike = self._strikes.get(len(self.touches))
@@ -99,12 +105,16 @@ class Troubled(Chaos):
         if self._ground.is_out(name):
             self.touches.append(name)
             raise Unavailable(f"no answer from {name}")
-        held = self.overtaken
         answer = await super().touch(name, call)
-        if held and changes(name) and not name.startswith("journal."):
-            with suppress(WorldError):
-                await held.pop()()
+        await self._overtake(name)
         return answer
+
+    async def _overtake(self, name: str) -> None:
+        """Let in what is held back if this was another request; the same one again does not overtake it."""
+        if self.overtaken and can_overtake(name, self.overtaken[0][0]):
+            _, held = self.overtaken.pop()
+            with suppress(WorldError):
+                await held()
 
     def _struck(self, strike: Strike, name: str, call: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
         """Have a strike happen that is not a fault of this one touch; give the call as it is made now."""
@@ -112,16 +122,21 @@ class Troubled(Chaos):
         if trouble not in _FAULTS:
             self.fired.append(f"{trouble.value} at touch {len(self.touches)}, {name}")
         if trouble is Trouble.REORDERED:
-            self.overtaken.append(call)
+            self.overtaken.append((name, call))
         elif trouble in HOSTS_GO:
             ground.gone.add(strike.host)
         elif trouble is Trouble.DATABASE_AWAY:
             ground.databases_go()
         elif trouble is Trouble.DOUBLED:
             return lambda: _twice(call)
-        elif trouble is Trouble.AGENT_RESTARTS:
+        elif trouble in AGENTS_RESTART:
             return lambda: ground.die_over(strike.host, name, call)
         return call
+
+
+def can_overtake(touch: str, held: str) -> bool:
+    """Tell whether one request is another than the one that is held back, and may change something."""
+    return touch != held and changes(touch) and not touch.startswith("journal.")
 
 
 async def _twice(call: Callable[[], Awaitable[Any]]) -> Any:

@@ -14,7 +14,7 @@ PLACES = {
     "cold migration": ("same cell", "other cell"),  # to the same host there is none
 }
 ROOTS = ("image", "volume")
-DEVICES = ("none", "ports, bandwidth, volumes", "PCI")
+DEVICES = ("none", "ports, bandwidth, volumes", "PCI", "ephemeral and swap disks")
 VERDICTS: tuple[Verdict, ...] = ("confirm", "revert")
 
 
@@ -40,6 +40,7 @@ class Variant:
             flavor=self.move == "resize",
             devices=self.devices == DEVICES[1],
             function=self.devices == "PCI",
+            local_disks=self.devices == DEVICES[3],
             crosses=self.place == "other cell",
             boots_from_volume=self.root == "volume",
         )
@@ -48,4 +49,5 @@ class Variant:
 def variants() -> Iterator[Variant]:
     for move, places in PLACES.items():
         for place, root, devices, verdict in product(places, ROOTS, DEVICES, VERDICTS):
-            yield Variant(move, place, root, devices, verdict)
+            if (root, devices) != ("volume", DEVICES[3]):  # they go the same way beside either root
+                yield Variant(move, place, root, devices, verdict)

@@ -1,0 +1,98 @@
+"""What runs of simulated clouds did, counted: what users asked for, what came of it, what went wrong.
+
+It is how one sees that nothing is rare that ought to be tried: a fault that never struck proves nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from whimbrel.domain.run import Run
+from whimbrel.moves.facts import MoveFacts, changes_host, crosses_cells
+from whimbrel.moves.resize import MIGRATE, RESIZE
+
+KINDS = ("asked", "ended", "moved with", "went wrong")
+
+Counts = dict[str, dict[str, dict[str, int]]]
+"""Kind -> what -> how -> how often."""
+
+
+class Tally:
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str, str]] = Counter()
+
+    def asked(self, what: str, status: int) -> None:
+        self._counts["asked", what, str(status or "no answer")] += 1
+
+    def went_wrong(self, what: str, where: str = "") -> None:
+        """where: the line that it happened on; all cells are one."""
+        self._counts["went wrong", what, "cell" if where.startswith("cell_") else where or "times"] += 1
+
+    def ended(self, runs: Iterable[Run]) -> None:
+        for run in runs:
+            self._counts["ended", _what(run), _how(run)] += 1
+            if run.saga in _MOVES:
+                self._counts.update([("moved with", one, _how(run)) for one in _cargo(run.facts)])
+
+    def counts(self) -> Counts:
+        found: Counts = {}
+        for (kind, what, how), number in sorted(self._counts.items()):
+            found.setdefault(kind, {}).setdefault(what, {})[how] = number
+        return found
+
+
+_MOVES = (RESIZE.name, MIGRATE.name)
+
+
+def _what(run: Run) -> str:
+    facts: Any = run.facts
+    if run.saga not in _MOVES:
+        return run.saga
+    if facts.target is None:
+        return f"{run.saga} to nowhere"
+    if crosses_cells(facts):
+        return f"{run.saga} to another cell"
+    return f"{run.saga} to another host" if changes_host(facts) else f"{run.saga} on its host"
+
+
+def _how(run: Run) -> str:
+    if run.state == "undone":
+        return run.turned or "undone"
+    return run.state
+
+
+def _cargo(facts: MoveFacts) -> list[str]:
+    """Name what a move had to take along besides the guest."""
+    has = {
+        "nothing": not (facts.ports or facts.volumes),
+        "ports": bool(facts.ports),
+        "bandwidth": any(port.requests for port in facts.ports),
+        "a virtual function": any(port.nic.vnic_type == "direct" for port in facts.ports),
+        "volumes": bool(facts.volumes),
+        "a boot volume": not facts.has_local_root,
+        "a group": bool(facts.hints.get("group")),
+    }
+    return [name for name, is_so in has.items() if is_so]
+
+
+def together(each: Iterable[Counts]) -> Counts:
+    total: Counter[tuple[str, str, str]] = Counter()
+    for counts in each:
+        for kind, whats in counts.items():
+            for what, hows in whats.items():
+                total.update({(kind, what, how): number for how, number in hows.items()})
+    tally = Tally()
+    tally._counts = total
+    return tally.counts()
+
+
+def lines(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
+    """Write it for people: a line for each thing, the most frequent first, with what came of it."""
+    said = []
+    for kind in KINDS:
+        said.append(f"{kind}:")
+        whats = sorted(counts.get(kind, {}).items(), key=lambda one: -sum(one[1].values()))
+        for what, hows in whats:
+            parts = ", ".join(f"{how} {number:,}" for how, number in sorted(hows.items(), key=lambda one: -one[1]))
+            said.append(f"  {what:<24} {sum(hows.values()):>7,}  {parts}")
+    return said

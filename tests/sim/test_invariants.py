@@ -1,0 +1,63 @@
+"""What hands break in a simulated cloud is noticed at once, in the words in which a proof says it of a real one."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from tests.stories import breaking
+from tests.stories.breaking import ADOPTED, LEFT, MENDED, Break
+from whimbrel.ports.journal import RunFilter
+from whimbrel.proof.proving import prove
+from whimbrel.sim.invariants import Invariants, Violation
+from whimbrel.sim.world import CELL
+
+LATER = {
+    "stray_guest",  # of a host that was away
+    "missing_guest",
+    "guest_differs",
+    "stray_port",  # what comes late to services that know no epochs
+    "port_of_nobody",
+    "stray_binding",
+    "stray_attachment",
+    "attachment_of_nobody",
+    "lost_port",
+    "leaked_image",
+    "stands_still",
+    "zone_differs",
+}
+"""What is true for a while of a cloud in which things go wrong, and nobody's fault: a proof looks again later."""
+
+BROKEN = [one for one in (*MENDED, ADOPTED, *LEFT) if not one.names <= LATER]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=str)
+def test_what_is_broken_is_noticed_in_the_words_of_a_proof(broken: Break) -> None:
+    async def story() -> None:
+        scene = await breaking.scene()
+        laws = Invariants(scene.world)
+        await laws.check()
+        await broken.act(scene)
+        said = [one for one in (await prove(scene.world.cloud)).violations if one.kind not in LATER]
+        with pytest.raises(Violation) as noticed:
+            await laws.check("a break")
+        assert said
+        for one in said:
+            assert f"{one.law}: {one.sentence}" in str(noticed.value)
+        await scene.world.close()
+
+    asyncio.run(story())
+
+
+def test_usage_that_no_server_accounts_for_is_noticed() -> None:
+    async def story() -> None:
+        scene = await breaking.scene()
+        world = scene.world
+        await Invariants(world).check()
+        [run, *_] = await world.cloud.journal.find(RunFilter())
+        await world.cloud.directory.adopt(run.order, replace(world.new_server("nobody's"), cell=CELL))
+        with pytest.raises(Violation, match=r"I10: project .* is said to use .*instances=\d"):
+            await Invariants(world).check("a break")
+        await world.close()
+
+    asyncio.run(story())
