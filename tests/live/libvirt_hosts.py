@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,15 @@ class LibvirtHosts:
         self._guard.stdin.flush()
         answer = self._guard.stdout.readline().strip()
         assert answer == name, f"libvirtd of host {name} did not start"
+
+    @contextmanager
+    def connection(self, name: str) -> Iterator[Any]:
+        """Give libvirt's own connection to a host."""
+        connection = load_libvirt().open(self.daemons[name].uri)
+        try:
+            yield connection
+        finally:
+            connection.close()
 
     def close(self) -> None:
         self._guard.communicate()

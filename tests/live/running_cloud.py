@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,10 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.live.openstack_client import DEADLINE_S, openstack_client
 from whimbrel.cli.demo.processes import Program
 from whimbrel.datadir import DataDir
-
-DEADLINE_S = 90
 
 CLOUD = """
 [[cell]]
@@ -65,6 +65,8 @@ class RunningCloud:
         return done.stdout
 
     def run(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
+        if command == "openstack":
+            return openstack_client().run(words, self.environment)
         return self._run([str(Path(sys.executable).with_name(command)), *words])
 
     def _run(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -81,9 +83,40 @@ def running_cloud(directory: Path, *more: str, settings: str = "", hosts: str = 
     home = DataDir(directory / "data")
     arguments = ["up", "--data-dir", str(home.path), "--port", "0", "--cloud", str(cloud_file), *more]
     program = Program("up", arguments, directory / "up.log")
+    with _ready(program, "Whimbrel is up"):
+        yield RunningCloud(home, program)
+
+
+@contextmanager
+def further_conductor(cloud: RunningCloud, directory: Path) -> Iterator[str]:
+    """Start a conductor that Prometheus may ask; give the URL below which it has /metrics."""
+    words = ["conductor", "--name", "two", "--data-dir", str(cloud.home.path), "--metrics-port", "0"]
+    said = directory / "two.log"
+    with _ready(Program("two", words, said), "Prometheus asks at"):
+        yield _address(said, r"asks at (http://\S+)/metrics")
+
+
+@contextmanager
+def running_placement(directory: Path, *more: str) -> Iterator[str]:
+    """Start Placement by itself, which believes everybody; give its URL."""
+    words = ["placement", "--db", f"sqlite:///{directory / 'db'}", "--port", "0", "--auth", "noauth2", *more]
+    said = directory / "placement.log"
+    with _ready(Program("placement", words, said), "curl "):
+        yield _address(said, r"Placement is up at (http://\S+)")
+
+
+@contextmanager
+def _ready(program: Program, words: str) -> Iterator[None]:
+    """Have a program run that has come to say these words; end it afterwards."""
     program.start()
     try:
-        program.wait_until_it_says("Whimbrel is up")
-        yield RunningCloud(home, program)
+        program.wait_until_it_says(words)
+        yield
     finally:
         program.end()
+
+
+def _address(said: Path, pattern: str) -> str:
+    found = re.search(pattern, said.read_text())
+    assert found, said.read_text()
+    return found[1]

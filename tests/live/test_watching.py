@@ -8,8 +8,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.live.running_cloud import RunningCloud, running_cloud
-from whimbrel.cli.demo.processes import Program
+from tests.live.running_cloud import RunningCloud, further_conductor, running_cloud, running_placement
 
 Found = dict[str, list[tuple[dict[str, str], float]]]
 
@@ -70,16 +69,9 @@ def test_a_cloud_a_conductor_and_a_history(tmp_path: Path) -> None:
         then = cloud.run("whimbrel", "server", "history", server_id, "--at", "2000-01-01").stdout
         assert "It was not there yet." in then
 
-        words = ["conductor", "--name", "two", "--data-dir", str(cloud.home.path), "--metrics-port", "0"]
-        conductor = Program("two", words, tmp_path / "two.log")
-        conductor.start()
-        try:
-            conductor.wait_until_it_says("Prometheus asks at")
-            at = re.search(r"asks at (http://\S+)", (tmp_path / "two.log").read_text())
-            assert at
-            assert total(look(at[1]), "whimbrel_runs_ended_total", kind="resize", outcome="done") == 1
-        finally:
-            conductor.end()
+        with further_conductor(cloud, tmp_path) as conductor:
+            found = look(f"{conductor}/metrics")
+            assert total(found, "whimbrel_runs_ended_total", kind="resize", outcome="done") == 1
 
 
 def test_at_a_port_of_its_own(tmp_path: Path) -> None:
@@ -99,21 +91,13 @@ def test_not_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [[], ["--no-metrics"]])
 def test_a_placement_process(tmp_path: Path, more: list[str]) -> None:
-    words = ["placement", "--db", f"sqlite:///{tmp_path / 'db'}", "--port", "0", "--auth", "noauth2", *more]
-    program = Program("placement", words, tmp_path / "placement.log")
-    program.start()
-    try:
-        program.wait_until_it_says("curl ")
-        url = re.search(r"Placement is up at (http://\S+)", (tmp_path / "placement.log").read_text())
-        assert url
-        assert httpx.get(f"{url[1]}/").status_code == 200
-        asked = httpx.get(f"{url[1]}/resource_providers/x/inventories", headers={"x-auth-token": "admin"})
+    with running_placement(tmp_path, *more) as url:
+        assert httpx.get(f"{url}/").status_code == 200
+        asked = httpx.get(f"{url}/resource_providers/x/inventories", headers={"x-auth-token": "admin"})
         if more:
             headers = {"x-auth-token": "admin"}
-            assert httpx.get(f"{url[1]}/metrics", headers=headers).status_code == 404
+            assert httpx.get(f"{url}/metrics", headers=headers).status_code == 404
         else:
             labels = {"service": "placement", "method": "GET", "route": "/resource_providers/{uuid}/inventories"}
-            found = look(f"{url[1]}/metrics")
+            found = look(f"{url}/metrics")
             assert total(found, "whimbrel_http_requests_total", **labels, code=str(asked.status_code)) == 1
-    finally:
-        program.end()
