@@ -49,10 +49,10 @@ class Tale:
 # What is asked for
 
 
-def attach(*, at_once: bool) -> Ask:
+def attach(*, at_once: bool, volume: str = FREE_VOLUME) -> Ask:
     async def ask(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
         device = BlockDevice(
-            id="bdm", volume_id=FREE_VOLUME, attachment_id="", host=server.host or "", device=volumes.free_name(server)
+            id="bdm", volume_id=volume, attachment_id="", host=server.host or "", device=volumes.free_name(server)
         )
         await volumes.attach(cloud, engine, asker, server, device, at_once=at_once)
 

@@ -10,10 +10,11 @@ from tests.broken_ports import held, hold, provider
 from whimbrel.adapters.sql.tables.cell import pci_devices
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.adapters.sql.tables.global_ import directory
+from whimbrel.adapters.sql.tables.placement import allocations, inventories
 from whimbrel.domain.guest import GuestKey, GuestSpec, Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
-from whimbrel.moves.steps.disk import PARCEL
+from whimbrel.moves.steps.disk import PARCEL, parcels_of
 from whimbrel.ports.images import Image
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.network import NewPort, Port
@@ -111,7 +112,11 @@ def guest(whose: str, host: str, slot: str = "by-hand", *, runs: bool) -> Act:
 
 
 async def no_guest(scene: Scene) -> None:
-    server = scene.plain
+    await destroyed(scene, scene.plain)
+
+
+async def destroyed(scene: Scene, server: Server) -> None:
+    """Have its guest gone from where its record says."""
     assert server.host
     assert server.slot
     await scene.world.hypervisors[server.host].destroy(GuestKey(server.id, server.slot))
@@ -183,6 +188,17 @@ async def run(scene: Scene, database: str, statement: sa.Executable) -> None:
 
 async def nothing_held(scene: Scene) -> None:
     await hold(scene.world, scene.rich.id, {})
+
+
+async def claims_deleted(scene: Scene) -> None:
+    """As in SQL at night: what is said to be used stays, and so does the consumer."""
+    await run(scene, "placement", sa.delete(allocations).where(allocations.c.consumer == scene.rich.id))
+
+
+async def miscounted(scene: Scene) -> None:
+    this = await provider(scene.world, "h3")
+    wrong = sa.update(inventories).where(inventories.c.provider == this, inventories.c.resource_class == "VCPU")
+    await run(scene, "placement", wrong.values(used=1))
 
 
 async def twice_held(scene: Scene) -> None:
@@ -263,6 +279,12 @@ def kept_for(whose: str) -> Act:
     return act
 
 
+async def kept_again(scene: Scene) -> None:
+    """Have one of its volumes kept for it a second time, as a move does that is on its way."""
+    device = scene.rich.volumes[0]
+    await scene.world.remains.volumes.reserve(scene.rich.id, device.volume_id, [device.attachment_id])
+
+
 async def attachment_lost(scene: Scene) -> None:
     await scene.world.remains.volumes.detach(scene.rich.volumes[0].attachment_id)
 
@@ -275,7 +297,8 @@ async def device_held(scene: Scene) -> None:
 
 async def parcel_left(scene: Scene) -> None:
     [first] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
-    await _image(scene, {PARCEL: first.id}, scene.world.cloud.ids.uuid())
+    [[parcel]] = parcels_of(first).values()
+    await _image(scene, {PARCEL: first.id}, parcel)
 
 
 async def snapshot_left(scene: Scene) -> None:
@@ -327,6 +350,8 @@ MENDED = (
     _break("a second guest was left on its host", guest("plain", "h2", runs=False), "stray_guest"),
     _break("a guest of a deleted server runs", guest("gone", "h3", runs=True), "stray_guest"),
     _break("nothing is held for a server", nothing_held, "missing_claim"),
+    _break("the rows of a claim were deleted", claims_deleted, "missing_claim", "miscounted"),
+    _break("less is left of a host than is free", miscounted, "miscounted"),
     _break("everything is held twice", twice_held, "wrong_claim"),
     _break("a server holds something of another host", held_of_two_hosts, "wrong_claim"),
     _break("a stranger holds something", held_by("stranger"), "leaked_claim"),
@@ -343,6 +368,7 @@ MENDED = (
     _break("a server has a port that it does not know", port_of("plain"), "stray_port"),
     _break("a deleted server has a port", port_of("gone"), "port_of_nobody"),
     _break("a server has a volume that it does not know", kept_for("plain"), "stray_attachment"),
+    _break("a volume is kept twice for its server", kept_again, "stray_attachment"),
     _break("a deleted server has a volume", kept_for("gone"), "attachment_of_nobody"),
     _break("a device is held for a guest that is not there", device_held, "leaked_device"),
     _break("the disk of a move lies in the image service", parcel_left, "leaked_image"),

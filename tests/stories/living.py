@@ -14,6 +14,7 @@ from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
+from whimbrel.moves.steps.pci import DIRECT, in_profile
 from whimbrel.ports.cloud import Asker, Cloud, Rules
 from whimbrel.ports.directory import Usage
 from whimbrel.ports.journal import RunFilter
@@ -21,7 +22,7 @@ from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import create, delete, edit, lookup, power
 from whimbrel.sim.chaos import Plan
-from whimbrel.sim.equipment import DIRECT_PORT, PORT, VOLUME, with_a_function, with_devices
+from whimbrel.sim.equipment import DIRECT_PORT, FUNCTIONS, PORT, VOLUME, with_a_function, with_devices
 from whimbrel.sim.invariants import Invariants, books
 from whimbrel.sim.lives import Lives, Told, watched
 from whimbrel.sim.world import LARGE, PROJECT, SMALL, World
@@ -29,6 +30,9 @@ from whimbrel.sim.world import LARGE, PROJECT, SMALL, World
 HOSTS = ("h1", "h2", "h3")
 HUGE = Flavor(flavor_id="9", name="huge", vcpus=8, memory_mib=512, root_gib=1)
 RULES = Rules(cpu_allocation_ratio=1.0, patience_s=20.0)
+
+FUNCTION = FUNCTIONS[1]
+"""The first virtual function of each host whose card has bandwidth enough."""
 
 Ask = Callable[[Cloud, Engine, Asker, Server], Awaitable[Any]]
 """What an owner asks for."""
@@ -53,7 +57,7 @@ class Tale:
     new: bool = False  # the server is not there yet
     flavor: Flavor = SMALL
     devices: bool = False  # with ports, bandwidth and volumes
-    function: bool = False  # with a port that has a virtual function of its host
+    function: bool = False  # with a port that has a virtual function of its host, instead of other ports
     rules: Rules = RULES
 
     def __str__(self) -> str:
@@ -96,10 +100,16 @@ class Living(Lives):
 
     async def end(self) -> None:
         self.acts = self.acts or self.lives[0].touches[:]
-        if self._tale.insists:
+        is_struck = self._tale.insists
+        while is_struck:  # who insists asks again until nothing came between
+            fired = self._fired()
             await self._live(self.move)
             await self.settle()
+            is_struck = self._fired() > fired
         await self._invariants.check()
+
+    def _fired(self) -> int:
+        return sum(len(chaos.fired) for chaos in self.lives)
 
 
 _SCENES: dict[tuple[str, tuple[Set, ...]], tuple[World, Server]] = {}
@@ -110,7 +120,8 @@ async def _scene(tale: Tale) -> tuple[World, Server]:
     world = await World.build(HOSTS, rules=tale.rules, equipped=equipped, functions=tale.function)
     server = world.new_server("s", tale.flavor)
     if equipped:
-        server = (with_devices if tale.devices else with_a_function)(server)
+        server = with_devices(server) if tale.devices else server
+        server = with_a_function(server) if tale.function else server
     if not tale.new:
         await born(world, server)
     for act in tale.scene:
@@ -202,7 +213,10 @@ async def running_on_its_target(told: Told) -> Books:
         "servers": {server.id: server},
         "records": [(target.cell, server.id, "whole", None)],
         "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in claimed),
-        "ports": _ports_at(run),
+        "ports": sorted([*_ports_at(run), *(port for port in told.before["ports"] if not _has(run, port[0]))]),
+        "pci": [
+            (target.host, FUNCTION.address, server.id, one) for one, vnic_type in _vnics(run) if vnic_type == DIRECT
+        ],
         "attachments": sorted((server.id, one.volume_id, target.host, "attached") for one in server.volumes),
         "volumes": sorted({*told.before["volumes"], *(one.volume_id for one in server.volumes)}),
         "guests": [(target.host, server.id, run.id, "running", flavor.vcpus, flavor.memory_mib, True)],
@@ -215,10 +229,19 @@ def _ports_at(run: Run) -> list[tuple[Any, ...]]:
     target, facts = run.facts.target, run.facts
     lines = []
     for port, wish in zip(facts.ports, facts.wished_nics, strict=True):
-        profile = {"allocation": dict(target.served)} if port.requests else {}
+        profile: dict[str, Any] = {"allocation": dict(target.served)} if port.requests else {}
+        profile |= in_profile(FUNCTION) if port.nic.vnic_type == DIRECT else {}
         assert (port.nic.port_id == wish.port_id) is (wish.port_id is not None)
         lines.append((port.nic.port_id, run.subject, f"compute:{target.zone}", target.host, profile, 1))
     return sorted(lines)
+
+
+def _has(run: Run, port_id: str) -> bool:
+    return any(one == port_id for one, _ in _vnics(run))
+
+
+def _vnics(run: Run) -> list[tuple[str, str]]:
+    return [(port.nic.port_id, port.nic.vnic_type) for port in run.facts.ports]
 
 
 async def in_error(told: Told) -> Books:
@@ -282,6 +305,7 @@ async def waiting_for_a_verdict(told: Told) -> Books:
     return {
         **told.before,
         "servers": {server: record},
+        "records": [(target.cell, server, "whole", run.id)],
         "claims": sorted((who, at.provider, tuple(sorted(what.resources().items()))) for who, at, what in claims),
         "guests": sorted(
             [
@@ -312,9 +336,9 @@ async def check(told: Told, tale: Tale, *, may_be_nothing: bool = True, refused:
 
     may_be_nothing: whether it may be as before; what its owner asks for again and again may not.
     """
-    after = _without_images(await books(told.world))
-    if not (may_be_nothing and not tale.insists and after == _without_images(told.before)):
-        wanted = _without_images(await _meant(told, tale, refused))
+    after = without_images(await books(told.world))
+    if not (may_be_nothing and not tale.insists and after == without_images(told.before)):
+        wanted = without_images(await _meant(told, tale, refused))
         assert after == wanted, "\n".join(
             f"{key} should be {wanted[key]}\nand is {after[key]}" for key in wanted if after[key] != wanted[key]
         )
@@ -329,13 +353,15 @@ async def images_are_whole(told: Told) -> None:
     for run in await cloud.journal.find(RunFilter(subject=told.server.id, sagas=["snapshot"])):
         status = None
         with suppress(NotFound):
-            status = (await cloud.images.show(run.facts.image_id)).status
+            image = await cloud.images.show(run.facts.image_id)
+            assert (image.name, image.owner) == (run.facts.image_name, run.facts.image_owner)
+            status = image.status
         assert status == ("active" if run.state == "done" else None)
         taken |= {run.facts.image_id} if status else set()
     assert {*told.world.images.ids()} == {*told.before["images"]} | taken
 
 
-def _without_images(held: Books) -> Books:
+def without_images(held: Books) -> Books:
     """Leave out what `images_are_whole` looks after."""
     return {key: value for key, value in held.items() if key != "images"}
 
@@ -361,7 +387,7 @@ async def delete_and_see_nothing(world: World, server_id: ServerId) -> None:
         for _ in range(3):
             await world.settle(engine)
             await reconcile(cloud, engine)
-    left = _without_images(await books(world))
+    left = without_images(await books(world))
     there = _ownerless(world)
     assert all(value == there.get(name, type(value)()) for name, value in left.items()), left
     assert await cloud.directory.usage(PROJECT) == Usage()

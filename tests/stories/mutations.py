@@ -1,14 +1,13 @@
-"""What is taken away from a resize, one thing at a time: each undo, wait, save, line, fence and guard of it."""
+"""What is taken away from runs, one thing at a time: each undo, wait, save and line of each, and what guards them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 from unittest import mock
 
 from msgspec.structs import replace as with_
 
+from tests.stories.leaving_out import Mutant, lines_left_out, nothing
 from whimbrel.adapters.sql import devices as sql_devices
 from whimbrel.adapters.sql import servers as sql_servers
 from whimbrel.adapters.sql.directory import SqlDirectory
@@ -20,124 +19,105 @@ from whimbrel.conductor.book import BOOK
 from whimbrel.domain.errors import Superseded
 from whimbrel.domain.run import Run
 from whimbrel.moves.resize import MIGRATE, RESIZE
-from whimbrel.moves.steps import disk, guest, network, record, volumes
+from whimbrel.moves.steps import builds, disk, guest, network, record, volumes
 from whimbrel.moves.steps.target import choose_target
 from whimbrel.ports.journal import Evidence
 from whimbrel.reconcilers import rounds
 from whimbrel.reconcilers.late_parcels import drop_late_parcels
 from whimbrel.reconcilers.latecomers import let_go_latecomers
 from whimbrel.saga.engine import Engine
-from whimbrel.saga.step import Book, Saga, Step
-from whimbrel.sim import stories
+from whimbrel.saga.step import Step
+from whimbrel.servers import create, heal, interfaces, power, repair_steps
+from whimbrel.servers import volumes as attached
 
 CONTROL = "nothing left out"
 """Not a mutant: the stories must not complain of it."""
 
-Patch = Callable[[], AbstractContextManager[Any]]
+IDLE = (choose_target, record.await_verdict, create.greet, builds.trust_host)
+"""Lines that do nothing themselves: one decides, one waits, two are there to be undone."""
 
+WRITTEN_NEXT = (record.switch_home, interfaces.check_unplugged)
+"""The home is switched just before the move parks; the door looks just before it takes the port."""
 
-@dataclass(frozen=True)
-class Mutant:
-    """about: a word of the stories that are likely to notice; they are told first."""
+NEVER_RUN = {"start": (power.see_power,)}
+"""Lines that a saga shares with others and never comes to: only broken servers are looked at, and none is started."""
 
-    name: str
-    patch: Patch
-    about: str = ""
+ONE_IS_ENOUGH = {
+    "create: no undo of build_disk",
+    "create: the undo of build_disk waits for nothing",
+    "create: the undo of prepare_target waits for nothing",
+}
+"""A new guest has no disk but its own: each later undo ends the jobs on its host and destroys whatever is there."""
 
 
 def mutants() -> Iterator[Mutant]:
     yield Mutant(CONTROL, nullcontext)
-    for step in RESIZE.undoable:
-        if step.undo:
-            yield Mutant(f"no undo of {step.name}", _book(step, undo=None), _about(step))
-        if step.after:
-            yield Mutant(f"the undo of {step.name} waits for nothing", _book(step, after=()), _about(step))
-    for step in RESIZE.steps:
-        if step.do not in (choose_target, record.await_verdict) and not step.accepted:
-            yield Mutant(f"{step.name} does nothing", _book(step, do=_idle(step)), _about(step))
-        if step.do is record.switch_home:
-            continue  # parking is the next write, and the step may run twice: nothing is lost, nothing can be noticed
-        yield Mutant(f"{step.name} is not saved", partial(_unsaved, step.name), _about(step))
+    yield from lines_left_out(RESIZE, idle=IDLE, written_next=WRITTEN_NEXT, about=_about)
     yield from _fences()
     yield from _guards()
+    for saga in BOOK:
+        if saga not in (RESIZE, MIGRATE):  # a migration is the same list as a resize
+            yield Mutant(f"{saga.name}: {CONTROL}", nullcontext, kind=saga.name)
+            never = NEVER_RUN.get(saga.name, ())
+            idle, written_next = (*IDLE, *never), (*WRITTEN_NEXT, *never)
+            lines = lines_left_out(saga, idle=idle, written_next=written_next, about=_about)
+            yield from (mutant for mutant in lines if mutant.name not in ONE_IS_ENOUGH)
+    yield from _looks()
 
 
 def _about(step: Step) -> str:
     """Say which stories have this line."""
     conditions = {"crosses_cells": "cell", "sends_disk": "cell", "wants_pci": "function", "had_pci": "function"}
-    devices = {"moves_ports": "ports", "has_ports": "ports", "moves_volumes": "ports"}
+    devices = dict.fromkeys(("moves_ports", "has_ports", "moves_volumes"), "ports")
+    devices |= dict.fromkeys(("wishes_nics", "wishes_volumes", "has_devices"), "ports")
     return {**conditions, **devices}.get(step.only_if.__name__ if step.only_if else "", "")
 
 
 def _fences() -> Iterator[Mutant]:
-    yield Mutant("no fence at the servers' records", lambda: _nothing(sql_servers, "pass_fence"))
-    yield Mutant("no fence at the servers' records, told of cells", lambda: _nothing(sql_servers, "pass_fence"), "cell")
-    yield Mutant("no fence at the devices", lambda: _nothing(sql_devices, "pass_fence"), "function")
+    yield Mutant("no fence at the servers' records", nothing((sql_servers, "pass_fence")))
+    yield Mutant("no fence at the servers' records, told of cells", nothing((sql_servers, "pass_fence")), "cell")
+    yield Mutant("no fence at the devices", nothing((sql_devices, "pass_fence")), "function")
     # What it books a resize cannot miss, for it books the same again; the switch between cells it can.
-    yield Mutant("no fence at the directory", lambda: _nothing(SqlDirectory, "_fence"), "cell")
-    yield Mutant("no fence at placement", lambda: _nothing(placement, "raise_fence"))
+    yield Mutant("no fence at the directory", nothing((SqlDirectory, "_fence")), "cell")
+    yield Mutant("no fence at placement", nothing((placement, "raise_fence")))
     yield Mutant("no fence at the hosts", _open_fence)
     yield Mutant("the journal takes any epoch", _any_epoch)
     yield Mutant("the epoch does not rise after silence", _still_epoch)
-    yield Mutant(
-        "networks are called without a look at the journal", lambda: _nothing(network, "check_in_hand"), "ports"
-    )
-    yield Mutant(
-        "volumes are called without a look at the journal", lambda: _nothing(volumes, "check_in_hand"), "ports"
-    )
+    for port, module in (("networks", network), ("volumes", volumes)):
+        yield Mutant(f"{port} are called without a look at the journal", nothing((module, "check_in_hand")), "ports")
 
 
 def _guards() -> Iterator[Mutant]:
-    yield Mutant("destroyed without looking", lambda: _nothing(guest, "_see"))
-    yield Mutant("volumes are not had back", lambda: _nothing(volumes, "return_to_source"), "ports")
+    yield Mutant("destroyed without looking", nothing((guest, "_see")))
+    yield Mutant("volumes are not had back", nothing((volumes, "return_to_source")), "ports")
     yield Mutant("no record is frozen at a switch", _never_frozen, "cell")
     yield Mutant("no record is whole again", _never_whole, "cell")
-    yield Mutant("the disk's image is left where it was sent", lambda: _nothing(disk, "drop_parcel"), "cell")
+    yield Mutant("the disk's image is left where it was sent", nothing((disk, "drop_parcel")), "cell")
     yield Mutant("what came late to networks and volumes stays", lambda: _without(let_go_latecomers), "ports")
     yield Mutant("an image that came late stays", lambda: _without(drop_late_parcels), "cell")
 
 
+def _looks() -> Iterator[Mutant]:
+    """Whether a run is in our hands still, asked before services that know no epochs are called.
+
+    A delete only goes forward, and its server's id never comes back: it needs none, but shares lines with creates.
+    """
+    looks = {
+        "create": (network, volumes),
+        "attach_interface": (interfaces,),
+        "detach_interface": (interfaces,),
+        "attach_volume": (attached,),
+        "detach_volume": (attached,),
+        "heal_ports": (heal,),
+        "repair": (repair_steps,),
+    }
+    for saga, modules in looks.items():
+        calls = [(module, "check_in_hand") for module in modules]
+        yield Mutant(f"{saga}: services are called without a look at the journal", nothing(*calls), "ports", saga)
+    yield Mutant("repair: guests are destroyed without proof", nothing((repair_steps, "_see_proof")), "guest", "repair")
+
+
 # How
-
-
-def _book(step: Step, **fields: Any) -> Patch:
-    """Give every move this change of one line."""
-
-    def changed(saga: Saga) -> Saga:
-        def change(lines: tuple[Step, ...]) -> tuple[Step, ...]:
-            return tuple(replace(one, **fields) if one is step else one for one in lines)
-
-        return replace(saga, undoable=change(saga.undoable), forward_only=change(saga.forward_only))
-
-    others = [saga for saga in BOOK if saga not in (RESIZE, MIGRATE)]
-    book = Book(changed(RESIZE), changed(MIGRATE), *others)
-    return lambda: mock.patch.object(stories, "BOOK", book)
-
-
-def _idle(step: Step) -> Callable[..., Any]:
-    async def idle(*_: Any) -> None:
-        return None
-
-    idle.__name__ = step.name
-    return idle
-
-
-def _unsaved(step: str) -> AbstractContextManager[Any]:
-    """Lose what was learned when this step was done, once."""
-    save = SqlJournal.save
-
-    async def forgetful(self: SqlJournal, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
-        if not (run.log and run.log[-1].step == step and run.log[-1].outcome == "done"):
-            await save(self, run, raised, evidence)
-
-    return mock.patch.object(SqlJournal, "save", forgetful)
-
-
-def _nothing(where: Any, name: str) -> AbstractContextManager[Any]:
-    async def nothing(*_: Any, **__: Any) -> None:
-        return None
-
-    return mock.patch.object(where, name, nothing)
 
 
 def _open_fence() -> AbstractContextManager[Any]:

@@ -34,4 +34,20 @@ STORIES = (
     Story("resize with devices of the flavor to another cell, revert", "revert", crosses=True, alias=True),
     Story("resize of a server on a volume to another cell, confirm", "confirm", crosses=True, boots_from_volume=True),
     Story("resize of a server on a volume to another cell, revert", "revert", crosses=True, boots_from_volume=True),
+    Story("resize with an ephemeral and a swap disk, confirm", "confirm", local_disks=True),
+    Story(
+        "resize of a server on a volume with an ephemeral and a swap disk on the same host, revert",
+        "revert",
+        local_disks=True,
+        same_host=True,
+        boots_from_volume=True,
+    ),
+    Story(
+        "resize of a stopped server with an ephemeral and a swap disk to another cell, confirm",
+        "confirm",
+        crosses=True,
+        stopped=True,
+        local_disks=True,
+    ),
+    Story("resize with an ephemeral and a swap disk to another cell, revert", "revert", crosses=True, local_disks=True),
 )

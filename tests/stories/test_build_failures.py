@@ -28,7 +28,7 @@ async def failed(world: World) -> dict[HostName, int]:
     return await world.cloud.cell(CELL).hosts.failed_builds()
 
 
-async def _left_to_the_last() -> None:
+async def left_to_the_last() -> None:
     world = await World.build(rules=RULES)
     world.hypervisors[H1].refusing.add("start")
     await made(world, "full", H2)  # so that it is the fuller one
@@ -43,7 +43,7 @@ async def _left_to_the_last() -> None:
     await world.close()
 
 
-async def _failed_over() -> None:
+async def failed_over() -> None:
     world = await World.build(rules=RULES)
     for hypervisor in world.hypervisors.values():
         hypervisor.refusing.add("start")
@@ -66,7 +66,7 @@ async def _counted_once() -> None:
 
 
 def test_each_host_that_was_tried_counts_its_failure() -> None:
-    asyncio.run(_failed_over())
+    asyncio.run(failed_over())
 
 
 def test_a_failure_counts_once_and_not_where_somebody_asked_to_turn_back() -> None:
@@ -74,4 +74,4 @@ def test_a_failure_counts_once_and_not_where_somebody_asked_to_turn_back() -> No
 
 
 def test_failures_count_until_a_build_succeeds() -> None:
-    asyncio.run(_left_to_the_last())
+    asyncio.run(left_to_the_last())

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests import broken_ports
 from tests.broken_ports import BANDWIDTH
 from tests.stories.living import HOSTS, RULES, delete_and_see_nothing, stopped
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
-from whimbrel.domain.ids import HostName, ServerId
-from whimbrel.domain.server import Server
+from whimbrel.domain.ids import GroupId, HostName, ServerId
+from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.server_groups import ServerGroup
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import create, lookup
 from whimbrel.servers.heal import heal, survey
@@ -24,7 +26,7 @@ from whimbrel.sim.chaos import Fault, Plan, changes
 from whimbrel.sim.equipment import EGRESS, INGRESS, PORT, REQUEST, with_devices
 from whimbrel.sim.invariants import Invariants, Violation, books
 from whimbrel.sim.lives import Lives, Told, let_go_latecomers, sleeping, watched
-from whimbrel.sim.world import World
+from whimbrel.sim.world import PROJECT, USER, World
 
 Books = dict[str, Any]
 Break = Callable[[World, Server], Awaitable[None]]
@@ -359,6 +361,33 @@ def test_what_lacks_altogether_is_healed_for_the_ports_only() -> None:
         await heal_at_last(world, server.id)
         of_card = [claim for claim in right["claims"] if EGRESS in dict(claim[2])]
         assert (await books(world))["claims"] == of_card
+        await world.close()
+
+    asyncio.run(story())
+
+
+def test_what_is_healed_of_a_server_of_a_group_is_known_to_the_group() -> None:
+    async def story() -> None:
+        world = await World.build(HOSTS, rules=RULES, equipped=True)
+        group = ServerGroup(
+            id=GroupId("88888888-8888-4888-8888-888888888888"),
+            name="g",
+            project_id=PROJECT,
+            user_id=USER,
+            policy="anti-affinity",
+            created_at=world.cloud.clock.now(),
+        )
+        await world.cloud.server_groups.create(group, -1)
+        server, engine = with_devices(world.new_server("s")), world.engine("setup")
+        server = replace(server, spec=RequestSpec(hints={"group": group.id}))
+        await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+        await world.settle(engine)
+        placed = await world.cloud.placement.group_places(group.id)
+        assert len(placed.held) == 1
+        await broken_ports.hold(world, server.id, {})
+        assert not (await world.cloud.placement.group_places(group.id)).held
+        await heal_at_last(world, server.id)
+        assert await world.cloud.placement.group_places(group.id) == placed
         await world.close()
 
     asyncio.run(story())

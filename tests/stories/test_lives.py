@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.stories.living import (
     HUGE,
     RULES,
+    Books,
     Living,
     Tale,
     as_before,
@@ -24,14 +25,18 @@ from tests.stories.living import (
     stopped,
 )
 from whimbrel.domain.errors import NotFound, WorldError
+from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, delete, power, snapshot
+from whimbrel.servers import create, delete, interfaces, power, snapshot
+from whimbrel.servers.tidy import tidy
 from whimbrel.sim.chaos import Fault, Plan, changes
+from whimbrel.sim.equipment import EGRESS, PORT, VOLUME
 from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.lives import sleeping
+from whimbrel.sim.lives import Told, sleeping
+from whimbrel.sim.world import World
 
 
 async def create_it(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
@@ -65,6 +70,35 @@ async def let_the_window_pass(cloud: Cloud, engine: Engine, asker: Asker, server
     await reconcile(cloud, engine)
 
 
+async def left_behind(world: World, server: Server) -> None:
+    """Have calls of a run that is over arrive late: a binding on another host, and an attachment for nobody."""
+    await world.cloud.network.create_binding(PORT, HostName("h3"), "normal", {})
+    known = [one.id for one in await world.cloud.volumes.attachments(server.id, VOLUME)]
+    await world.cloud.volumes.reserve(server.id, VOLUME, known)
+
+
+async def nothing_left_behind(told: Told) -> Books:
+    attachments = [one for one in told.before["attachments"] if one[2] is not None]
+    return {**told.before, "ports": [(*port[:-1], 1) for port in told.before["ports"]], "attachments": attachments}
+
+
+async def powerless(world: World, server: Server) -> None:
+    """Have the hosts lose their power."""
+    for host in world.hypervisors.values():
+        await host.lose_power()
+
+
+async def unplug(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await interfaces.detach(cloud, engine, asker, server, server.nics[0])
+
+
+async def without_its_function(told: Told) -> Books:
+    server = told.before["servers"][told.server.id]
+    claims = [claim for claim in told.before["claims"] if EGRESS not in dict(claim[2])]
+    unplugged = {**told.before, "servers": {server.id: replace(server, nics=())}, "pci": [], "claims": claims}
+    return {**unplugged, "ports": [(port[0], "", "", "", {}, 0) for port in told.before["ports"]]}
+
+
 RUNNING, OFF = in_state("active", "running"), in_state("stopped", "stopped")
 
 TALES = (
@@ -81,6 +115,24 @@ TALES = (
         new=True,
         devices=True,
     ),
+    Tale(
+        "create with a virtual function and volumes",
+        create_it,
+        running_on_its_target,
+        refused=in_error,
+        new=True,
+        devices=True,
+        function=True,
+    ),
+    Tale(
+        "create with a virtual function, a host does not start it",
+        create_it,
+        running_on_its_target,
+        refusing=(("h3", "start"),),
+        refused=in_error,
+        new=True,
+        function=True,
+    ),
     Tale("delete of one with ports and volumes", delete.accept, gone, insists=True, devices=True),
     Tale("delete of one with a virtual function", delete.accept, gone, insists=True, function=True),
     Tale("create, all hosts refuse", create_it, in_error, refusing=EVERYWHERE, refused=in_error, new=True),
@@ -94,10 +146,14 @@ TALES = (
     Tale("start", power.start, RUNNING, (stopped,)),
     Tale("stop", power.stop, OFF),
     Tale("stop of a broken one", power.stop, OFF, (said_to_be_broken,)),
+    Tale("follow_power of a guest that went off with its host", power.follow, OFF, (powerless,)),
+    Tale("follow_power of a guest that runs again", power.follow, RUNNING),
     Tale("snapshot", take_a_snapshot, as_before),
     Tale("snapshot of a stopped one", take_a_snapshot, as_before, (stopped,)),
     Tale("reboot", reboot_softly, RUNNING),
     Tale("hard reboot of a stopped one", reboot_hard, RUNNING, (stopped,)),
+    Tale("unplug a virtual function", unplug, without_its_function, function=True),
+    Tale("tidy what came late", tidy, nothing_left_behind, (left_behind,), insists=True, devices=True),
     Tale("hard reboot of a broken one", reboot_hard, RUNNING, (said_to_be_broken,)),
 )
 

@@ -1,0 +1,299 @@
+"""What runs that are no moves are told, kind by kind: without a fault, struck, asleep, late, and twice struck."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from msgspec.structs import replace as with_
+
+from tests.stories import attaching, living, test_build_failures, test_heal, test_lives, test_repair_crashes
+from tests.stories.breaking import ADOPTED, MENDED
+from tests.stories.later import LATER, every_look
+from whimbrel.domain.errors import WorldError
+from whimbrel.ports.journal import RunFilter
+from whimbrel.servers import lookup
+from whimbrel.servers.errand import ErrandFacts, is_placed
+from whimbrel.sim import equipment
+from whimbrel.sim.chaos import Fault, Plan, changes
+from whimbrel.sim.invariants import Violation, books, rows_of
+from whimbrel.sim.lives import Lives, Told, let_go_latecomers, sleeping
+from whimbrel.sim.world import World
+
+Attempt = Callable[[], Awaitable[str | None]]
+Books = dict[str, Any]
+Seen = TypeVar("Seen")
+
+
+@dataclass(frozen=True)
+class Tale:
+    """check: sees that it ended well, and closes its world; has_faults: then it may have come to nothing."""
+
+    name: str
+    begin: Callable[..., Lives]
+    check: Callable[[Lives, Told, bool], Awaitable[None]]
+    is_brief: bool = False  # told without faults only
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# The kinds
+
+
+ALSO_NAMED = {"detach_interface": "unplug"}
+"""What tales of a server's life call a kind."""
+
+OF_SEVERAL = ("the rows of a claim were deleted",)
+"""Breaks that are repaired by several runs: each part of them is a break by itself."""
+
+
+def tales_of(saga: str) -> Iterator[Tale]:
+    if saga == "heal_ports":
+        for heal in test_heal.TALES:
+            yield Tale(heal.name, partial(test_heal.Healing, heal), _check_healed)
+    elif saga == "repair":
+        for broken in (one for one in (*MENDED, ADOPTED) if one.name not in OF_SEVERAL):
+            is_brief = broken not in test_repair_crashes.BREAKS
+            yield Tale(broken.name, partial(test_repair_crashes.Repairing, broken), _check_repaired, is_brief)
+    for errand in attaching.TALES:
+        if errand.saga == saga:
+            yield Tale(errand.name, partial(attaching.Errand, errand), partial(_check_errand, errand))
+    for one in test_lives.TALES:
+        if ALSO_NAMED.get(saga, saga) in one.name.split(" ")[:2]:  # "hard reboot of ..." too
+            yield Tale(one.name, partial(living.Living, one), partial(_check_living, one))
+
+
+async def _check_healed(telling: Lives, ended: Told, has_faults: bool) -> None:
+    assert isinstance(telling, test_heal.Healing)
+    assert has_faults or await books(ended.world) == telling.right
+    await test_heal.check(telling, ended)
+
+
+async def _check_repaired(telling: Lives, ended: Told, has_faults: bool) -> None:
+    assert isinstance(telling, test_repair_crashes.Repairing)
+    if not has_faults:
+        [run] = await ended.world.cloud.journal.find(RunFilter(sagas=("repair",)))
+        assert run.state == "done", "it was repaired at the second try only"
+    assert await test_repair_crashes.all_books(ended.world) == telling.right
+    await ended.world.close()
+
+
+async def _check_errand(errand: attaching.Tale, telling: Lives, ended: Told, has_faults: bool) -> None:
+    await attaching.check(ended, errand, may_be_nothing=has_faults)
+
+
+async def _check_living(one: living.Tale, telling: Lives, ended: Told, has_faults: bool) -> None:
+    await living.check(ended, one, may_be_nothing=has_faults, refused=has_faults)
+
+
+# What they are told
+
+
+async def _asked_for_twice(errand: attaching.Tale) -> None:
+    """Have two ask for the same who looked before: the second one is told that it is done."""
+    telling = attaching.Errand(errand)
+    await telling.set_the_scene()
+    _, cloud, engine = telling.next_life()
+    seen = await lookup.find(cloud, telling.server.id)
+    await telling.move(cloud, engine)
+    await telling.settle()
+    try:
+        await errand.ask(cloud, engine, telling.world.asker(), seen)
+    except WorldError:
+        await telling.world.close()
+        return
+    raise AssertionError(f"{errand} was begun twice")
+
+
+async def _volume_of_another_zone() -> None:
+    """Whose asker was answered at once is told later that it cannot be."""
+    world = await World.build(rules=with_(attaching.RULES, cross_az_attach=False), equipped=True)
+    volume = await world.remains.volumes.volume(equipment.VOLUME)
+    world.remains.volumes.add_volume(with_(volume, id=attaching.FREE_VOLUME, zone="elsewhere"))
+    server = world.new_server("s")
+    await living.born(world, server)
+    engine, record = world.engine("e"), await lookup.find(world.cloud, server.id)
+    await attaching.attach(at_once=False)(world.cloud, engine, world.asker(), record)
+    await world.settle(engine)
+    assert not (await lookup.find(world.cloud, server.id)).volumes
+    await world.close()
+
+
+ALSO = {
+    "create": (test_build_failures.failed_over, test_build_failures.left_to_the_last),
+    "attach_volume": (_volume_of_another_zone,),
+}
+"""Stories without faults of a kind that no tale tells."""
+
+
+def attempts(saga: str, about: str = "") -> Iterator[Attempt]:
+    """List what a mutant of this kind is told, what is quick and likely first."""
+    tales = sorted(tales_of(saga), key=lambda tale: about not in tale.name)
+    assert tales, f"nobody tells of {saga}"
+    for tale in tales:
+        yield partial(_complaint, tale, "", partial(_undisturbed, tale, saga))
+    for story in ALSO.get(saga, ()):
+        yield partial(_complaint, story.__name__, "", story)
+    for errand in attaching.TALES:
+        if errand.saga == saga and errand.name != "plug by network":  # which makes another one
+            yield partial(_complaint, f"{errand}, twice", "", partial(_asked_for_twice, errand))
+    yield from (partial(every_look, later) for later in LATER if later.saga == saga)
+    long = [tale for tale in tales if not tale.is_brief]
+    for every in (every_refusal_with_a_debt, every_fault, every_sleeper):
+        for tale in long:
+            yield partial(every, tale)
+
+
+async def _undisturbed(tale: Tale, saga: str) -> None:
+    """Tell it without a fault; see too that its errand held the server."""
+    telling = tale.begin()
+    held = _watch(telling, changes, lambda: rows_of(telling.world))
+    ended = await telling.tell()
+    holders = {run for rows in held for *_, run in rows}
+    for run in await ended.world.cloud.journal.find(RunFilter(sagas=(saga,), limit=1)):
+        if isinstance(run.facts, ErrandFacts) and is_placed(run.facts):
+            assert run.state == "done", f"it was turned back: {run.message}"
+            assert run.id in holders, f"nothing kept others from the server while {run.saga} was at it"
+    await tale.check(telling, ended, False)
+
+
+def _watch(telling: Lives, when: Callable[[str], bool], look: Callable[[], Awaitable[Seen]]) -> list[Seen]:
+    """Have a look after each such touch; give what is seen."""
+    seen: list[Seen] = []
+    each = telling.after_each
+
+    async def after_each(touch: str) -> None:
+        await each(touch)
+        if when(touch):
+            seen.append(await look())
+
+    telling.after_each = after_each  # type: ignore[method-assign]
+    return seen
+
+
+async def _touches(tale: Tale, *plans: Plan) -> list[str]:
+    ended = await tale.begin(*plans).tell()
+    await ended.world.close()
+    return ended.lives[0].touches
+
+
+async def every_fault(tale: Tale) -> str | None:
+    """Strike each touch that changes anything: its process dies, its answer stays out, it comes late, it is refused."""
+    for touch, name in enumerate(await _touches(tale)):
+        if not changes(name):
+            continue
+        for fault in (Fault.CRASH_BEFORE, Fault.LATE, Fault.REFUSED):
+            may_be = fault is Fault.CRASH_BEFORE or (_may_refuse if fault is Fault.REFUSED else _may_be_late)(name)
+            what = f"{fault.name} at {touch} {name}"
+            if may_be and (why := await _complaint(tale, what, partial(_struck, tale, {touch: fault}))):
+                return why
+    return None
+
+
+async def every_sleeper(tale: Tale) -> str | None:
+    """Have one sleep at each touch, those that only look too, until others have finished."""
+    for touch, name in enumerate(await _touches(tale)):
+        if why := await _complaint(tale, f"SLEEP at {touch} {name}", partial(_slept, tale, touch)):
+            return why
+    return None
+
+
+async def every_refusal_with_a_debt(tale: Tale) -> str | None:
+    """Have the last call that can be refused happen unheard and then refused, and each of the way back unanswered."""
+    touches = await _touches(tale)
+    for touch in (touch for touch in reversed(range(len(touches))) if _may_refuse(touches[touch])):
+        refusal = await _refusal(tale, touch)
+        ended = await tale.begin(refusal).tell()
+        runs = await ended.world.cloud.journal.find(RunFilter())
+        await ended.world.close()
+        if any(entry.way == "undo" for run in runs for entry in run.log):
+            return await _with_a_debt(tale, refusal, ended.lives[0].touches)
+    return None
+
+
+async def _refusal(tale: Tale, touch: int) -> Plan:
+    """Plan that a call happens and nobody answers, and that it is refused when it is asked again."""
+    unheard = await _touches(tale, {touch: Fault.LOST_ANSWER})
+    again = [number for number in range(touch + 1, len(unheard)) if unheard[number] == unheard[touch]]
+    return {touch: Fault.LOST_ANSWER, again[0]: Fault.REFUSED} if again else {touch: Fault.REFUSED}
+
+
+async def _with_a_debt(tale: Tale, refusal: Plan, touches: list[str]) -> str | None:
+    for touch in range(max(refusal) + 1, len(touches)):
+        if changes(touches[touch]):
+            what = f"REFUSED at {max(refusal)} {touches[max(refusal)]}, UNANSWERED at {touch} {touches[touch]}"
+            plan = {**refusal, touch: Fault.UNANSWERED}
+            if why := await _complaint(tale, what, partial(_struck, tale, plan)):
+                return why
+    return None
+
+
+def _may_refuse(touch: str) -> bool:
+    return touch.startswith(("agent", "placement", "network.", "volumes.", "images."))
+
+
+def _may_be_late(touch: str) -> bool:
+    return not touch.startswith("journal")
+
+
+async def _struck(tale: Tale, plan: Plan) -> None:
+    """Tell it under a plan of faults; what came late arrives at the end, and changes nothing."""
+    telling = tale.begin(plan)
+    idle = _watch(telling, lambda touch: touch.endswith(".servers.unlock"), lambda: _held_by(telling.world))
+    _watch(telling, _lets_go_a_port, lambda: _no_guest_is_cut_off(telling.world))
+    ended = await telling.tell()
+    assert len(ended.fired) == len(plan), "the fault did not happen"
+    after = await books(ended.world)
+    for late in ended.lives[0].late:
+        with suppress(WorldError):
+            await late()
+        await let_go_latecomers(ended)
+        assert await books(ended.world) == after, "it came late and did harm"
+    if len(plan) > 1:
+        at_last = await _held_by(ended.world)
+        wrong = [key for found in idle for key in found if found[key] not in (ended.before.get(key), at_last[key])]
+        assert not wrong, f"it was free while this was not as before: {wrong}"
+    await tale.check(telling, ended, True)
+
+
+async def _held_by(world: World) -> Books:
+    """Give the books of what a server has: whoever comes next finds it so."""
+    found = await books(world)
+    guests = sorted((host, guest.key, guest.ports, guest.volumes) for host, guest in world.simulated.guests())
+    return {**{key: found[key] for key in ("claims", "ports", "attachments")}, "guests": found["guests"], "has": guests}
+
+
+def _lets_go_a_port(touch: str) -> bool:
+    return touch in ("network.delete_port", "network.free_port")
+
+
+async def _no_guest_is_cut_off(world: World) -> None:
+    for host, guest in world.simulated.guests():
+        if guest.power == "running":
+            there = {port.id for port in await world.cloud.network.ports_of([guest.key.server])}
+            if loose := set(guest.ports) - there:
+                raise Violation(f"it runs on {host} with {loose}, which was let go")
+
+
+async def _slept(tale: Tale, touch: int) -> None:
+    telling = tale.begin({touch: Fault.SLEEP})
+    ended = await sleeping(telling)
+    if ended.fired:
+        await tale.check(telling, ended, True)
+
+
+async def _complaint(tale: object, what: str, tell: Callable[[], Awaitable[None]]) -> str | None:
+    try:
+        await tell()
+    except asyncio.CancelledError:
+        raise
+    except (Exception, Violation) as error:
+        return f"{tale}{f', {what}' if what else ''}: {line_of(error)}"
+    return None
+
+
+def line_of(error: BaseException) -> str:
+    return (f"{type(error).__name__} {error}".strip().splitlines() or [""])[0][:110]

@@ -1,0 +1,174 @@
+"""A conductor sleeps through an errand, its server is changed again, and it wakes: that changes nothing any more."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tests.stories import attaching, test_heal
+from tests.stories.living import Ask, Set, resized
+from whimbrel.domain.devices import WishedNic
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import heal, lookup
+from whimbrel.sim.chaos import Fault, Plan, changes
+from whimbrel.sim.equipment import PORT, VOLUME
+from whimbrel.sim.invariants import Violation, books
+from whimbrel.sim.lives import Lives
+from whimbrel.sim.world import World
+
+
+@dataclass(frozen=True)
+class Later:
+    """then: what its owner does when the errand is over. is_refused: its last call is, so it is undone."""
+
+    name: str
+    saga: str
+    begin: Callable[..., Lives]
+    then: Set
+    is_refused: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# What happens later
+
+
+def asked(ask: Ask) -> Set:
+    async def act(world: World, server: Server) -> None:
+        engine = world.engine("later")
+        with suppress(WorldError):  # he has it already: it was not refused
+            await ask(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+        await world.settle(engine)
+
+    return act
+
+
+async def moved(world: World, server: Server) -> None:
+    """Have it live on another host."""
+    await resized(world, server)
+    await asked(requests.confirm)(world, server)
+
+
+async def healed(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    await heal.heal(cloud, engine, asker, server)
+
+
+AGAIN = {
+    "detach a volume": attaching.attach(at_once=True, volume=VOLUME),
+    "unplug a port with bandwidth": attaching.plug(WishedNic(port_id=PORT)),
+}
+"""How that comes back which an errand took away."""
+
+
+def _of_errand(tale: attaching.Tale) -> list[Later]:
+    begin = partial(attaching.Errand, tale)
+    if tale.saga.startswith("attach"):
+        again = Later(f"{tale}, refused and asked for again", tale.saga, begin, asked(tale.ask), is_refused=True)
+        return [Later(f"{tale}, and it moves", tale.saga, begin, moved), again]
+    return (
+        [Later(f"{tale}, and it comes back", tale.saga, begin, asked(AGAIN[str(tale)]))] if str(tale) in AGAIN else []
+    )
+
+
+def _of_heal(tale: test_heal.Tale) -> list[Later]:
+    begin = partial(test_heal.Healing, tale)
+    again = Later(f"{tale.name}, refused and healed again", "heal_ports", begin, asked(healed), is_refused=True)
+    return [Later(f"{tale.name}, healed, and it moves", "heal_ports", begin, moved), again]
+
+
+LATER = (
+    *(later for tale in attaching.TALES if resized not in tale.scene for later in _of_errand(tale)),
+    *(later for tale in (*test_heal.TALES, *test_heal.MORE) for later in _of_heal(tale)),
+)
+
+
+# Telling
+
+
+async def every_look(later: Later) -> str | None:
+    """Have one sleep at each call to services that know no epochs, and at each look before one; say what is wrong."""
+    undisturbed = await _touches(later.begin())
+    refusal: Plan = {_last_call(undisturbed): Fault.REFUSED} if later.is_refused else {}
+    for touch, name in enumerate(await _touches(later.begin(refusal))):
+        if touch not in refusal and (name == "journal.get" or name.startswith(("network.", "volumes."))):
+            try:
+                await wakes_late(later, refusal, touch)
+            except (AssertionError, Violation) as error:
+                return f"{later}, SLEEP at {touch} {name}: {error}"
+    return None
+
+
+async def wakes_late(later: Later, refusal: Plan, touch: int) -> None:
+    """Have one sleep at a touch until its server was changed again: it finds nothing to change.
+
+    refusal: what is refused. Who sleeps before it never comes so far: then others are refused.
+    """
+    plan: Plan = {touch: Fault.SLEEP}
+    if touch > max(refusal, default=-1):
+        await _woken(later, later.begin({**refusal, touch: Fault.SLEEP}))
+        return
+    others = (await _woken(later, later.begin(plan))).lives[1:]
+    if others:
+        await _woken(later, later.begin(plan, {_last_call(others[0].touches): Fault.REFUSED}))
+
+
+async def _woken(later: Later, telling: Lives) -> Lives:
+    await telling.set_the_scene()
+    telling.after_each = _nobody_looks  # type: ignore[method-assign]
+    sleeper, cloud, engine = telling.next_life()
+    acting = asyncio.create_task(_act(telling, cloud, engine))
+    asleep = asyncio.create_task(sleeper.asleep.wait())
+    await asyncio.wait((acting, asleep), return_when=asyncio.FIRST_COMPLETED)
+    asleep.cancel()
+    is_in_hand = not acting.done() and await telling.has_begun()
+    if is_in_hand:
+        telling.next_life()
+        await telling.settle()
+        await later.then(telling.world, telling.server)
+    waiting = await _books(telling.world)
+    sleeper.wake.set()
+    await acting
+    if is_in_hand:
+        now = await _books(telling.world)
+        wrong = [f"{key} was {waiting[key]} and is {now[key]}" for key in now if now[key] != waiting[key]]
+        assert not wrong, f"it woke, and changed what came later: {'; '.join(wrong)}"
+    await telling.world.close()
+    return telling
+
+
+async def _act(telling: Lives, cloud: Cloud, engine: Engine) -> None:
+    with suppress(WorldError):
+        await telling.move(cloud, engine)
+
+
+async def _touches(telling: Lives) -> list[str]:
+    ended = await telling.tell()
+    await ended.world.close()
+    return ended.lives[0].touches
+
+
+def _last_call(names: list[str]) -> int:
+    """Give the last call that can be refused."""
+    calls = [number for number, name in enumerate(names) if changes(name) and name.startswith(SERVICES)]
+    return calls[-1] if calls else -1
+
+
+SERVICES = ("agent", "placement", "network.", "volumes.")
+
+
+async def _nobody_looks(touch: str) -> None:
+    """Shorter stories did."""
+
+
+async def _books(world: World) -> dict[str, Any]:
+    """Leave out attachments that are connected nowhere, and ports that are bound nowhere: they are let go."""
+    held = await books(world)
+    connected = [one for one in held["attachments"] if one[2] is not None]
+    return {**held, "attachments": connected, "ports": [one for one in held["ports"] if one[3]]}

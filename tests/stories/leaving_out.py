@@ -1,0 +1,96 @@
+"""Ways to leave something out of what a run does: of its list, of what is written down, of a function."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+from unittest import mock
+
+from whimbrel.adapters.sql.journal import SqlJournal
+from whimbrel.conductor.book import BOOK
+from whimbrel.domain.run import Run
+from whimbrel.ports.journal import Evidence
+from whimbrel.saga.step import Do, Saga, Step
+
+Patch = Callable[[], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """kind: the saga whose stories it is told. about: a word of those that are likely to notice; they come first."""
+
+    name: str
+    patch: Patch
+    about: str = ""
+    kind: str = "resize"
+
+
+def lines_left_out(
+    saga: Saga, *, idle: tuple[Do, ...], written_next: tuple[Do, ...], about: Callable[[Step], str] = lambda _: ""
+) -> Iterator[Mutant]:
+    """List a saga without each undo, wait, line and save of it.
+
+    idle: lines that do nothing themselves. written_next: lines that may run twice, with a write right behind them that
+    holds no less: where the first save is lost, nothing is lost, and nothing can be noticed.
+    """
+    head = "" if saga.name == "resize" else f"{saga.name}: "
+    for step in saga.steps:
+        told = about(step), saga.name
+        if step.undo:
+            yield Mutant(f"{head}no undo of {step.name}", line_with(step, undo=None), *told)
+        if step.undo and step.after:
+            yield Mutant(f"{head}the undo of {step.name} waits for nothing", line_with(step, after=()), *told)
+        if step.do not in idle and not step.accepted:
+            yield Mutant(f"{head}{step.name} does nothing", line_with(step, do=_nothing_of(step)), *told)
+        if step.do not in written_next:
+            yield Mutant(f"{head}{step.name} is not saved", partial(_unsaved, saga.name, step.name), *told)
+
+
+def line_with(step: Step, **fields: Any) -> Patch:
+    """Give every saga that has this line this change of it."""
+
+    def changed(saga: Saga) -> Saga:
+        def change(lines: tuple[Step, ...]) -> tuple[Step, ...]:
+            return tuple(replace(one, **fields) if one is step else one for one in lines)
+
+        return replace(saga, undoable=change(saga.undoable), forward_only=change(saga.forward_only))
+
+    sagas = {(saga.name, saga.version): changed(saga) for saga in BOOK}
+    return lambda: mock.patch.dict(BOOK._sagas, sagas)
+
+
+def _nothing_of(step: Step) -> Do:
+    async def idle(*_: Any) -> None:
+        return None
+
+    idle.__name__ = step.name
+    return idle
+
+
+def _unsaved(saga: str, step: str) -> AbstractContextManager[Any]:
+    """Lose what was learned when this step was done."""
+    save = SqlJournal.save
+
+    async def forgetful(self: SqlJournal, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
+        is_it = run.saga in (saga, "migrate" if saga == "resize" else saga)
+        if not (is_it and run.log and run.log[-1].step == step and run.log[-1].outcome == "done"):
+            await save(self, run, raised, evidence)
+
+    return mock.patch.object(SqlJournal, "save", forgetful)
+
+
+def nothing(*calls: tuple[Any, str]) -> Patch:
+    """Have these functions do nothing. calls: where they are looked up, and under which name."""
+
+    async def nothing(*_: Any, **__: Any) -> None:
+        return None
+
+    @contextmanager
+    def patched() -> Iterator[None]:
+        with ExitStack() as stack:
+            for where, name in calls:
+                stack.enter_context(mock.patch.object(where, name, nothing))
+            yield
+
+    return patched

@@ -1,0 +1,55 @@
+"""After a move the image service is asked for a disk that came late of those tries only that went to another cell."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from whimbrel.domain.ids import HostName
+from whimbrel.moves import requests
+from whimbrel.reconcilers.late_parcels import drop_late_parcels
+from whimbrel.reconcilers.latecomers import LATEST_S
+from whimbrel.servers import create, lookup
+from whimbrel.sim.chaos import Chaos
+from whimbrel.sim.world import World
+
+CELLS = {"c1": ("h1", "h2"), "c2": ("m1",)}
+
+
+async def deletes(before: Callable[[World], object], lands_on: str) -> int:
+    """Have a server moved for good that may leave its cell; tell how often the image service is asked afterwards."""
+    world = await World.build(cells=CELLS)
+    engine, new = world.engine("one"), world.new_server("one")
+    await create.accept(world.cloud, engine, world.asker(), [new], HostName("h1"))
+    await world.settle(engine)
+    before(world)
+    await requests.migrate(
+        world.cloud, engine, world.asker(), await lookup.find(world.cloud, new.id), None, leaves_cell=True
+    )
+    await world.settle(engine)
+    server = await lookup.find(world.cloud, new.id)
+    assert server.host == lands_on
+    await requests.confirm(world.cloud, engine, world.asker(), server)
+    await world.settle(engine)
+    await world.cloud.clock.sleep(LATEST_S + 1)
+    chaos = Chaos({})
+    await drop_late_parcels(chaos.wrap(world.cloud), engine)
+    await world.close()
+    return chaos.touches.count("images.delete")
+
+
+def nothing(world: World) -> None:
+    return
+
+
+def home_refuses(world: World) -> None:
+    world.hypervisors[HostName("h2")].refusing.add("start")
+
+
+@pytest.mark.parametrize(
+    ("before", "lands_on", "asked"), [(nothing, "h2", 0), (home_refuses, "m1", 1)], ids=["it stayed", "it left"]
+)
+def test_only_tries_that_left_the_cell_are_asked_for(
+    before: Callable[[World], object], lands_on: str, asked: int
+) -> None:
+    assert asyncio.run(deletes(before, lands_on)) == asked

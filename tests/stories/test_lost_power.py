@@ -1,0 +1,80 @@
+"""A host loses its power: what ran on it is said to be off, as Nova says it, and can be started again by its owner."""
+
+import asyncio
+
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.reconcilers.rounds import reconcile_slowly
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import create, lookup, power
+from whimbrel.sim import rest
+from whimbrel.sim.world import World
+
+
+async def running() -> tuple[World, Engine, Server]:
+    world = await World.build()
+    engine, server = world.engine("one"), world.new_server("s")
+    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await world.settle(engine)
+    return world, engine, await lookup.find(world.cloud, server.id)
+
+
+async def look(world: World, engine: Engine, server: Server) -> Server:
+    await reconcile_slowly(world.cloud, engine)
+    await world.settle(engine)
+    return await lookup.find(world.cloud, server.id)
+
+
+def test_a_server_whose_host_lost_power_is_shown_as_stopped() -> None:
+    async def story() -> None:
+        world, engine, server = await running()
+        await world.hypervisors[HostName("h1")].lose_power()
+        [said] = await rest.problems(world)
+        assert "is stopped, and its record says active" in said
+        off = await look(world, engine, server)
+        assert (off.vm_state, off.task_state) == ("stopped", None)
+        assert await rest.problems(world) == []
+        [action, *_] = await world.cloud.journal.actions(server.id)
+        assert (action.name, action.user_id) == ("stop", server.user_id)
+        await power.start(world.cloud, engine, world.asker(), off)
+        await world.settle(engine)
+        assert (await lookup.find(world.cloud, server.id)).vm_state == "active"
+        assert await rest.problems(world) == []
+        await world.close()
+
+    asyncio.run(story())
+
+
+def test_a_guest_that_runs_again_meanwhile_is_left_as_it_is() -> None:
+    async def story() -> None:
+        world, engine, server = await running()
+        host = world.hypervisors[HostName("h1")]
+        await host.lose_power()
+        await reconcile_slowly(world.cloud, engine)  # has seen it, and waits for a conductor to look under the lock
+        [(_, guest)] = world.simulated.guests()
+        await host.start(guest.key)
+        await world.settle(engine)
+        assert (await lookup.find(world.cloud, server.id)).vm_state == "active"
+        assert await rest.problems(world) == []
+        await world.close()
+
+    asyncio.run(story())
+
+
+def test_a_server_that_waits_for_a_verdict_is_left_to_it() -> None:
+    async def story() -> None:
+        world, engine, server = await running()
+        await requests.migrate(world.cloud, engine, world.asker(), server, None)
+        await world.settle(engine)
+        waits = await lookup.find(world.cloud, server.id)
+        assert waits.host
+        await world.hypervisors[HostName(waits.host)].lose_power()
+        assert (await look(world, engine, server)).vm_state == "resized"
+        await requests.confirm(world.cloud, engine, world.asker(), waits)
+        await world.settle(engine)
+        assert (await look(world, engine, server)).vm_state == "stopped"
+        assert await rest.problems(world) == []
+        await world.close()
+
+    asyncio.run(story())

@@ -1,0 +1,37 @@
+"""A server goes back and moves again: what is left over from its first move does the second no harm."""
+
+import asyncio
+
+import pytest
+
+from tests.stories.again import knows_no_epochs, late_in_a_later_move, wakes_in_a_later_move
+from tests.stories.telling import STORIES
+from tests.stories.test_crashes import touches_of
+from whimbrel.sim.stories import Story
+
+TOLD = tuple(
+    story
+    for story in STORIES
+    if story.end == "revert" and (story.devices or story.function) and not (story.function and story.crosses)
+)
+
+
+@pytest.mark.parametrize("story", TOLD, ids=str)
+def test_who_slept_through_a_move_does_no_harm_to_the_next(story: Story) -> None:
+    async def every() -> None:
+        touches = await touches_of(story)
+        told = [touch for touch, name in enumerate(touches) if not knows_no_epochs(name)]
+        slept = [await wakes_in_a_later_move(story, touch) for touch in told]
+        assert slept.count(True) > len(told) / 2
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("story", TOLD, ids=str)
+def test_a_call_that_arrives_in_the_next_move_does_not_keep_it_from_its_end(story: Story) -> None:
+    async def every() -> None:
+        for touch, name in enumerate(await touches_of(story)):
+            if knows_no_epochs(name):
+                await late_in_a_later_move(story, touch)
+
+    asyncio.run(every())

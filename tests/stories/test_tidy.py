@@ -1,0 +1,181 @@
+"""What a living server holds and its record does not name is let go only if its guest is seen and does not use it."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.stories import breaking
+from tests.stories.breaking import FREE_PORT, FREE_VOLUME, Scene, kept_for, make_guest, port_of
+from tests.stories.test_harmless_repair import changed, silence
+from tests.stories.test_repair import told
+from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import HostName
+from whimbrel.ports.journal import RunFilter
+from whimbrel.proof.proving import prove
+from whimbrel.reconcilers.latecomers import LATEST_S, let_go_latecomers
+from whimbrel.servers import lookup
+from whimbrel.servers.tidy import tidy
+from whimbrel.sim.invariants import books
+
+Act = Callable[[Scene], Awaitable[None]]
+
+
+async def look_after(scene: Scene) -> int:
+    """Have the rounds made that follow the last run of rich; give how often anything was let go."""
+    world, engine, began = scene.world, scene.world.engine("afterwards"), 0
+    for _ in range(3):
+        await world.cloud.clock.sleep(LATEST_S)
+        began += await let_go_latecomers(world.cloud, engine)
+        await world.settle(engine)
+    return began
+
+
+async def kinds(scene: Scene) -> set[str]:
+    return {one.kind for one in (await prove(scene.world.cloud)).violations}
+
+
+async def came_late(scene: Scene) -> None:
+    """Have a binding, a volume kept, one kept again, and a port taken for rich, all of runs that are over."""
+    await scene.world.cloud.network.create_binding(scene.rich.nics[1].port_id, HostName("h3"), "normal", {})
+    await kept_for("rich")(scene)
+    await breaking.kept_again(scene)
+    await port_of("rich")(scene)
+
+
+async def volumes_forgotten(scene: Scene) -> None:
+    """The record is of a time before they were attached."""
+    await changed(scene, scene.rich.id, volumes=[])
+
+
+async def ports_forgotten(scene: Scene) -> None:
+    await changed(scene, scene.rich.id, nics=[])
+
+
+async def volume_kept_only(scene: Scene) -> None:
+    """Its guest has a volume that its record does not name, by an attachment that connects nothing."""
+    device = scene.rich.volumes[0]
+    await volumes_forgotten(scene)
+    await scene.world.remains.volumes.detach(device.attachment_id)
+    await scene.world.remains.volumes.reserve(scene.rich.id, device.volume_id, ())
+
+
+async def connected_elsewhere(scene: Scene) -> None:
+    """A volume is connected for it, from wherever."""
+    volumes = scene.world.remains.volumes
+    attachment = await volumes.reserve(scene.rich.id, FREE_VOLUME, ())
+    await volumes.connect(attachment.id, {"host": "h3"})
+    await volumes.complete(attachment.id)
+
+
+async def port_serves_elsewhere(scene: Scene) -> None:
+    network = scene.world.remains.network
+    await port_of("rich")(scene)
+    await network.bind(await network.port(FREE_PORT), HostName("h3"), {}, "compute:nova")
+
+
+async def guest_elsewhere(scene: Scene) -> None:
+    """The record is of a time before it was moved."""
+    await came_late(scene)
+    assert scene.rich.host
+    assert scene.rich.slot
+    await scene.world.hypervisors[scene.rich.host].destroy(GuestKey(scene.rich.id, scene.rich.slot))
+    await make_guest(scene, scene.rich, "h3", "by-hand", runs=True)
+
+
+async def guest_stopped(scene: Scene) -> None:
+    """It is the source of a move, and its record is of a time before that."""
+    await came_late(scene)
+    assert scene.rich.host
+    assert scene.rich.slot
+    await scene.world.hypervisors[scene.rich.host].stop(GuestKey(scene.rich.id, scene.rich.slot), 0)
+
+
+KEPT = (
+    (volumes_forgotten, {"stray_attachment", "volumes_of_guest"}),
+    (ports_forgotten, {"stray_port"}),
+    (volume_kept_only, {"stray_attachment", "volumes_of_guest"}),
+    (connected_elsewhere, {"stray_attachment"}),
+    (port_serves_elsewhere, {"stray_port"}),
+    (guest_elsewhere, {"stray_attachment", "stray_port", "stray_binding"}),
+    (guest_stopped, {"stray_attachment", "stray_port", "stray_binding"}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("act", "told_of"), KEPT, ids=lambda one: getattr(one, "__name__", ""))
+def test_what_a_guest_uses_or_may_use_is_not_let_go(act: Act, told_of: set[str]) -> None:
+    async def story(scene: Scene) -> None:
+        await act(scene)
+        before = await books(scene.world)
+        assert await look_after(scene) == 0
+        assert await books(scene.world) == before
+        assert told_of <= await kinds(scene)
+
+    told(story)
+
+
+def test_a_port_that_a_guest_of_another_server_has_is_not_let_go() -> None:
+    """It says that it is plain's, and the guest of rich beside it has it."""
+
+    async def story(scene: Scene) -> None:
+        world, plain = scene.world, scene.plain
+        world.remains.network._change(scene.rich.nics[1].port_id, device_id=plain.id)
+        await breaking.no_guest(scene)
+        assert plain.slot
+        await make_guest(scene, plain, "h1", plain.slot, runs=True)
+        await changed(scene, plain.id, host="h1")
+        record = await lookup.find(world.cloud, plain.id)
+        assert not await tidy(world.cloud, world.engine("e"), world.asker(), record)
+        assert "stray_port" in await kinds(scene)
+
+    told(story)
+
+
+def test_what_came_late_is_let_go() -> None:
+    async def story(scene: Scene) -> None:
+        before = await books(scene.world)
+        await came_late(scene)
+        assert await look_after(scene) == 1
+        assert await kinds(scene) == set()
+        assert sorted(before["attachments"]) == sorted((await books(scene.world))["attachments"])
+
+    told(story)
+
+
+def test_nothing_is_let_go_while_the_host_is_silent() -> None:
+    async def story(scene: Scene) -> None:
+        world = scene.world
+        await came_late(scene)
+        agents = world.cloud.cell(scene.rich.cell).agents._agents  # type: ignore[arg-type, attr-defined]
+        agent = agents[HostName("h1")]
+        silence(scene, "h1")
+        before = await books(world)
+        assert await look_after(scene) == 0
+        with pytest.raises(Unavailable):
+            await tidy(world.cloud, world.engine("e"), world.asker(), await lookup.find(world.cloud, scene.rich.id))
+        assert await books(world) == before
+        agents[HostName("h1")] = agent
+        assert await tidy(world.cloud, world.engine("e"), world.asker(), await lookup.find(world.cloud, scene.rich.id))
+
+    told(story)
+
+
+def test_a_host_that_falls_silent_under_it_has_it_undone_and_looked_after_again() -> None:
+    async def story(scene: Scene) -> None:
+        world, engine = scene.world, scene.world.engine("e")
+        await came_late(scene)
+        agents = world.cloud.cell(scene.rich.cell).agents._agents  # type: ignore[arg-type, attr-defined]
+        agent = agents[HostName("h1")]
+        assert await tidy(world.cloud, engine, world.asker(), await lookup.find(world.cloud, scene.rich.id))
+        silence(scene, "h1")
+        before = await books(world)
+        await world.settle(engine)
+        [run] = await world.cloud.journal.find(RunFilter(subject=scene.rich.id, sagas=("tidy",)))
+        assert run.state == "undone"
+        after = await books(world)
+        assert (after["ports"], after["attachments"]) == (before["ports"], before["attachments"])
+        agents[HostName("h1")] = agent
+        assert await look_after(scene) == 1
+        assert await kinds(scene) == set()
+
+    told(story)
