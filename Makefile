@@ -44,10 +44,10 @@ bench: $(DEV_STAMP)  ## benchmarks; HOSTS="100 1000": Placement with these only,
 	$(BIN)/python bench/placement_candidates.py $(HOSTS)
 	$(BIN)/python bench/placement_writes.py $(HOSTS)
 
-faultmap: $(DEV_STAMP)  ## docs/generated/fault-map.*: every fault at every step of every move; PAIRS=1: pairs of faults
-	PYTHONHASHSEED=0 $(BIN)/python -m whimbrel.sim.faultmap $(if $(PAIRS),--pairs)
+faultmap: $(DEV_STAMP)  ## docs/generated/fault-map.*: every fault at every step of every move; CHECK=1: is it still so? PAIRS=1: pairs
+	PYTHONHASHSEED=0 $(BIN)/python -m whimbrel.sim.faultmap $(if $(PAIRS),--pairs) $(if $(CHECK),--check)
 
-mutants: $(DEV_STAMP)  ## leave out each undo, save, fence and guard of a resize once: a story has to notice
+mutants: $(DEV_STAMP)  ## leave out each undo, wait, line, save, fence and guard once: a story has to notice
 	$(BIN)/python -m tests.stories.mutants $(if $(ONLY),--only "$(ONLY)")
 
 # Mostly waiting costs nothing there: a seed is minutes of a cloud, and a fraction of a second of ours.

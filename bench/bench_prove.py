@@ -1,4 +1,5 @@
-"""A proof of a cloud of 10,000 servers with a port each on 1,000 simulated hosts: how long, and how much memory.
+"""A proof of a cloud of 10,000 servers with a port and a volume each on 1,000 simulated hosts: how long it takes,
+and how much memory.
 
 The servers are written straight into the databases while the cloud is down: all are like one that the cloud made.
 """
@@ -20,6 +21,8 @@ SERVERS, HOSTS = (int(word) for word in (sys.argv[1:] or ("10000", "1000")))
 GOAL_S, GOAL_MIB = 10.0, 300.0
 
 Names = dict[str, str]
+OWN = ("server", "port", "run", "volume", "attachment")
+"""What each server has of its own: names that are ids."""
 
 
 async def main() -> None:
@@ -35,6 +38,8 @@ async def main() -> None:
         took_s = time.monotonic() - began
         assert proof["holds"], (proof["violations"][:3], proof["unseen"][:3], len(proof["violations"]))
         assert (proof["servers"], proof["hosts"]) == (SERVERS, HOSTS)
+        facts = {law["law"]: law["facts"] for law in proof["laws"]}
+        assert (facts["I6"], facts["I7"]) == (SERVERS, SERVERS), "each has a port and a volume"
         report(
             f"proof of {SERVERS} servers on {HOSTS} hosts",
             took_s=took_s,
@@ -43,25 +48,36 @@ async def main() -> None:
             process_before_mib=before_mib,
             process_peak_mib=peak_memory_mib(cloud.pid),
             goal_mib=GOAL_MIB,
-            facts=sum(law["facts"] for law in proof["laws"]),
+            facts=sum(facts.values()),
         )
 
 
 async def make_one(user: User) -> Names:
-    """Have a server with a port made; give the names by which the databases know it and its host."""
+    """Have a server with a port and a volume made; give the names by which the databases know them and the host."""
     network = (await user.ask("POST", "/network/v2.0/networks", {"network": {"name": "n"}}))["network"]["id"]
     subnet = {"network_id": network, "ip_version": 4, "cidr": "10.0.0.0/8"}
     await user.ask("POST", "/network/v2.0/subnets", {"subnet": subnet})
-    wish = {"name": "s", "flavorRef": "1", "imageRef": user.image, "networks": [{"uuid": network}]}
+    root = {"source_type": "image", "uuid": user.image, "destination_type": "local", "boot_index": 0}
+    more = {"source_type": "blank", "destination_type": "volume", "volume_size": 1, "boot_index": -1}
+    wish = {
+        "name": "s",
+        "flavorRef": "1",
+        "imageRef": user.image,
+        "networks": [{"uuid": network}],
+        "block_device_mapping_v2": [root, more],
+    }
     server = (await user.call("POST", "/servers", {"server": wish}))["server"]["id"]
     await user.until(server, "ACTIVE")
     [port] = (await user.ask("GET", f"/network/v2.0/ports?device_id={server}"))["ports"]
     [run] = (await user.call("GET", f"/whimbrel/moves?kind=any&server={server}"))["moves"]
+    [volume] = (await user.call("GET", f"/servers/{server}/os-volume_attachments"))["volumeAttachments"]
     host = (await user.look(server))["OS-EXT-SRV-ATTR:host"]
     return {
         "server": server,
         "port": port["id"],
         "run": run["id"],
+        "volume": volume["volumeId"],
+        "attachment": volume["attachment_id"],
         "mac": port["mac_address"],
         "address": port["fixed_ips"][0]["ip_address"],
         "host": host,
@@ -70,7 +86,7 @@ async def make_one(user: User) -> Names:
 
 
 def fill(databases: Path, like: Names) -> None:
-    """Copy all rows that name the server, its port or its run, with other names in them; spread over the hosts."""
+    """Copy all rows that name the server or what it has, with other names in them; spread over the hosts."""
     providers = dict(query(databases / "placement.sqlite", "SELECT name, uuid FROM providers WHERE parent IS NULL"))
     zones = dict(
         query(
@@ -96,7 +112,7 @@ def fill(databases: Path, like: Names) -> None:
 
 
 def _names(like: Names, number: int, host: Names) -> Names:
-    others = {name: str(UUID(int=UUID(like[name]).int ^ number)) for name in ("server", "port", "run")}
+    others = {name: str(UUID(int=UUID(like[name]).int ^ number)) for name in OWN}
     high, low = divmod(number, 250)
     return {
         **others,
@@ -115,7 +131,7 @@ def _tables(connection: sqlite3.Connection) -> list[str]:
 def _copy(connection: sqlite3.Connection, table: str, like: Names, copies: list[Names]) -> None:
     cursor = connection.execute(f"SELECT * FROM {table}")
     columns = [each[0] for each in cursor.description]
-    marks = [like[name] for name in ("server", "port", "run")]
+    marks = [like[name] for name in OWN]
     rows = [row for row in cursor if any(mark in _text(value) for value in row for mark in marks)]
     places = ", ".join("?" * len(columns))
     for row in rows:

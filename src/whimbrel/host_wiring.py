@@ -8,15 +8,17 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 import structlog
+from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, WorldError
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import Capacity
-from whimbrel.domain.host import Host, Zone
+from whimbrel.domain.host import Aggregate, Host, Zone
 from whimbrel.domain.ids import CellName, HostName, ProviderId
 from whimbrel.placement.inventory import TRAITS_OF_HOSTS, besides, of_host
 from whimbrel.ports.cloud import Cell, Cloud
 from whimbrel.ports.hypervisor import Hypervisor
+from whimbrel.servers import host_zones
 from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
 
 log = structlog.get_logger(__name__)
@@ -106,9 +108,10 @@ async def _register_host(
 async def write_down_zones(cloud: Cloud, config: CloudConfig, up: Collection[CellName]) -> None:
     """Have an aggregate for every zone that the settings name, with its hosts; what operators changed later stays.
 
-    up: the cells whose hosts are known now.
+    So does the zone of a host on which somebody holds something. up: the cells whose hosts are known now.
     """
     now, default = cloud.clock.now(), await _default_zone(cloud)
+    rows = {host.name: host for cell in up for host in await cloud.cell(cell).hosts.all()}
     known = {aggregate.name: aggregate for aggregate in await cloud.aggregates.all()}
     placed = {host: aggregate.zone for aggregate in known.values() if aggregate.zone for host in aggregate.hosts}
     for _, host in config.hosts():
@@ -122,14 +125,26 @@ async def write_down_zones(cloud: Cloud, config: CloudConfig, up: Collection[Cel
             metadata = {"availability_zone": zone}
             known[host.zone] = await cloud.aggregates.create(host.zone, cloud.ids.uuid(), metadata, now)
         try:
-            await cloud.aggregates.add_host(known[host.zone].id, HostName(host.name), now)
+            await _put_into(cloud, known[host.zone], HostName(host.name), rows.get(HostName(host.name)))
         except (Conflict, NotFound) as trouble:
             log.warning("a host is not in its zone", host=host.name, zone=host.zone, reason=trouble.reason)
-    for cell in up:
-        ids = {host.name: host.id for host in await cloud.cell(cell).hosts.all()}
-        aggregates = await cloud.aggregates.all()
-        for name, provider in ids.items():
-            await cloud.placement.set_aggregates(provider, [a.uuid for a in aggregates if name in a.hosts])
+    aggregates = await cloud.aggregates.all()
+    for name, row in rows.items():
+        await cloud.placement.set_aggregates(row.id, [a.uuid for a in aggregates if name in a.hosts])
+
+
+async def _put_into(cloud: Cloud, aggregate: Aggregate, name: HostName, row: Host | None) -> None:
+    """Have a host that is in no zone in that of an aggregate, of which Placement hears first.
+
+    row: None: its cell is down; then whoever looks after zones tells Placement later.
+    Raises: Conflict: somebody holds something on it, or put it into another zone just now.
+    """
+    now = cloud.clock.now()
+    if row is None:
+        await cloud.aggregates.add_host(aggregate.id, name, now)
+        return
+    async with host_zones.changing(cloud, [row], [], [replace(aggregate, hosts=[name])]) as zoning:
+        await cloud.aggregates.add_host(aggregate.id, name, now, zoning)
 
 
 async def _default_zone(cloud: Cloud) -> Zone:
