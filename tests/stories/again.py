@@ -4,10 +4,12 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from tests.stories.living import Ask
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud
+from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.sim.chaos import Chaos, Fault, changes
@@ -79,7 +81,11 @@ async def _go_back_and_move_again(telling: Telling) -> None:
 
 
 async def late_in_a_later_move(story: Story, touch: int) -> None:
-    """Have a lost call arrive when the move was reverted, made again and waits: it can be confirmed all the same."""
+    """Have a lost call arrive when the move was reverted, made again and waits.
+
+    What conductors look after once a minute gives the ports back to the target while it still waits, and it can be
+    confirmed or reverted as if nothing had come.
+    """
     telling = Telling(story, {touch: Fault.LATE})
     await telling.tell()
     await _go_back_and_move_again(telling)
@@ -87,16 +93,30 @@ async def late_in_a_later_move(story: Story, touch: int) -> None:
     undisturbed = await telling.world.copy()
     with suppress(WorldError):
         await late()
-    for world in (undisturbed, telling.world):
-        await _confirm(world, telling.server)
-    assert await books(telling.world) == await books(undisturbed), f"{story}: touch {touch} came in a later move"
-    for world in (undisturbed, telling.world):
+    tended = await telling.world.copy()
+    await reconcile_slowly(tended.cloud, tended.engine("meanwhile"))
+    await tended.settle(tended.engine("meanwhile"))
+    assert active_at(tended) == active_at(undisturbed), f"{story}: touch {touch} cut a later move off"
+    for judge in (requests.confirm, requests.revert):
+        ends = [await _end(world, telling.server, judge) for world in (undisturbed, telling.world, tended)]
+        assert ends[0] == ends[1] == ends[2], f"{story}: touch {touch} came in a later move"
+    for world in (undisturbed, telling.world, tended):
         await world.close()
 
 
-async def _confirm(world: World, server: Server) -> None:
+def active_at(world: World) -> dict[str, str]:
+    """Give where each port's active binding is."""
+    return {port.id: port.host for port in world.remains.network.everything()}
+
+
+async def _end(there: World, server: Server, judge: Ask) -> dict[str, Any]:
+    """Give the verdict in a copy of a world; give its books when all has come to its end."""
+    world = await there.copy()
     engine = world.engine("at last")
-    await requests.confirm(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+    await judge(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
     await world.settle(engine)
     await let_go_latecomers(Told(world, {}, server, []))
     await Invariants(world).check()
+    ended = await books(world)
+    await world.close()
+    return ended

@@ -9,7 +9,7 @@ from msgspec.structs import replace as with_
 from tests.stories.living import HOSTS, RULES, Ask, Set, resized, stopped
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.devices import BlockDevice, WishedNic
-from whimbrel.domain.errors import WorldError
+from whimbrel.domain.errors import WorldError, WrongState
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.domain.run import Run
@@ -21,6 +21,7 @@ from whimbrel.ports.network import Port, PortRequest
 from whimbrel.ports.volumes import Volume
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import create, delete, interfaces, lookup, volumes
+from whimbrel.servers.tidy import tidy_waiting
 from whimbrel.sim import equipment
 from whimbrel.sim.chaos import Plan
 from whimbrel.sim.invariants import Invariants, Violation, books
@@ -77,6 +78,20 @@ def unplug(*, ours: bool) -> Ask:
         await interfaces.detach(cloud, engine, asker, server, nic)
 
     return ask
+
+
+async def give_back(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    move = await cloud.journal.open_run(server.id)
+    if not (move and await tidy_waiting(cloud, engine, asker, move)):
+        raise WrongState("none of its ports is cut off")
+
+
+# What is done before
+
+
+async def cut_off(world: World, server: Server) -> None:
+    """Have a port of it be active at the host from which it was moved, as was asked for on an earlier way back."""
+    await world.remains.network.activate_binding(equipment.PORT, HostName("h1"))
 
 
 # How it is meant to end: worked out from what was before
@@ -141,6 +156,16 @@ def unplugged(told: Told, run: Run) -> Books:
     }
 
 
+def given_back(told: Told, run: Run) -> Books:
+    """Its port is active where it is, and served there."""
+    record = told.before["servers"][run.subject]
+    [card] = {at for who, at, held in told.before["claims"] if who == run.subject and equipment.EGRESS in dict(held)}
+    [(port_id, server, owner, _, profile, count)] = [one for one in told.before["ports"] if one[0] == equipment.PORT]
+    served = {"allocation": dict.fromkeys(profile["allocation"], card)}
+    port = (port_id, server, owner, record.host, served, count)
+    return {**told.before, "ports": [port if one[0] == port_id else one for one in told.before["ports"]]}
+
+
 BY_NETWORK, BY_PORT = WishedNic(network_id=equipment.NETWORK), WishedNic(port_id=FREE_PORT)
 BY_WIDE_PORT = WishedNic(port_id=WIDE_PORT)
 
@@ -156,6 +181,7 @@ TALES = (
     Tale("plug a port with bandwidth", "attach_interface", plug(BY_WIDE_PORT), plugged),
     Tale("unplug what was made for it", "detach_interface", unplug(ours=True), unplugged),
     Tale("unplug a port with bandwidth", "detach_interface", unplug(ours=False), unplugged),
+    Tale("give a port back while a move waits", "tidy", give_back, given_back, (resized, cut_off)),
 )
 
 
@@ -235,7 +261,8 @@ async def check(ended: Told, tale: Tale, *, may_be_nothing: bool = True) -> None
     """See that it ended as it was meant to, or as if it had never begun, the guest too; then see what follows."""
     after = await books(ended.world)
     if not (may_be_nothing and after == ended.before):
-        [run] = await ended.world.cloud.journal.find(RunFilter(subject=ended.server.id, sagas=[tale.saga]))
+        run, *earlier = await ended.world.cloud.journal.find(RunFilter(subject=ended.server.id, sagas=[tale.saga]))
+        assert all(one.state == "undone" for one in earlier), "it was done twice"
         wanted = tale.meant(ended, run)
         assert after == wanted, "\n".join(
             f"{key} should be {wanted[key]}\nand is {after[key]}" for key in wanted if after[key] != wanted[key]

@@ -246,6 +246,8 @@ async def _struck(tale: Tale, plan: Plan) -> None:
     _watch(telling, _lets_go_a_port, lambda: _no_guest_is_cut_off(telling.world))
     ended = await telling.tell()
     assert len(ended.fired) == len(plan), "the fault did not happen"
+    if ended.lives[0].late:
+        await let_go_latecomers(ended)  # what the tale did not come to, a round may do
     after = await books(ended.world)
     for late in ended.lives[0].late:
         with suppress(WorldError):

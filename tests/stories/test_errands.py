@@ -81,6 +81,7 @@ def test_every_order_that_arrives_late(tale: Tale) -> None:
 
 async def tell_late(tale: Tale, plan: Plan) -> None:
     ended = await Errand(tale, plan).tell()
+    await let_go_latecomers(ended)
     after = await books(ended.world)
     [late] = ended.lives[0].late
     with suppress(WorldError):

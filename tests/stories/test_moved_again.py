@@ -28,7 +28,7 @@ def test_who_slept_through_a_move_does_no_harm_to_the_next(story: Story) -> None
 
 
 @pytest.mark.parametrize("story", TOLD, ids=str)
-def test_a_call_that_arrives_in_the_next_move_does_not_keep_it_from_its_end(story: Story) -> None:
+def test_a_call_that_arrives_in_the_next_move_is_made_up_for_before_and_at_its_end(story: Story) -> None:
     async def every() -> None:
         for touch, name in enumerate(await touches_of(story)):
             if knows_no_epochs(name):

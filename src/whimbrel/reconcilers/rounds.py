@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from whimbrel.domain.errors import WorldError
 from whimbrel.ports.cloud import Cloud
+from whimbrel.reconcilers.cut_off_ports import give_back_cut_off
 from whimbrel.reconcilers.expired_resizes import confirm_expired
 from whimbrel.reconcilers.late_parcels import drop_late_parcels
 from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
@@ -27,6 +28,7 @@ ROUNDS: Sequence[Look] = (
 
 SLOW_ROUNDS: Sequence[Look] = (
     let_go_latecomers,  # bindings and attachments that were asked for too late
+    give_back_cut_off,  # ports of servers that wait for a verdict, activated elsewhere too late
     drop_late_parcels,  # images for disks on their way, the same
     drop_late_snapshots,  # images of snapshots that came to nothing, the same
     follow_lost_power,  # servers that are said to run, and whose guests are off

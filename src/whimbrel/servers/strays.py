@@ -5,9 +5,11 @@ from a backup: so nothing does unless the server's guest is seen as its record s
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
+from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Guest, GuestKey
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
@@ -21,9 +23,10 @@ class Strays(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attachments: tuple[str, ...] = ()
     bindings: tuple[tuple[str, HostName], ...] = ()  # (port, host)
     ports: tuple[str, ...] = ()
+    cut_off: tuple[str, ...] = ()  # ports that were activated elsewhere while a move waits for its verdict
 
     def __bool__(self) -> bool:
-        return bool(self.attachments or self.bindings or self.ports)
+        return bool(self.attachments or self.bindings or self.ports or self.cut_off)
 
 
 async def see(record: Server, cloud: Cloud) -> Strays:
@@ -45,6 +48,14 @@ async def see(record: Server, cloud: Cloud) -> Strays:
     )
 
 
+async def see_cut_off(record: Server, cloud: Cloud) -> Strays:
+    """See only which of its ports are active elsewhere, and can be activated where it is: the rest is its move's."""
+    named = {nic.port_id for nic in record.nics}
+    ports = await cloud.network.ports_of([record.id], with_requests=False)
+    elsewhere = [port.id for port in ports if port.id in named and port.host != record.host]
+    return Strays(cut_off=tuple([port for port in elsewhere if await _is_bound(port, record.host, cloud)]))
+
+
 def _unnamed(record: Server, attachments: Sequence[Attachment], ports: Sequence[Port]) -> bool:
     named = {nic.port_id for nic in record.nics} | {device.attachment_id for device in record.volumes}
     return not named.issuperset([one.id for one in attachments] + [port.id for port in ports])
@@ -64,6 +75,12 @@ async def _bindings(record: Server, ports: Sequence[Port], cloud: Cloud) -> list
         for binding in await cloud.network.bindings(port.id)
         if not binding.is_active and binding.host != record.host
     ]
+
+
+async def _is_bound(port_id: str, host: HostName | None, cloud: Cloud) -> bool:
+    with suppress(NotFound):  # its owner deletes it just now
+        return any(binding.host == host for binding in await cloud.network.bindings(port_id))
+    return False
 
 
 def _attachments(record: Server, there: Sequence[Attachment], guests: Sequence[Guest]) -> list[str]:

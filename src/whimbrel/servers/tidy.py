@@ -1,13 +1,15 @@
-"""Letting go what a server holds of networks and volumes and its record does not know: what came too late.
+"""Mending what came too late to networks and volumes: above all, letting go what a server's record does not know.
 
 Networks and volumes know no epochs: a call that nobody waits for any more may arrive when its run was undone long ago.
 What it can leave is a binding that is not active, an attachment that is not connected, a port or a volume that nobody
-uses. And the other way round: a port that its owner deleted while its server could not let go of it, because a move was
-in hand. Law: nothing is let go unless its server is locked, or is no more, and nothing that a guest uses or may use
+uses; or a guest that is cut off while a move waits for its verdict, as a binding elsewhere was activated. And the other
+way round: a port that its owner deleted while its server could not let go of it, because a move was in hand.
+Law: nothing is let go unless its server is locked, or is no more, and nothing that a guest uses or may use
 (`servers/strays.py`).
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -30,7 +32,7 @@ from whimbrel.servers.interfaces import ATTACH_INTERFACE
 from whimbrel.servers.strays import Strays
 
 STATES = ("active", "stopped", "error")
-"""A server that waits for a verdict is left alone: its move holds more than the record says."""
+"""Of a server that waits for a verdict only ports are given back: its move holds more than the record says."""
 
 
 class TidyFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,7 +56,23 @@ async def see_strays(run: Run, cloud: Cloud) -> TidyFacts:
     """Look again, now that nobody else can change it."""
     record = await errand.records(run, cloud).get(run.subject)
     facts: TidyFacts = run.facts
-    return replace(facts, strays=await strays.see(record, cloud))
+    return replace(facts, strays=await (strays.see_cut_off if facts.beside else strays.see)(record, cloud))
+
+
+def is_cut_off(facts: TidyFacts) -> bool:
+    return bool(facts.strays.cut_off)
+
+
+async def give_back_ports(run: Run, cloud: Cloud) -> None:
+    """Have those that are cut off served on the server's host. Undoable, so that no verdict waits for long: a network
+    service that says no, or nothing, ends this run. A call that comes late is one more hand-over of the move.
+    """
+    facts: TidyFacts = run.facts
+    assert facts.host, "it lives somewhere"
+    for port_id in facts.strays.cut_off:
+        await check_in_hand(run, cloud)
+        with suppress(NotFound):  # its owner deletes it just now
+            await cloud.network.activate_binding(port_id, facts.host)
 
 
 async def let_go_strays(run: Run, cloud: Cloud) -> None:
@@ -93,7 +111,11 @@ TIDY = Saga(
     "tidy",
     1,
     TidyFacts,
-    undoable=(Step(errand.lock, undo=errand.unlock, door=True), Step(see_strays)),
+    undoable=(
+        Step(errand.lock, undo=errand.unlock, door=True),
+        Step(see_strays),
+        Step(give_back_ports, only_if=is_cut_off),
+    ),
     forward_only=(Step(let_go_strays), Step(idle_again)),
 )
 
@@ -115,6 +137,18 @@ async def tidy(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> bo
     if (await lookup.find(cloud, server.id)).generation != server.generation:
         return False  # what was seen may have been of a move
     await errand.accept(cloud, engine, asker, server, TIDY, "tidy", None, STATES)
+    return True
+
+
+async def tidy_waiting(cloud: Cloud, engine: Engine, asker: Asker, move: Run) -> bool:
+    """Start to give back the ports that are cut off while a move waits for its verdict; tell whether there are any.
+
+    Raises: WrongState; Conflict: there is a verdict, or something is done beside the move; NotFound; Unavailable.
+    """
+    server = await lookup.find(cloud, move.subject)
+    if not await strays.see_cut_off(server, cloud):
+        return False
+    await errand.accept(cloud, engine, asker, server, TIDY, "tidy", None, ("resized",), beside=move.id)
     return True
 
 

@@ -26,7 +26,8 @@ def bound_once(stake: Stake, ground: Ground) -> Iterator[Violation]:
 def bound(stake: Stake, ground: Ground) -> Iterator[Violation]:
     """See that the ports that the record names serve its guest: at every instant, whatever comes too late.
 
-    But for one thing: what an earlier way back asked may arrive while the next move waits for its verdict (ADR 7).
+    But for one thing: what an earlier way back asked may arrive while the next move waits for its verdict (ADR 7). The
+    next slow round gives the port back: at rest, and by a proof, nothing is excused (`bound_once`).
     """
     yield from _not_served(stake, [port for port in _named(stake) if not _is_taken_back(port, stake)])
 

@@ -1,0 +1,213 @@
+"""A late activation cuts a server off that waits for its verdict: its port is given back, and no verdict is harmed."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.stories.attaching import Errand, Tale, cut_off, give_back, given_back
+from tests.stories.living import Ask, resized
+from whimbrel.domain.errors import Conflict, NotFound, Unavailable
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.ports.journal import RunFilter
+from whimbrel.reconcilers.cut_off_ports import give_back_cut_off
+from whimbrel.reconcilers.latecomers import EARLIEST_S
+from whimbrel.servers import lookup
+from whimbrel.sim.chaos import Chaos, changes
+from whimbrel.sim.equipment import PORT
+from whimbrel.sim.invariants import Invariants, books
+from whimbrel.sim.lives import Told, let_go_latecomers
+from whimbrel.sim.world import World
+
+CUT_OFF = Tale("cut off", "tidy", give_back, given_back, (resized, cut_off))
+WHOLE = Tale("not cut off", "tidy", give_back, given_back, (resized,))
+VERDICTS = {"confirm": requests.confirm, "revert": requests.revert}
+
+
+async def scene(tale: Tale) -> tuple[World, Server]:
+    telling = Errand(tale)
+    await telling.set_the_scene()
+    return telling.world, telling.server
+
+
+async def the_move(world: World, server: Server) -> Run:
+    run = await world.cloud.journal.open_run(server.id)
+    assert run
+    return run
+
+
+async def judged(world: World, server: Server, verdict: str) -> dict[str, Any]:
+    """Give the verdict; give the books at rest."""
+    engine = world.engine("at last")
+    await VERDICTS[verdict](world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+    return await at_rest(world, server)
+
+
+async def at_rest(world: World, server: Server) -> dict[str, Any]:
+    for _ in range(3):
+        await world.settle(world.engine("at last"))
+        await let_go_latecomers(Told(world, {}, server, []))
+    await Invariants(world).check()
+    assert not await Invariants(world).at_rest()
+    return await books(world)
+
+
+def served_on(world: World) -> dict[str, str]:
+    return {port.id: port.host for port in world.remains.network.everything() if port.device_id}
+
+
+def test_a_port_is_given_back_while_its_server_waits() -> None:
+    async def story() -> None:
+        world, server = await scene(CUT_OFF)
+        move, engine = await the_move(world, server), world.engine("e")
+        assert served_on(world)[PORT] == "h1"
+        assert await give_back_cut_off(world.cloud, engine) == 1
+        await world.settle(engine)
+        assert set(served_on(world).values()) == {"h2"}
+        assert await the_move(world, server) == move, "it waits as it did"
+        assert await give_back_cut_off(world.cloud, engine) == 0
+        await world.close()
+
+    asyncio.run(story())
+
+
+def test_it_is_looked_for_only_while_an_activation_may_arrive() -> None:
+    async def story() -> None:
+        world, _ = await scene(CUT_OFF)
+        await world.cloud.clock.sleep(EARLIEST_S + 1)
+        assert await give_back_cut_off(world.cloud, world.engine("e")) == 0
+        await world.close()
+
+    asyncio.run(story())
+
+
+def test_a_port_that_has_no_binding_where_its_server_is_stays() -> None:
+    async def story() -> None:
+        world, _ = await scene(CUT_OFF)
+        await world.remains.network.delete_bindings([PORT], HostName("h2"))
+        assert await give_back_cut_off(world.cloud, world.engine("e")) == 0
+        assert served_on(world)[PORT] == "h1"
+        await world.close()
+
+    asyncio.run(story())
+
+
+class Mute(Chaos):
+    """The network service says nothing when it is to activate a binding."""
+
+    async def _before(self, fault: Any, name: str) -> None:
+        if name == "network.activate_binding":
+            raise Unavailable(f"no answer from {name}")
+        await super()._before(fault, name)
+
+
+def test_a_silent_network_service_keeps_no_verdict_waiting_for_good() -> None:
+    async def story() -> None:
+        world, server = await scene(CUT_OFF)
+        cloud = Mute({}).wrap(world.cloud)
+        engine = world.engine("e", cloud)
+        assert await give_back_cut_off(cloud, engine) == 1
+        await world.settle(engine)
+        [tidied] = await cloud.journal.find(RunFilter(subject=server.id, sagas=("tidy",)))
+        assert tidied.state == "undone"
+        await judged(world, server, "revert")
+        assert set(served_on(world).values()) == {"h1"}
+        await world.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_a_verdict_is_taken_before_or_after_and_ends_the_same(verdict: str) -> None:
+    """Whenever its owner says it, while the port is given back."""
+
+    async def every() -> None:
+        world, server = await scene(WHOLE)
+        undisturbed = await judged(world, server, verdict)
+        await world.close()
+        heard = [await said_meanwhile(VERDICTS[verdict], at, undisturbed) for at in range(await touches_of_giving())]
+        assert {True, False} == set(heard)
+
+    asyncio.run(every())
+
+
+async def touches_of_giving() -> int:
+    world, _ = await scene(CUT_OFF)
+    chaos = Chaos({})
+    await _give_back(world, chaos)
+    await world.close()
+    return len(chaos.touches)
+
+
+async def _give_back(world: World, chaos: Chaos) -> None:
+    cloud = chaos.wrap(world.cloud)
+    engine = world.engine("giver", cloud)
+    await give_back_cut_off(cloud, engine)
+    await world.settle(engine)
+
+
+async def said_meanwhile(judge: Ask, at: int, undisturbed: dict[str, Any]) -> bool:
+    """Give a verdict after a touch, and again if it was not heard; tell whether it was heard at once."""
+    world, server = await scene(CUT_OFF)
+    heard: list[bool] = []
+
+    async def say(_: str) -> None:
+        if len(chaos.touches) == at + 1 and not heard:
+            heard.append(await _said(judge, world, server))
+
+    chaos = Chaos({}, say)
+    await _give_back(world, chaos)
+    if heard != [True]:
+        assert await _said(judge, world, server)
+    assert await at_rest(world, server) == undisturbed, f"said after {at}, {chaos.touches[at]}"
+    await world.close()
+    return heard == [True]
+
+
+async def _said(judge: Ask, world: World, server: Server) -> bool:
+    try:
+        await judge(world.cloud, world.engine("owner"), world.asker(), await lookup.find(world.cloud, server.id))
+    except Conflict:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("host", ["h1", "h2"])
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_an_activation_that_comes_late_meets_every_step_of_a_verdict(verdict: str, host: str) -> None:
+    """What was to give the port back, too: in the end it is where its server is."""
+
+    async def every() -> None:
+        world, server = await scene(WHOLE)
+        undisturbed = await judged(world, server, verdict)
+        await world.close()
+        at, arrived = 0, True
+        while arrived:
+            arrived = await met(verdict, HostName(host), at, undisturbed)
+            at += 1
+        assert at > 10
+
+    asyncio.run(every())
+
+
+async def met(verdict: str, host: HostName, at: int, undisturbed: dict[str, Any]) -> bool:
+    """Have the activation arrive after a touch of the way that the verdict began; False: that is shorter."""
+    world, server = await scene(WHOLE)
+
+    async def arrive(touch: str) -> None:
+        if len(chaos.touches) == at + 1 and changes(touch):
+            with suppress(NotFound):
+                await world.remains.network.activate_binding(PORT, host)
+
+    chaos = Chaos({}, arrive)
+    engine = world.engine("late", chaos.wrap(world.cloud))
+    await _said(VERDICTS[verdict], world, server)
+    await world.settle(engine)
+    arrived = chaos.touches[at : at + 1]
+    assert await at_rest(world, server) == undisturbed, f"it came after {at}, {arrived}"
+    await world.close()
+    return bool(arrived)
