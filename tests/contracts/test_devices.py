@@ -64,6 +64,19 @@ def test_counts_what_hosts_offer_and_what_is_free_of_it(open_store: Opener) -> N
     tell(open_store, story)
 
 
+def test_lists_what_is_held_on_all_hosts(open_store: Opener) -> None:
+    async def story(devices: SqlDevices) -> None:
+        await devices.register(H2, GPUS)
+        assert await devices.held() == []
+        await devices.claim(FIRST, H2, TWO, [GPU])
+        await devices.claim(FIRST, H1, ONE, [replace(GPU, count=2)])
+        everything = [(host, one) for host in (H1, H2) for one in await devices.of(host)]
+        assert await devices.held() == [(host, one) for host, one in everything if one.holder]
+        assert [host for host, _ in await devices.held()] == [H1, H1, H2]
+
+    tell(open_store, story)
+
+
 def test_lists_what_a_host_offers(open_store: Opener) -> None:
     async def story(devices: SqlDevices) -> None:
         assert await devices.of(H1) == [HeldDevice(device=device) for device in [*GPUS, *VFS]]
@@ -189,6 +202,7 @@ def test_a_device_that_is_withdrawn_goes_with_its_holder(open_store: Opener) -> 
         for _again in range(2):
             await devices.register(H1, [])
             assert await devices.of(H1) == [HeldDevice(device=GPUS[0], holder=ONE, request=GPU.id, is_withdrawn=True)]
+            assert await devices.held() == [(H1, one) for one in await devices.of(H1)]
         assert await devices.claim(FIRST, H1, ONE, [GPU]) == [gpu], "who has it keeps it"
         with pytest.raises(Refused):
             await devices.claim(FIRST, H1, TWO, [GPU])

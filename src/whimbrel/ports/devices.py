@@ -30,6 +30,10 @@ class Devices(Protocol):
         """List a host's devices by address, the withdrawn ones too that somebody holds."""
         ...
 
+    async def held(self) -> list[tuple[HostName, HeldDevice]]:
+        """List the devices of all hosts that somebody holds, each with its host, by host and address."""
+        ...
+
     async def counts(self) -> dict[HostName, DeviceCount]:
         """Count the devices of all hosts that offer some."""
         ...

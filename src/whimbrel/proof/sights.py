@@ -16,7 +16,7 @@ from whimbrel.domain.pci import HeldDevice
 from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.disk import PARCEL, parcels_of
-from whimbrel.ports.cloud import Cell, Cloud
+from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.images import Image
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.pages import VolumeUse
@@ -95,15 +95,10 @@ async def see_guests(cloud: Cloud, ground: Ground, sights: Sights, hosts: Iterab
 
 
 async def see_devices(cloud: Cloud, sights: Sights) -> None:
-    async for _, found in of_cells(cloud, sights.blind, held_devices):
+    async for _, found in of_cells(cloud, sights.blind, lambda cell: cell.devices.held()):
         for host, one in found:
             if one.holder:
                 sights.devices[one.holder.server].append((host, one))
-
-
-async def held_devices(cell: Cell) -> list[tuple[HostName, HeldDevice]]:
-    """List the devices of a cell that somebody holds, each with its host."""
-    return [(host, one) for host in await cell.devices.counts() for one in await cell.devices.of(host) if one.holder]
 
 
 async def see_attachments(cloud: Cloud, sights: Sights) -> None:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -37,8 +38,8 @@ Plan = Mapping[int, Fault]
 After = Callable[[str], Awaitable[None]]
 
 READS = frozenset(
-    {"all", "actions", "allocations", "by_name", "entries", "entry", "expired", "find", "get", "guests", "limits"}
-    | {"look", "of", "open_run", "providers", "show", "unplaced", "usage", "wanted_deletes"}
+    {"all", "actions", "allocations", "by_name", "entries", "entry", "expired", "find", "get", "guests", "held"}
+    | {"limits", "look", "of", "open_run", "providers", "show", "unplaced", "usage", "wanted_deletes"}
     | {"attachment", "attachments", "bindings", "connector", "networks", "port", "ports_of", "security_groups"}
     | {"made", "of", "snapshot_volume", "volume", "ways"}
     | {"group_places", "of_server"}
@@ -138,7 +139,7 @@ class _Touched:
         name = f"{self._name}.{attribute}"
 
         async def call(*arguments: Any, **named: Any) -> Any:
-            return await self._chaos.touch(name, lambda: method(*arguments, **named))
+            return await self._chaos.touch(name, partial(method, *arguments, **named))
 
         return call
 

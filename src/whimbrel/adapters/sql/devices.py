@@ -22,6 +22,9 @@ _ON_HOST = devices.c.host == bindparam("b_host")
 _THIS = sa.and_(_ON_HOST, devices.c.address == bindparam("b_address"))
 _of = fixed(sa.select(devices).where(_ON_HOST).order_by(devices.c.address))
 _of_held = fixed(_of.with_for_update())  # in one order for all, so that no two wait for each other
+_held_ones = fixed(
+    sa.select(devices).where(devices.c.server_id.is_not(None)).order_by(devices.c.host, devices.c.address)
+)
 _counts = fixed(
     sa.select(
         devices.c.host,
@@ -51,6 +54,10 @@ class SqlDevices:
         async with self._db.read() as tx:
             rows = await tx.rows(_counts, {})
         return {HostName(row.host): DeviceCount(offered=row.offered, free=row.free) for row in rows}
+
+    async def held(self) -> list[tuple[HostName, HeldDevice]]:
+        async with self._db.read() as tx:
+            return [(HostName(row.host), _held(row)) for row in await tx.rows(_held_ones, {})]
 
     async def register(self, host: HostName, devices: Sequence[PciDevice]) -> None:
         offered = {device.address: device for device in devices}
