@@ -922,6 +922,20 @@ def test_counts_take_overs(open_store: Opener) -> None:
     tell(open_store, story)
 
 
+def test_a_round_is_made_by_one_for_all(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        other = Store(store.database).journal  # of another process
+        taken = await asyncio.gather(*(each.take_round("slow", NOW, 60.0) for each in (store.journal, other)))
+        assert sorted(taken) == [False, True]
+        assert not await other.take_round("slow", NOW + 59.0, 60.0)
+        assert await other.take_round("another", NOW + 59.0, 60.0)
+        assert await other.take_round("slow", NOW + 60.0, 60.0)
+        assert not await store.journal.take_round("slow", NOW + 60.0, 60.0)
+        assert await store.journal.take_round("slow", NOW, 60.0), "the clock went back"
+
+    tell(open_store, story)
+
+
 def test_keeps_the_latest_proof(open_store: Opener) -> None:
     async def story(store: Store) -> None:
         assert (await store.journal.tally(NOW)).proof is None

@@ -19,6 +19,8 @@ from whimbrel.saga.engine import Engine
 log = structlog.get_logger(__name__)
 
 RECONCILE_SLOWLY_S = 60.0
+LATE_BY_S = 5.0
+"""How much later than the others one may come with a round, so that it is not passed over."""
 
 
 @dataclass(frozen=True)
@@ -141,4 +143,7 @@ class Conductor:
         await reconcile(self._cloud, self._engine)
 
     async def _reconcile_slowly(self) -> None:
-        await reconcile_slowly(self._cloud, self._engine)
+        """Look after what one conductor does for all, if none has just begun to."""
+        now = self._cloud.clock.now()
+        if await self._cloud.journal.take_round("slow", now, RECONCILE_SLOWLY_S - LATE_BY_S):
+            await reconcile_slowly(self._cloud, self._engine)

@@ -211,6 +211,10 @@ class Journal(Protocol):
         """List the runs that ended after the one time and until the other."""
         ...
 
+    async def take_round(self, name: str, now: float, every_s: float) -> bool:
+        """Tell whether a round of this name is due, nobody having begun one for so long: then it is the caller's."""
+        ...
+
     async def note_proof(self, proof: LastProof) -> None:
         """Keep what a proof came to, unless a later one is known."""
         ...

@@ -8,6 +8,7 @@ from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable, Wro
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
 from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.proof.asking import each
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup, power, reach
 
@@ -15,8 +16,13 @@ from whimbrel.servers import lookup, power, reach
 async def follow_lost_power(cloud: Cloud, engine: Engine) -> int:
     """Look at the guests of every host that is up; give for how many servers there is something to follow."""
     answers = await reach.ask_all(cloud, lambda cell: cell.hosts.all())  # of a silent cell the next round sees
-    there = [host for hosts in answers.of.values() for host in hosts]
-    return sum([await _look_at(cloud, engine, host) for host in there if host.is_up(cloud.clock.now())])
+    now, found = cloud.clock.now(), list[int]()
+
+    async def look(host: Host) -> None:
+        found.append(await _look_at(cloud, engine, host))
+
+    await each([host for hosts in answers.of.values() for host in hosts if host.is_up(now)], look)
+    return sum(found)
 
 
 async def _look_at(cloud: Cloud, engine: Engine, host: Host) -> int:

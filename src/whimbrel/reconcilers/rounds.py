@@ -1,4 +1,4 @@
-"""What a conductor looks after, in two lists. Every round may be done by several conductors at once.
+"""What conductors look after: each of them the first list, and one for all the second. Several may do so at once.
 
 Law: one thing that cannot be done keeps no other one waiting: a server in a cell that is away is passed over.
 """
@@ -35,7 +35,7 @@ SLOW_ROUNDS: Sequence[Look] = (
     rest_groups,  # moves of server groups that came to nothing
     mend_zones,  # changes of hosts' zones that came to nothing
 )
-"""Once a minute."""
+"""Once a minute, by whichever conductor comes first."""
 
 
 async def reconcile(cloud: Cloud, engine: Engine) -> None:

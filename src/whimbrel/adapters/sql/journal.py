@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam
 
+from whimbrel.adapters.sql import rounds
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.evidence import add_evidence, read_evidence
 from whimbrel.adapters.sql.fixed import fixed
@@ -371,6 +372,9 @@ class SqlJournal:
         query = sa.select(runs.c.id).where(runs.c.finished_at > after, runs.c.finished_at <= until)
         async with self._db.read() as tx:
             return [row.id for row in await tx.rows(query)]
+
+    async def take_round(self, name: str, now: float, every_s: float) -> bool:
+        return await rounds.take(self._db, name, now, every_s)
 
     async def note_proof(self, proof: LastProof) -> None:
         await self._tally.note_proof(proof)

@@ -277,6 +277,14 @@ zone_mends = sa.Table(
 )
 """How often placement's knowledge of zones was put right. A change of zones that began before that is refused."""
 
+rounds = sa.Table(
+    "rounds",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("at", sa.Double, nullable=False),
+)
+"""When a conductor last began a round that one of them makes for all."""
+
 last_proof = sa.Table(
     "last_proof",
     metadata,
