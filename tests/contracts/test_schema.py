@@ -169,7 +169,7 @@ def test_simulated_guests_of_an_older_version_run_on(place: Place) -> None:
         values = {row.space: bytes(row.value) for row in connection.execute(sa.select(kept))}
     found = msgspec.json.decode(values["guests/h1"], type=SimulatedGuest)
     key = GuestKey(ServerId("s1"), Slot("a"))
-    assert found.observed() == Guest(
+    assert found.observed == Guest(
         key=key, power="running", vcpus=1, memory_mib=512, root_gib=2, has_disk=True, disks=("root",)
     )
     assert (found.spec.name, found.console, values["fences/h1"]) == ("web", ("hello",), b"7")

@@ -33,7 +33,7 @@ class Faults:
                 await self._freeze_agent(HostName(mishap.where), mishap.for_s)
             case "power loss":
                 await self._staff.world.hypervisors[HostName(mishap.where)].lose_power()
-                self._staff.check(f"power loss of {mishap.where}")
+                self._staff.check(f"power loss of {mishap.where}", None)
                 await self._kill_agent(HostName(mishap.where), mishap.for_s)
             case "cut off":
                 await self._cut_off(HostName(mishap.where), mishap.for_s)

@@ -1,6 +1,7 @@
 """A guest of a simulated host as a value: what it is, what it has, what a boot makes of it."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Literal, cast
 
 import msgspec
@@ -15,7 +16,7 @@ from whimbrel.sim.disks import Disk
 CONSOLE_LINES = 100
 
 
-class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True):
+class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All that a host keeps of a guest, one value in the keep. disk: its root disk; others: those besides."""
 
     spec: GuestSpec
@@ -35,6 +36,7 @@ class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True):
         root: dict[DiskName, Disk] = {"root": self.disk} if self.disk else {}
         return {**root, **self.others}
 
+    @cached_property
     def observed(self) -> Guest:
         spec, is_defined = self.spec, self.power != "reserved"
         wanted, lacking = local_disks.names_of(spec), missing(self)

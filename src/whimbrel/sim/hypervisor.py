@@ -118,7 +118,7 @@ class SimulatedHypervisor:
 
     async def look(self, key: GuestKey) -> Guest | None:
         guest = await self._guests.find(key)
-        return guest.observed() if guest else None
+        return guest.observed if guest else None
 
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
         console = (await self._guests.get(key)).console
@@ -129,11 +129,11 @@ class SimulatedHypervisor:
 
     def observed(self) -> list[Guest]:
         """List all guests, as `guests` does but at once; the hypervisor must have been used before."""
-        return [guest.observed() for guest in self._guests.all()]
+        return [guest.observed for guest in self._guests.all()]
 
     def observed_of(self, servers: Sequence[ServerId]) -> list[Guest]:
         """List the guests of these servers, as `observed` does."""
-        return [guest.observed() for one in servers for guest in self._guests.of(one)]
+        return [guest.observed for one in servers for guest in self._guests.of(one)]
 
     def offers(self) -> list[GuestKey]:
         """List the guests whose disks are offered for reading; the hypervisor must have been used before."""

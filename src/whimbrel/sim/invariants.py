@@ -26,7 +26,6 @@ from whimbrel.proof.laws import claims, devices, guests, ports
 from whimbrel.proof.laws.providers import counted, within_capacity
 from whimbrel.proof.laws.runs import has_reason, rising
 from whimbrel.proof.laws.table import AT_EVERY_INSTANT
-from whimbrel.proof.sights import held_devices
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.servers.lookup import listing
 from whimbrel.sim.groups import broken_rules
@@ -55,9 +54,9 @@ class Violation(BaseException):
 class Invariants:
     """Checks a world; remembers epochs, to see that they only rise."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, readings: Readings | None = None) -> None:
         self._world = world
-        self._once = Readings(world).once
+        self._once = (readings or Readings(world)).once
         self._cells = tuple(f"cell_{name}" for name in world.plan.cells)
         self._epochs: dict[RunId, int] = {}
 
@@ -85,7 +84,7 @@ class Invariants:
         return [
             *self._one_guest(),
             *await self._of_servers(runs, servers, hosts),
-            *await self._capacity(),
+            *await self._once("capacity", ("placement",), self._capacity),
             *self._rising(runs),
             *self._volumes(),
             *await self._foreign_devices(),
@@ -111,7 +110,7 @@ class Invariants:
         """List the devices that are held, each with its host."""
         found: list[tuple[HostName, HeldDevice]] = []
         for name, cell in self._world.cloud.cells.items():
-            found += await self._once(f"devices of {name}", (f"cell_{name}",), partial(held_devices, cell))
+            found += await self._once(f"devices of {name}", (f"cell_{name}",), cell.devices.held)
         return found
 
     async def _entries(self, ids: Sequence[ServerId]) -> Mapping[ServerId, Entry]:
@@ -124,6 +123,11 @@ class Invariants:
     async def _providers(self) -> list[ProviderState]:
         return await self._world.cloud.placement.providers()
 
+    async def _names(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Give the root and the name of each provider."""
+        providers = await self._once("providers", ("placement",), self._providers)
+        return {one.id: one.root for one in providers}, {one.id: one.name for one in providers}
+
     async def _hosts(self) -> Hosts:
         return {host.name: host for cell in self._world.cloud.cells.values() for host in await cell.hosts.all()}
 
@@ -135,12 +139,8 @@ class Invariants:
         self, runs: list[Run], servers: list[Server], hosts: Hosts, laws: Sequence[Judge] = AT_EVERY_INSTANT
     ) -> list[str]:
         """Ask these laws of each server, and of whatever else something is held under."""
-        providers = await self._once("providers", ("placement",), self._providers)
-        ground = Ground(
-            hosts=hosts,
-            roots={one.id: one.root for one in providers},
-            names={one.id: one.name for one in providers},
-        )
+        roots, names = await self._once("names", ("placement",), self._names)
+        ground = Ground(hosts=hosts, roots=roots, names=names)
         stakes = await self._stakes(runs, servers)
         found = [violation for stake in stakes for law in laws for violation in law(stake, ground)]
         return [
@@ -288,5 +288,5 @@ async def rows_of(world: World, only: Sequence[ServerId] | None = None) -> Rows:
 
 
 async def _held_devices(world: World) -> list[tuple[str, str, str, str]]:
-    held = [each for cell in world.cloud.cells.values() for each in await held_devices(cell)]
+    held = [each for cell in world.cloud.cells.values() for each in await cell.devices.held()]
     return sorted((host, one.device.address, one.holder.server, one.request or "") for host, one in held if one.holder)

@@ -95,7 +95,7 @@ class KeptGuests:
         """Raises: Refused: another server's guest has one of these ports."""
         if wanted := {nic.port_id for nic in spec.nics}:
             for other in self._others(spec):
-                if other.key.server != spec.key.server and (taken := wanted.intersection(other.observed().ports)):
+                if other.key.server != spec.key.server and (taken := wanted.intersection(other.observed.ports)):
                     raise Refused(f"port {min(taken)} is in a guest of server {other.key.server}")
 
     def check_pci_free(self, spec: GuestSpec) -> None:

@@ -237,3 +237,13 @@ def at_once(coro: Coroutine[Any, Any, Result]) -> Result:
         asyncio._set_running_loop(outer)
     assert inner.time() == 0.0, "it waited for something"
     return result
+
+
+def without_a_wait(coro: Coroutine[Any, Any, Result]) -> Result:
+    """Run what never waits for anything, not even for something that is there: cheaper than `at_once`."""
+    try:
+        coro.send(None)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    raise AssertionError("it waited for something")

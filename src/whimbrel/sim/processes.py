@@ -24,6 +24,7 @@ from whimbrel.ports.outages import Outages
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.sim.loop import Process, SimulatedLoop
 from whimbrel.sim.names import Names
+from whimbrel.sim.subjects import Subjects
 from whimbrel.sim.told_journal import ToldJournal
 from whimbrel.sim.trace import Trace
 from whimbrel.sim.weather import Weather
@@ -33,7 +34,7 @@ from whimbrel.sim.world import PROJECT, USER, World
 RESTARTS_S = 1.0
 """How long after its end a process is started anew that was not killed."""
 
-PACE = Pace(poll_s=3.0, reconcile_s=10.0)
+PACE = Pace(poll_s=5.0, reconcile_s=10.0)
 """Slower than outside: most of the time of a simulated cloud would go by in looking for nothing."""
 
 BEATS_S = 10.0
@@ -72,7 +73,8 @@ class Staff:
         self.weather = weather
         self._trace = trace
         self.check = check
-        self._bus = Bus(loop, weather, check)
+        self._subjects = Subjects()
+        self._bus = Bus(loop, weather, check, self._subjects)
         self._planes: dict[str, Process] = {}
         self._apps: dict[str, Any] = {}
         self._outside = Process("supervisor")
@@ -119,7 +121,7 @@ class Staff:
         return self._wires(process).wrap(own)
 
     def _wires(self, process: Process) -> Wires:
-        return Wires(self.loop, self.weather, self._trace, process, self.check)
+        return Wires(self.loop, self.weather, self._trace, process, self.check, self._subjects)
 
     def _tell(self, process: Process, run: Run, what: str) -> None:
         self._trace.tell(self.loop.time(), process.name, f"{run.saga} of {self.names.of(run.subject)} {what}")

@@ -1,11 +1,12 @@
-"""The laws after each event of a large cloud: looked at for those servers only with which something is being done.
+"""The laws after each event: looked at for the server that it was about.
 
-Law: what an event can change is about a server that has a run which is not over, or had one at the look before; the
-rest is looked at every so often, and at the end. What a look costs depends on how much goes on, not on how large the
-cloud is.
+Law: an event changes what is of one server. Where it does not tell of which, and every so often, all are looked at with
+which something is or was just being done; the rest by `Invariants`, less often, and at the end. What a look costs
+depends neither on how large the cloud is nor on how much goes on in it.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Guest
@@ -16,7 +17,7 @@ from whimbrel.domain.server import Server
 from whimbrel.ports.directory import Entry
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.placement import Allocation
-from whimbrel.sim.invariants import Invariants, rows_of
+from whimbrel.sim.invariants import Hosts, Invariants, rows_of
 from whimbrel.sim.seen import Rows
 
 LATEST_RUNS = 3
@@ -24,25 +25,34 @@ LATEST_RUNS = 3
 
 
 class Watch(Invariants):
+    _going: frozenset[ServerId] = frozenset()  # with which something was being done at the last look at them
     _about: tuple[ServerId, ...] = ()
     _known: Mapping[ServerId, Entry] = {}
     _there: Sequence[tuple[HostName, Guest]] = ()
+    _seen_hosts: Hosts = MappingProxyType({})
 
     async def look(self, after: str) -> None:
-        """Check the laws for the servers with which something is or was just being done. Raises: Violation."""
+        """Check the laws for all servers with which something is or was just being done. Raises: Violation."""
+        self._seen_hosts = await self._hosts()  # which change seldom
         open_runs = await self._world.cloud.journal.find(RunFilter(only_open=True))
-        going = {run.subject for run in open_runs}
-        ended = sorted(set(self._about) - going)
-        self._about = (*sorted(going), *ended)
-        self._there = self._world.simulated.guests_of(self._about)
-        runs = [run for run in open_runs if run.subject in going]
-        runs += [run for server in ended for run in await self._latest(server)]
-        self._known = await self._world.cloud.directory.entries(self._about) if self._about else {}
+        going = frozenset(run.subject for run in open_runs)
+        ended = sorted(self._going - going)
+        self._going = going
+        latest = [run for server in ended for run in await self._latest(server)]
+        await self._look_at((*sorted(going), *ended), [*open_runs, *latest], after)
+
+    async def look_at(self, server: ServerId, after: str) -> None:
+        """Check the laws for one server, whether something is being done with it or not. Raises: Violation."""
+        runs = await self._world.cloud.journal.find(RunFilter(subject=server, only_open=True))
+        self._going = self._going | {server} if runs else self._going - {server}
+        await self._look_at((server,), runs or await self._latest(server), after)
+
+    async def _look_at(self, about: tuple[ServerId, ...], runs: list[Run], after: str) -> None:
+        self._about = about
+        self._there = self._world.simulated.guests_of(about)
+        self._known = await self._world.cloud.directory.entries(about) if about else {}
         servers = [server for entry in self._known.values() if (server := await self._record(entry))]
-        hosts = await self._once("hosts", self._cells, self._hosts)
-        problems = await self._problems(runs, servers, hosts)
-        self._about = tuple(sorted(going))
-        self._complain(problems, after)
+        self._complain(await self._problems(runs, servers, self._seen_hosts), after)
 
     async def _latest(self, server: ServerId) -> list[Run]:
         return await self._world.cloud.journal.find(RunFilter(subject=server, limit=LATEST_RUNS))

@@ -12,16 +12,18 @@ from typing import Any, cast
 from whimbrel.adapters.bus.verbs import VERBS
 from whimbrel.agent.host import HostAgent
 from whimbrel.domain.errors import Conflict, Refused, Unavailable
-from whimbrel.domain.ids import HostName
+from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.ports.agent import Agent
 from whimbrel.ports.images import Image, Images
 from whimbrel.sim.chaos import Chaos, changes
 from whimbrel.sim.decisions import BUS, Mishap
 from whimbrel.sim.loop import Process, SimulatedLoop
+from whimbrel.sim.subjects import Subjects
 from whimbrel.sim.trace import Trace
 from whimbrel.sim.weather import Weather, line_of, patience_s
 
-Check = Callable[[str], None]
+Check = Callable[[str, ServerId | None], None]
+"""Called after an event: what happened, and to which server; None: cannot be told."""
 
 LATEST_S = 50.0
 """By then a message that is late has arrived."""
@@ -32,8 +34,17 @@ OVERTAKEN_S = 15.0
 class Wires(Chaos):
     """Wraps the ports of one process. check: called after each event that can change the world."""
 
-    def __init__(self, loop: SimulatedLoop, weather: Weather, trace: Trace, process: Process, check: Check) -> None:
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        weather: Weather,
+        trace: Trace,
+        process: Process,
+        check: Check,
+        subjects: Subjects,
+    ) -> None:
         super().__init__({})
+        self._subjects = subjects
         self._loop = loop
         self._weather = weather
         self._trace = trace
@@ -55,17 +66,20 @@ class Wires(Chaos):
             answer = await (self._overtaken(name, call) if mishap and mishap.what == "overtaken" else call())
         except Exception as error:
             self._trace.note(self._loop.time(), who, f"{name}: {type(error).__name__}")
-            if changes(name):
-                self._check(name)  # it may have happened all the same
+            self._look(name, call)  # it may have happened all the same
             raise
         self._trace.note(self._loop.time(), who, name)
-        if changes(name):
-            self._check(name)
+        self._look(name, call)
         if mishap and mishap.what == "lost answer":
             await self._wait_in_vain(name, line)
         if changes(name):
             await asyncio.sleep(self._weather.delay_s(line, who))
         return answer
+
+    def _look(self, name: str, call: Callable[[], Awaitable[Any]]) -> None:
+        """Have the laws checked after a call. The bus does so itself when an order is carried out."""
+        if changes(name) and line_of(name) != BUS:
+            self._check(name, self._subjects.of(call))
 
     async def _stay_out(self, outage: Mishap, name: str, line: str) -> None:
         self._trace.tally.went_wrong(f"outage, {outage.answer}", line)
@@ -111,8 +125,7 @@ class Wires(Chaos):
         answer: Any = answers[0]
         said = type(answer).__name__ if isinstance(answer, BaseException) else "done"
         self._trace.tell(self._loop.time(), "wires", f"{name} of {self._process.name} arrives now: {said}")
-        if not name.startswith("agent "):  # the bus looks when an order is carried out
-            self._check(name)
+        self._look(name, call)
         return answer
 
 
@@ -147,7 +160,8 @@ async def _each(file: list[bytes]) -> AsyncIterator[bytes]:
 class Bus:
     """Fulfils ports.agent.Agents: carries orders to the processes of hosts."""
 
-    def __init__(self, loop: SimulatedLoop, weather: Weather, check: Check) -> None:
+    def __init__(self, loop: SimulatedLoop, weather: Weather, check: Check, subjects: Subjects) -> None:
+        self._subjects = subjects
         self.agents: dict[HostName, tuple[Process, HostAgent]] = {}
         self._loop = loop
         self._weather = weather
@@ -176,7 +190,7 @@ class Bus:
 
         def reply(work: asyncio.Task[Any]) -> None:
             if changes(f"agent.{verb}"):
-                self._check(f"agent {host}.{verb}")
+                self._check(f"agent {host}.{verb}", self._subjects.among((*arguments, *named.values())))
             if answer.done() or self._weather.cut_off.get(host) or work.cancelled():
                 return
             error = work.exception()
