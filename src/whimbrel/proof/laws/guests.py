@@ -30,7 +30,7 @@ def runs_once(stake: Stake, ground: Ground) -> Iterator[Violation]:
     """Hold at every instant, whatever is under way."""
     running = [seen for seen in stake.guests if seen[1].power == "running"]
     if len(running) > 1:
-        hosts = " and on ".join(host for host, _ in running)
+        hosts = " and on ".join(sorted(host for host, _ in running))
         sentence = f"server {stake.id} runs {len(running)} times: on {hosts}"
         yield Violation(law="I1", kind="runs_twice", subject=stake.id, sentence=sentence,
                         evidence={"guests": [shown(seen) for seen in running]})  # fmt: skip
