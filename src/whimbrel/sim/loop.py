@@ -43,14 +43,22 @@ _present: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
 class _Handle(asyncio.TimerHandle):
-    """A callback, with the process that it belongs to."""
+    """A callback, with the process that it belongs to. There are many: it has what asyncio asks of one, and no more."""
 
     def __init__(
         self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: Any, context: Context | None
     ) -> None:
-        context = copy_context() if context is None else context
-        super().__init__(when, callback, args, loop, context)
+        self._when, self._callback, self._args, self._loop = when, callback, args, loop
+        self._cancelled, self._scheduled, self._repr, self._source_traceback = False, False, None, None
+        self._context = context = copy_context() if context is None else context
         self.process: Process | None = context.get(_present)
+
+    def cancel(self) -> None:
+        """It is passed by when its turn comes."""
+        self._cancelled = True
+
+    def cancelled(self) -> bool:
+        return self._cancelled
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
