@@ -6,9 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.sim.planted import PLANTED
 from whimbrel.cli import app
+from whimbrel.cli import sim as command
 from whimbrel.domain.errors import Invalid
-from whimbrel.sim.decisions import Act, Mishap, Size, Story, story_of, to_file, varied
+from whimbrel.sim.decisions import FAULTS, Act, Mishap, Size, Story, story_of, to_file, varied
 from whimbrel.sim.run import run
 
 
@@ -71,6 +73,14 @@ def test_a_timeline_says_when_who_and_what(capsys: pytest.CaptureFixture[str], t
         (["--weight", "kil=3"], "names are"),
         (["--weight", "kill"], "NAME=NUMBER"),
         (["--hosts", "0"], "1 at least"),
+        (["--jobs", "-1"], "jobs 0 at least"),
+        (["--gap", "inf"], "--gap is in seconds"),
+        (["--gap", "nan"], "--gap is in seconds"),
+        (
+            ["--faults", "1", *(word for name in FAULTS for word in ("--weight", f"{name.replace(' ', '-')}=0"))],
+            "nothing",
+        ),
+        (["--save", "/nowhere/story"], "no directory /nowhere"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], reason: str) -> None:
@@ -89,3 +99,21 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, content: bytes) -> 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="cannot be read"):
         app(["sim", "replay", str(tmp_path / "nothing")])
+
+
+def test_a_failing_seed_says_by_which_words_it_is_told_again(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "tell", lambda story: run(story, PLANTED["the old guest is not destroyed"]))
+    saved = tmp_path / "story"
+    words = ("--steps", "12", "--gap", "2", "--faults", "0.25", "--weight", "turn-back=0", "--as-it-is")
+    code, out = say(capsys, "run", "--seed", "3", "--seeds", "4", "--save", saved, *words)
+    again = [line.partition(": ")[2] for line in out.splitlines() if line.startswith("again")]
+    assert code == 1
+    assert len(again) > 1
+    kept = msgspec.json.decode(saved.read_bytes())
+    assert f"--seed {kept['seed']} " in again[0]  # the first that fails
+    assert f"--save {saved}" not in again[0]
+    code, told = say(capsys, *again[0].split()[2:], "--json")
+    assert code == 1
+    assert {"whimbrel": "story", **msgspec.json.decode(told)["story"]} == kept

@@ -1,18 +1,17 @@
 """`whimbrel prove`: whether the cloud's books are right, law by law, and the evidence where they are not."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import msgspec
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import Where
+from whimbrel.cli.progress import bar
 from whimbrel.domain.errors import Unavailable
 
 URL = "/whimbrel/proof"
@@ -76,23 +75,16 @@ def prove(*, json: bool = False, where: Where = AS_USUAL) -> int:
 
 def read(api: Api, console: Console | None = None) -> Proof:
     """Have the cloud prove its books, and show how far it is. Raises: Unavailable: it could not be done."""
-    bar = _bar(console) if console and console.is_terminal else None
-    with bar or nullcontext():
-        task = bar.add_task("", total=None) if bar else None
+    with bar(console) as shown:
+        task = shown.add_task("", total=None)
         for line in api.lines("compute", f"{URL}?progress=true"):
             if "fault" in line:
                 raise Unavailable(f"the books could not be proved: {line['fault']}")
             if "proof" in line:
                 return msgspec.convert(line["proof"], Proof)
-            if bar and task is not None:
-                step = line["progress"]
-                bar.update(task, description=step["stage"], completed=step["done"], total=step["total"])
+            step = line["progress"]
+            shown.update(task, description=step["stage"], completed=step["done"], total=step["total"])
     raise Unavailable("the books could not be proved: the answer broke off; ask again")
-
-
-def _bar(console: Console) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True)
 
 
 def terminal_json(proof: Proof) -> None:

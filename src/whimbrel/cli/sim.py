@@ -14,8 +14,9 @@ from cyclopts import App, Parameter
 from msgspec.structs import replace
 
 from whimbrel.cli import terminal
+from whimbrel.cli.progress import bar
 from whimbrel.domain.errors import Invalid
-from whimbrel.sim.decisions import Size, Story, from_document, names_of_weights, story_of, to_file, varied
+from whimbrel.sim.decisions import ACTS, FAULTS, Size, Story, from_document, names_of_weights, story_of, to_file, varied
 from whimbrel.sim.run import Outcome
 from whimbrel.sim.run import run as tell
 from whimbrel.sim.shrink import shrink
@@ -29,6 +30,7 @@ app = App(
 )
 
 PER_TASK = 10
+LONGEST_GAP_S = 86_400.0
 
 
 @app.command
@@ -82,30 +84,35 @@ def run(
     timeline
         Tell the run also when all laws hold.
     save
-        File to which the (shortened) failing story is written, for: whimbrel sim replay FILE.
+        File to which the (shortened) story of the first seed that fails is written, for: whimbrel sim replay FILE.
     json
         JSON instead of text, one document for each seed. `counts` says what was done and what went wrong how often.
     """
     size = Size(
         hosts=hosts, servers=servers, cells=cells or 1, gap_s=gap, faults=faults, weights=dict(map(_weight, weight))
     )
-    _check(size, seeds, steps, cells)
+    _check(size, seeds, steps, cells, jobs, save)
     began, failed, total = time.monotonic(), 0, 0.0
     counts: Counts = {}
-    for outcome in _outcomes([_story(number, steps, size, cells) for number in range(seed, seed + seeds)], jobs):
-        total += outcome.seconds
-        counts = together([counts, outcome.counts])
-        if outcome.failure and not as_it_is:
-            outcome = shrink(outcome, tell)
-        if outcome.failure:
-            failed += 1
-            if save:
-                save.write_bytes(to_file(outcome.story))
-        if json:
-            print(msgspec.json.encode(document(outcome)).decode(), flush=True)
-        elif outcome.failure or timeline:
-            say(outcome)
-            _say_again(outcome, seed, steps) if outcome.failure else None
+    stories = [_story(number, steps, size, cells) for number in range(seed, seed + seeds)]
+    with bar(None if json else terminal.console()) as shown:
+        task = shown.add_task("", total=seeds)
+        for outcome in _outcomes(stories, jobs):
+            total += outcome.seconds
+            counts = together([counts, outcome.counts])
+            if outcome.failure and not as_it_is:
+                shown.update(task, description=f"seed {outcome.story.seed} fails: making it short")
+                outcome = shrink(outcome, tell)
+            if outcome.failure:
+                failed += 1
+                if save and failed == 1:
+                    save.write_bytes(to_file(outcome.story))
+            shown.update(task, advance=1, description=f"{failed} failed" if failed else "")
+            if json:
+                terminal.write_json(document(outcome))
+            elif outcome.failure or timeline:
+                say(outcome)
+                _say_again(outcome.story.seed, steps, size, cells) if outcome.failure else None
     if not json:
         if seeds > 1:
             terminal.console().print("\n".join(lines(counts)), markup=False, highlight=False, soft_wrap=True)
@@ -182,13 +189,20 @@ def _weight(text: str) -> tuple[str, int]:
     return name, int(value)
 
 
-def _check(size: Size, seeds: int, steps: int, cells: int | None) -> None:
-    if min(size.hosts, size.servers, size.cells if cells is None else cells, seeds) < 1 or steps < 0 or size.gap_s <= 0:
-        raise Invalid("hosts, servers, cells and seeds are 1 at least, steps 0 at least, and the gap is more than 0")
+def _check(size: Size, seeds: int, steps: int, cells: int | None, jobs: int, save: Path | None) -> None:
+    if min(size.hosts, size.servers, size.cells if cells is None else cells, seeds) < 1 or min(steps, jobs) < 0:
+        raise Invalid("hosts, servers, cells and seeds are 1 at least, steps and jobs 0 at least")
+    if not 0 < size.gap_s <= LONGEST_GAP_S:
+        raise Invalid(f"--gap is in seconds: more than 0, and {LONGEST_GAP_S:.0f} at most")
     if size.cells > size.hosts:
         raise Invalid(f"{size.hosts} hosts cannot be spread over {size.cells} cells")
     if not 0 <= size.faults <= 1:
         raise Invalid("--faults is a part of the steps: 0 to 1")
+    for part, kinds in ((1 - size.faults, ACTS), (size.faults, FAULTS)):
+        if part and not any(size.weights.get(kind, usual) for kind, usual in kinds.items()):
+            raise Invalid(f"--weight leaves nothing of {', '.join(kinds)}")
+    if save and not save.parent.is_dir():
+        raise Invalid(f"--save {save}: there is no directory {save.parent}")
 
 
 def _story(seed: int, steps: int, size: Size, cells: int | None) -> Story:
@@ -242,11 +256,20 @@ def _say_lines(told: Sequence[Line]) -> None:
         console.print(str(line), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def _say_again(outcome: Outcome, first: int, steps: int) -> None:
-    story: Story = outcome.story
-    terminal.console().print(
-        f"again, all of it: whimbrel sim run --seed {story.seed} --steps {steps} --as-it-is", highlight=False
-    )
+def _say_again(seed: int, steps: int, size: Size, cells: int | None) -> None:
+    """Say by which words the whole run is told again; `size` as it was asked for."""
+    usual = Size()
+    asked = {
+        "hosts": (size.hosts, usual.hosts),
+        "servers": (size.servers, usual.servers),
+        "cells": (cells, None),
+        "gap": (size.gap_s, usual.gap_s),
+        "faults": (size.faults, usual.faults),
+    }
+    words = [f"--{name} {value}" for name, (value, default) in asked.items() if value != default]
+    words += [f"--weight {name.replace(' ', '-')}={value}" for name, value in size.weights.items()]
+    again = " ".join(["whimbrel sim run", f"--seed {seed} --steps {steps}", *words, "--as-it-is"])
+    terminal.console().print(f"again, all of it: {again}", highlight=False, soft_wrap=True)
 
 
 def _sum_up(seeds: int, failed: int, simulated_s: float, real_s: float) -> None:
