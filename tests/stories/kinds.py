@@ -9,7 +9,15 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace as with_
 
-from tests.stories import attaching, living, test_build_failures, test_heal, test_lives, test_repair_crashes
+from tests.stories import (
+    attaching,
+    living,
+    test_build_failures,
+    test_heal,
+    test_lives,
+    test_repair_crashes,
+    test_repair_ends,
+)
 from tests.stories.breaking import ADOPTED, MENDED
 from tests.stories.later import LATER, every_look
 from whimbrel.domain.errors import WorldError
@@ -122,9 +130,17 @@ async def _volume_of_another_zone() -> None:
     await world.close()
 
 
+async def _interrupted_repairs() -> None:
+    """Tell the stories in which something happens between what a repair saw and what it does."""
+    for name, test in vars(test_repair_ends).items():
+        if name.startswith("test_"):
+            await asyncio.to_thread(test)  # each has a loop of its own
+
+
 ALSO = {
     "create": (test_build_failures.failed_over, test_build_failures.left_to_the_last),
     "attach_volume": (_volume_of_another_zone,),
+    "repair": (_interrupted_repairs,),
 }
 """Stories without faults of a kind that no tale tells."""
 
