@@ -24,8 +24,8 @@ def test_a_count_that_is_not_the_sum_of_what_is_held_is_found(open_store: Opener
             async with database.write() as tx:
                 await tx.run(wrong.values(used=7))
             assert await store.miscounts() == [
-                Miscount(provider=HOST, resource_class="VCPU", used=7, held=2),
-                Miscount(provider=OTHER, resource_class="VCPU", used=7, held=0),
+                Miscount(provider=HOST, name="host", resource_class="VCPU", used=7, held=2),
+                Miscount(provider=OTHER, name="other", resource_class="VCPU", used=7, held=0),
             ]
             await store.recount(order(3), HOST)
             assert [one.provider for one in await store.miscounts()] == [OTHER]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from tests.broken_ports import held, hold, provider
+from tests.broken_ports import held, hold, provider, say
 from whimbrel.adapters.sql.tables.cell import pci_devices
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.adapters.sql.tables.global_ import directory
@@ -260,6 +260,10 @@ async def port_lost(scene: Scene) -> None:
     await scene.world.remains.network.delete_port(scene.rich.nics[1].port_id)
 
 
+async def unserved(scene: Scene) -> None:
+    await say(scene.world, scene.rich.nics[0].port_id, {})
+
+
 async def port_of_another_service(scene: Scene) -> None:
     """It says that it is of a server that was never ours."""
     await scene.world.remains.network.create_port(
@@ -387,6 +391,7 @@ LEFT = (
     _break("a cell lost a record", no_record, "no_record", is_mended=False),
     _break("a host is not known any more", no_host, "no_host", is_mended=False),
     _break("a port is gone", port_lost, "lost_port", is_mended=False),
+    _break("a port does not say who serves it", unserved, "wrong_claim", is_mended=False),
     _break("an attachment is gone", attachment_lost, "lost_attachment", is_mended=False),
     _break("a host went to another zone under a server", host_in_another_zone, "zone_differs", is_mended=False),
     _break("a provider has less than is held", too_little_room, "over_capacity", is_mended=False),

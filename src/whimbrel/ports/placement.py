@@ -83,6 +83,7 @@ class Miscount(msgspec.Struct, frozen=True, kw_only=True):
     """What is said to be used of a provider, and what is held of it, where the two differ."""
 
     provider: ProviderId
+    name: str  # of the provider
     resource_class: str
     used: int
     held: int

@@ -120,6 +120,16 @@ def forgotten_ports(stake: Stake) -> str | None:
     return "its guest has ports that its record does not name: have the cell's row back from a backup"
 
 
+def unserved_port(stake: Stake, ground: Ground) -> str | None:
+    """Say which of its ports asks for something and does not say by whom it is served, so that no claim can be due."""
+    nics = {nic.port_id for nic in stake.record.nics} if stake.record else set()
+    for port in stake.ports:
+        served = port.profile.get("allocation") or {}
+        if port.id in nics and any(served.get(request.id) not in ground.roots for request in port.requests):
+            return f"port {port.id} does not say by whom it is served: whimbrel heal ports"
+    return None
+
+
 def _cannot_be_told(names: Iterable[str]) -> str | None:
     listed = list(names)
     if not listed:

@@ -22,12 +22,15 @@ def claim_due(stake: Stake, ground: Ground, violation: Violation) -> Said:
         return [_release(stake)]
     if adopted:
         return [Mend(kind="claim_due", sentence=f"have server {stake.id} hold what it needs on {kept}")]
+    if words := doubts.unserved_port(stake, ground):
+        return words
     due = "; ".join(violation.evidence.get("due", ()))
     return [Mend(kind="claim_due", sentence=f"have server {stake.id} hold {due}, and nothing else")]
 
 
 def recount(stake: Stake, ground: Ground, violation: Violation) -> Said:
-    return [Mend(kind="recount", sentence=f"have what is said to be used of provider {stake.id} be what is held of it")]
+    return [Mend(kind="recount", sentence=f"have what is said to be used of provider {violation.evidence['provider']}"
+                 " be what is held of it")]  # fmt: skip
 
 
 def release_claim(stake: Stake, ground: Ground, violation: Violation) -> Said:

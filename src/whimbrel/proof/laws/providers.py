@@ -15,6 +15,11 @@ def within_capacity(provider: ProviderState) -> Iterator[Violation]:
 
 
 def counted(one: Miscount) -> Violation:
-    return Violation(law="I5", kind="miscounted", subject=one.provider, about=one.resource_class,
-                     sentence=f"{one.used} {one.resource_class} of provider {one.provider} are said to be used, and"
-                     f" {one.held} are held", evidence={"used": one.used, "held": one.held})  # fmt: skip
+    return Violation(
+        law="I5",
+        kind="miscounted",
+        subject=one.provider,
+        about=one.resource_class,
+        sentence=f"{one.used} {one.resource_class} of provider {one.name} are said to be used, and {one.held} are held",
+        evidence={"provider": one.name, "used": one.used, "held": one.held},
+    )

@@ -35,13 +35,14 @@ _COUNTS = sa.select(_c.type, sa.func.count()).where(*_OWNED).group_by(_c.type)
 _OWNERS = fixed(sa.select(_c.uuid, _c.project, _c.user).where(_c.uuid.in_(bindparam("ids", expanding=True))))
 _HELD = sa.func.coalesce(sa.func.sum(_a.amount), 0)
 _MISCOUNTS = fixed(
-    sa.select(_i.provider, _i.resource_class, _i.used, _HELD.label("held"))
-    .join_from(
-        *(inventories, allocations),
+    sa.select(_i.provider, _p.name, _i.resource_class, _i.used, _HELD.label("held"))
+    .join_from(inventories, providers, _p.uuid == _i.provider)
+    .join(
+        allocations,
         sa.and_(_a.provider == _i.provider, _a.resource_class == _i.resource_class),
         isouter=True,
     )
-    .group_by(_i.provider, _i.resource_class, _i.used)
+    .group_by(_i.provider, _p.name, _i.resource_class, _i.used)
     .having(_i.used != _HELD)
     .order_by(_i.provider, _i.resource_class)
 )
@@ -66,8 +67,8 @@ async def owners(tx: Tx, ids: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
 async def miscounts(tx: Tx) -> list[Miscount]:
     """Add up what is held of each provider, in one statement: both sides are of the same instant."""
     return [
-        Miscount(provider=provider, resource_class=name, used=int(used), held=int(held))
-        for provider, name, used, held in await tx.rows(_MISCOUNTS)
+        Miscount(provider=provider, name=name, resource_class=what, used=int(used), held=int(held))
+        for provider, name, what, used, held in await tx.rows(_MISCOUNTS)
     ]
 
 
