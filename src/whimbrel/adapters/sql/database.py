@@ -2,7 +2,7 @@
 
 Law: a transaction never spans an await on anything but this database. On SQLite nothing in it suspends (the work is
 done on the spot, on one connection for writing and one for reading), so that it is atomic for the event loop too and
-runs under a simulated clock.
+runs under a simulated clock. What may suspend is to begin a write, while another process has the file locked.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from whimbrel.adapters.sql.fixed import FixedResult, Values, is_fixed, run_fixed
+from whimbrel.adapters.sql.write_lock import WriteLock
 from whimbrel.domain.errors import Conflict, Unavailable, WorldError
 
 BUSY_TIMEOUT_S = 10.0
@@ -79,7 +80,7 @@ class Database:
         raise NotImplementedError
 
     def hang_up(self) -> None:
-        """Have all who wait for an answer get Unavailable: the database is silent. Nobody waits for a file."""
+        """Have all who wait for an answer get Unavailable: the database is silent. A file is never silent."""
 
     async def close(self) -> None:
         raise NotImplementedError
@@ -114,12 +115,14 @@ class SqliteDatabase(Database):
     Writes to a file that come together are committed together: each has a savepoint of its own in one transaction (the
     first is alone so far and needs none), and none returns before that is on the disk. One sync of the disk then serves
     all who wait, however slow it is. Where the disk is full or fails, SQLite takes the whole transaction back: then all
-    who are in it get Unavailable.
+    who are in it get Unavailable. Those that find the file locked by another process wait together, and are one batch
+    as soon as it is theirs.
     """
 
     dialect = "sqlite"
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        """busy_timeout_s: how long a write waits for other processes."""
         engine = _engine(path)
         self._writer = engine.connect()
         self._reader = engine.connect() if path else self._writer
@@ -128,6 +131,8 @@ class SqliteDatabase(Database):
         self._write_sql: Callable[[str], object] = self._write_driver.execute
         self._read_sql: Callable[[str], object] = self._read_driver.execute
         self._writing, self._reading = _SqliteTx(self._writer), _SqliteTx(self._reader)
+        self._lock = WriteLock(self._write_sql)
+        self._busy_timeout_s = busy_timeout_s
         self._together = path is not None
         self._batch: asyncio.Future[None] | None = None
         self._inside = False
@@ -152,19 +157,32 @@ class SqliteDatabase(Database):
 
     # One write: in the batch that is open, or in a new one
 
-    def begin(self) -> Tx:
+    def begin(self) -> Tx | None:
+        """Begin one write; None: another process has the file locked."""
         assert not self._inside, "a transaction on SQLite does not suspend"
         self._first = self._batch is None
-        if self._batch is None:
-            self._write_sql("BEGIN IMMEDIATE")
+        if self._batch is not None:
+            self._write_sql("SAVEPOINT one")
+        elif self._lock.take():
             loop = asyncio.get_running_loop()
             self._batch = loop.create_future()
             if self._together:
                 loop.call_soon(self._commit, self._batch)
         else:
-            self._write_sql("SAVEPOINT one")
+            return None
         self._inside = True
         return self._writing
+
+    async def wait_and_begin(self) -> Tx:
+        """Begin one write when other processes let go of the file. Raises: Unavailable: they do not in time."""
+        try:
+            async with asyncio.timeout(self._busy_timeout_s):
+                while True:
+                    await self._lock.wait()
+                    if tx := self.begin():
+                        return tx
+        except TimeoutError:
+            raise Unavailable("the database does not do it now: other processes keep it locked") from None
 
     async def end(self, trouble: BaseException | None) -> None:
         """End one write. trouble: why it is not to be."""
@@ -236,7 +254,7 @@ class _SqliteWrite:
 
     async def __aenter__(self) -> Tx:
         try:
-            return self._database.begin()
+            return self._database.begin() or await self._database.wait_and_begin()
         except sqlite3.Error as error:
             raise _named(error) from error
 

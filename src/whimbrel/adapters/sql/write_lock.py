@@ -1,0 +1,73 @@
+"""The lock for writing on a SQLite file, which processes share: wait for it without the event loop waiting too.
+
+Law: SQLite tells nobody when it is free, so the first who waits tries for it each TRIES_EACH_S; when one has it all are
+called, for it is the whole process's. A process that saw another have it leaves it alone for as long after each time
+that it had it: one that keeps writing would hardly ever be found without it.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+
+TRIES_EACH_S = 0.002
+RIVALS_STAY_S = 1.0
+"""How long others are expected to want the lock after one of them was seen to have it."""
+PRIMARY_CODE = 0xFF
+"""The bits of an error's code that say its kind. Source: https://sqlite.org/rescode.html."""
+
+
+class WriteLock:
+    def __init__(self, sql: Callable[[str], object]) -> None:
+        """sql: executes on the connection for writing."""
+        self._sql = sql
+        sql("PRAGMA busy_timeout = 0")
+        self._places: dict[asyncio.Future[None], None] = {}  # of those who wait, as they came; each leaves by itself
+        self._timer: asyncio.TimerHandle | None = None
+        self._rivals_until = 0.0  # on the event loop's clock
+        self._gives_way = False
+
+    def take(self) -> bool:
+        """Begin a transaction and call all who wait; False: not now. They run before what is `call_soon` after this."""
+        if self._gives_way:
+            return False
+        loop = asyncio.get_running_loop()
+        try:
+            self._sql("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & PRIMARY_CODE != sqlite3.SQLITE_BUSY:
+                raise
+            self._rivals_until = loop.time() + RIVALS_STAY_S
+            return False
+        self._gives_way = loop.time() < self._rivals_until
+        for place in self._places:
+            _call(place)
+        return True
+
+    async def wait(self) -> None:
+        """Wait to be called."""
+        place = asyncio.get_running_loop().create_future()
+        self._places[place] = None
+        self._set_timer()
+        try:
+            await place
+        finally:
+            del self._places[place]
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Have it run exactly while somebody waits."""
+        if self._places and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(TRIES_EACH_S, self._call_first)
+        elif not self._places and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _call_first(self) -> None:
+        self._timer = None
+        self._gives_way = False
+        _call(next(iter(self._places)))
+
+
+def _call(place: "asyncio.Future[None]") -> None:
+    if not place.done():
+        place.set_result(None)
