@@ -123,6 +123,8 @@ def _what(entry: Entry) -> Text:
             return Text("  taken over")
         case "choice":
             return Text("    chose")
+        case "agreed":
+            return Text(f"    is to {entry.what}")
         case "trouble":
             return Text(f"  waits at {entry.what}")
         case "ended":

@@ -12,8 +12,9 @@ from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Action, LogEntry, Run, Verdict
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import Evidence, RunFilter, Takeover
+from whimbrel.servers.repair_facts import RepairFacts
 
-Kind = Literal["asked", "verdict", "step", "choice", "debt", "paid", "takeover", "trouble", "ended"]
+Kind = Literal["asked", "verdict", "agreed", "step", "choice", "debt", "paid", "takeover", "trouble", "ended"]
 
 VERDICTS: Mapping[str, Verdict] = {"confirmResize": "confirm", "revertResize": "revert"}
 """Actions that are a word on a run which waits for it."""
@@ -71,6 +72,7 @@ def _story(run: Run, past: Past) -> Iterator[Entry]:
     """Tell of one run: what was asked comes before the steps that serve it, a choice after the step that made it."""
     asked = {action.request_id: action for action in past.actions if action.run_id == run.id}
     yield from (_asked(asked.pop(id), run.saga) for id in list(asked) if asked[id].name not in VERDICTS)
+    yield from _agreed(run, past)
     choices = list(past.choices.get(run.id, ()))
     owed: set[str] = set()
     for taken in run.log:
@@ -99,6 +101,14 @@ def _asked(action: Action, saga: str | None) -> Entry:
         project_id=action.project_id,
         detail=action.message,
     )
+
+
+def _agreed(run: Run, past: Past) -> Iterator[Entry]:
+    """Say what a repair was to do, after it was asked for."""
+    if isinstance(run.facts, RepairFacts):
+        at = next((action.started_at for action in past.actions if action.run_id == run.id), run.created_at)
+        for mend in run.facts.agreed:
+            yield Entry(at=at, kind="agreed", what=mend.kind, run_id=run.id, saga=run.saga, detail=mend.sentence)
 
 
 def _step(run: Run, taken: LogEntry, kind: Kind) -> Entry:

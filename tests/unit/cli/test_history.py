@@ -60,6 +60,12 @@ def test_each_thing_is_a_line_with_who_and_why() -> None:
     ]
 
 
+def test_what_a_repair_is_to_do_is_told_with_its_sentence() -> None:
+    agreed = entry(0, "agreed", "bind_port", detail="bind port p to h2")
+    seen = lines(history.whole(read(entries=[agreed])))
+    assert seen[-1].split() == ["12:00:00.000", "is", "to", "bind_port", "bind", "port", "p", "to", "h2"]
+
+
 def test_it_fits_a_terminal() -> None:
     assert max(map(len, lines(history.whole(read()), width=80))) <= 80
 

@@ -245,6 +245,19 @@ def test_a_guest_that_a_repair_adopted_counts_from_then() -> None:
     ]
 
 
+def test_a_repair_says_what_it_was_to_do_once_it_was_asked_for() -> None:
+    mend = Mend(kind="book", sentence="count server s for 1 cpus and 512 MiB")
+    facts = RepairFacts(cell=None, host=None, slot=None, was="active", shows=None, agreed=(mend,))
+    run = a_run("r", 11.0, step(12.0, "book"), saga="repair", facts=facts, state="done", finished_at=13.0)
+    past = Past(actions=[asked(run, "repair", 11.1)], runs=[run])
+    told = [(entry.kind, entry.what, entry.detail) for entry in tell(past)]
+    assert told[:3] == [
+        ("asked", "repair", None),
+        ("agreed", "book", "count server s for 1 cpus and 512 MiB"),
+        ("step", "book", None),
+    ]
+
+
 def test_what_is_done_under_the_id_of_a_deleted_server_leaves_it_deleted() -> None:
     gone = errand("delete", 1.0, "active", step(1.0, "erase_entry"))
     facts = RepairFacts(cell=None, host=None, slot=None, was="active", shows=None, agreed=())
