@@ -23,22 +23,22 @@ class WriteLock:
         sql("PRAGMA busy_timeout = 0")
         self._places: dict[asyncio.Future[None], None] = {}  # of those who wait, as they came; each leaves by itself
         self._timer: asyncio.TimerHandle | None = None
-        self._rivals_until = 0.0  # on the event loop's clock
+        self._rivals_until = 0.0  # on the event loop's clock; 0: there were none
         self._gives_way = False
 
     def take(self) -> bool:
         """Begin a transaction and call all who wait; False: not now. They run before what is `call_soon` after this."""
         if self._gives_way:
             return False
-        loop = asyncio.get_running_loop()
         try:
             self._sql("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & PRIMARY_CODE != sqlite3.SQLITE_BUSY:
                 raise
-            self._rivals_until = loop.time() + RIVALS_STAY_S
+            self._rivals_until = asyncio.get_running_loop().time() + RIVALS_STAY_S
             return False
-        self._gives_way = loop.time() < self._rivals_until
+        if self._rivals_until:
+            self._gives_way = asyncio.get_running_loop().time() < self._rivals_until
         for place in self._places:
             _call(place)
         return True
