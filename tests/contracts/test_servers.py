@@ -29,7 +29,7 @@ from whimbrel.adapters.sql.database import Database
 from whimbrel.adapters.sql.servers import SqlServers
 from whimbrel.adapters.sql.tables import cell as tables
 from whimbrel.domain import machine
-from whimbrel.domain.errors import Conflict, NotFound, Superseded, WrongState
+from whimbrel.domain.errors import Conflict, NotFound, Superseded, Unavailable, WrongState
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
@@ -81,6 +81,19 @@ def test_a_record_that_arrives_again_replaces_the_older_copy_and_is_its_runs(ope
             assert await store.get(SERVER) == server
         with pytest.raises(WrongState):
             await store.lock(Order(OTHER, 1), SERVER, "deleting", "active", SLOT, NOW)
+
+    tell(open_store, story)
+
+
+@pytest.mark.parametrize("written", [b"junk", b"{}", b"\xff"])
+def test_a_record_that_nobody_can_read_is_named(open_store: Opener, written: bytes) -> None:
+    async def story(store: SqlServers, database: Database) -> None:
+        await settled(store)
+        async with database.write() as tx:
+            await tx.run(sa.update(tables.servers).values(record=written))
+        for asked in (store.get(SERVER), store.find(ServerQuery()), store.change_by_run(SECOND, SERVER, {})):
+            with pytest.raises(Unavailable, match=f"record of server {SERVER} cannot be read"):
+                await asked
 
     tell(open_store, story)
 

@@ -6,11 +6,14 @@ from dataclasses import replace as with_
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from msgspec.structs import replace
 
+from tests.stories import breaking
 from tests.stories.breaking import MENDED, Break, Scene
 from tests.stories.grouped import GROUP
 from tests.stories.test_repair import told
+from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.domain.errors import Invalid, Unavailable
 from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.domain.server import RequestSpec
@@ -120,6 +123,19 @@ def test_a_cell_that_goes_silent_before_the_second_look_has_no_violations_and_is
         await broken.act(scene)
         proof = await prove(without(scene.world.cloud, C1, "hosts", answers=1))
         assert (proof.violations, [one.split(" (")[0] for one in proof.unseen]) == ((), ["cell c1 did not answer"])
+
+    told(story)
+
+
+def test_a_record_that_nobody_can_read_is_named_and_the_other_cells_are_proved() -> None:
+    async def story(scene: Scene) -> None:
+        await breaking.run(
+            scene, "cell_c1", sa.update(records).where(records.c.id == scene.plain.id).values(record=b"?")
+        )
+        proof = await prove(scene.world.cloud)
+        assert not proof.holds
+        assert not proof.violations
+        assert any(f"the record of server {scene.plain.id} cannot be read" in words for words in proof.unseen)
 
     told(story)
 

@@ -14,7 +14,7 @@ from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.pages import RecordIds
 from whimbrel.adapters.sql.tables.cell import fences, servers
 from whimbrel.domain import machine
-from whimbrel.domain.errors import Conflict, NotFound, WrongState
+from whimbrel.domain.errors import Conflict, NotFound, Unavailable, WrongState
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
@@ -74,7 +74,7 @@ class SqlServers(RecordIds):
             row = await tx.row(_by_id, {"b_id": server_id})
         if row is None:
             raise NotFound(f"Instance {server_id} could not be found.")
-        return _decode(row.record)
+        return _read(row.record, server_id)
 
     async def find(self, query: ServerQuery) -> list[Server]:
         return (await self.read(query)).servers
@@ -82,10 +82,8 @@ class SqlServers(RecordIds):
     async def read(self, query: ServerQuery) -> Reading:
         async with self._db.read() as tx:
             rows = await tx.rows(*_asked(query))
-        servers = [_decode(record) for record, _ in rows]
-        return Reading(
-            servers, frozenset(server.id for server, (_, is_) in zip(servers, rows, strict=True) if is_ != "whole")
-        )
+        servers = [_read(record, name) for record, _, name in rows]
+        return Reading(servers, frozenset(ServerId(name) for _, standing, name in rows if standing != "whole"))
 
     async def count(self, host: HostName) -> int:
         query = sa.select(sa.func.count()).where(servers.c.host == host, _COUNTS)
@@ -158,7 +156,7 @@ class SqlServers(RecordIds):
             await pass_fence(tx, order)
             row = await tx.row(_by_id_held, {"b_id": server_id})
             if row is not None and row.locked_by_run == order.run:
-                await _put(tx, _decode(row.record), {**fields, "task_state": None}, beside)
+                await _put(tx, _read(row.record, server_id), {**fields, "task_state": None}, beside)
 
     async def erase(self, order: Order, server_id: ServerId) -> None:
         async with self._db.write() as tx:
@@ -176,10 +174,18 @@ class SqlServers(RecordIds):
             row = await tx.row(_by_id_held, {"b_id": server.id})
             if row is None:
                 raise NotFound(f"Instance {server.id} could not be found.")
-            current, holder = _decode(row.record), row.locked_by_run
+            current, holder = _read(row.record, server.id), row.locked_by_run
             if row.standing == "frozen" or current.generation != server.generation:
                 raise Conflict(f"server {server.id} was changed meanwhile")
             return await _put(tx, current, fields, holder)
+
+
+def _read(record: bytes, server_id: ServerId) -> Server:
+    """Raises: Unavailable: somebody has written what is no record."""
+    try:
+        return _decode(record)
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"the record of server {server_id} cannot be read: {error}") from None
 
 
 def _wrong(server: Server, attribute: str, value: str | None) -> str:
@@ -207,7 +213,7 @@ async def _held(tx: Tx, server_id: ServerId) -> tuple[Server, str | None]:
     row = await tx.row(_by_id_held, {"b_id": server_id})
     if row is None:
         raise NotFound(f"Instance {server_id} could not be found.")
-    return _decode(row.record), row.locked_by_run
+    return _read(row.record, server_id), row.locked_by_run
 
 
 async def _put(tx: Tx, server: Server, fields: Mapping[str, Any], holder: str | None) -> Server:
@@ -224,7 +230,7 @@ async def _put(tx: Tx, server: Server, fields: Mapping[str, Any], holder: str | 
 
 
 def _listing(query: ServerQuery) -> sa.Select[Any]:
-    return _page(_filtered(sa.select(servers.c.record, servers.c.standing), query), query)
+    return _page(_filtered(sa.select(servers.c.record, servers.c.standing, servers.c.id), query), query)
 
 
 def _filtered(statement: sa.Select[Any], query: ServerQuery) -> sa.Select[Any]:
