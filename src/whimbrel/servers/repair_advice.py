@@ -11,7 +11,7 @@ from whimbrel.proof.violation import Violation
 NOTHING = "nothing is known that could be done about it"
 
 _LEFT: Mapping[str, str] = {
-    "guest_differs": "start or stop the server, or move it",
+    "guest_differs": "start or stop the server; where its size differs, move it",
     "no_record": "have the cell's row back from a backup",
     "no_host": "have the host back, or delete the server",
     "columns_differ": "have that column say what the record says",
