@@ -1,13 +1,16 @@
 """After each event the laws are asked of whatever has a run that is not over, also of what waits for a verdict."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from whimbrel.domain.ids import HostName
 from whimbrel.moves import requests
+from whimbrel.reconcilers import rounds
+from whimbrel.reconcilers.cut_off_ports import give_back_cut_off
 from whimbrel.servers import create, lookup
-from whimbrel.sim.decisions import Mishap, Size, Story
+from whimbrel.sim.decisions import Act, Mishap, Size, Story
 from whimbrel.sim.invariants import Violation
 from whimbrel.sim.run import run
 from whimbrel.sim.watch import Watch
@@ -42,3 +45,28 @@ def test_a_loss_of_power_is_followed_by_a_look() -> None:
     outcome = run(Story(seed=0, size=Size(servers=1, hosts=1), decisions=(lost,)), one_guest_too_many)
     assert outcome.failure
     assert outcome.failure.startswith("I1: after power loss of h1")
+
+
+def test_what_waits_for_a_verdict_is_seen_to_be_right_before_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of an earlier way back cuts off the server, and nobody gives its port back."""
+    monkeypatch.setattr(rounds, "SLOW_ROUNDS", [one for one in rounds.SLOW_ROUNDS if one is not give_back_cut_off])
+    resize = Act(at=1.0, what="resize", pick=0)
+    story = Story(seed=1, size=Size(servers=1, hosts=2), decisions=(resize,))
+    outcome = run(story, taken_back_later)
+    assert outcome.failure
+    assert outcome.failure.startswith("rest: before a verdict: I6")
+    monkeypatch.undo()
+    assert run(story, taken_back_later).failure is None
+
+
+def taken_back_later(world: World) -> None:
+    network: Any = world.remains.network
+    activate = network.activate_binding
+
+    async def then_again_at_the_source(port_id: str, host: HostName) -> None:
+        [source] = [one.host for one in await network.bindings(port_id) if one.is_active]
+        await activate(port_id, host)
+        network.activate_binding = activate  # only the first
+        asyncio.get_running_loop().call_later(20.0, lambda: asyncio.ensure_future(activate(port_id, source)))
+
+    network.activate_binding = then_again_at_the_source

@@ -125,6 +125,8 @@ class _Run:
             await asyncio.sleep(max(0.0, decision.at - self.loop.time()))
             self._begin(decision)
         await self._calm()
+        if self._story.seed % 3 == 1:
+            await self._let_wait()
         await self._end_all()
         await self._rest()
 
@@ -143,17 +145,32 @@ class _Run:
         self.weather.clear()
         self.trace.tell(self.loop.time(), "fault", "nothing goes wrong any more")
 
+    async def _let_wait(self) -> None:
+        """See that all is right of what waits for a verdict, some time after all else has ended."""
+        began = self.loop.time()
+        while not all(map(_is_parked, open_runs := await self._open())):
+            self._check_time(began, open_runs)
+            await asyncio.sleep(LOOKS_EVERY_S)
+        if open_runs:
+            await asyncio.sleep(LATECOMERS_S)
+            if problems := at_once(Invariants(self.world).at_rest()):
+                raise Broken("rest: before a verdict: " + "; ".join(problems))
+
     async def _end_all(self) -> None:
         """Wait until nothing is open; give verdicts to what waits for one. Raises: Broken: it takes too long."""
         began = self.loop.time()
         while open_runs := await self._open():
-            if self.loop.time() - began > ENDS_WITHIN_S:
-                stands = "; ".join(_standing(run, self.staff) for run in open_runs)
-                raise Broken(f"unended: after {ENDS_WITHIN_S:.0f} s without faults: {stands}")
-            for number, run in enumerate(run for run in open_runs if isinstance(run, Run) and run.state == "parked"):
+            self._check_time(began, open_runs)
+            for number, run in enumerate(filter(_is_parked, open_runs)):
                 what = "confirm" if (self._story.seed + number) % 2 else "revert"
                 await self._say(what, run.subject)
             await asyncio.sleep(LOOKS_EVERY_S)
+
+    def _check_time(self, began: float, open_runs: list[Any]) -> None:
+        """Raises: Broken: they should have ended."""
+        if self.loop.time() - began > ENDS_WITHIN_S:
+            stands = "; ".join(_standing(run, self.staff) for run in open_runs)
+            raise Broken(f"unended: after {ENDS_WITHIN_S:.0f} s without faults: {stands}")
 
     async def _say(self, what: str, server: str) -> None:
         body = {"confirm": {"confirmResize": None}, "revert": {"revertResize": None}}[what]
@@ -222,6 +239,10 @@ def _law(violation: str) -> str:
     after, _, what = violation.partition(": ")
     law, _, rest_ = what.partition(":")
     return f"{law}: {after}: {rest_.strip()}"
+
+
+def _is_parked(run: Any) -> bool:
+    return isinstance(run, Run) and run.state == "parked"
 
 
 def _standing(run: Any, staff: Staff) -> str:
