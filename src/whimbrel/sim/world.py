@@ -12,7 +12,6 @@ from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.keep import MemoryKeep
 from whimbrel.adapters.sql.aggregates import SqlAggregates
 from whimbrel.adapters.sql.cells import SqlCells
-from whimbrel.adapters.sql.database import SqliteDatabase
 from whimbrel.adapters.sql.devices import SqlDevices
 from whimbrel.adapters.sql.directory import SqlDirectory
 from whimbrel.adapters.sql.flavors import SqlFlavors
@@ -24,6 +23,7 @@ from whimbrel.adapters.sql.quotas import SqlQuotas
 from whimbrel.adapters.sql.schema import create_all
 from whimbrel.adapters.sql.server_groups import SqlServerGroups
 from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.adapters.sql.sqlite import SqliteDatabase
 from whimbrel.adapters.sql.zones import SqlZones
 from whimbrel.agent.host import HostAgent
 from whimbrel.conductor.book import BOOK

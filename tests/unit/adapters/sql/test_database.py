@@ -8,7 +8,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
-from whimbrel.adapters.sql.database import Database, SqliteDatabase, Tx
+from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.sqlite import SqliteDatabase
 from whimbrel.domain.errors import Conflict, Unavailable
 
 METADATA = sa.MetaData()

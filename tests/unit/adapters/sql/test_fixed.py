@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from whimbrel.adapters.sql.database import SqliteDatabase
 from whimbrel.adapters.sql.fixed import fixed, is_fixed
+from whimbrel.adapters.sql.sqlite import SqliteDatabase
 from whimbrel.domain.errors import Conflict
 
 METADATA = sa.MetaData()

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql import write_lock
-from whimbrel.adapters.sql.database import BUSY_TIMEOUT_S, SqliteDatabase
+from whimbrel.adapters.sql.sqlite import BUSY_TIMEOUT_S, SqliteDatabase
 from whimbrel.domain.errors import Conflict, Unavailable
 
 METADATA = sa.MetaData()
