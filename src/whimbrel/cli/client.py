@@ -60,11 +60,14 @@ class Api:
 
     def log_in(self) -> None:
         answer = self._send("POST", f"{self._login.auth_url}/auth/tokens", self._login.body)
-        self._http.headers["x-auth-token"] = answer.headers["x-subject-token"]
-        for service in answer.json()["token"]["catalog"]:
-            for endpoint in service["endpoints"]:
-                if endpoint["interface"] == "public":
-                    self._places[service["type"]] = endpoint["url"].rstrip("/")
+        try:
+            self._http.headers["x-auth-token"] = answer.headers["x-subject-token"]
+            for service in answer.json()["token"]["catalog"]:
+                for endpoint in service["endpoints"]:
+                    if endpoint["interface"] == "public":
+                        self._places[service["type"]] = endpoint["url"].rstrip("/")
+        except (ValueError, LookupError, TypeError):
+            raise Refused(f"what answers at {self._login.auth_url} is no Keystone: is the URL right?") from None
 
     def get(self, service: str, path: str, headers: Mapping[str, str] = {}) -> Any:
         return self._send("GET", self._url(service, path), headers=headers).json()

@@ -1,7 +1,9 @@
 """The commands' errors: one sentence, the right exit code, nothing half-written."""
 
 import socket
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -147,6 +149,27 @@ def test_a_login_that_fails(
 ) -> None:
     (tmp_path / "clouds.yaml").write_text(text)
     assert said in refusal(capsys, code, "move", "show", "x", "--data-dir", str(tmp_path), "--os-cloud", cloud)
+
+
+@pytest.mark.parametrize("said", [b"<html>Welcome!</html>", b"[]", b'{"token": {}}'])
+def test_a_login_at_something_else(capsys: pytest.CaptureFixture[str], tmp_path: Path, said: bytes) -> None:
+    class Welcome(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(201)
+            self.send_header("x-subject-token", "t")
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Welcome) as server:
+        (tmp_path / "clouds.yaml").write_text(CLOUDS.replace(":1/v3", f":{server.server_port}/v3"))
+        answering = Thread(target=server.handle_request)
+        answering.start()
+        words = ("move", "show", "x", "--data-dir", str(tmp_path), "--os-cloud", "whimbrel-admin")
+        assert "is no Keystone: is the URL right?" in refusal(capsys, 1, *words)
+        answering.join()
 
 
 @pytest.mark.parametrize(
