@@ -178,6 +178,11 @@ async def wrong_booking(scene: Scene) -> None:
     await run(scene, "global", sa.update(directory).where(of_it).values(vcpus=7))
 
 
+async def listed_elsewhere(scene: Scene) -> None:
+    of_it = records.c.id == scene.plain.id
+    await run(scene, "cell_c1", sa.update(records).where(of_it).values(host="h3", vm_state="stopped"))
+
+
 async def run(scene: Scene, database: str, statement: sa.Executable) -> None:
     async with scene.world.remains.databases[database].write() as tx:
         await tx.run(statement)
@@ -365,6 +370,7 @@ MENDED = (
     _break("a cell has a copy of a record", a_copy, "stray_record"),
     _break("a run that is over locks a server", locked, "leaked_lock"),
     _break("a record stands as if there were a copy", standing_shared, "stray_standing"),
+    _break("lists find a server where it is not", listed_elsewhere, "columns_differ"),
     _break("a server counts for too much", wrong_booking, "wrong_booking"),
     _break("a port is bound to another host too", bound_twice, "stray_binding"),
     _break("a port is bound to another host", bound_elsewhere, "port_elsewhere"),

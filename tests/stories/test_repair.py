@@ -118,6 +118,7 @@ def test_several_things_at_once_are_all_named_and_mended() -> None:
         "the rows of a claim were deleted",
         "less is left of a host than is free",
         "a port is bound nowhere",
+        "lists find a server where it is not",
         "a run that is over locks a server",
     )
     once = (

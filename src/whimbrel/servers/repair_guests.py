@@ -12,6 +12,7 @@ from whimbrel.domain.ids import CellName, HostName, Slot
 from whimbrel.proof.laws.guests import is_whole
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.violation import Violation
+from whimbrel.servers import repair_advice as advice
 from whimbrel.servers import repair_doubts as doubts
 from whimbrel.servers.mend import Mend, Said
 from whimbrel.servers.repair_doubts import stands_as_recorded
@@ -114,6 +115,15 @@ def stray_record(stake: Stake, ground: Ground, violation: Violation) -> Said:
 
 def stand_alone(stake: Stake, ground: Ground, violation: Violation) -> Said:
     return [Mend(kind="stand_alone", sentence=f"have the record of server {stake.id} stand as the only one")]
+
+
+def write_columns(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    """Believe the record where its guest and the directory agree with it."""
+    record, entry = stake.record, stake.entry
+    if record is None or entry is None or entry.project_id != record.project_id or not stands_as_recorded(stake):
+        return advice.left(violation)
+    sentence = f"have lists find server {stake.id} by what its record says"
+    return [Mend(kind="write_columns", sentence=sentence)]
 
 
 def unlock(stake: Stake, ground: Ground, violation: Violation) -> Said:

@@ -80,5 +80,6 @@ _OF_KIND: Mapping[str, Decide] = {
     "wrong_booking": repair_held.book,
     "leaked_image": repair_held.delete_image,
     "leaked_lock": repair_guests.unlock,
+    "columns_differ": repair_guests.write_columns,
     "stray_standing": repair_guests.stand_alone,
 }
