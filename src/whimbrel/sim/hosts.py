@@ -32,7 +32,13 @@ class SimulatedWorld:
 
     def guests_of(self, servers: Sequence[ServerId]) -> list[tuple[HostName, Guest]]:
         """List the guests of these servers. All hosts must have been opened."""
-        return [(name, guest) for name, host in self.hosts.items() for guest in host.observed_of(servers)]
+        wanted = frozenset(servers)
+        return [
+            (name, guest)
+            for name, host in self.hosts.items()
+            if not wanted.isdisjoint(host.servers())
+            for guest in host.observed_of(servers)
+        ]
 
     def running(self) -> list[tuple[HostName, Guest]]:
         """List every running guest of every host. All hosts must have been opened."""

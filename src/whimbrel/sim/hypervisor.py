@@ -6,7 +6,7 @@ half-made disk is no disk, a disk that is offered no more cannot be read to its 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, KeysView, Sequence
 from typing import Any
 
 import msgspec
@@ -130,6 +130,10 @@ class SimulatedHypervisor:
     def observed(self) -> list[Guest]:
         """List all guests, as `guests` does but at once; the hypervisor must have been used before."""
         return [guest.observed for guest in self._guests.all()]
+
+    def servers(self) -> KeysView[ServerId]:
+        """Give the servers that have a guest here, in whatever state; the hypervisor must have been used before."""
+        return self._guests.servers()
 
     def observed_of(self, servers: Sequence[ServerId]) -> list[Guest]:
         """List the guests of these servers, as `observed` does."""

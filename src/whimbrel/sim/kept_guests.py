@@ -3,6 +3,8 @@
 Law: what could not be written has not happened.
 """
 
+from collections.abc import KeysView
+
 import msgspec
 from msgspec.structs import replace
 
@@ -37,6 +39,11 @@ class KeptGuests:
         """List them at once; they must have been opened."""
         assert self._guests is not None, f"{self.host} was not opened"
         return [guest for slots in self._guests.values() for guest in slots.values()]
+
+    def servers(self) -> KeysView[ServerId]:
+        """Give whose they are, as `all` does."""
+        assert self._guests is not None, f"{self.host} was not opened"
+        return self._guests.keys()
 
     def of(self, server: ServerId) -> list[SimulatedGuest]:
         """List those of a server, as `all` does."""

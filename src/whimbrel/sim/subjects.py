@@ -9,10 +9,11 @@ from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.network import Port
+from whimbrel.ports.volumes import Attachment
 
 
 class Subjects:
-    """Learns from calls which run is of which server."""
+    """Learns from calls and answers which run, which port and which attachment is of which server."""
 
     def __init__(self) -> None:
         self._of: dict[str, ServerId] = {}
@@ -24,6 +25,16 @@ class Subjects:
     def among(self, arguments: Iterable[Any]) -> ServerId | None:
         """Give the server of the first argument that names one."""
         return next((found for one in arguments if (found := self._named(one))), None)
+
+    def learn(self, answer: Any) -> None:
+        match answer:
+            case list() if answer and isinstance(answer[0], Port | Attachment):
+                for one in answer:
+                    self.learn(one)
+            case Port() if answer.device_id:
+                self._of[answer.id] = ServerId(answer.device_id)
+            case Attachment():
+                self._of[answer.id] = answer.server
 
     def _named(self, argument: Any) -> ServerId | None:
         match argument:
@@ -41,5 +52,6 @@ class Subjects:
             case Server():
                 return argument.id
             case Port():
-                return ServerId(argument.device_id) if argument.device_id else None
+                self.learn(argument)
+                return self._of.get(argument.id)
         return None

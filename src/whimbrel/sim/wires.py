@@ -69,6 +69,7 @@ class Wires(Chaos):
             self._look(name, call)  # it may have happened all the same
             raise
         self._trace.note(self._loop.time(), who, name)
+        self._subjects.learn(answer)
         self._look(name, call)
         if mishap and mishap.what == "lost answer":
             await self._wait_in_vain(name, line)
