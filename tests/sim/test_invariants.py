@@ -28,7 +28,10 @@ LATER = {
 }
 """What is true for a while of a cloud in which things go wrong, and nobody's fault: a proof looks again later."""
 
-BROKEN = [one for one in (*MENDED, ADOPTED, *LEFT) if not one.names <= LATER]
+BY_HAND = {"columns_differ"}
+"""What no code of ours can do, as one write writes both: the simulator does not look for it."""
+
+BROKEN = [one for one in (*MENDED, ADOPTED, *LEFT) if not one.names <= LATER | BY_HAND]
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
