@@ -85,8 +85,8 @@ class Fence:
         if self._seen is None:
             kept = await self._keep.scan(self._space)
             if self._seen is None:  # nobody was faster while we read
-                self._seen = {}
                 found = {RunId(run): _decode(value) for run, value in kept.items()}
+                self._seen = {}  # once all of it could be read: half a fence would admit what is old
                 for run, value in sorted(found.items(), key=lambda one: one[1].number):
                     self._note(self._seen, run, value)
         return self._seen

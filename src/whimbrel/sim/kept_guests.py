@@ -30,8 +30,9 @@ class KeptGuests:
         if self._guests is None:
             kept = await self.keep.scan(self._space)
             if self._guests is None:  # nobody was faster while we read
+                found = [_decode(value) for value in kept.values()]
                 self._guests = {}
-                for guest in map(_decode, kept.values()):
+                for guest in found:
                     self._guests.setdefault(guest.key.server, {})[guest.key.slot] = guest
         return self._guests
 

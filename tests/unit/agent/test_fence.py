@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from tests.host_room import H1, H2, SlowKeep, order, story
@@ -55,6 +56,17 @@ async def test_it_survives_the_process() -> None:
     with pytest.raises(Superseded):
         await Fence(H1, keep, JumpingClock()).admit(order(epoch=1))
     await Fence(H2, keep, JumpingClock()).admit(order(epoch=1))
+
+
+@story
+async def test_what_cannot_be_read_lets_nobody_in_however_often_they_ask() -> None:
+    keep = MemoryKeep()
+    await Fence(H1, keep, JumpingClock()).admit(order(epoch=2))
+    await keep.put(f"fence/{H1}", "run-2", b"junk")
+    fence = Fence(H1, keep, JumpingClock())
+    for _ in range(2):
+        with pytest.raises(msgspec.DecodeError):
+            await fence.admit(order(epoch=1))
 
 
 @story
