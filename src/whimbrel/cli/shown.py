@@ -30,6 +30,14 @@ class StepTaken(msgspec.Struct, kw_only=True):
     detail: str | None = None
 
 
+class Mend(msgspec.Struct, kw_only=True):
+    sentence: str
+
+
+class Facts(msgspec.Struct, kw_only=True):
+    agreed: list[Mend] = []  # what a repair is to do
+
+
 class Move(msgspec.Struct, kw_only=True):
     """A move as the API shows it, as far as it is shown here. Times are seconds since 1970."""
 
@@ -54,6 +62,7 @@ class Move(msgspec.Struct, kw_only=True):
     steps: list[StepTaken] = []
     ahead: list[str] = []  # the steps that it will take if it goes on as it goes, the present one first
     debts: list[str] = []
+    facts: Facts = Facts()
     summary: str | None = None  # of its last choice of a host
     message: str | None = None
     problem: str | None = None
@@ -106,7 +115,8 @@ def listing(moves: Sequence[Move]) -> RenderableType:
 
 def whole(move: Move) -> RenderableType:
     """Show everything that there is to know about one move."""
-    parts: list[RenderableType] = [head(move), Text(), _steps(move), Text()]
+    agreed = [Text(f"It is to {mend.sentence}.") for mend in move.facts.agreed]
+    parts: list[RenderableType] = [head(move), *agreed, Text(), _steps(move), Text()]
     if move.summary:
         said = [] if move.summary == move.message else [Text(move.summary)]
         parts += [*said, Text(f"Why it chose so: whimbrel move show {move.id} --why", "dim"), Text()]

@@ -119,3 +119,9 @@ def test_durations(took_s: float, said: str) -> None:
 def test_times_of_another_day_have_the_day() -> None:
     assert terminal.moment(1577934245.0) == "2020-01-02 03:04:05"
     assert terminal.moment(None) == "-"
+
+
+def test_a_repair_says_what_it_is_to_do() -> None:
+    agreed = [{"kind": "destroy_guest", "sentence": "destroy the guest of server a1b2 on n3"}]
+    move = read(saga="repair", source=None, target=None, facts={"cell": "c1", "agreed": agreed})
+    assert "It is to destroy the guest of server a1b2 on n3." in text(shown.whole(move)).splitlines()[1]
