@@ -34,8 +34,8 @@ class Mend(msgspec.Struct, kw_only=True):
     sentence: str
 
 
-class Facts(msgspec.Struct, kw_only=True):
-    agreed: list[Mend] = []  # what a repair is to do
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    agreed: tuple[Mend, ...] = ()  # what a repair is to do
 
 
 class Move(msgspec.Struct, kw_only=True):
