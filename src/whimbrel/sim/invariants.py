@@ -46,6 +46,9 @@ AT_REST: Sequence[Judge] = (
 )
 """What of the laws of a proof needs that no host is down and that no message is late."""
 
+WAITING: Sequence[Judge] = (claims.as_owned, ports.served, devices.as_asked)
+"""What of them is so too while moves wait for a verdict: guests that lost power, and late bindings, wait with them."""
+
 
 class Violation(BaseException):
     """A law does not hold. Not an Exception: no code under test may take it for trouble of its own."""
@@ -75,10 +78,10 @@ class Invariants:
         ]
         self._complain(problems, after)
 
-    async def at_rest(self) -> list[str]:
+    async def at_rest(self, laws: Sequence[Judge] = AT_REST) -> list[str]:
         """Say what does not hold of a cloud in which nothing is under way, and every host is there."""
         runs, servers = await self._world.cloud.journal.find(RunFilter()), await _servers(self._world)
-        return await self._of_servers(runs, servers, await self._hosts(), AT_REST)
+        return await self._of_servers(runs, servers, await self._hosts(), laws)
 
     async def _problems(self, runs: list[Run], servers: list[Server], hosts: Hosts) -> list[str]:
         return [

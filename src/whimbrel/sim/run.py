@@ -16,7 +16,7 @@ from whimbrel.ports.journal import RunFilter
 from whimbrel.sim import rest
 from whimbrel.sim.decisions import Act, Decision, Story
 from whimbrel.sim.faults import Faults
-from whimbrel.sim.invariants import Invariants, Violation
+from whimbrel.sim.invariants import WAITING, Invariants, Violation
 from whimbrel.sim.kinds import kind_of
 from whimbrel.sim.loop import Process, Stuck, at_once, new_loop, without_a_wait
 from whimbrel.sim.processes import Staff
@@ -153,7 +153,7 @@ class _Run:
             await asyncio.sleep(LOOKS_EVERY_S)
         if open_runs:
             await asyncio.sleep(LATECOMERS_S)
-            if problems := at_once(Invariants(self.world).at_rest()):
+            if problems := at_once(Invariants(self.world).at_rest(WAITING)):
                 raise Broken("rest: before a verdict: " + "; ".join(problems))
 
     async def _end_all(self) -> None:

@@ -32,6 +32,11 @@ def bound(stake: Stake, ground: Ground) -> Iterator[Violation]:
     yield from _not_served(stake, [port for port in _named(stake) if not _is_taken_back(port, stake)])
 
 
+def served(stake: Stake, ground: Ground) -> Iterator[Violation]:
+    """See that they do so whatever came too late, some time after it: what else is left goes after the verdict."""
+    yield from _not_served(stake, _named(stake))
+
+
 def _is_taken_back(port: Port, stake: Stake) -> bool:
     """Tell whether it serves the host to which a move that waits may be turned back."""
     return stake.way_back is not None and port.host == stake.way_back[0]
