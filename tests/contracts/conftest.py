@@ -1,5 +1,6 @@
-"""Every contract suite has the databases."""
+"""Every contract suite has the databases, and pairs of hosts."""
 
 from tests.contracts.databases import open_store, postgres, tables
+from tests.contracts.hypervisors import libvirt_hosts, libvirt_pair, pair
 
-__all__ = ["open_store", "postgres", "tables"]
+__all__ = ["libvirt_hosts", "libvirt_pair", "open_store", "pair", "postgres", "tables"]

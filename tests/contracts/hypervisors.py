@@ -1,7 +1,8 @@
 """Pairs of hosts for the hypervisor's contract: simulated ones, and real ones by libvirt.
 
 Law: what the contract cannot ask for by the port (an image to boot, what a guest has seen, a process that died) is
-asked for here, in one way for both. A test module imports hypervisor_pair, libvirt_pair and libvirt_hosts from here.
+asked for here, in one way for both. Contract suites have the fixture `pair`; other test modules import libvirt_pair and
+libvirt_hosts from here.
 """
 
 import asyncio
@@ -292,7 +293,7 @@ def _served(file: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(params=["simulated", "libvirt"])
-def hypervisor_pair(request: pytest.FixtureRequest) -> HypervisorPair:
+def pair(request: pytest.FixtureRequest) -> HypervisorPair:
     """Give two hosts without guests."""
     if request.param == "simulated":
         return SimulatedPair()

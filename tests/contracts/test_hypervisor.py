@@ -2,36 +2,17 @@
 
 import asyncio
 import uuid
-from collections.abc import Coroutine
-from typing import Any
 
 import msgspec
 import pytest
 
-from tests.contracts.hypervisors import (  # noqa: F401
-    LARGE_IMAGE,
-    HypervisorPair,
-    hypervisor_pair,
-    libvirt_hosts,
-    libvirt_pair,
-    new_spec,
-    quiet,
-)
+from tests.contracts.hypervisors import LARGE_IMAGE, HypervisorPair, new_spec, quiet
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec
 from whimbrel.ports.hypervisor import Hypervisor
 
 NO_TIME_S = 0.0
 ENOUGH_TIME_S = 30.0
-
-
-@pytest.fixture
-def pair(hypervisor_pair: HypervisorPair) -> HypervisorPair:  # noqa: F811
-    return hypervisor_pair
-
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(story)
 
 
 async def running(pair: HypervisorPair, host: Hypervisor, spec: GuestSpec) -> None:
@@ -90,7 +71,7 @@ def test_a_guest_is_made_phase_by_phase_and_each_may_be_repeated(pair: Hyperviso
             assert await host.guests() == []
         assert await host.look(spec.key) is None
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_it_tells_its_load(pair: HypervisorPair) -> None:
@@ -100,7 +81,7 @@ def test_it_tells_its_load(pair: HypervisorPair) -> None:
         assert all(name.startswith("cpu.") for name in told)
         assert 0.0 <= told.get("cpu.percent", 0.0) <= 1.0
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_guest_larger_than_the_host_is_refused(pair: HypervisorPair) -> None:
@@ -112,7 +93,7 @@ def test_a_guest_larger_than_the_host_is_refused(pair: HypervisorPair) -> None:
                 await pair.a.reserve(spec)
             assert await pair.a.look(spec.key) is None
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_phases_that_build_on_one_that_is_missing_find_nothing(pair: HypervisorPair) -> None:
@@ -139,7 +120,7 @@ def test_phases_that_build_on_one_that_is_missing_find_nothing(pair: HypervisorP
             await host.reboot(spec.key, hard=False)
         assert await power(host, spec.key) == "reserved"
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_undoing_what_never_was_is_fine(pair: HypervisorPair) -> None:
@@ -152,7 +133,7 @@ def test_undoing_what_never_was_is_fine(pair: HypervisorPair) -> None:
             await pair.a.destroy(key)
         assert await pair.a.guests() == []
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_guest_boots_from_its_own_disk_each_time(pair: HypervisorPair) -> None:
@@ -173,7 +154,7 @@ def test_a_guest_boots_from_its_own_disk_each_time(pair: HypervisorPair) -> None
         assert await power(host, spec.key) == "running"
         assert await pair.seen(host, spec.key, boots=4) == mark
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_the_console_gives_its_last_lines(pair: HypervisorPair) -> None:
@@ -192,7 +173,7 @@ def test_the_console_gives_its_last_lines(pair: HypervisorPair) -> None:
         assert await host.console_log(spec.key, 0) == ""
         assert await host.console_log(spec.key, 10_000) == "".join(lines)
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_running_guest_keeps_its_disk_to_itself(pair: HypervisorPair) -> None:
@@ -206,7 +187,7 @@ def test_a_running_guest_keeps_its_disk_to_itself(pair: HypervisorPair) -> None:
         assert await power(host, spec.key) == "running"
         await pair.seen(host, spec.key, boots=1)
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_disk_is_carried_whole_and_grows(pair: HypervisorPair) -> None:
@@ -225,7 +206,7 @@ def test_a_disk_is_carried_whole_and_grows(pair: HypervisorPair) -> None:
         await pair.a.start(old.key)
         assert await pair.seen(pair.a, old.key, boots=2) == mark, "the source's disk is as it was"
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_disk_goes_by_the_image_service_to_a_host_that_knows_nothing_of_the_other(pair: HypervisorPair) -> None:
@@ -247,7 +228,7 @@ def test_a_disk_goes_by_the_image_service_to_a_host_that_knows_nothing_of_the_ot
         await pair.b.stop(new.key, NO_TIME_S)
         assert (await pair.b.export_disk(new.key)).size_bytes == 2 << 30
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_an_image_that_cannot_be_fetched_is_refused_and_leaves_nothing(pair: HypervisorPair) -> None:
@@ -259,7 +240,7 @@ def test_an_image_that_cannot_be_fetched_is_refused_and_leaves_nothing(pair: Hyp
                 await pair.a.fetch_disk(spec, image, quiet)
         assert not any(guest.has_disk for guest in await pair.a.guests())
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_an_export_can_be_read_until_it_is_taken_back(pair: HypervisorPair) -> None:
@@ -279,7 +260,7 @@ def test_an_export_can_be_read_until_it_is_taken_back(pair: HypervisorPair) -> N
         assert not looked.has_disk
         await pair.b.import_disk(new, await pair.a.export_disk(old.key), quiet)
 
-    run(story())
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("ending", ["start", "destroy"])
@@ -293,7 +274,7 @@ def test_a_disk_that_changes_or_goes_is_offered_no_more(pair: HypervisorPair, en
         with pytest.raises(Unavailable):
             await pair.b.import_disk(new, export, quiet)
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_disks_that_cannot_be_are_refused_and_leave_nothing(pair: HypervisorPair) -> None:
@@ -313,7 +294,7 @@ def test_disks_that_cannot_be_are_refused_and_leave_nothing(pair: HypervisorPair
             await pair.a.import_disk(smaller, foreign, quiet)
         assert {guest.key for guest in await pair.a.guests() if guest.has_disk} == {source.key}
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_disk_without_a_size_is_as_large_as_its_image(pair: HypervisorPair) -> None:
@@ -322,7 +303,7 @@ def test_a_disk_without_a_size_is_as_large_as_its_image(pair: HypervisorPair) ->
         await pair.made(pair.a, spec)
         assert (await pair.a.export_disk(spec.key)).size_bytes == 2 << 30
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_of_two_slots_on_one_host_one_runs(pair: HypervisorPair) -> None:
@@ -349,7 +330,7 @@ def test_of_two_slots_on_one_host_one_runs(pair: HypervisorPair) -> None:
         await pair.a.destroy(old.key)
         assert [(guest.key, guest.power) for guest in await pair.a.guests()] == [(new.key, "running")]
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_going_back_to_the_old_slot_finds_it_as_it_was(pair: HypervisorPair) -> None:
@@ -365,7 +346,7 @@ def test_going_back_to_the_old_slot_finds_it_as_it_was(pair: HypervisorPair) -> 
         await pair.seen(host, old.key, boots=1)
         assert [guest.key for guest in await host.guests()] == [old.key]
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_half_made_disk_is_no_disk_and_is_made_again(pair: HypervisorPair) -> None:
@@ -385,7 +366,7 @@ def test_a_half_made_disk_is_no_disk_and_is_made_again(pair: HypervisorPair) -> 
         await pair.a.start(spec.key)
         await pair.seen(pair.a, spec.key, boots=1)
 
-    run(story())
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("undo", ["discard_disk", "destroy"])
@@ -399,7 +380,7 @@ def test_a_half_made_disk_can_be_thrown_away(pair: HypervisorPair, undo: str) ->
         guest = await pair.a.look(spec.key)
         assert guest is None if undo == "destroy" else guest and not guest.has_disk
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_disk_that_was_discarded_can_be_made_again(pair: HypervisorPair) -> None:
@@ -417,7 +398,7 @@ def test_a_disk_that_was_discarded_can_be_made_again(pair: HypervisorPair) -> No
         await pair.a.start(spec.key)
         await pair.seen(pair.a, spec.key, boots=1)
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_guests_are_found_again_by_a_new_process(pair: HypervisorPair) -> None:
@@ -436,7 +417,7 @@ def test_guests_are_found_again_by_a_new_process(pair: HypervisorPair) -> None:
         await pair.a.stop(moving.key, NO_TIME_S)
         assert await power(pair.a, moving.key) == "stopped"
 
-    run(story())
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("state", ["stopped", "running"])
@@ -457,4 +438,4 @@ def test_a_snapshot_is_an_image_that_boots(pair: HypervisorPair, state: str) -> 
         await running(pair, pair.b, new)
         assert await pair.seen(pair.b, new.key, boots=2) == mark
 
-    run(story())
+    asyncio.run(story())

@@ -2,21 +2,11 @@
 
 import asyncio
 import uuid
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import (  # noqa: F401
-    HypervisorPair,
-    hypervisor_pair,
-    libvirt_hosts,
-    libvirt_pair,
-    new_nic,
-    new_spec,
-    quiet,
-)
+from tests.contracts.hypervisors import HypervisorPair, new_nic, new_spec, quiet
 from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec
@@ -24,15 +14,6 @@ from whimbrel.ports.hypervisor import Hypervisor
 
 NO_TIME_S = 0.0
 PCI = "0000:81:00.1"
-
-
-@pytest.fixture
-def pair(hypervisor_pair: HypervisorPair) -> HypervisorPair:  # noqa: F811
-    return hypervisor_pair
-
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(story)
 
 
 async def made(pair: HypervisorPair, spec: GuestSpec, state: str) -> None:
@@ -85,7 +66,7 @@ def test_a_guest_has_exactly_what_it_was_defined_with_last(pair: HypervisorPair)
         await pair.a.define(first)
         assert await has(pair.a, first.key) == ids(first.nics, first.volumes)
 
-    run(story())
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("state", ["stopped", "running"])
@@ -109,7 +90,7 @@ def test_a_nic_is_plugged_and_unplugged(pair: HypervisorPair, state: str) -> Non
         await pair.a.reboot(spec.key, hard=True)
         assert await has(pair.a, spec.key) == ids((second,), ())
 
-    run(story())
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("state", ["stopped", "running"])
@@ -133,7 +114,7 @@ def test_a_volume_is_attached_and_detached(pair: HypervisorPair, state: str) -> 
         await pair.a.reboot(spec.key, hard=True)
         assert await has(pair.a, spec.key) == ids((), (second,))
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_volume_keeps_its_place_under_a_new_connection(pair: HypervisorPair) -> None:
@@ -147,7 +128,7 @@ def test_a_volume_keeps_its_place_under_a_new_connection(pair: HypervisorPair) -
         await pair.a.start(spec.key)
         await pair.seen(pair.a, spec.key, boots=1)
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_undoing_what_never_was_is_fine(pair: HypervisorPair) -> None:
@@ -160,7 +141,7 @@ def test_undoing_what_never_was_is_fine(pair: HypervisorPair) -> None:
             await pair.a.detach_volume(spec.key, str(uuid.uuid4()))
         assert (await looked(pair.a, spec.key)).power == "stopped"
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_nothing_is_put_into_a_guest_that_is_not_defined(pair: HypervisorPair) -> None:
@@ -174,7 +155,7 @@ def test_nothing_is_put_into_a_guest_that_is_not_defined(pair: HypervisorPair) -
             await pair.a.reserve(replace(spec, nics=(nic,)))
         assert await has(pair.a, spec.key) == ((), ())
 
-    run(story())
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("state", ["stopped", "running"])
@@ -200,7 +181,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(pair: HypervisorPair, sta
         assert await has(pair.a, other.key) == ((), ())
         assert await has(pair.a, spec.key) == ids((nic,), (volume,))
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_no_guest_is_defined_with_a_thing_twice(pair: HypervisorPair) -> None:
@@ -219,7 +200,7 @@ def test_no_guest_is_defined_with_a_thing_twice(pair: HypervisorPair) -> None:
                 await pair.a.define(twice)
         assert (await looked(pair.a, spec.key)).power == "reserved"
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_two_slots_of_a_server_have_their_own(pair: HypervisorPair) -> None:
@@ -243,7 +224,7 @@ def test_two_slots_of_a_server_have_their_own(pair: HypervisorPair) -> None:
         await pair.a.destroy(new.key)
         assert await has(pair.a, old.key) == ids((nic,), ())
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_guest_boots_from_its_volume(pair: HypervisorPair) -> None:
@@ -268,7 +249,7 @@ def test_a_guest_boots_from_its_volume(pair: HypervisorPair) -> None:
         await pair.a.destroy(spec.key)
         assert await pair.a.guests() == []
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_guest_without_anything_to_boot_from_is_not_started(pair: HypervisorPair) -> None:
@@ -284,7 +265,7 @@ def test_a_guest_without_anything_to_boot_from_is_not_started(pair: HypervisorPa
         await pair.a.start(spec.key)
         assert (await looked(pair.a, spec.key)).power == "running"
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_guest_that_boots_from_a_volume_has_no_disk_to_make_or_give(pair: HypervisorPair) -> None:
@@ -300,7 +281,7 @@ def test_a_guest_that_boots_from_a_volume_has_no_disk_to_make_or_give(pair: Hype
         with pytest.raises(NotFound):
             assert not [chunk async for chunk in pair.a.read_snapshot(spec.key, quiet)]
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_pci_devices_are_kept_and_told(pair: HypervisorPair) -> None:
@@ -318,7 +299,7 @@ def test_pci_devices_are_kept_and_told(pair: HypervisorPair) -> None:
         await pair.a.define(replace(spec, pci=()))
         assert (await looked(pair.a, spec.key)).pci == ("0000:81:10.3",)
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_host_tells_volume_services_what_it_is(pair: HypervisorPair) -> None:
@@ -330,4 +311,4 @@ def test_a_host_tells_volume_services_what_it_is(pair: HypervisorPair) -> None:
         assert connector["ip"]
         assert connector["platform"]
 
-    run(story())
+    asyncio.run(story())

@@ -2,34 +2,16 @@
 
 import asyncio
 import uuid
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.hypervisors import (  # noqa: F401
-    HypervisorPair,
-    hypervisor_pair,
-    libvirt_hosts,
-    libvirt_pair,
-    new_spec,
-    quiet,
-)
+from tests.contracts.hypervisors import HypervisorPair, new_spec, quiet
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.ports.hypervisor import Hypervisor
 
 NO_TIME_S = 0.0
-
-
-@pytest.fixture
-def pair(hypervisor_pair: HypervisorPair) -> HypervisorPair:  # noqa: F811
-    return hypervisor_pair
-
-
-def run(story: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(story)
 
 
 def roomy(server: str | None = None, ephemeral_gib: int = 1) -> GuestSpec:
@@ -70,7 +52,7 @@ def test_they_come_with_the_guest_and_go_with_it(pair: HypervisorPair) -> None:
         await pair.a.destroy(spec.key)
         assert await pair.a.look(spec.key) is None
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_guest_on_a_volume_has_them_too(pair: HypervisorPair) -> None:
@@ -86,7 +68,7 @@ def test_a_guest_on_a_volume_has_them_too(pair: HypervisorPair) -> None:
         assert guest
         assert (guest.power, guest.has_disk, guest.disks) == ("running", True, ("ephemeral", "swap"))
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_the_ephemeral_disk_is_carried_and_swap_is_made_anew(pair: HypervisorPair) -> None:
@@ -118,7 +100,7 @@ def test_the_ephemeral_disk_is_carried_and_swap_is_made_anew(pair: HypervisorPai
         assert await disks(pair.a, old.key) == ("root", "ephemeral", "swap")
         assert await pair.fingerprint(pair.a, old.key, "ephemeral") == was["ephemeral"]
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_the_ephemeral_disk_of_a_stopped_guest_goes_by_an_image(pair: HypervisorPair) -> None:
@@ -138,7 +120,7 @@ def test_the_ephemeral_disk_of_a_stopped_guest_goes_by_an_image(pair: Hypervisor
         with pytest.raises(Refused):
             assert not [chunk async for chunk in pair.a.read_snapshot(old.key, quiet, "ephemeral")]
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_running_guest_gets_volumes_beside_them_and_a_snapshot_has_its_root_disk(pair: HypervisorPair) -> None:
@@ -156,7 +138,7 @@ def test_a_running_guest_gets_volumes_beside_them_and_a_snapshot_has_its_root_di
         await pair.b.start(copy.key)
         assert await pair.seen(pair.b, copy.key, boots=2) == mark
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_what_cannot_be_is_refused(pair: HypervisorPair) -> None:
@@ -173,7 +155,7 @@ def test_what_cannot_be_is_refused(pair: HypervisorPair) -> None:
         with pytest.raises(Refused):
             await pair.b.reserve(roomy(ephemeral_gib=100))
 
-    run(story())
+    asyncio.run(story())
 
 
 def test_a_guest_that_was_made_without_them_stays_so(pair: HypervisorPair) -> None:
@@ -188,4 +170,4 @@ def test_a_guest_that_was_made_without_them_stays_so(pair: HypervisorPair) -> No
         assert guest
         assert (guest.power, guest.disks) == ("running", ("root",))
 
-    run(story())
+    asyncio.run(story())
