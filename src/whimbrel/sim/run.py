@@ -195,12 +195,12 @@ class _Run:
 
     def check(self, after: str, about: ServerId | None = None) -> None:
         """Check what an event can have changed. about: the server that it is about; None: any."""
+        if self.failure or after in OF_NO_LAW or line_of(after) == "images":
+            return
         stamp = tuple(database.changes for database in self.world.remains.databases.values())
-        if self.failure or (stamp == self._stamp and line_of(after) in self._story.size.databases):
+        if stamp == self._stamp and line_of(after) in self._story.size.databases:
             return
         self._stamp = stamp
-        if after in OF_NO_LAW or after.startswith("images."):
-            return
         try:
             self._look(after, about)
         except Violation as violation:
