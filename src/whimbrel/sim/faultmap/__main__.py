@@ -110,7 +110,7 @@ def _line_of_variant(variant: Variant, rows: Rows) -> str:
 
 
 def _line_of_pairs(first: pairs.First, seconds: pairs.Seconds) -> str:
-    return f"{first}: {len(seconds)} pairs"
+    return "\n".join([f"{first}: {len(seconds)} pairs", *pairs.reds({first: seconds})])
 
 
 if __name__ == "__main__":
