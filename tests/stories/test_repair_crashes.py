@@ -14,8 +14,10 @@ from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.servers import ServerQuery
 from whimbrel.proof.proving import prove
 from whimbrel.saga.engine import Engine
+from whimbrel.servers.lookup import listing
 from whimbrel.servers.repair import repair, survey
 from whimbrel.sim.chaos import Fault, Plan, changes
 from whimbrel.sim.invariants import Violation, books
@@ -39,8 +41,14 @@ BREAKS = (*(one for one in MENDED if one.name in TOLD), ADOPTED)
 
 
 async def all_books(world: World) -> Books:
-    """Give Placement's own with the others: what is said to be used, where it is not what is held."""
-    return {**await books(world), "miscounts": await world.cloud.placement.miscounts()}
+    """Give also what only hands can have wrong: what is said to be used, and by what lists find a server."""
+    return {**await books(world), "miscounts": await world.cloud.placement.miscounts(), "columns": await _columns(world)}
+
+
+async def _columns(world: World) -> Books:
+    servers = await listing(world.cloud, ServerQuery())
+    held = [await cell.servers.holds([one.id for one in servers]) for cell in world.cloud.cells.values()]
+    return {server: (row.host, row.vm_state) for rows in held for server, row in rows.items()}
 
 
 class Repairing(Lives):
