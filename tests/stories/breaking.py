@@ -10,7 +10,7 @@ from tests.broken_ports import held, hold, provider, say
 from whimbrel.adapters.sql.tables.cell import pci_devices
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.adapters.sql.tables.global_ import directory
-from whimbrel.adapters.sql.tables.placement import allocations, inventories
+from whimbrel.adapters.sql.tables.placement import allocations, host_zones, inventories
 from whimbrel.domain.guest import GuestKey, GuestSpec, Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
@@ -337,6 +337,11 @@ async def host_in_another_zone(scene: Scene) -> None:
     await aggregates.add_host(east.id, scene.plain.host, 1.0)
 
 
+async def told_of_another_zone(scene: Scene) -> None:
+    this = await provider(scene.world, "h2")
+    await run(scene, "placement", sa.insert(host_zones).values(root=this, zone="east", version=1))
+
+
 # Runs
 
 
@@ -382,6 +387,7 @@ MENDED = (
     _break("a deleted server has a volume", kept_for("gone"), "attachment_of_nobody"),
     _break("a device is held for a guest that is not there", device_held, "leaked_device"),
     _break("the disk of a move lies in the image service", parcel_left, "leaked_image"),
+    _break("Placement was told another zone of a host", told_of_another_zone, "zone_mistold"),
     _break("an image waits for a snapshot that is over", snapshot_left, "leaked_image"),
 )
 """Afterwards all is as it was before."""

@@ -17,6 +17,7 @@ from whimbrel.proof.due import Roots
 from whimbrel.proof.laws import providers, runs, volumes
 from whimbrel.proof.laws.groups import rule_holds
 from whimbrel.proof.laws.table import OF_SERVERS, WORDS, judged
+from whimbrel.proof.providers import of_providers
 from whimbrel.proof.second_look import PAUSE_S, Suspect, look_again
 from whimbrel.proof.sights import Sights
 from whimbrel.proof.stake import Ground, Stake
@@ -160,8 +161,9 @@ class _Proving:
             facts["I5"] += 1
             for violation in providers.within_capacity(provider):
                 yield violation
-        for miscount in await self._cloud.placement.miscounts():
-            yield providers.counted(miscount)
+        facts["I9"] += len(self._ground.hosts)
+        async for violation in of_providers(self._cloud, self._ground):
+            yield violation
         async for violation in self._of_groups(facts, {one.id: one.root for one in providers_now}):
             yield violation
         async for violation in self._of_runs(facts):

@@ -14,8 +14,8 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
 from whimbrel.proof import reading
 from whimbrel.proof.asking import PAGE
-from whimbrel.proof.laws.providers import counted
 from whimbrel.proof.laws.table import judged
+from whimbrel.proof.providers import of_providers
 from whimbrel.proof.sights import Sights, read_ground, see_devices, see_guests, see_images, see_runs_of
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.uncovered import uncovered
@@ -96,20 +96,20 @@ async def fresh(
             is_same = later.get(stake.id) == stake.standing
             found[stake.id] = Suspect(stake, judged(stake, ground), ground) if is_same else None
     if hosts is None:
-        await _recount(cloud, ids, ground, found)
+        await _look_at_providers(cloud, ids, ground, found)
     return Looked(found, ground)
 
 
-async def _recount(
+async def _look_at_providers(
     cloud: Cloud, ids: Sequence[ServerId], ground: Ground, found: dict[ServerId, Suspect | None]
 ) -> None:
-    """See which of these ids are providers of which more or less is said to be used than is held: cells have no say."""
-    for miscount in await cloud.placement.miscounts():
-        provider = ServerId(miscount.provider)
+    """See which of these ids are providers of which something does not hold."""
+    async for violation in of_providers(cloud, ground):
+        provider = ServerId(violation.subject)
         if provider in ids:
             suspect = found.setdefault(provider, Suspect(Stake(id=provider), [], ground))
             if suspect:
-                suspect.violations.append(counted(miscount))
+                suspect.violations.append(violation)
 
 
 async def _see(

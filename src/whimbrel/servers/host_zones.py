@@ -5,7 +5,7 @@ one comes too late, whatever either had seen. Where the change is not made after
 change that was under way meanwhile is refused.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from whimbrel.domain.errors import WorldError
@@ -13,7 +13,7 @@ from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import HostName, ProviderId
 from whimbrel.ports.catalog import Zoning, zone_of
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement import HostZone
+from whimbrel.proof.providers import mistold
 
 
 @asynccontextmanager
@@ -38,29 +38,19 @@ async def changing(
         raise
 
 
-async def mend(cloud: Cloud) -> int:
-    """Have placement know the zones as they are; give of how many hosts it knew others."""
-    told = await cloud.placement.zoned_hosts()
+async def mend(cloud: Cloud, only: ProviderId | None = None) -> int:
+    """Have placement know the zones as they are; give of how many hosts it knew others. only: of this one."""
+    told = [one for one in await cloud.placement.zoned_hosts() if only in (None, one.root)]
     if not told:
         return 0
     names = {host.id: host.name for host in (await cloud.fleets.now()).hosts}
-    if not await _wrong(told, names, cloud):
+    if not await mistold(cloud, told, names):
         return 0
     await cloud.aggregates.mend_zones()
-    wrong = await _wrong(told, names, cloud)
+    wrong = await mistold(cloud, told, names)
     for was, zone in wrong:
         await cloud.placement.correct_zone(was, zone)
     return len(wrong)
-
-
-async def _wrong(
-    told: Iterable[HostZone], names: Mapping[ProviderId, HostName], cloud: Cloud
-) -> list[tuple[HostZone, str]]:
-    """List what placement was told of a host and its zone as it is, where they differ."""
-    default = cloud.rules.default_availability_zone
-    zones = {host: each.zone for each in await cloud.aggregates.all() if each.zone for host in each.hosts}
-    there = ((was, zones.get(names[was.root], "")) for was in told if was.root in names)
-    return [(was, zone) for was, zone in there if (zone or default) != (was.zone or default)]
 
 
 def _zones(hosts: Iterable[Host], aggregates: Sequence[Aggregate]) -> dict[HostName, str]:

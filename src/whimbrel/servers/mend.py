@@ -12,7 +12,7 @@ from whimbrel.proof.violation import Violation
 Kind = Literal[
     "adopt_record", "erase_copy", "adopt_guest", "destroy_guest", "claim_due", "release_claim", "bind_port",
     "let_go_binding", "let_go_port", "detach", "release_devices", "book", "delete_image", "unlock", "stand_alone",
-    "recount", "write_columns",
+    "recount", "write_columns", "tell_zone",
 ]  # fmt: skip
 
 

@@ -161,6 +161,7 @@ REPAIR = Saga(
         Step(repair_steps.release_devices, only_if=does("release_devices")),
         Step(repair_steps.release_claim, only_if=does("release_claim")),
         Step(repair_steps.recount, only_if=does("recount")),
+        Step(repair_steps.tell_zone, only_if=does("tell_zone")),
         Step(repair_steps.book, only_if=does("book")),
         Step(repair_steps.delete_images, only_if=does("delete_image")),
     ),

@@ -33,6 +33,11 @@ def recount(stake: Stake, ground: Ground, violation: Violation) -> Said:
                  " be what is held of it")]  # fmt: skip
 
 
+def tell_zone(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    sentence = f"tell Placement that host {violation.host} is in zone {violation.evidence['zone']}"
+    return [Mend(kind="tell_zone", host=violation.host, sentence=sentence)]
+
+
 def release_claim(stake: Stake, ground: Ground, violation: Violation) -> Said:
     if not stake.is_ended and (stake.records or stake.guests):  # guests of a deleted one are destroyed before
         return doubts.FIRST

@@ -68,6 +68,7 @@ _OF_KIND: Mapping[str, Decide] = {
     "missing_claim": repair_held.claim_due,
     "wrong_claim": repair_held.claim_due,
     "miscounted": repair_held.recount,
+    "zone_mistold": repair_held.tell_zone,
     "leaked_claim": repair_held.release_claim,
     "unbound_port": repair_held.bind_port,
     "port_elsewhere": repair_held.bind_port,

@@ -13,7 +13,7 @@ from whimbrel.proof.laws.guests import is_whole, stands_as_recorded
 from whimbrel.proof.reading import is_ended
 from whimbrel.proof.second_look import Suspect
 from whimbrel.scheduling.wish import wish_of
-from whimbrel.servers import errand
+from whimbrel.servers import errand, host_zones
 from whimbrel.servers.mend import Kind, Mend
 from whimbrel.servers.own_claim import record_of
 from whimbrel.servers.port_claims import Claim
@@ -55,6 +55,10 @@ async def release_claim(run: Run, cloud: Cloud) -> None:
 
 async def recount(run: Run, cloud: Cloud) -> None:
     await cloud.placement.recount(run.order, ProviderId(run.subject))
+
+
+async def tell_zone(run: Run, cloud: Cloud) -> None:
+    await host_zones.mend(cloud, ProviderId(run.subject))
 
 
 # Records

@@ -1,7 +1,9 @@
-"""I9: a server is in the availability zone in which its host is: nobody brought the host elsewhere under it."""
+"""I9: a server is in the availability zone in which its host is, and Placement was told of that one."""
 
 from collections.abc import Iterator
 
+from whimbrel.domain.ids import HostName
+from whimbrel.ports.placement import HostZone
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.violation import Violation
 
@@ -24,3 +26,16 @@ def as_its_host(stake: Stake, ground: Ground) -> Iterator[Violation]:
             about=record.host,
             evidence={"zone": record.zone, "pin": record.spec.zone_pin, "host": record.host, "zone_of_host": is_in},
         )
+
+
+def told_otherwise(told: HostZone, host: HostName, zone: str) -> Violation:
+    said = f"in zone {told.zone}" if told.zone else "in no zone of an aggregate"
+    return Violation(
+        law="I9",
+        kind="zone_mistold",
+        subject=told.root,
+        about=told.zone,
+        host=host,
+        sentence=f"Placement was told that host {host} is {said}, and it is in zone {zone}",
+        evidence={"told": told.zone, "zone": zone},
+    )

@@ -1,0 +1,32 @@
+"""What does not hold of providers: what is said to be used of them, and in which zones Placement was told that hosts are.
+
+Cells have no say in the first. Hosts of a cell that does not answer are not looked at.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+
+from whimbrel.domain.ids import HostName, ProviderId
+from whimbrel.ports.catalog import zone_of
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement import HostZone
+from whimbrel.proof.laws.providers import counted
+from whimbrel.proof.laws.zones import told_otherwise
+from whimbrel.proof.stake import Ground
+from whimbrel.proof.violation import Violation
+
+
+async def of_providers(cloud: Cloud, ground: Ground) -> AsyncIterator[Violation]:
+    for miscount in await cloud.placement.miscounts():
+        yield counted(miscount)
+    hosts = {host.id: name for name, host in ground.hosts.items()}
+    for told, zone in await mistold(cloud, await cloud.placement.zoned_hosts(), hosts):
+        yield told_otherwise(told, hosts[told.root], zone or ground.default_zone)
+
+
+async def mistold(
+    cloud: Cloud, told: Iterable[HostZone], hosts: Mapping[ProviderId, HostName]
+) -> list[tuple[HostZone, str]]:
+    """List what Placement was told of a host and its zone as it is, where they differ. told: read before."""
+    default, aggregates = cloud.rules.default_availability_zone, await cloud.aggregates.all()
+    there = ((was, zone_of(hosts[was.root], aggregates) or "") for was in told if was.root in hosts)
+    return [(was, zone) for was, zone in there if (zone or default) != (was.zone or default)]
