@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.api.front import IMAGE, OTHER_PROJECT, PROJECT, Front, fault, with_cloud, with_front
-from whimbrel import settings, wiring
+from whimbrel import door_wiring, settings, wiring
 from whimbrel.api.dispatch import Route
 from whimbrel.api.policy import DEFAULTS
 from whimbrel.api.routes import ROUTES
@@ -24,6 +24,7 @@ from whimbrel.embedded.identity.bootstrap import bootstrap
 from whimbrel.policy import Policy
 from whimbrel.ports.identity import NewToken
 from whimbrel.ports.journal import RunFilter
+from whimbrel.process import Process
 from whimbrel.serve import front as mounted
 from whimbrel.servers import delete
 from whimbrel.sim.invariants import Invariants, books
@@ -439,20 +440,20 @@ async def test_nobody_makes_servers_at_once_beyond_a_quota(front: Front) -> None
 
 
 @asynccontextmanager
-async def whole(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, wiring.Process]]:
+async def whole(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Process]]:
     home = DataDir(tmp_path)
     home.make()
     config = settings.load(None)
     wiring.prepare_stores(home.database_url)
     process = await wiring.open_process(config, home, home.database_url, "main", hosts=True, conductor=False)
     await bootstrap(process.identity, process.cloud.ids)
-    app = mounted(wiring.doors(process, home, None, "http://cloud"))
+    app = mounted(door_wiring.doors(process, home, None, "http://cloud"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cloud") as client:
         yield client, process
     await process.close()
 
 
-async def token(process: wiring.Process, lifetime_s: float) -> str:
+async def token(process: Process, lifetime_s: float) -> str:
     [admin] = await process.identity.users(name="admin", domain_id="default")
     text = f"good for {lifetime_s} s"
     await process.identity.issue(

@@ -12,13 +12,13 @@ import pytest
 from tests.contracts.databases import own_postgres, postgres
 from tests.postgres_door import Door
 from tests.unit.test_wiring import CELL, HOST, ONE, Home
-from whimbrel import wiring
 from whimbrel.adapters.bus.door import cells_app
 from whimbrel.adapters.bus.http import HttpAgents
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.numa import NumaNode
 from whimbrel.ports.cells import CellInfo
+from whimbrel.process import Process
 
 __all__ = ["own_postgres", "postgres"]
 
@@ -43,11 +43,11 @@ def block(place: Path) -> None:
     place.write_text("no directory")
 
 
-async def hosts_of(process: wiring.Process, cell: CellName) -> list[str]:
+async def hosts_of(process: Process, cell: CellName) -> list[str]:
     return [host.name for host in await process.cloud.cell(cell).hosts.all()]
 
 
-async def known_hosts(process: wiring.Process) -> list[str]:
+async def known_hosts(process: Process) -> list[str]:
     fleet = await process.cloud.fleets.now()
     return sorted(fleet.names)
 
@@ -214,6 +214,6 @@ def test_a_cell_that_goes_down_disturbs_no_other_one(tmp_path: Path, own_postgre
     asyncio.run(story())
 
 
-async def _look(process: wiring.Process) -> None:
+async def _look(process: Process) -> None:
     """Have the process look at its cells once, as it does all the time."""
     await process.cells.look(process.arrived)

@@ -13,6 +13,7 @@ from whimbrel.moves import requests
 from whimbrel.placement.inventory import TRAITS_OF_HOSTS
 from whimbrel.placement.names import standard_traits
 from whimbrel.ports.catalog import zone_of
+from whimbrel.process import Process
 from whimbrel.servers import create, lookup
 from whimbrel.sim.world import SMALL, World
 
@@ -29,7 +30,7 @@ class Home:
         self.data.make()
         self._file = path / "cloud.toml"
 
-    async def start(self, text: str) -> wiring.Process:
+    async def start(self, text: str) -> Process:
         self._file.write_text(text)
         config = settings.load(self._file)
         wiring.prepare_stores(self.data.database_url)
@@ -181,7 +182,7 @@ def test_a_cell_to_which_a_server_may_yet_go_back_stays(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-async def _drive(process: wiring.Process) -> None:
+async def _drive(process: Process) -> None:
     while runs := await process.cloud.journal.take("main", 1e12, 60, 10):
         for run in runs:
             await process.engine.drive(run)

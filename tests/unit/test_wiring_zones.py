@@ -6,12 +6,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from tests.unit.test_wiring import CELL, HOST, ONE, Home
-from whimbrel import wiring
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, ConsumerId, HostName, ProjectId, RunId, UserId
 from whimbrel.ports.catalog import zone_of
 from whimbrel.ports.placement import Owner
+from whimbrel.process import Process
 from whimbrel.servers import host_zones
 
 N1 = HostName("n1")
@@ -19,11 +19,11 @@ IN_DEFAULT = CELL.format("one") + HOST.format("n1").replace('"z"', '"nova"')
 CONSUMER = ConsumerId("99999999-9999-4999-8999-999999999999")
 
 
-async def n1(process: wiring.Process) -> Host:
+async def n1(process: Process) -> Host:
     return await process.cloud.cell(CellName("one")).hosts.get(N1)
 
 
-async def taken_out(process: wiring.Process) -> str:
+async def taken_out(process: Process) -> str:
     """Have an operator take n1 out of its zone; give the zone."""
     cloud, now = process.cloud, process.cloud.clock.now()
     [before] = await cloud.aggregates.all()
@@ -34,7 +34,7 @@ async def taken_out(process: wiring.Process) -> str:
     return before.zone
 
 
-async def told(process: wiring.Process) -> dict[str, str]:
+async def told(process: Process) -> dict[str, str]:
     return {one.root: one.zone for one in await process.cloud.placement.zoned_hosts()}
 
 

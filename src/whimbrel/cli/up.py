@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from whimbrel.metrics_wiring import Watch
-    from whimbrel.wiring import Process
+    from whimbrel.process import Process
 
 IMAGE_NAME = "tick"
 DEMO_PROJECT = "demo"
@@ -144,7 +144,7 @@ def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> None:
-    from whimbrel import wiring
+    from whimbrel import door_wiring, wiring
 
     wiring.prepare_stores(start.running.database_url)
     process = await wiring.open_process(
@@ -158,7 +158,7 @@ async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> No
     )
     try:
         await _furnish(process, start.home)
-        doors = wiring.doors(process, start.home, start.policy, start.running.url)
+        doors = door_wiring.doors(process, start.home, start.policy, start.running.url)
         if start.config.metrics.enabled:
             await _beside(process, _watched(start, process, doors, door, stop))
         else:
