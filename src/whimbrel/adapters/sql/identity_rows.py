@@ -1,0 +1,31 @@
+"""Rows of the identity service as the values that they are, and the statements that hold them."""
+
+from typing import Any, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql.tables.identity import projects, roles, users
+from whimbrel.domain.errors import NotFound
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+
+def select_by(table: sa.Table, *columns: str) -> sa.Select[Any]:
+    return sa.select(table).where(*(table.c[name] == sa.bindparam(name) for name in columns))
+
+
+LOCK_USER = select_by(users, "id").with_for_update()
+HOLD_PROJECT = select_by(projects, "id").with_for_update(read=True)
+HOLD_ROLE = select_by(roles, "id").with_for_update(read=True)
+
+
+def record_of(kind: type[Record], row: sa.Row[Any] | None, word: str, id_: str) -> Record:
+    """Raises: NotFound: there is no row."""
+    if row is None:
+        raise NotFound(f"Could not find {word}: {id_}.")
+    return value_of(kind, row)
+
+
+def value_of(kind: type[Record], row: sa.Row[Any]) -> Record:
+    return kind(**row._mapping)
