@@ -219,7 +219,7 @@ class _Proving:
                 LawCount(law=law, words=words, facts=self._facts[law], violations=wrong[law])
                 for law, words in WORDS.items()
             ),
-            violations=tuple(sorted(self._violations, key=lambda each: (_number(each.law), each.key))),
+            violations=tuple(sorted(self._violations, key=lambda each: each.order)),
             unseen=tuple(self._unseen()),
         )
 
@@ -231,7 +231,3 @@ class _Proving:
             yield f"host {host} does not answer: {reason}"
         for server in self._unsettled:
             yield f"server {server} was looked at again and again, and something was done with it each time"
-
-
-def _number(law: str) -> int:
-    return int(law.removeprefix("I"))

@@ -40,7 +40,7 @@ async def stakes(cloud: Cloud, ids: Sequence[ServerId], sights: Sights) -> list[
         one.own, one.owner = held.get(one.id, []), owners.get(ConsumerId(one.id))
         one.is_consumer = one.owner is not None
         one.of_runs = {run.id: held[run.id] for run in one.runs if run.id in held}
-        one.ports = tuple(ports[one.id])
+        one.ports = tuple(sorted(ports[one.id], key=lambda port: port.id))
         one.bindings = {port.id: bindings[port.id] for port in one.ports if port.id in bindings}
         one.uses = await _uses(cloud, one, sights)
         await _ask_journal(cloud, one)

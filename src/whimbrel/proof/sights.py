@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import WorldError
+from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
 from whimbrel.domain.pci import HeldDevice
@@ -80,18 +81,19 @@ async def read_ground(cloud: Cloud, sights: Sights) -> Ground:
 
 
 async def see_guests(cloud: Cloud, ground: Ground, sights: Sights, hosts: Iterable[HostName]) -> None:
-    """Ask the agents of these hosts which guests they have."""
+    """Ask the agents of these hosts which guests they have; their answers are kept in one order, not as they come."""
+    there: dict[HostName, Sequence[Guest]] = {}
 
     async def ask(host: HostName) -> None:
         try:
-            found = await cloud.agent(ground.hosts[host].cell, host).guests()
+            there[host] = await cloud.agent(ground.hosts[host].cell, host).guests()
         except WorldError as trouble:
             sights.silent[host] = trouble.reason
-        else:
-            for guest in found:
-                sights.guests[guest.key.server].append((host, guest))
 
     await each(hosts, ask)
+    for host in sorted(there):
+        for guest in sorted(there[host], key=lambda one: one.key.slot):
+            sights.guests[guest.key.server].append((host, guest))
 
 
 async def see_devices(cloud: Cloud, sights: Sights) -> None:

@@ -26,3 +26,8 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> tuple[str, str, str, str]:
         """Give what is the same as long as it is the same thing that is wrong."""
         return self.law, self.kind, self.subject, self.about
+
+    @property
+    def order(self) -> tuple[int, tuple[str, str, str, str]]:
+        """Give where it stands in a list: by the numbers of the laws."""
+        return int(self.law.removeprefix("I")), self.key

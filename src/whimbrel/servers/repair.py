@@ -5,6 +5,7 @@ locked. Nothing is destroyed without proof, seen just then, of what stands inste
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -21,11 +22,13 @@ from whimbrel.proof.violation import Violation
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import errand, repair_steps
-from whimbrel.servers.mend import Mend
+from whimbrel.servers.mend import Kind, Mend
 from whimbrel.servers.own_claim import changes_claim, claim_as_before, claim_due, record_of
 from whimbrel.servers.repair_advice import OF_OTHERS, of_others
 from whimbrel.servers.repair_facts import RepairFacts, does, has_record
 from whimbrel.servers.repair_plan import Plan, plan
+
+MAKES_ROOM: Collection[Kind] = ("recount", "release_claim")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,12 +39,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
     unseen: tuple[str, ...] = ()  # cells that were not looked at, in sentences
 
+    @property
+    def order(self) -> Any:
+        """Give where it stands in a list: what makes room comes first, for who needs some; then law by law."""
+        return not any(mend.kind in MAKES_ROOM for mend in self.plan.mends), self.violations[0].order
+
 
 # Looking
 
 
 async def survey(cloud: Cloud) -> tuple[Proof, list[Finding]]:
-    """Prove the cloud, and say what is to be done about what does not hold. Raises: Unavailable."""
+    """Prove the cloud, and say what is to be done about what does not hold, in one order. Raises: Unavailable."""
     proof = await prove(cloud)
     found: dict[str, list[Violation]] = {}
     for one in proof.violations:
@@ -52,20 +60,21 @@ async def survey(cloud: Cloud) -> tuple[Proof, list[Finding]]:
         for name, wrong in found.items()
         if name not in of_servers
     ]
-    return proof, [*await _findings(cloud, of_servers), *findings]
+    return proof, sorted([*await _findings(cloud, of_servers), *findings], key=lambda one: one.order)
 
 
 async def _findings(cloud: Cloud, wrong: Collection[ServerId]) -> list[Finding]:
     """Look at these once more, and at all guests, to say what is to be done about them."""
-    now = await fresh(cloud, list(wrong))
+    now = await fresh(cloud, sorted(wrong))
     return [_finding(name, found) for name, found in now.found.items() if found and found.violations]
 
 
 def _finding(name: ServerId, found: Suspect) -> Finding:
-    planned = plan(found.stake, found.ground, found.violations)
+    violations = tuple(sorted(found.violations, key=lambda each: each.order))
+    planned = plan(found.stake, found.ground, violations)
     silent = sorted(found.ground.blind.items())
     unseen = tuple(f"cell {cell} did not answer ({reason}): its servers were not looked at" for cell, reason in silent)
-    return Finding(subject=name, violations=tuple(found.violations), plan=planned, unseen=unseen)
+    return Finding(subject=name, violations=violations, plan=planned, unseen=unseen)
 
 
 async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Suspect:
