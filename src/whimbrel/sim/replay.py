@@ -4,42 +4,35 @@ The same list of steps is walked by the same engine; what the journal says that 
 operator's word, a conductor that gave no sign of life) is answered again at the same steps. From where the real move
 stands on, all answers come, so that one sees where it would go.
 
-Laws: hosts, cells, flavors, ports and volumes are those of the move; what a flavor or a port asks of a host is left
-out, for it was answered then. A step that the journal does not tell of is never made to fail.
+Law: a step that the journal does not tell of is never made to fail.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace as with_
 
-from whimbrel.domain.devices import WishedNic, WishedVolume
 from whimbrel.domain.errors import Refused, Superseded, Unavailable, WorldError
-from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
-from whimbrel.domain.run import LogEntry, Run
+from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.moves.export import Export, hosts_in_order, places_of
+from whimbrel.moves.export import Export, hosts_in_order
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.ports.cloud import Cloud, Rules
-from whimbrel.ports.network import Port
-from whimbrel.ports.volumes import Volume
+from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Book, Decided, Saga, Step
-from whimbrel.servers import create, lookup, power
-from whimbrel.sim import equipment
+from whimbrel.servers import lookup
 from whimbrel.sim.chaos import Crash
+from whimbrel.sim.replay_scene import plain, set_scene
+from whimbrel.sim.replay_script import script_of
 from whimbrel.sim.told_journal import ToldJournal
 from whimbrel.sim.trace import Line, Trace
-from whimbrel.sim.world import IMAGE, PROJECT, World
+from whimbrel.sim.world import World
 
-ENDLESS = 10**6
 ROUNDS = 400
-WAITS = "waits for the undo of"
-NOWHERE = "nobody answered"
 
 
 class Replayed(NamedTuple):
@@ -48,57 +41,6 @@ class Replayed(NamedTuple):
     stands: str  # where the simulated one has come to in the end
     differs: str | None  # where it went another way than the real one
     run: Run | None  # None: it was refused at the door
-
-
-@dataclass
-class Beat:
-    """What the world said at one step, once: so many silences, then a no, a word, or nothing special."""
-
-    silences: int = 0
-    why: str = NOWHERE
-    refusal: str | None = None
-    turned: bool = False
-    debt: str | None = None
-
-
-@dataclass
-class Script:
-    beats: dict[tuple[str, str], list[Beat]] = field(default_factory=dict)
-    takeovers: dict[str, int] = field(default_factory=dict)
-
-    def at(self, step: str, way: str) -> list[Beat]:
-        return self.beats.setdefault((step, way), [])
-
-
-def script_of(export: Export) -> Script:
-    """Read off the journal what the world said."""
-    script, log = Script(), export.log
-    for entry in log:
-        if beat := _beat(entry):
-            script.at(entry.step, entry.way).append(beat)
-    if export.run["state"] == "open" and export.run["tries"] and export.run["way"] == "forward":
-        beat = Beat(silences=export.run["tries"], why=export.run["message"] or NOWHERE)
-        script.at(export.run["at"], "do").append(beat)
-    for takeover in export.takeovers:
-        step = next((e.step for e in log if e.began + e.took_s >= takeover.at), export.run["at"])
-        script.takeovers[step] = script.takeovers.get(step, 0) + 1
-    return script
-
-
-def _beat(entry: LogEntry) -> Beat | None:
-    detail = entry.detail or ""
-    if entry.way == "undo":
-        if entry.outcome == "debt" and detail.startswith(WAITS):
-            return None  # that follows from the other debts
-        return Beat(debt=detail) if entry.outcome == "debt" else Beat()
-    if entry.outcome == "refused":
-        if detail.startswith("no answer: "):
-            return Beat(silences=ENDLESS, why=detail.removeprefix("no answer: "))
-        return Beat(refusal=detail)
-    if entry.outcome == "asked":
-        return Beat(turned=True)
-    tries = detail.removeprefix("after ").removesuffix(" tries")
-    return Beat(silences=int(tries) if tries.isdigit() else 0)
 
 
 class Replay:
@@ -113,7 +55,7 @@ class Replay:
         self._engine: Engine
 
     async def tell(self) -> Replayed:
-        await self._set_the_scene()
+        self._world, self._server = await set_scene(self._export)
         began = self._world.cloud.clock.now()
         self._began = began
         run = await self._begin()
@@ -127,74 +69,6 @@ class Replay:
         run = await self._world.cloud.journal.get(run.id)
         return self._come_to(standing(run), run)
 
-    # The scene
-
-    async def _set_the_scene(self) -> None:
-        facts, hosts = self._facts, self._hosts()
-        assert facts.source
-        assert facts.old_flavor
-        rules = Rules(
-            allow_resize_to_same_host=facts.same_host,
-            max_attempts=len(hosts) + 1,
-            cpu_allocation_ratio=100.0,
-            patience_s=60.0,
-        )
-        cells: dict[str, list[str]] = {}
-        for name, cell in hosts.items():
-            cells.setdefault(cell, []).append(name)
-        size = max(facts.old_flavor.memory_mib, facts.new_flavor.memory_mib) * 8
-        disk = max(facts.old_flavor.root_gib, facts.new_flavor.root_gib, 1) * 8
-        self._world = await World.build(
-            cells={cell: tuple(names) for cell, names in cells.items()},
-            rules=rules,
-            vcpus=64,
-            memory_mib=size,
-            disk_gib=disk,
-            equipped=True,
-        )
-        await self._add_devices()
-        await self._create_server()
-
-    def _hosts(self) -> dict[str, str]:
-        """Give all hosts that it had to do with, each with its cell."""
-        known = {str(host.name): str(host.cell) for host in self._export.hosts}
-        known |= {str(place.host): str(place.cell) for place in places_of(self._facts)}
-        source = self._facts.source
-        assert source
-        return known | {str(name): known.get(str(name), str(source.cell)) for name in self._facts.tried}
-
-    async def _add_devices(self) -> None:
-        for port in self._facts.ports:
-            self._world.remains.network.add_port(
-                Port(id=port.nic.port_id, network_id=equipment.NETWORK, project_id=PROJECT, mac=port.nic.mac)
-            )
-        for volume in self._facts.volumes:
-            made = Volume(id=volume.volume_id, project_id=PROJECT, name="", status="available", size_gib=1, zone="nova")
-            self._world.remains.volumes.add_volume(with_(made, is_bootable=volume.boot_index == 0))
-
-    async def _create_server(self) -> None:
-        world, facts = self._world, self._facts
-        assert facts.source
-        assert facts.old_flavor
-        made = with_(
-            world.new_server(facts.name, _plain(facts.old_flavor)),
-            wished_nics=tuple(
-                WishedNic(port_id=port.nic.port_id, network_id=equipment.NETWORK) for port in facts.ports
-            ),
-            wished_volumes=tuple(
-                WishedVolume(volume_id=volume.volume_id, boot_index=volume.boot_index, device=volume.device)
-                for volume in facts.volumes
-            ),
-            image_id=IMAGE if facts.image_id else None,
-        )
-        engine = world.engine("scene")
-        await create.accept(world.cloud, engine, world.asker(), [made], facts.source.host)
-        await world.settle(engine)
-        if facts.was == "stopped":
-            await power.stop(world.cloud, engine, world.asker(), await lookup.find(world.cloud, made.id))
-            await world.settle(engine)
-        self._server = await lookup.find(world.cloud, made.id)
-
     # The move
 
     async def _begin(self) -> Run | None:
@@ -204,7 +78,7 @@ class Replay:
         cloud, asker, server = self._cloud(), world.asker(), self._server
         try:
             if self._export.run["saga"] == "resize":
-                new = _plain(self._facts.new_flavor)
+                new = plain(self._facts.new_flavor)
                 far = self._facts.leaves_cell
                 return await requests.resize(cloud, self._engine, asker, server, new, leaves_cell=far)
             wanted = self._facts.wanted_host
@@ -353,9 +227,3 @@ def standing(run: Run) -> str:
     if run.problem:
         return f"{word}, where it stands still at a bug: {run.problem.strip().splitlines()[-1]}"
     return word + (f", after {run.tries} tries: {run.message}" if run.tries else "")
-
-
-def _plain(flavor: Flavor) -> Flavor:
-    """Give a flavor without what it asks of a host: that was answered then."""
-    name = f"{flavor.name} {flavor.vcpus}x{flavor.memory_mib}x{flavor.root_gib}"
-    return with_(flavor, extra_specs={}, flavor_id=f"replayed-{flavor.flavor_id}", name=name)
