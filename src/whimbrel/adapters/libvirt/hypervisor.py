@@ -24,6 +24,7 @@ from whimbrel.adapters.libvirt.exports import Exports
 from whimbrel.adapters.libvirt.hotplug import LETS_GO_WITHIN_S, Finding, HotPlug
 from whimbrel.adapters.libvirt.images import ImageCache
 from whimbrel.adapters.libvirt.machine import VirtType
+from whimbrel.adapters.libvirt.power import Power
 from whimbrel.adapters.libvirt.sight import Sight
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
 from whimbrel.adapters.libvirt.snapshots import Snapshots
@@ -36,9 +37,6 @@ from whimbrel.domain.guest import Capacity, DiskExport, DiskName, Guest, GuestKe
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.hypervisor import Percent
 from whimbrel.ports.images import Images
-
-POLL_S = 0.1
-ASK_AGAIN_S = 10.0  # a guest that still boots does not hear its power button
 
 
 class LibvirtHypervisor:
@@ -84,6 +82,7 @@ class LibvirtHypervisor:
         self._hotplug = HotPlug(connection, lets_go_within_s)
         self._snapshots = Snapshots(connection, tools)
         self._exports = Exports(tools, nbd_address)
+        self._power = Power(self._domains, self._slots, self._sight, self._exports)
         cache = ImageCache(image_cache or self._directory / "images", images, self._slots.owner)
         self._disks = Disks(tools, cache)
         self._cpu_times: dict[str, int] = {}  # when it was asked last
@@ -127,7 +126,7 @@ class LibvirtHypervisor:
 
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
         """Give the end of the console; what is kept of a long one is its last MiB."""
-        slot = self._reserved(key)
+        slot = self._slots.reserved(key)
         text = await in_thread(slot.read_console)
         return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:] if lines > 0 else [])
 
@@ -146,13 +145,13 @@ class LibvirtHypervisor:
                 await in_thread(lambda: slot.write_spec(spec))
 
     async def create_disk(self, spec: GuestSpec, percent: Percent) -> None:
-        await self._disks.create(self._reserved(spec.key), spec, percent)
+        await self._disks.create(self._slots.reserved(spec.key), spec, percent)
 
     async def import_disk(self, spec: GuestSpec, export: DiskExport, percent: Percent, disk: DiskName = "root") -> None:
-        await self._disks.copy(self._reserved(spec.key), spec, export, percent, disk)
+        await self._disks.copy(self._slots.reserved(spec.key), spec, export, percent, disk)
 
     async def fetch_disk(self, spec: GuestSpec, image_id: str, percent: Percent, disk: DiskName = "root") -> None:
-        await self._disks.fetch(self._reserved(spec.key), spec, image_id, percent, disk)
+        await self._disks.fetch(self._slots.reserved(spec.key), spec, image_id, percent, disk)
 
     async def export_disk(self, key: GuestKey, disk: DiskName = "root") -> DiskExport:
         async with self._alone(key.server):
@@ -173,7 +172,7 @@ class LibvirtHypervisor:
     async def define(self, spec: GuestSpec) -> None:
         """Write the definition down; libvirt is told now or, while another slot of the server runs, at the start."""
         async with self._alone(spec.key.server):
-            slot = self._reserved(spec.key)
+            slot = self._slots.reserved(spec.key)
             if reserved := await in_thread(slot.read_spec):
                 spec = fitting.with_disks_of(spec, reserved)
             await in_thread(lambda: slot.check_disks(spec))
@@ -264,55 +263,15 @@ class LibvirtHypervisor:
 
     async def start(self, key: GuestKey) -> None:
         async with self._alone(key.server):
-            await self._start(key)
+            await self._power.start(key)
 
     async def stop(self, key: GuestKey, timeout_s: float) -> None:
         async with self._alone(key.server):
-            if not await self._goes_down(key, timeout_s):
-                await self._domains.switch_off(key)
+            await self._power.stop(key, timeout_s)
 
     async def reboot(self, key: GuestKey, hard: bool) -> None:
-        """Restart it. soft presses the power button and boots when the guest is down; whether it obeys, look later."""
         async with self._alone(key.server):
-            if hard:
-                await self._domains.switch_off(key)
-                await self._start(key)
-                return
-            if not self._slots.at(key).definition.exists():
-                raise NotFound(f"no guest {key.slot} of server {key.server} to reboot")
-            await self._domains.ask_reboot(key)
-
-    async def _start(self, key: GuestKey) -> None:
-        slot = self._slots.at(key)
-        domain = await self._domains.seen(key.server)
-        if domain and domain.runs:
-            if domain.is_of(key):
-                return
-            raise Refused("another guest of the same server runs on this host")
-        spec, xml = await in_thread(slot.read_spec), await in_thread(slot.read_definition)
-        if spec is None or xml is None:
-            raise NotFound(f"no guest {key.slot} of server {key.server} to start")
-        slot.check_disks(spec)
-        fitting.check_bootable(spec)
-        await self._sight.check_pci_free(spec)
-        for volume in spec.volumes:
-            await reach.check(volume)
-        await self._exports.close(slot)  # whoever reads it gets an error and not a torn copy
-        await self._domains.boot(key, xml)
-
-    async def _goes_down(self, key: GuestKey, timeout_s: float) -> bool:
-        """Ask the guest to shut down and wait; true when it does not run."""
-        loop = asyncio.get_running_loop()
-        begun, asked = loop.time(), -ASK_AGAIN_S
-        while (domain := await self._domains.seen(key.server)) and domain.runs and domain.is_of(key):
-            waited = loop.time() - begun
-            if waited >= timeout_s:
-                return False
-            if waited - asked >= ASK_AGAIN_S:
-                asked = waited
-                await self._domains.ask_down(key.server)
-            await asyncio.sleep(POLL_S)
-        return True
+            await self._power.reboot(key, hard)
 
     # Snapshots.
 
@@ -324,13 +283,6 @@ class LibvirtHypervisor:
             yield chunk
 
     # Common to several verbs.
-
-    def _reserved(self, key: GuestKey) -> SlotDirectory:
-        """Give the place of a slot that was reserved: what was destroyed does not come back by a late order."""
-        slot = self._slots.at(key)
-        if not slot.spec.exists():
-            raise NotFound(f"nothing of guest {key.slot} of server {key.server} is here")
-        return slot
 
     def _alone(self, server: ServerId) -> asyncio.Lock:
         """Let one verb at a time change a server's guests."""

@@ -142,6 +142,16 @@ class Slots:
         """Give the place of a slot, whether anything is there or not. Raises: Refused: not a name for a file."""
         return SlotDirectory(key, self._guests / safe_name(key.server) / safe_name(key.slot), self.owner)
 
+    def reserved(self, key: GuestKey) -> SlotDirectory:
+        """Give the place of a slot that was reserved: what was destroyed does not come back by a late order.
+
+        Raises: NotFound.
+        """
+        slot = self.at(key)
+        if not slot.spec.exists():
+            raise NotFound(f"nothing of guest {key.slot} of server {key.server} is here")
+        return slot
+
     def all(self) -> list[SlotDirectory]:
         """List the slots that are there."""
         return [
