@@ -141,6 +141,7 @@ class _Touched:
         async def call(*arguments: Any, **named: Any) -> Any:
             return await self._chaos.touch(name, partial(method, *arguments, **named))
 
+        self.__dict__[attribute] = call  # made once
         return call
 
 

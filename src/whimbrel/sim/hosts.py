@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 class SimulatedWorld:
     """double_runs: every start of a guest whose server ran on another host at that instant, in words.
 
+    holders: the hosts that have a guest of a server, in whatever state: they keep it so themselves.
     images: what image files put on a disk, fetched once; an image never changes.
     """
 
     def __init__(self) -> None:
         self.hosts: dict[HostName, SimulatedHypervisor] = {}
+        self.holders: dict[ServerId, set[HostName]] = {}
         self.double_runs: list[str] = []
         self.images: dict[str, Disk] = {}
 
@@ -32,12 +34,9 @@ class SimulatedWorld:
 
     def guests_of(self, servers: Sequence[ServerId]) -> list[tuple[HostName, Guest]]:
         """List the guests of these servers. All hosts must have been opened."""
-        wanted = frozenset(servers)
+        where = {host for server in servers for host in self.holders.get(server, ())}
         return [
-            (name, guest)
-            for name, host in self.hosts.items()
-            if not wanted.isdisjoint(host.servers())
-            for guest in host.observed_of(servers)
+            (name, guest) for name in self.hosts if name in where for guest in self.hosts[name].observed_of(servers)
         ]
 
     def running(self) -> list[tuple[HostName, Guest]]:

@@ -6,7 +6,7 @@ half-made disk is no disk, a disk that is offered no more cannot be read to its 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, KeysView, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -66,7 +66,7 @@ class SimulatedHypervisor:
         self._clock = clock
         self._capacity = capacity
         self._images = images
-        self._guests = KeptGuests(host, keep)
+        self._guests = KeptGuests(host, keep, world.holders)
         self._disks = DiskPhases(self._guests, world, cell, images, self._take)
         self._reserving = asyncio.Lock()
         world.hosts[host] = self
@@ -130,10 +130,6 @@ class SimulatedHypervisor:
     def observed(self) -> list[Guest]:
         """List all guests, as `guests` does but at once; the hypervisor must have been used before."""
         return [guest.observed for guest in self._guests.all()]
-
-    def servers(self) -> KeysView[ServerId]:
-        """Give the servers that have a guest here, in whatever state; the hypervisor must have been used before."""
-        return self._guests.servers()
 
     def observed_of(self, servers: Sequence[ServerId]) -> list[Guest]:
         """List the guests of these servers, as `observed` does."""

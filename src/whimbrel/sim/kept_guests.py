@@ -3,8 +3,6 @@
 Law: what could not be written has not happened.
 """
 
-from collections.abc import KeysView
-
 import msgspec
 from msgspec.structs import replace
 
@@ -20,8 +18,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class KeptGuests:
-    def __init__(self, host: HostName, keep: Keep) -> None:
+    def __init__(self, host: HostName, keep: Keep, holders: dict[ServerId, set[HostName]]) -> None:
+        """holders: the hosts that have a guest of a server, of all hosts together."""
         self.host = host
+        self._holders = holders
         self.keep = keep
         self._space = f"guests/{host}"
         self._guests: dict[ServerId, dict[Slot, SimulatedGuest]] | None = None
@@ -33,18 +33,13 @@ class KeptGuests:
                 found = [_decode(value) for value in kept.values()]
                 self._guests = {}
                 for guest in found:
-                    self._guests.setdefault(guest.key.server, {})[guest.key.slot] = guest
+                    self._put(self._guests, guest)
         return self._guests
 
     def all(self) -> list[SimulatedGuest]:
         """List them at once; they must have been opened."""
         assert self._guests is not None, f"{self.host} was not opened"
         return [guest for slots in self._guests.values() for guest in slots.values()]
-
-    def servers(self) -> KeysView[ServerId]:
-        """Give whose they are, as `all` does."""
-        assert self._guests is not None, f"{self.host} was not opened"
-        return self._guests.keys()
 
     def of(self, server: ServerId) -> list[SimulatedGuest]:
         """List those of a server, as `all` does."""
@@ -73,7 +68,11 @@ class KeptGuests:
         guests = await self.opened()
         await self.keep.put(self._space, path_of(guest.key), _encode(guest))
         # After the put: what could not be written has not happened.
+        self._put(guests, guest)
+
+    def _put(self, guests: dict[ServerId, dict[Slot, SimulatedGuest]], guest: SimulatedGuest) -> None:
         guests.setdefault(guest.key.server, {})[guest.key.slot] = guest
+        self._holders.setdefault(guest.key.server, set()).add(self.host)
 
     async def drop(self, key: GuestKey) -> None:
         """Forget one; fine if it is not there."""
@@ -85,6 +84,7 @@ class KeptGuests:
         slots.pop(key.slot, None)
         if not slots:
             guests.pop(key.server, None)
+            self._holders.get(key.server, set()).discard(self.host)
 
     # Whether there is room for one more, and for what it holds
 

@@ -5,8 +5,9 @@ which something is or was just being done; the rest by `Invariants`, less often,
 depends neither on how large the cloud is nor on how much goes on in it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeVar
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Guest
@@ -19,6 +20,8 @@ from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.placement import Allocation
 from whimbrel.sim.invariants import Hosts, Invariants, rows_of
 from whimbrel.sim.seen import Rows
+
+Read = TypeVar("Read")
 
 LATEST_RUNS = 3
 """How many runs of a server are looked at, the newest first: one that is over may have left something."""
@@ -43,19 +46,32 @@ class Watch(Invariants):
 
     async def look_at(self, server: ServerId, after: str) -> None:
         """Check the laws for one server, whether something is being done with it or not. Raises: Violation."""
-        runs = await self._world.cloud.journal.find(RunFilter(subject=server, only_open=True))
-        self._going = self._going | {server} if runs else self._going - {server}
-        await self._look_at((server,), runs or await self._latest(server), after)
+        runs = await self._once(f"runs of {server}", ("global",), lambda: self._open_or_latest(server))
+        is_going = any(not run.is_over for run in runs)
+        self._going = self._going | {server} if is_going else self._going - {server}
+        await self._look_at((server,), runs, after)
 
     async def _look_at(self, about: tuple[ServerId, ...], runs: list[Run], after: str) -> None:
         self._about = about
         self._there = self._world.simulated.guests_of(about)
-        self._known = await self._world.cloud.directory.entries(about) if about else {}
-        servers = [server for entry in self._known.values() if (server := await self._record(entry))]
+        directory = self._world.cloud.directory
+        self._known = await self._of_these("entries", ("global",), lambda: directory.entries(about)) if about else {}
+        servers = await self._of_these("servers", ("global", *self._cells), self._records_that_count)
         self._complain(await self._problems(runs, servers, self._seen_hosts), after)
+
+    async def _open_or_latest(self, server: ServerId) -> list[Run]:
+        find = self._world.cloud.journal.find
+        return await find(RunFilter(subject=server, only_open=True)) or await self._latest(server)
 
     async def _latest(self, server: ServerId) -> list[Run]:
         return await self._world.cloud.journal.find(RunFilter(subject=server, limit=LATEST_RUNS))
+
+    async def _of_these(self, what: str, databases: tuple[str, ...], read: Callable[[], Awaitable[Read]]) -> Read:
+        """Read what is of those that are looked at; of one, once until one of the databases changes."""
+        return await (self._once(f"{what} of {self._about[0]}", databases, read) if len(self._about) == 1 else read())
+
+    async def _records_that_count(self) -> list[Server]:
+        return [server for entry in self._known.values() if (server := await self._record(entry))]
 
     async def _record(self, entry: Entry) -> Server | None:
         if entry.deleted_at is not None or entry.cell is None:
@@ -69,7 +85,9 @@ class Watch(Invariants):
 
     async def _allocations(self, runs: list[Run], servers: list[Server]) -> list[Allocation]:
         consumers = [ConsumerId(one) for one in (*self._about, *(run.id for run in runs))]
-        return await self._world.cloud.placement.allocations(consumers)
+        read = self._world.cloud.placement.allocations
+        # Another run is another consumer, and the journal's database is not placement's.
+        return await self._of_these("claims", ("global", "placement"), lambda: read(consumers))
 
     def _guests(self) -> Sequence[tuple[HostName, Guest]]:
         return self._there
@@ -83,4 +101,4 @@ class Watch(Invariants):
         return self._known
 
     async def _records(self) -> Rows:
-        return await rows_of(self._world, self._about)
+        return await self._of_these("rows", self._cells, lambda: rows_of(self._world, self._about))

@@ -17,7 +17,9 @@ Values = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 Statement = TypeVar("Statement", bound=sa.Executable)
 
 _texts: dict[sa.Executable, dict[tuple[str | int, ...], "Text"]] = {}
-"""Of each fixed statement: dialect, names of its values, and the lengths of those that are lists (IN) -> its text."""
+"""Of each fixed statement: dialect, names of its values -> its text; where values are lists (IN), with their lengths
+too: another text for each.
+"""
 
 _ROOM = 64
 """How many texts of one statement are kept; a statement has many only where a list is now this long, now that."""
@@ -66,16 +68,25 @@ class FixedResult:
 def text_of(dialect: sa.Dialect, statement: sa.Executable, values: Mapping[str, Any]) -> "Text":
     """Give the text of a fixed statement for values of these names, and for lists of these lengths."""
     texts = _texts[statement]
-    key: tuple[str | int, ...] = (
-        dialect.name,
-        *values,
-        *[len(value) for value in values.values() if isinstance(value, list | tuple)],
-    )
+    key: tuple[str | int, ...] = (dialect.name, *values)
     text = texts.get(key)
-    if text is None:
-        if len(texts) >= _ROOM:
-            texts.clear()
-        text = texts[key] = Text(dialect, statement, values)
+    if text is None or text.has_lists:
+        lengths = [len(value) for value in values.values() if isinstance(value, list | tuple)]
+        text = texts.get((*key, *lengths)) or _compiled(dialect, statement, values, key, lengths)
+    return text
+
+
+def _compiled(
+    dialect: sa.Dialect,
+    statement: sa.Executable,
+    values: Mapping[str, Any],
+    key: tuple[str | int, ...],
+    lengths: list[int],
+) -> "Text":
+    texts = _texts[statement]
+    if len(texts) >= _ROOM:
+        texts.clear()
+    text = texts[key] = texts[*key, *lengths] = Text(dialect, statement, values)
     return text
 
 
@@ -93,6 +104,7 @@ class Text:
         self.order: Sequence[str] = expanded.positiontup or ()
         """The names of the values as they are counted in the text, where they are."""
         self._lists = expanded.parameter_expansion
+        self.has_lists = bool(self._lists)
         self._constants = {name: value for name, value in constants.items() if name not in values}
         self._ins = [(name, process) for name, process in ins.items() if process]
         self._dialect = dialect
@@ -124,9 +136,12 @@ class Text:
         ]
         if not any(processes):
             return partial(tuple.__new__, kind)  # what kind._make does, without a Python call for each row
-        outs = [process or _as_it_is for process in processes]
-        return lambda row: kind(*[process(value) for process, value in zip(outs, row, strict=True)])
+        return partial(_processed, kind, [(at, process) for at, process in enumerate(processes) if process])
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
+def _processed(kind: Any, outs: Sequence[tuple[int, Callable[[Any], Any]]], row: Sequence[Any]) -> Any:
+    """Make a row of which some values, those at the places that `outs` has, go through a process."""
+    values = list(row)
+    for at, process in outs:
+        values[at] = process(values[at])
+    return tuple.__new__(kind, values)
