@@ -33,7 +33,8 @@ from whimbrel.moves.choosing import decide
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.meter import Meter
-from whimbrel.ports.placement import Owner, Wish
+from whimbrel.ports.placement import Owner
+from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.filters import FILTERS
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.scheduling.record import to_bytes

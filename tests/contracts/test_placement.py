@@ -31,7 +31,8 @@ from whimbrel.placement.errors import (
 )
 from whimbrel.placement.provider import Claim
 from whimbrel.placement.store import Store
-from whimbrel.ports.placement import Allocation, Inventory, Owner, Placement, ProviderState
+from whimbrel.ports.placement import Allocation, Inventory, Owner, Placement
+from whimbrel.ports.rooms import ProviderState
 
 OWNER = Owner(ProjectId("project"), UserId("user"))
 HOST, OTHER = ProviderId("11111111-0000-4000-8000-000000000001"), ProviderId("11111111-0000-4000-8000-000000000002")

@@ -12,7 +12,7 @@ from whimbrel.domain.ids import CellName, HostName, ProviderId
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps import pci
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement import Lack, Way
+from whimbrel.ports.wishes import Lack, Way
 from whimbrel.scheduling.constraint import Closer, Reason
 from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.record import Record, make_record

@@ -12,7 +12,7 @@ from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ProviderId
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement import Wish
+from whimbrel.ports.wishes import Wish
 
 
 async def kept_to_segments(wish: Wish, facts: MoveFacts, cloud: Cloud) -> Wish:

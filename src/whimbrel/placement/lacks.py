@@ -14,7 +14,7 @@ from whimbrel.placement.inventory import Stock, unit_problem
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, fits, has_traits, is_member
 from whimbrel.placement.tree_search import Quest, ways_in
-from whimbrel.ports.placement import Lack
+from whimbrel.ports.wishes import Lack
 
 _OUTSIDE = Lack(words="it is in none of the aggregates that are asked for")
 

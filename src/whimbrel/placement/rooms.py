@@ -10,7 +10,8 @@ from whimbrel.placement.provider import Node
 from whimbrel.placement.search import UNNAMED
 from whimbrel.placement.ways import request_of
 from whimbrel.ports.arrays import Mask, Numbers
-from whimbrel.ports.placement import ProviderState, Wish
+from whimbrel.ports.rooms import ProviderState
+from whimbrel.ports.wishes import Wish
 
 
 class IndexRooms:

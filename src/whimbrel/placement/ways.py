@@ -8,7 +8,7 @@ from whimbrel.domain.resources import Resources
 from whimbrel.placement.lacks import lack_of
 from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, serves
 from whimbrel.placement.tree_search import Candidate, Quest, ways_in
-from whimbrel.ports.placement import Group, Lack, Way, Wish
+from whimbrel.ports.wishes import Group, Lack, Way, Wish
 
 
 def all_ways(

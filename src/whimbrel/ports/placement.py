@@ -2,29 +2,16 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, GroupId, ProjectId, ProviderId, RunId, ServerId, UserId
 from whimbrel.domain.resources import Resources
-from whimbrel.ports.arrays import Mask, Numbers
 from whimbrel.ports.pages import Consumers
-
-
-class ProviderState(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider now: its free room by class, and what it is."""
-
-    id: ProviderId
-    name: str
-    root: ProviderId  # of its tree, itself where it is a host
-    parent: ProviderId | None
-    free: dict[str, int]  # capacity (total - reserved, times ratio) less use; may be below zero
-    capacity: dict[str, int]
-    max_unit: dict[str, int]
-    traits: frozenset[str] = frozenset()
-    aggregates: frozenset[str] = frozenset()  # uuids
+from whimbrel.ports.rooms import ProviderState, Rooms
+from whimbrel.ports.wishes import Lack, Way, Wish
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,116 +85,6 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     allocation_ratio: float = 1.0
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Resources that one provider is to give together, such as a port's, and what that provider must be."""
-
-    id: str  # letters, digits, - and _
-    resources: Resources
-    required: tuple[str, ...] = ()  # traits, all of them
-    required_any: tuple[frozenset[str], ...] = ()  # of each set one trait
-    forbidden: frozenset[str] = frozenset()
-    member_of: tuple[frozenset[str], ...] = ()  # of each set one aggregate
-    not_member_of: frozenset[str] = frozenset()
-
-
-class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a server needs of a host's tree of providers.
-
-    own is had of whichever providers of the tree; these together have the traits of `required`, none of them one of
-    `forbidden`; and each of them, or its root, is in the aggregates.
-    """
-
-    own: Resources
-    required: tuple[str, ...] = ()
-    required_any: tuple[frozenset[str], ...] = ()
-    forbidden: frozenset[str] = frozenset()
-    member_of: tuple[frozenset[str], ...] = ()
-    not_member_of: frozenset[str] = frozenset()
-    root_required: tuple[str, ...] = ()  # traits of the host itself
-    root_forbidden: frozenset[str] = frozenset()
-    groups: tuple[Group, ...] = ()
-    group_policy: Literal["none", "isolate"] = "none"  # isolate: no two groups of one provider
-    same_subtree: tuple[tuple[str, ...], ...] = ()  # of each set of groups one provider is above all the others
-    otherwise: "Wish | None" = None  # what is asked instead where no host at all has a class that this one asks for
-
-
-class Way(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to fulfil a wish: what is taken from which provider, and which of them serves which group."""
-
-    parts: dict[ProviderId, dict[str, int]]
-    served: dict[str, ProviderId]
-    served_by: dict[str, str]  # the same providers' names
-
-
-class Lack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a tree of providers cannot fulfil a wish. words are the same wherever it is the same that is lacking."""
-
-    words: str
-    resource: str | None = None  # class
-    asked: int | None = None
-    free: int | None = None  # the most that one provider, of those that would do, could give
-    remedy: str | None = None  # what would mend it, to be continued "it would do with ..."; None: nothing is known
-
-
-class Rooms(Protocol):
-    """What some hosts have, as arrays over these hosts in their order: of their root providers, unless said otherwise.
-
-    A provider that shares what it has is of the trees with which it does so. All is as it was when it was asked for
-    until the next await; asked later it tells how things are by then.
-    """
-
-    @property
-    def known(self) -> Mask:
-        """Tell which of the hosts have a root provider."""
-        ...
-
-    def free(self, resource_class: str) -> Numbers:
-        """Give capacity less use; -1 where there is no such inventory, or more is used than there is."""
-        ...
-
-    def used(self, resource_class: str) -> Numbers: ...
-
-    def capacity(self, resource_class: str) -> Numbers:
-        """Give how much can be allocated in all, overcommit included; 0 where there is no such inventory."""
-        ...
-
-    def offers(self, resource_class: str) -> bool:
-        """Tell whether any of the hosts has such an inventory, wherever in its tree."""
-        ...
-
-    def largest(self, resource_class: str) -> Numbers:
-        """Give how much a provider of its tree would give at most, were nothing used; 0 where none has any."""
-        ...
-
-    def spare(self, resource_class: str) -> Numbers:
-        """Give how much a provider of its tree could give at once now; below 1 where none could."""
-        ...
-
-    def fits(self, resource_class: str, amount: int) -> Mask:
-        """Tell where a provider of its tree could give so much now; steps and minimums are kept to."""
-        ...
-
-    def has_trait(self, name: str) -> Mask: ...
-
-    def tree_has_trait(self, name: str) -> Mask:
-        """Tell where a provider of its tree has this trait."""
-        ...
-
-    def in_aggregate(self, uuid: str) -> Mask: ...
-
-    def could_hold(self, wish: Wish) -> Mask:
-        """Tell by a look at whole trees where a wish could have a way. Where not, it surely has none."""
-        ...
-
-    def simple(self, wish: Wish) -> Mask:
-        """Tell where the root by itself can give the whole wish: {root: own} is a way there."""
-        ...
-
-    def state(self, place: int) -> ProviderState:
-        """Give all that is known of the host at this place. It must be known."""
-        ...
-
-
 class Placement(Consumers, Protocol):
     async def providers(self) -> list[ProviderState]:
         """Give all providers with their room now: a scheduler's snapshot, which is not to be changed."""
@@ -279,6 +156,10 @@ class Placement(Consumers, Protocol):
 
     async def owners(self, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
         """Tell whose consumers these are; who is not known is left out, and is to hold nothing."""
+        ...
+
+    async def name_owner(self, order: Order, consumer: ConsumerId, owner: Owner) -> None:
+        """Have it known whose a consumer is that holds something. Repeatable. Raises: Superseded; Unavailable."""
         ...
 
     async def miscounts(self) -> list[Miscount]:

@@ -12,7 +12,7 @@ import msgspec
 from whimbrel.domain.flavor import Flavor
 from whimbrel.moves.facts import MovedPort
 from whimbrel.ports.network import Port
-from whimbrel.ports.placement import Wish
+from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.wish import wish_of
 
 Claims = list[tuple[str, dict[str, int]]]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.scheduler import SchedulerRules
-from whimbrel.ports.placement import Wish
+from whimbrel.ports.wishes import Wish
 
 TENANT = "filter_tenant_id"
 """How metadata keys begin whose values are projects."""

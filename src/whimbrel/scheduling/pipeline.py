@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from whimbrel.ports.arrays import Floats, Mask, Numbers
-from whimbrel.ports.placement import Wish
+from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.asked import asked
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.filters import COMPUTE, FILTERS, enabled

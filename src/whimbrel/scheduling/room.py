@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import os_traits
 
 from whimbrel.ports.arrays import Mask, Numbers
-from whimbrel.ports.placement import Rooms, Wish
+from whimbrel.ports.rooms import Rooms
+from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.constraint import Constraint, Remedy, no_remedy
 from whimbrel.scheduling.snapshot import Snapshot
 

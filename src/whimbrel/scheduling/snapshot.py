@@ -8,7 +8,7 @@ import numpy as np
 from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.ports.arrays import Mask, Numbers
 from whimbrel.ports.fleet import Fleet
-from whimbrel.ports.placement import Rooms
+from whimbrel.ports.rooms import Rooms
 
 
 @dataclass(frozen=True, eq=False)

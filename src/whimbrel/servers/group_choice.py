@@ -17,8 +17,8 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps import devices
 from whimbrel.moves.zones import zone_wish
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement import Wish
 from whimbrel.ports.server_groups import ServerGroup
+from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.request import Request
 from whimbrel.servers.together import Member, Together, look
 

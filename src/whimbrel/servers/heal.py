@@ -19,8 +19,9 @@ from whimbrel.moves.steps.pci import DIRECT
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.network import Port
-from whimbrel.ports.placement import Lack, ProviderState
+from whimbrel.ports.rooms import ProviderState
 from whimbrel.ports.servers import ServerQuery
+from whimbrel.ports.wishes import Lack
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import errand, lookup, reach

@@ -11,7 +11,8 @@ from whimbrel.domain.server import Server
 from whimbrel.moves.steps.network import ALLOCATION
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.network import Port, PortRequest
-from whimbrel.ports.placement import Group, Lack, Owner, Way, Wish
+from whimbrel.ports.placement import Owner
+from whimbrel.ports.wishes import Group, Lack, Way, Wish
 from whimbrel.servers import errand
 from whimbrel.servers.interface_facts import Claim, InterfaceFacts, nic_of
 

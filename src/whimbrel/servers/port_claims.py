@@ -13,7 +13,8 @@ from whimbrel.domain.ids import ProviderId
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.network import ALLOCATION
 from whimbrel.ports.network import Port, PortRequest
-from whimbrel.ports.placement import Group, ProviderState, Wish
+from whimbrel.ports.rooms import ProviderState
+from whimbrel.ports.wishes import Group, Wish
 
 Claim = dict[ProviderId, dict[str, int]]
 """What a server holds: provider -> resource class -> amount."""

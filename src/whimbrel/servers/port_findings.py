@@ -11,7 +11,7 @@ import msgspec
 from whimbrel.domain.ids import HostName, ProviderId, ServerId
 from whimbrel.moves.steps.network import ALLOCATION
 from whimbrel.ports.network import Port, allocation
-from whimbrel.ports.placement import Way
+from whimbrel.ports.wishes import Way
 from whimbrel.servers.port_claims import Claim, Served, Situation, add, in_one_subtree, may_serve, named
 
 

@@ -7,7 +7,8 @@ from whimbrel.domain.run import Run
 from whimbrel.moves.steps.disk import PARCEL
 from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement import Lack
+from whimbrel.ports.placement import Owner
+from whimbrel.ports.wishes import Lack
 from whimbrel.proof.due import due
 from whimbrel.proof.laws.guests import is_whole, stands_as_recorded
 from whimbrel.proof.reading import is_ended
@@ -61,7 +62,16 @@ async def tell_zone(run: Run, cloud: Cloud) -> None:
     await host_zones.mend(cloud, ProviderId(run.subject))
 
 
+async def name_owner(run: Run, cloud: Cloud) -> None:
+    record = await record_of(run, cloud)
+    await cloud.placement.name_owner(run.order, ConsumerId(run.subject), Owner(record.project_id, record.user_id))
+
+
 # Records
+
+
+async def enter_project(run: Run, cloud: Cloud) -> None:
+    await cloud.directory.enter_project(run.order, run.subject, (await record_of(run, cloud)).project_id)
 
 
 async def adopt_record(run: Run, cloud: Cloud) -> None:

@@ -19,7 +19,8 @@ from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.directory import Entry, Usage
 from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.placement import Allocation, ProviderState
+from whimbrel.ports.placement import Allocation
+from whimbrel.ports.rooms import ProviderState
 from whimbrel.ports.servers import ServerQuery
 from whimbrel.proof import violation as proof
 from whimbrel.proof.laws import claims, devices, guests, ports

@@ -17,7 +17,8 @@ from whimbrel.placement.provider import Node
 from whimbrel.placement.rooms import IndexRooms
 from whimbrel.placement.search import SHARING, Forest
 from whimbrel.placement.ways import request_of
-from whimbrel.ports.placement import Group, Inventory, Wish
+from whimbrel.ports.placement import Inventory
+from whimbrel.ports.wishes import Group, Wish
 
 HOSTS = tuple(ProviderId(f"p{number}") for number in range(30))
 """Some of which are there, some below others, and some are not."""

@@ -15,7 +15,8 @@ from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
 from whimbrel.placement.search import SHARING, Forest
 from whimbrel.placement.ways import all_ways, request_of
-from whimbrel.ports.placement import Group, Inventory, Lack, Way, Wish
+from whimbrel.ports.placement import Inventory
+from whimbrel.ports.wishes import Group, Lack, Way, Wish
 
 ROOT = ProviderId("host")
 SSD = frozenset({"CUSTOM_SSD"})

@@ -4,7 +4,7 @@ from typing import Any
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.scheduler import SchedulerRules
-from whimbrel.ports.placement import Wish
+from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.filters import FILTERS
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.scheduling.rooms import FREE, aggregate, host, snapshot
 from whimbrel.domain.ids import HostName, ProviderId
-from whimbrel.ports.placement import Wish
+from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.advice import change_for_owner, owners_part, smallest_change
 from whimbrel.scheduling.constraint import Closer, Reason
 from whimbrel.scheduling.pipeline import rank

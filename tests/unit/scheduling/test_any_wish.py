@@ -11,7 +11,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.placement.index import Index
 from whimbrel.placement.rooms import IndexRooms
 from whimbrel.placement.ways import all_ways
-from whimbrel.ports.placement import Wish
+from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.wish import wish_of
 
 KEYS = [

@@ -5,7 +5,7 @@ import pytest
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.scheduler import SchedulerRules
-from whimbrel.ports.placement import Group, Wish
+from whimbrel.ports.wishes import Group, Wish
 from whimbrel.scheduling.confines import confined
 
 AGGREGATES = [

@@ -9,7 +9,7 @@ from tests.unit.scheduling.rooms import FREE, aggregate, host, snapshot
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.ports.fleet import Load
-from whimbrel.ports.placement import Wish
+from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.constraint import Closer, Reason
 from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.record import Record, from_bytes, make_record, to_bytes

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.scheduling.rooms import FREE, host, snapshot
-from whimbrel.ports.placement import Wish
+from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.constraint import Reason
 from whimbrel.scheduling.pipeline import rank
 from whimbrel.scheduling.request import Request

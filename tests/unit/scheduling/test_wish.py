@@ -7,7 +7,7 @@ import pytest
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.scheduler import SchedulerRules
-from whimbrel.ports.placement import Group, Wish
+from whimbrel.ports.wishes import Group, Wish
 from whimbrel.scheduling.wish import wish_of
 
 MEMORY = {"MEMORY_MB": 2048}

@@ -10,7 +10,8 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, ServerId, UserId
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.ports.network import Port, PortRequest
-from whimbrel.ports.placement import ProviderState, Way, Wish
+from whimbrel.ports.rooms import ProviderState
+from whimbrel.ports.wishes import Way, Wish
 from whimbrel.servers.port_claims import Claim, Situation, compare, wish
 from whimbrel.servers.port_findings import Finding, ProfileChange, finding
 

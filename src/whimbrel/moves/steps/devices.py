@@ -10,7 +10,7 @@ from whimbrel.moves.segments import kept_to_segments
 from whimbrel.moves.steps import network, pci, volumes
 from whimbrel.moves.steps.home import home_record
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement import Group, Wish
+from whimbrel.ports.wishes import Group, Wish
 from whimbrel.scheduling.confines import confined
 from whimbrel.scheduling.wish import wish_of
 

@@ -12,7 +12,7 @@ from whimbrel.moves.reach import networks_needed, storage_needed
 from whimbrel.moves.steps import devices, pci
 from whimbrel.moves.zones import zone_wish
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement import Way
+from whimbrel.ports.wishes import Way
 from whimbrel.saga.step import Decided
 from whimbrel.scheduling.by_cell import closed
 from whimbrel.scheduling.record import to_bytes

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from whimbrel.ports.placement import Miscount, ProviderState
+from whimbrel.ports.placement import Miscount
+from whimbrel.ports.rooms import ProviderState
 from whimbrel.proof.violation import Violation
 
 

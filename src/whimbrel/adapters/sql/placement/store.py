@@ -29,18 +29,9 @@ from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
 from whimbrel.placement.rooms import IndexRooms, state_of
 from whimbrel.placement.ways import all_ways
-from whimbrel.ports.placement import (
-    Allocation,
-    GroupRule,
-    Inventory,
-    Lack,
-    Miscount,
-    Owner,
-    ProviderState,
-    Way,
-    Wish,
-    ZoneRule,
-)
+from whimbrel.ports.placement import Allocation, GroupRule, Inventory, Miscount, Owner, ZoneRule
+from whimbrel.ports.rooms import ProviderState
+from whimbrel.ports.wishes import Lack, Way, Wish
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
@@ -119,6 +110,11 @@ class SqlPlacement(GroupStore, NameStore, ZoneStore, ConsumerIds):
     async def owners(self, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
         async with self._db.read() as tx:
             return await holdings.owners(tx, consumers)
+
+    async def name_owner(self, order: Order, consumer: ConsumerId, owner: Owner) -> None:
+        async with self._db.write() as tx:
+            await raise_fence(tx, order)
+            await holdings.name_owner(tx, consumer, owner, _type(order, consumer))
 
     async def miscounts(self) -> list[Miscount]:
         async with self._db.read() as tx:
