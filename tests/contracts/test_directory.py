@@ -248,6 +248,21 @@ def test_books_what_a_server_counts_for(open_store: Opener) -> None:
     tell(open_store, story)
 
 
+def test_a_server_counts_for_the_project_that_is_entered(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.create("a")
+        theirs = ProjectId("theirs")
+        was = (await store.directory.entry(run.subject)).project_id
+        for _ in range(2):
+            await store.directory.enter_project(run.order, run.subject, theirs)
+            assert (await store.directory.usage(theirs)).instances == 1
+            assert await store.directory.usage(was) == Usage()
+        with pytest.raises(Superseded):
+            await store.directory.enter_project(replace(run.order, epoch=0), run.subject, was)
+
+    tell(open_store, story)
+
+
 def test_usage_is_of_one_project_or_one_of_its_users(open_store: Opener) -> None:
     async def story(store: Store) -> None:
         for name, project, user in (("a", "p", "u"), ("b", "p", "u"), ("c", "p", "v"), ("d", "q", "u")):

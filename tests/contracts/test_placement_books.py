@@ -2,12 +2,16 @@
 
 import asyncio
 
+import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
 from tests.contracts.test_placement import HOST, OTHER, OWNER, SECOND, SERVER, SMALL, inventory, order
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.tables.placement import allocations, inventories
+from whimbrel.domain.errors import Superseded
+from whimbrel.domain.ids import ProjectId
 from whimbrel.ports.placement import Miscount
 
 
@@ -59,5 +63,28 @@ def test_who_holds_something_has_an_owner(open_store: Opener) -> None:
             await store.register_host(HOST, "host", inventory())
             await store.claim(order(1), SERVER, OWNER, {HOST: SMALL})
             assert await store.owners([SERVER, SECOND]) == {SERVER: OWNER}
+
+    asyncio.run(story())
+
+
+def test_who_holds_something_can_be_said_to_be_anothers(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("placement") as database:
+            store = SqlPlacement(database)
+            await store.register_host(HOST, "host", inventory())
+            await store.name_owner(order(1), SERVER, OWNER)
+            assert await store.owners([SERVER]) == {}  # it holds nothing
+            await store.claim(order(1), SERVER, OWNER, {HOST: SMALL})
+            another = replace(OWNER, project=ProjectId("another"))
+            for owner in (another, OWNER, OWNER):
+                await store.name_owner(order(2, epoch=2), SERVER, owner)
+                assert await store.owners([SERVER]) == {SERVER: owner}
+            claim = await store.claim_of(SERVER)
+            assert claim
+            consumer, held = claim
+            assert held == {HOST: SMALL}
+            assert consumer.generation == 3  # what was right already was not written
+            with pytest.raises(Superseded):
+                await store.name_owner(order(2), SERVER, another)
 
     asyncio.run(story())

@@ -107,6 +107,10 @@ class Directory(ServerIds, Protocol):
         """Set fields that the owner may change, as `Servers.change` does. Raises: Conflict; NotFound."""
         ...
 
+    async def enter_project(self, order: Order, server_id: ServerId, project_id: ProjectId) -> None:
+        """Have the server be of this project, for which it counts. Repeatable. Raises: Superseded."""
+        ...
+
     async def book(self, order: Order, server_id: ServerId, vcpus: int, memory_mib: int) -> None:
         """Set what the server counts for. Repeatable. Raises: Superseded."""
         ...

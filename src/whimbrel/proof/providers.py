@@ -1,4 +1,4 @@
-"""What does not hold of providers: what is said to be used of them, and in which zones Placement was told that hosts are.
+"""What does not hold of providers: what is said to be used of them, and in which zones Placement was told hosts to be.
 
 Cells have no say in the first. Hosts of a cell that does not answer are not looked at.
 """

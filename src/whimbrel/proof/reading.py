@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from whimbrel.domain.errors import NotFound
-from whimbrel.domain.ids import CellName, ConsumerId, ServerId
+from whimbrel.domain.ids import CellName, ConsumerId, ProjectId, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cell, Cloud
@@ -21,7 +21,7 @@ from whimbrel.ports.volumes import Volume
 from whimbrel.proof.asking import each, of_cells, run_of
 from whimbrel.proof.due import Claims
 from whimbrel.proof.sights import Sights
-from whimbrel.proof.stake import DELETE, REPAIR, Stake
+from whimbrel.proof.stake import CREATE, DELETE, REPAIR, Stake
 
 
 async def stakes(cloud: Cloud, ids: Sequence[ServerId], sights: Sights) -> list[Stake]:
@@ -135,10 +135,17 @@ async def _ask_journal(cloud: Cloud, one: Stake) -> None:
     if one.own and one.entry is None:
         run = await run_of(cloud, one.id)
         one.is_run = run is not None and not run.is_over
-    if not one.runs:
+    if one.record and one.entry and one.entry.project_id != one.record.project_id:
+        one.made_for = await _made_for(cloud, one.id)
+    if not one.runs or one.waiting:
         for held in one.holds.values():
-            if held.run and await run_of(cloud, held.run) is None:
+            if held.run and held.run not in [run.id for run in one.runs] and await run_of(cloud, held.run) is None:
                 one.unknown_lock = held.run
+
+
+async def _made_for(cloud: Cloud, server: ServerId) -> ProjectId | None:
+    made = await cloud.journal.find(RunFilter(subject=server, sagas=(CREATE,)))
+    return made[-1].project_id if made else None
 
 
 async def is_ended(cloud: Cloud, server: ServerId) -> bool:

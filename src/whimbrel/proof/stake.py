@@ -8,7 +8,7 @@ import msgspec
 
 from whimbrel.domain.guest import Guest, GuestKey
 from whimbrel.domain.host import Host
-from whimbrel.domain.ids import CellName, HostName, RunId, ServerId, Slot
+from whimbrel.domain.ids import CellName, HostName, ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.pci import HeldDevice, PciAlias
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
@@ -23,8 +23,8 @@ from whimbrel.proof.due import Claims, Roots
 
 Seen = tuple[HostName, Guest]
 
-DELETE, REPAIR = "delete", "repair"
-"""The sagas by which a server ends, and what is done also under ids that are no server's."""
+CREATE, DELETE, REPAIR = "create", "delete", "repair"
+"""The sagas by which a server begins and ends, and what is done also under ids that are no server's."""
 
 
 class Ground(msgspec.Struct, kw_only=True, dict=True):
@@ -80,6 +80,7 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
     is_ended: bool = False  # the journal knows that it was deleted
     is_lost: bool = False  # the directory does not know it, and the journal knows that it was made and not deleted
     unknown_lock: RunId | None = None  # a run that locks its record, and is not in the journal
+    made_for: ProjectId | None = None  # by the journal; read only where its record and the directory differ
     uncovered: tuple[Seen, ...] = ()  # guests where it holds something, and is no server, that hold nothing there
 
     @cached_property

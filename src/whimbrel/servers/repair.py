@@ -132,11 +132,11 @@ def _is_among(mend: Mend, mends: Sequence[Mend]) -> bool:
 
 
 async def repaired(run: Run, cloud: Cloud) -> None:
-    """Have the server idle; what a run that is over held of it is not given back."""
+    """Have the server idle; its lock is given to the move that waits, not back to who held it."""
     facts: RepairFacts = run.facts
     if has_record(facts):
         fields = {"vm_state": facts.was, "updated_at": cloud.clock.now()}
-        await errand.records(run, cloud).unlock(run.order, run.subject, fields)
+        await errand.records(run, cloud).unlock(run.order, run.subject, fields, facts.waiting)
 
 
 async def claim_back(run: Run, cloud: Cloud) -> None:
@@ -157,6 +157,7 @@ REPAIR = Saga(
     undoable=(  # each mend is right by itself: who is turned back in the middle leaves the rest as it was
         Step(take, undo=let_go, door=True, after=(claim_due,)),
         Step(look_again),
+        Step(repair_steps.name_owner, only_if=does("name_owner")),  # who is not known makes no claim
         Step(claim_due, undo=claim_back, only_if=changes_claim),  # may be refused
         Step(repair_steps.adopt_record, only_if=does("adopt_record")),
         Step(repair_steps.erase_copies, only_if=does("erase_copy")),
@@ -171,6 +172,7 @@ REPAIR = Saga(
         Step(repair_steps.release_claim, only_if=does("release_claim")),
         Step(repair_steps.recount, only_if=does("recount")),
         Step(repair_steps.tell_zone, only_if=does("tell_zone")),
+        Step(repair_steps.enter_project, only_if=does("enter_project")),
         Step(repair_steps.book, only_if=does("book")),
         Step(repair_steps.delete_images, only_if=does("delete_image")),
     ),
@@ -206,20 +208,22 @@ async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) 
             facts=facts,
         )
     )
-    run = await cloud.journal.accept(run, _action(cloud, asker, run))
+    run = await cloud.journal.accept(run, _action(cloud, asker, run), beside=facts.waiting)
     await engine.begin(run)
     return run, finding
 
 
 def _facts(stake: Stake, planned: Plan) -> RepairFacts:
     cell, record = _record(stake)
+    lock = any(mend.kind in ("unlock", "give_lock") for mend in planned.mends)
     return RepairFacts(
         cell=cell,
         host=record.host if record else None,
         slot=record.slot if record else None,
         was=record.vm_state if record else "",
         shows=None,
-        beside=next((RunId(mend.thing) for mend in planned.mends if mend.kind == "unlock"), None),
+        beside=stake.holds[cell].run if lock and cell else None,
+        waiting=stake.waiting.id if stake.waiting else None,
         agreed=planned.mends,
     )
 

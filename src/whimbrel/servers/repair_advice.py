@@ -41,7 +41,7 @@ _WAITING: Mapping[str, str] = {
     "missing_guest": "revert it, which brings back the guest of the source",
     "no_way_back": "do not revert it before that guest is there again, switched off; else confirm it",
     "stray_guest": "that guest is of neither place: when the verdict is carried out, repair takes it away",
-    "lost_lock": "have the cell's row say again that this run locks it, before any verdict",
+    "lost_lock": "have the older of the cell's database and the journal back from a later backup, before any verdict",
     "not_at_target": "have the cell's row back from a backup, before any verdict",
     "no_copy": "confirm it, or have that cell's row back from a backup",
     "port_elsewhere": "activate the port's binding on the server's host, in the network service",

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 
+from whimbrel.domain.ids import RunId
 from whimbrel.servers.mend import Kind, Mend
 from whimbrel.servers.own_claim import ClaimFacts
 
 
 class RepairFacts(ClaimFacts, frozen=True, kw_only=True, omit_defaults=True):
-    """cell, host: None: it is no server that lives somewhere."""
+    """cell, host: None: it is no server that lives somewhere. waiting: the move that waits, and is to have the lock."""
 
     agreed: tuple[Mend, ...]
     mends: tuple[Mend, ...] = ()
+    waiting: RunId | None = None
 
     def of_kind(self, kind: Kind) -> list[Mend]:
         return [mend for mend in self.mends if mend.kind == kind]

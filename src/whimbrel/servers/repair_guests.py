@@ -14,6 +14,7 @@ from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.violation import Violation
 from whimbrel.servers import repair_advice as advice
 from whimbrel.servers import repair_doubts as doubts
+from whimbrel.servers import repair_owners
 from whimbrel.servers.mend import Mend, Said
 from whimbrel.servers.repair_doubts import stands_as_recorded
 
@@ -119,8 +120,9 @@ def stand_alone(stake: Stake, ground: Ground, violation: Violation) -> Said:
 
 def write_columns(stake: Stake, ground: Ground, violation: Violation) -> Said:
     """Believe the record where its guest and the directory agree with it."""
-    record, entry = stake.record, stake.entry
-    if record is None or entry is None or entry.project_id != record.project_id or not stands_as_recorded(stake):
+    if violation.about == "project":
+        return repair_owners.enter_project(stake, ground, violation)
+    if stake.record is None or repair_owners.disputed(stake) or not stands_as_recorded(stake):
         return advice.left(violation)
     sentence = f"have lists find server {stake.id} by what its record says"
     return [Mend(kind="write_columns", sentence=sentence)]

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from whimbrel.domain.run import Run
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.violation import Violation
 from whimbrel.servers import repair_advice as advice
-from whimbrel.servers import repair_doubts, repair_guests, repair_held
+from whimbrel.servers import repair_doubts, repair_guests, repair_held, repair_locks, repair_owners
 from whimbrel.servers.mend import Decide, Mend, Said
 
 
@@ -25,13 +24,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def plan(stake: Stake, ground: Ground, violations: Sequence[Violation]) -> Plan:
     """Say what is to be done about these violations of one stake."""
     if stake.runs:
-        return Plan(left=tuple(f"{each.sentence}: {_later(stake.runs, each)}" for each in violations))
+        return _plan(stake, ground, violations, _BESIDE_MOVES, _later)
     if words := repair_doubts.undecided(stake, ground):
         return Plan(left=tuple(f"{each.sentence}: {words}" for each in violations))
+    return _plan(stake, ground, violations, _OF_KIND, _nothing)
+
+
+def _plan(
+    stake: Stake, ground: Ground, violations: Sequence[Violation], of_kind: Mapping[str, Decide], otherwise: Decide
+) -> Plan:
     mends: list[Mend] = []
     left: list[str] = []
     for violation in violations:
-        said = _OF_KIND.get(violation.kind, _nothing)(stake, ground, violation)
+        said = of_kind.get(violation.kind, otherwise)(stake, ground, violation)
         if isinstance(said, str):
             left.append(f"{violation.sentence}: {said}")
         else:
@@ -39,10 +44,10 @@ def plan(stake: Stake, ground: Ground, violations: Sequence[Violation]) -> Plan:
     return Plan(mends=tuple(mends), left=tuple(left))
 
 
-def _later(runs: Sequence[Run], violation: Violation) -> str:
+def _later(stake: Stake, ground: Ground, violation: Violation) -> Said:
     """Say what to do about what may be the business of something that is under way."""
-    run = runs[0]
-    if [each.state for each in runs] == ["parked"]:
+    run = stake.runs[0]
+    if [each.state for each in stake.runs] == ["parked"]:
         return advice.before_verdict(run, violation)
     return f"{run.saga} {run.id} is under way: when it is over, look again"
 
@@ -59,6 +64,9 @@ def _by_other_mends(stake: Stake, ground: Ground, violation: Violation) -> Said:
     return []
 
 
+_BESIDE_MOVES: Mapping[str, Decide] = {"lost_lock": repair_locks.give_lock}
+"""What is done while a move waits for its verdict."""
+
 _OF_KIND: Mapping[str, Decide] = {
     "runs_twice": _by_other_mends,
     "stray_guest": repair_guests.stray_guest,
@@ -68,6 +76,8 @@ _OF_KIND: Mapping[str, Decide] = {
     "missing_claim": repair_held.claim_due,
     "wrong_claim": repair_held.claim_due,
     "miscounted": repair_held.recount,
+    "wrong_owner": repair_owners.name_owner,
+    "no_consumer": repair_owners.name_owner,
     "zone_mistold": repair_held.tell_zone,
     "leaked_claim": repair_held.release_claim,
     "unbound_port": repair_held.bind_port,

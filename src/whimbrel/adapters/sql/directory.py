@@ -37,6 +37,7 @@ _switched = fixed(
 )
 _set_unplaced = fixed(_mine.values(cell=None, unplaced=bindparam("b_record")))
 _book = fixed(_mine.values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_memory")))
+_enter_project = fixed(_mine.values(project_id=bindparam("b_project")))
 _erase = fixed(_mine.values(deleted_at=bindparam("b_now")))
 _entries = fixed(sa.select(directory).where(directory.c.server_id.in_(bindparam("b_servers", expanding=True))))
 _unplaced = sa.select(directory.c.unplaced).where(directory.c.unplaced.is_not(None), directory.c.deleted_at.is_(None))
@@ -191,6 +192,11 @@ class SqlDirectory(EntryIds):
         changed = replace(record, generation=record.generation + 1, **fields)
         await tx.run(_set_unplaced, {"b_server": record.id, "b_record": _encode(changed)})
         return changed
+
+    async def enter_project(self, order: Order, server_id: ServerId, project_id: ProjectId) -> None:
+        async with self._db.write() as tx:
+            await self._fence(tx, order)
+            await tx.run(_enter_project, {"b_server": server_id, "b_project": project_id})
 
     async def book(self, order: Order, server_id: ServerId, vcpus: int, memory_mib: int) -> None:
         async with self._db.write() as tx:

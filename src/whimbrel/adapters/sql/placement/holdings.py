@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
+from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.database import Tx
 from whimbrel.adapters.sql.fixed import fixed
@@ -33,6 +34,22 @@ _SUMS = (
 _COUNTS = sa.select(_c.type, sa.func.count()).where(*_OWNED).group_by(_c.type)
 
 _OWNERS = fixed(sa.select(_c.uuid, _c.project, _c.user).where(_c.uuid.in_(bindparam("ids", expanding=True))))
+_HOLDS = fixed(sa.select(_a.consumer).where(_a.consumer == bindparam("this")).limit(1))
+
+
+def _naming(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+    new = insert.excluded
+    return insert.on_conflict_do_update(
+        index_elements=["uuid"],
+        set_={"project": new.project, "user": new.user, "generation": _c.generation + 1},
+        where=sa.or_(_c.project != new.project, _c.user != new.user),
+    )
+
+
+_NAME_OWNER = {
+    "sqlite": fixed(_naming(sqlite.insert(consumers))),
+    "postgresql": fixed(_naming(postgresql.insert(consumers))),
+}
 _HELD = sa.func.coalesce(sa.func.sum(_a.amount), 0)
 _MISCOUNTS = fixed(
     sa.select(_i.provider, _p.name, _i.resource_class, _i.used, _HELD.label("held"))
@@ -62,6 +79,13 @@ _RECOUNT = fixed(
 async def owners(tx: Tx, ids: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
     """Read whose these are."""
     return {uuid: Owner(project, user) for uuid, project, user in await tx.rows(_OWNERS, {"ids": list(ids)})}
+
+
+async def name_owner(tx: Tx, consumer: ConsumerId, owner: Owner, kind: str) -> None:
+    """Say whose a consumer is that holds something, also where its row is lost; one that is right stays as it is."""
+    if await tx.value(_HOLDS, {"this": consumer}):
+        row = {"uuid": consumer, "generation": 1, "project": owner.project, "user": owner.user, "type": kind}
+        await tx.run(_NAME_OWNER[tx.dialect], row)
 
 
 async def miscounts(tx: Tx) -> list[Miscount]:

@@ -1,0 +1,132 @@
+"""The lock of a server that waits for a verdict: given back to the move that waits, where that is proved, and else left."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from tests.stories.breaking import Scene, run
+from tests.stories.test_harmless_repair import UNKNOWN, changed, left
+from tests.stories.test_proof_sees import its_lock_is_lost, park
+from tests.stories.test_repair import mend_all, told
+from whimbrel.adapters.sql.tables.cell import servers as records
+from whimbrel.domain.errors import Conflict
+from whimbrel.domain.server import Server
+from whimbrel.moves import requests
+from whimbrel.ports.journal import RunFilter
+from whimbrel.proof.proving import prove
+from whimbrel.servers import lookup
+from whimbrel.servers.repair import repair, survey
+from whimbrel.sim.invariants import Invariants, books
+
+Act = Callable[[Scene], Awaitable[None]]
+
+
+async def lock_by(scene: Scene, holder: str | None) -> None:
+    of_it = records.c.id == scene.plain.id
+    await run(scene, "cell_c1", sa.update(records).where(of_it).values(locked_by_run=holder))
+
+
+async def a_run_that_is_over_has_its_lock(scene: Scene) -> None:
+    [over] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
+    await park(scene, scene.plain)
+    await lock_by(scene, over.id)
+
+
+async def now(scene: Scene) -> Server:
+    return await lookup.find(scene.world.cloud, scene.plain.id)
+
+
+@pytest.mark.parametrize("verdict", [requests.confirm, requests.revert], ids=lambda act: act.__name__)
+@pytest.mark.parametrize("act", [its_lock_is_lost, a_run_that_is_over_has_its_lock], ids=lambda act: act.__name__)
+def test_who_waits_has_its_lock_again_and_takes_its_verdict(act: Act, verdict: Callable[..., Awaitable[None]]) -> None:
+    async def story(scene: Scene) -> None:
+        world = scene.world
+        await act(scene)
+        proof, findings = await survey(world.cloud)
+        assert {one.kind for one in proof.violations} == {"lost_lock"}
+        [[mend]] = [one.plan.mends for one in findings]
+        assert mend.kind == "give_lock"
+        await mend_all(scene, findings)
+        proof = await prove(world.cloud)
+        assert proof.holds, proof.violations
+        engine = world.engine("verdict")
+        await verdict(world.cloud, engine, world.asker(), await now(scene))
+        await world.settle(engine)
+        server = await now(scene)
+        assert (server.vm_state, server.host) == ("active", "h3" if verdict is requests.confirm else "h2")
+        assert (await prove(world.cloud)).holds
+        await Invariants(world).check()
+
+    told(story)
+
+
+def test_a_repair_that_is_turned_back_leaves_the_lock_as_it_was() -> None:
+    """And while it is under way no verdict is taken."""
+
+    async def story(scene: Scene) -> None:
+        world, engine = scene.world, scene.world.engine("repair")
+        await its_lock_is_lost(scene)
+        before = await books(world)
+        engine.adopt = lambda run: True  # and nobody drives it
+        mending, _ = await repair(world.cloud, engine, world.asker(), scene.plain.id)
+        with pytest.raises(Conflict):
+            await requests.confirm(world.cloud, engine, world.asker(), await now(scene))
+        other = world.engine("other")
+        await requests.turn_back(world.cloud, other, mending.id)
+        await world.settle(other)
+        assert await books(world) == before
+        assert {one.kind for one in (await prove(world.cloud)).violations} == {"lost_lock"}
+
+    told(story)
+
+
+# What is left
+
+
+async def an_unknown_run_has_its_lock(scene: Scene) -> None:
+    await park(scene, scene.plain)
+    await lock_by(scene, UNKNOWN)
+
+
+async def its_record_says_another_host(scene: Scene) -> None:
+    await its_lock_is_lost(scene)
+    await changed(scene, scene.plain.id, host="h1")
+
+
+async def its_record_is_of_another_slot(scene: Scene) -> None:
+    await its_lock_is_lost(scene)
+    await changed(scene, scene.plain.id, slot="by-hand")
+
+
+async def its_record_waits_for_nothing(scene: Scene) -> None:
+    await its_lock_is_lost(scene)
+    await changed(scene, scene.plain.id, vm_state="active")
+
+
+async def its_record_has_another_flavor(scene: Scene) -> None:
+    await its_lock_is_lost(scene)
+    await changed(scene, scene.plain.id, flavor=msgspec.to_builtins(replace(scene.plain.flavor, vcpus=3)))
+
+
+DOUBTS: dict[Act, str] = {
+    an_unknown_run_has_its_lock: f"run {UNKNOWN} locks it, of which the journal knows nothing",
+    its_record_says_another_host: "its record is not as that move left it (host h1",
+    its_record_is_of_another_slot: "its record is not as that move left it (slot by-hand",
+    its_record_waits_for_nothing: "its record is not as that move left it (vm_state active",
+    its_record_has_another_flavor: "its record is not as that move left it (flavor",
+}
+
+
+@pytest.mark.parametrize("act", DOUBTS, ids=lambda act: act.__name__)
+def test_the_lock_is_left_where_the_record_may_be_newer_than_the_journal(act: Act) -> None:
+    async def story(scene: Scene) -> None:
+        await act(scene)
+        before = await books(scene.world)
+        words = await left(scene)
+        assert any(DOUBTS[act] in one and "backup" in one and "before any verdict" in one for one in words), words
+        assert await books(scene.world) == before
+
+    told(story)

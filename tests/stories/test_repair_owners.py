@@ -1,0 +1,131 @@
+"""Whose a server is, is said by its record, the directory and Placement; where they differ two of a kind decide.
+
+Law: the directory's row and the record are written by one request, beside the journal's row of the creation; what
+Placement says is a copy.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import sqlalchemy as sa
+
+from tests.stories.breaking import Scene, run
+from tests.stories.test_harmless_repair import changed, left
+from tests.stories.test_proof_sees import placement_has_it_of_another_project, the_directory_has_it_of_another_project
+from tests.stories.test_repair import mend_all, told
+from whimbrel.adapters.sql.tables.cell import servers as records
+from whimbrel.adapters.sql.tables.global_ import runs
+from whimbrel.adapters.sql.tables.placement import consumers
+from whimbrel.domain.ids import ConsumerId, ProjectId
+from whimbrel.ports.directory import Usage
+from whimbrel.proof.proving import prove
+from whimbrel.servers.repair import survey
+from whimbrel.sim.invariants import books
+from whimbrel.sim.world import PROJECT, USER
+
+Act = Callable[[Scene], Awaitable[None]]
+ANOTHER = ProjectId("another")
+
+
+async def placement_does_not_know_it(scene: Scene) -> None:
+    """As in the shell of SQLite, which lets rows be deleted that others name."""
+    database = scene.world.remains.databases["placement"]
+    database._write_sql("PRAGMA foreign_keys = OFF")
+    await run(scene, "placement", sa.delete(consumers).where(consumers.c.uuid == scene.rich.id))
+    database._write_sql("PRAGMA foreign_keys = ON")
+
+
+async def both_say_another_project(scene: Scene) -> None:
+    await the_directory_has_it_of_another_project(scene)
+    await placement_has_it_of_another_project(scene)
+
+
+MENDED = {
+    the_directory_has_it_of_another_project: {"columns_differ"},
+    placement_has_it_of_another_project: {"wrong_owner"},
+    both_say_another_project: {"columns_differ", "wrong_owner"},
+    placement_does_not_know_it: {"no_consumer"},
+}
+
+
+@pytest.mark.parametrize("act", MENDED, ids=lambda act: act.__name__)
+def test_whose_it_is_is_written_anew(act: Act) -> None:
+    async def story(scene: Scene) -> None:
+        world, before = scene.world, await books(scene.world)
+        await act(scene)
+        proof, findings = await survey(world.cloud)
+        assert {one.kind for one in proof.violations} == MENDED[act]
+        assert all(one.plan.mends and not one.plan.left for one in findings), findings
+        await mend_all(scene, findings)
+        proof = await prove(world.cloud)
+        assert proof.holds, proof.violations
+        assert await books(world) == before
+        ids = [ConsumerId(scene.rich.id), ConsumerId(scene.plain.id)]
+        owners = await world.placement.owners(ids)
+        assert {(one.project, one.user) for one in owners.values()} == {(PROJECT, USER)}
+        assert len(owners) == len(ids)
+        assert await world.cloud.directory.usage(ANOTHER) == Usage()
+
+    told(story)
+
+
+async def its_record_says_another_project(scene: Scene) -> None:
+    await changed(scene, scene.plain.id, project_id=ANOTHER)
+
+
+def test_a_record_that_says_another_project_than_its_creation_is_not_believed() -> None:
+    async def story(scene: Scene) -> None:
+        await its_record_says_another_project(scene)
+        words = await left(scene)
+        assert words
+        for one in words:
+            assert f"it was made for project {PROJECT}, as the directory says" in one
+            assert "have the cell's row say that" in one
+
+    told(story)
+
+
+async def the_journal_does_not_know_its_creation(scene: Scene) -> None:
+    await the_directory_has_it_of_another_project(scene)
+    await run(scene, "global", sa.delete(runs).where(runs.c.subject == scene.plain.id))
+
+
+async def the_journal_says_a_third(scene: Scene) -> None:
+    await the_directory_has_it_of_another_project(scene)
+    await run(scene, "global", sa.update(runs).where(runs.c.subject == scene.plain.id).values(project_id="third"))
+
+
+@pytest.mark.parametrize(
+    ("act", "made_for"),
+    [(the_journal_does_not_know_its_creation, "no creation of it"), (the_journal_says_a_third, "project third")],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_whose_it_is_stays_open_where_no_two_agree(act: Act, made_for: str) -> None:
+    async def story(scene: Scene) -> None:
+        await act(scene)
+        [words] = await left(scene)
+        for said in (
+            f"record says project {PROJECT}",
+            f"the directory {ANOTHER}",
+            f"Placement project {PROJECT}",
+            made_for,
+        ):
+            assert said in words
+
+    told(story)
+
+
+def test_columns_are_written_where_the_directory_alone_is_wrong() -> None:
+    """What lists find in the cell and what the directory says are mended by one repair."""
+
+    async def story(scene: Scene) -> None:
+        before = await books(scene.world)
+        await the_directory_has_it_of_another_project(scene)
+        await run(scene, "cell_c1", sa.update(records).where(records.c.id == scene.plain.id).values(host="h3"))
+        _, findings = await survey(scene.world.cloud)
+        assert {mend.kind for one in findings for mend in one.plan.mends} == {"write_columns", "enter_project"}
+        await mend_all(scene, findings)
+        assert (await prove(scene.world.cloud)).holds
+        assert await books(scene.world) == before
+
+    told(story)
