@@ -10,7 +10,7 @@ from cloud import Cloud, User
 from figures import report
 from msgspec.structs import replace
 
-from whimbrel.adapters.sql.servers import record_values
+from whimbrel.adapters.sql.server_rows import record_values
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.domain.devices import FixedIp, Nic

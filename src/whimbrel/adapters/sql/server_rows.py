@@ -1,0 +1,44 @@
+"""Rows of servers: the whole record, and beside it what servers are looked for by."""
+
+from typing import Any
+
+import msgspec
+
+from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.ids import ServerId
+from whimbrel.domain.server import Server
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Server).decode
+
+_SAME = (
+    *("id", "project_id", "user_id", "name", "generation", "vm_state", "task_state", "host", "zone", "image_id"),
+    *("key_name", "hostname", "reservation_id", "created_at", "updated_at", "launched_at", "terminated_at"),
+    "deleted_at",
+)
+ROW = (*_SAME, "flavor_id", "locked", "tags", "record", "locked_by_run")
+
+
+def read_record(record: bytes, server_id: ServerId) -> Server:
+    """Raises: Unavailable: somebody has written what is no record."""
+    try:
+        return _decode(record)
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"the record of server {server_id} cannot be read: {error}") from None
+
+
+def record_values(server: Server, holder: str | None) -> dict[str, Any]:
+    """Give the row of a record that is, or is to be, the only one of its server. holder: the run that has its lock."""
+    return {
+        **{name: getattr(server, name) for name in _SAME},
+        "flavor_id": server.flavor.flavor_id,
+        "locked": server.locked_by is not None,
+        "tags": "\n" + "".join(f"{tag_line(tag)}\n" for tag in server.tags),
+        "record": _encode(server),
+        "locked_by_run": holder,
+    }
+
+
+def tag_line(tag: str) -> str:
+    """Give a tag as one line, whatever is in it."""
+    return tag.replace("\\", "\\\\").replace("\n", "\\n")
