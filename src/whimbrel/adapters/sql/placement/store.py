@@ -9,34 +9,29 @@ from random import Random
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.pages import ConsumerIds
 from whimbrel.adapters.sql.placement import changes, groups, holdings, providers
-from whimbrel.adapters.sql.placement import traits as traits_of
-from whimbrel.adapters.sql.placement.claims import read_held, read_stocks, rewrite
+from whimbrel.adapters.sql.placement.claims import read_held, rewrite
 from whimbrel.adapters.sql.placement.feed import CHECKED, Feed
 from whimbrel.adapters.sql.placement.fences import forget_fences, raise_fence
 from whimbrel.adapters.sql.placement.group_store import GroupStore
 from whimbrel.adapters.sql.placement.name_store import NameStore
-from whimbrel.adapters.sql.placement.names import CLASSES
-from whimbrel.adapters.sql.placement.nodes import read_node
+from whimbrel.adapters.sql.placement.provider_store import ProviderStore
 from whimbrel.adapters.sql.placement.reshape import reshape
 from whimbrel.adapters.sql.placement.zone_store import ZoneStore
-from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, RunId, ServerId, UserId
 from whimbrel.domain.resources import Resources
-from whimbrel.placement.errors import Duplicate
 from whimbrel.placement.groups import check
 from whimbrel.placement.index import Index
-from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
+from whimbrel.placement.provider import Claim, Consumer, Held, Provider, Shape, Usage
 from whimbrel.placement.rooms import IndexRooms, state_of
 from whimbrel.placement.ways import all_ways
-from whimbrel.ports.placement import Allocation, GroupRule, Inventory, Miscount, Owner, ZoneRule
+from whimbrel.ports.placement import Allocation, GroupRule, Miscount, Owner, ZoneRule
 from whimbrel.ports.rooms import ProviderState
 from whimbrel.ports.wishes import Lack, Way, Wish
 
-DISABLED = "COMPUTE_STATUS_DISABLED"
 
-
-class SqlPlacement(GroupStore, NameStore, ZoneStore, ConsumerIds):
+class SqlPlacement(ProviderStore, GroupStore, NameStore, ZoneStore, ConsumerIds):
     """Fulfils ports.placement.Placement and placement.store.Store."""
 
     def __init__(self, db: Database, chance: Random | None = None) -> None:
@@ -135,43 +130,6 @@ class SqlPlacement(GroupStore, NameStore, ZoneStore, ConsumerIds):
         async with self._db.write() as tx:
             await forget_fences(tx, runs)
 
-    async def register_host(self, provider: ProviderId, name: str, inventory: dict[str, Inventory]) -> None:
-        async with self._db.write() as tx:
-            if await holdings.generations(tx, [provider]):
-                await providers.rename(tx, provider, name)
-            else:
-                await providers.create(tx, provider, name, None)
-            await providers.lock(tx, provider)
-            stocks = await read_stocks(tx, [provider])
-            # What is held of a class that the host no longer has stays held until its owner lets go.
-            gone = [name for (_, name), stock in stocks.items() if name not in inventory and not stock.used]
-            now = {name: stock.inventory for (_, name), stock in stocks.items()}
-            if gone or any(now.get(name) != inventory[name] for name in inventory):
-                await CLASSES.ensure(tx, inventory)
-                await providers.delete_inventories(tx, provider, stocks, gone)
-                await providers.write_inventories(tx, provider, inventory, now)
-                await providers.bump(tx, provider)
-
-    async def offer_traits(self, provider: ProviderId, traits: Collection[str]) -> None:
-        async with self._db.write() as tx:
-            await providers.lock(tx, provider)
-            if await traits_of.offer_traits(tx, provider, traits):
-                await providers.bump(tx, provider)
-
-    async def set_disabled(self, provider: ProviderId, disabled: bool) -> None:
-        async with self._db.write() as tx:
-            await providers.lock(tx, provider)
-            if await traits_of.switch_trait(tx, provider, DISABLED, disabled):
-                await providers.bump(tx, provider)
-
-    async def set_aggregates(self, provider: ProviderId, aggregates: Sequence[str]) -> None:
-        async with self._db.write() as tx:
-            await providers.lock(tx, provider)
-            now = await read_node(tx, provider)
-            if now.aggregates != frozenset(aggregates):
-                await providers.write_aggregates(tx, provider, aggregates)
-                await providers.bump(tx, provider)
-
     async def _locked(self, tx: Tx, ids: Collection[ConsumerId]) -> dict[ConsumerId, tuple[Consumer, Held]]:
         return await read_held(tx, ids, lock=True)
 
@@ -182,7 +140,7 @@ class SqlPlacement(GroupStore, NameStore, ZoneStore, ConsumerIds):
             await rewrite(tx, [nothing], before)
         return bool(before)
 
-    # Providers, for the API
+    # The index
 
     async def forest(self) -> Index:
         return await self._feed.index()
@@ -194,90 +152,6 @@ class SqlPlacement(GroupStore, NameStore, ZoneStore, ConsumerIds):
     async def forget_changes(self) -> None:
         async with self._db.write() as tx:
             await changes.forget(tx)
-
-    async def node(self, uuid: ProviderId) -> Node:
-        async with self._db.read() as tx:
-            return await read_node(tx, uuid)
-
-    async def create_provider(self, uuid: ProviderId, name: str, parent: ProviderId | None) -> Provider:
-        async with self._db.write() as tx:
-            return await providers.create(tx, uuid, name, parent)
-
-    async def rename_provider(self, uuid: ProviderId, name: str) -> Provider:
-        async with self._db.write() as tx:
-            return await providers.rename(tx, uuid, name)
-
-    async def move_provider(self, uuid: ProviderId, name: str, parent: ProviderId | None, *, freely: bool) -> Provider:
-        async with self._db.write() as tx:
-            await providers.move(tx, uuid, parent, freely=freely)
-            return await providers.rename(tx, uuid, name)
-
-    async def delete_tree(self, root: ProviderId) -> None:
-        async with self._db.write() as tx:
-            await providers.delete_tree(tx, root)
-
-    async def delete_provider(self, uuid: ProviderId) -> None:
-        async with self._db.write() as tx:
-            await providers.delete(tx, uuid)
-
-    async def set_inventories(
-        self, uuid: ProviderId, generation: int | None, inventories: Mapping[str, Inventory]
-    ) -> Node:
-        async with self._db.write() as tx:
-            await providers.lock(tx, uuid, generation)
-            stocks = await read_stocks(tx, [uuid])
-            gone = [name for _, name in stocks if name not in inventories]
-            await providers.delete_inventories(tx, uuid, stocks, gone)
-            now = {name: stock.inventory for (_, name), stock in stocks.items()}
-            await providers.write_inventories(tx, uuid, inventories, now)
-            await providers.bump(tx, uuid)
-            return await read_node(tx, uuid)
-
-    async def add_inventory(self, uuid: ProviderId, resource_class: str, inventory: Inventory) -> Node:
-        async with self._db.write() as tx:
-            await providers.lock(tx, uuid)
-            if (uuid, resource_class) in await read_stocks(tx, [uuid]):
-                raise Duplicate(f"Update conflict: {uuid} has an inventory of {resource_class}.")
-            await providers.write_inventories(tx, uuid, {resource_class: inventory}, {})
-            await providers.bump(tx, uuid)
-            return await read_node(tx, uuid)
-
-    async def change_inventory(
-        self, uuid: ProviderId, generation: int, resource_class: str, inventory: Inventory
-    ) -> Node:
-        async with self._db.write() as tx:
-            await providers.lock(tx, uuid, generation)
-            stock = (await read_stocks(tx, [uuid])).get((uuid, resource_class))
-            if stock is None:
-                raise Refused(f"No inventory record with resource class {resource_class} on {uuid}.")
-            now = {resource_class: stock.inventory}
-            await providers.write_inventories(tx, uuid, {resource_class: inventory}, now)
-            await providers.bump(tx, uuid)
-            return await read_node(tx, uuid)
-
-    async def delete_inventory(self, uuid: ProviderId, resource_class: str) -> None:
-        async with self._db.write() as tx:
-            await providers.lock(tx, uuid)
-            stocks = await read_stocks(tx, [uuid])
-            if (uuid, resource_class) not in stocks:
-                raise NotFound(f"No inventory of class {resource_class} found for delete on {uuid}.")
-            await providers.delete_inventories(tx, uuid, stocks, [resource_class])
-            await providers.bump(tx, uuid)
-
-    async def set_traits(self, uuid: ProviderId, generation: int | None, traits: Collection[str]) -> Node:
-        async with self._db.write() as tx:
-            await providers.lock(tx, uuid, generation)
-            await traits_of.write_traits(tx, uuid, traits)
-            await providers.bump(tx, uuid)
-            return await read_node(tx, uuid)
-
-    async def put_aggregates(self, uuid: ProviderId, generation: int | None, aggregates: Collection[str]) -> Node:
-        async with self._db.write() as tx:
-            await providers.lock(tx, uuid, generation)
-            await providers.write_aggregates(tx, uuid, aggregates)
-            if generation is not None:
-                await providers.bump(tx, uuid)
-            return await read_node(tx, uuid)
 
     # Claims, for the API
 
