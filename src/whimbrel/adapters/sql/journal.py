@@ -1,7 +1,6 @@
 """The journal on SQL: runs and actions, with the quota booking that an accepted run brings."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -9,14 +8,15 @@ import sqlalchemy as sa
 from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam
 
-from whimbrel.adapters.sql import rounds
-from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql import bookings, rounds
+from whimbrel.adapters.sql.database import Database
 from whimbrel.adapters.sql.evidence import add_evidence, read_evidence
 from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.run_filter import asked
 from whimbrel.adapters.sql.server_groups import join
-from whimbrel.adapters.sql.tables.global_ import actions, directory, runs, takeovers
+from whimbrel.adapters.sql.tables.global_ import actions, runs, takeovers
 from whimbrel.adapters.sql.tally import SqlTally
-from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
+from whimbrel.domain.errors import Conflict, NotFound, Superseded
 from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import Action, LogEntry, Run, Verdict
 from whimbrel.domain.server import Server
@@ -44,7 +44,6 @@ _save = fixed(
 )
 _insert_run = fixed(sa.insert(runs).returning(runs.c.number))
 _insert_action = fixed(sa.insert(actions))
-_insert_entry = fixed(sa.insert(directory))
 _by_id = fixed(sa.select(runs).where(runs.c.id == bindparam("b_id")))
 _open_of = fixed(
     sa.select(runs)
@@ -115,21 +114,6 @@ _give_verdict = fixed(
         parked_at=None,
     )
 )
-_usage = fixed(
-    sa.select(
-        sa.func.count().label("instances"),
-        sa.func.coalesce(sa.func.sum(directory.c.vcpus), 0).label("cores"),
-        sa.func.coalesce(sa.func.sum(directory.c.memory_mib), 0).label("ram"),
-    ).where(directory.c.project_id == bindparam("b_project"), directory.c.deleted_at.is_(None))
-)
-_book = fixed(
-    sa.update(directory)
-    .where(directory.c.server_id == bindparam("b_server"), directory.c.deleted_at.is_(None))
-    .values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_memory"))
-)
-_book_if = fixed(
-    _book.where(directory.c.vcpus == bindparam("b_was_vcpus"), directory.c.memory_mib == bindparam("b_was_memory"))
-)
 
 
 class SqlJournal:
@@ -172,9 +156,12 @@ class SqlJournal:
             if there != ([(beside, "parked")] if beside else []):
                 raise Conflict(f"something is under way on server {run.subject}")
             if booking:
-                await self._lock_quota(tx, run)
-                await (self._enter(tx, booking, new_server) if new_server else self._book(tx, run, booking, before))
-                await self._check(tx, run, limits or Limits())
+                await bookings.lock(tx, run.project_id)
+                if new_server:
+                    await bookings.enter(tx, booking, new_server)
+                else:
+                    await bookings.book_as_believed(tx, run.subject, booking, before)
+                await bookings.check(tx, run.project_id, limits or Limits())
                 if new_server and new_server.spec.wished_group:
                     most = limits.group_members if limits else -1
                     await join(tx, new_server.spec.wished_group, new_server.id, most)
@@ -183,44 +170,6 @@ class SqlJournal:
             number = await tx.value(_insert_run, values)
             await tx.run(_insert_action, asdict(action))
         return replace(run, number=number)
-
-    async def _lock_quota(self, tx: Tx, run: Run) -> None:
-        """Let nobody else book in this project; on SQLite who writes is alone already."""
-        if self._db.dialect == "postgresql":
-            lock = sa.func.pg_advisory_xact_lock(sa.func.hashtext(run.project_id))
-            await tx.run(sa.select(lock))
-
-    async def _enter(self, tx: Tx, booking: Booking, server: Server) -> None:
-        entry = {
-            "server_id": server.id,
-            "project_id": server.project_id,
-            "user_id": server.user_id,
-            "created_at": server.created_at,
-            "unplaced": msgspec.json.encode(server),
-            **asdict(booking),
-        }
-        await tx.run(_insert_entry, entry)
-
-    async def _book(self, tx: Tx, run: Run, booking: Booking, before: Booking | None) -> None:
-        """Book a server that is there, if it is booked as the caller believes."""
-        wanted = _booked(run, booking)
-        if before:
-            was = {"b_was_vcpus": before.vcpus, "b_was_memory": before.memory_mib}
-            done = await tx.run(_book_if, {**wanted, **was})
-        else:
-            done = await tx.run(_book, wanted)
-        if not done.rowcount:
-            raise Conflict(f"server {run.subject} was changed meanwhile")
-
-    async def _check(self, tx: Tx, run: Run, limits: Limits) -> None:
-        if limits == Limits():
-            return
-        used = (await tx.rows(_usage, {"b_project": run.project_id}))[0]._mapping
-        allowed = {"instances": limits.instances, "cores": limits.cores, "ram": limits.ram_mib}
-        wanted = ((name, used[name], limit) for name, limit in allowed.items())
-        over = [f"{name}: {amount} of {limit} would be used" for name, amount, limit in wanted if 0 <= limit < amount]
-        if over:
-            raise OverQuota(f"Quota exceeded for {', '.join(over)}")
 
     async def forget(self, run: Run, before: Booking | None = None) -> None:
         async with self._db.write() as tx:
@@ -231,7 +180,7 @@ class SqlJournal:
                 sa.delete(actions).where(actions.c.server_id == run.subject, actions.c.request_id == run.action)
             )
             if before:
-                await tx.run(_book, _booked(run, before))
+                await bookings.book(tx, run.subject, before)
 
     # Drive
 
@@ -348,7 +297,7 @@ class SqlJournal:
 
     async def find(self, which: RunFilter) -> list[Run]:
         async with self._db.read() as tx:
-            return [self._run(row) for row in await tx.rows(*_asked(which))]
+            return [self._run(row) for row in await tx.rows(*asked(which))]
 
     async def expired(self, parked_before: float) -> list[Run]:
         async with self._db.read() as tx:
@@ -381,34 +330,3 @@ class SqlJournal:
 
     async def tally(self, now: float) -> Tally:
         return await self._tally.now(now)
-
-
-def _booked(run: Run, booking: Booking) -> dict[str, Any]:
-    return {"b_server": run.subject, "b_vcpus": booking.vcpus, "b_memory": booking.memory_mib}
-
-
-_WHERE: dict[str, sa.ColumnElement[bool]] = {
-    "sagas": runs.c.saga.in_(bindparam("b_sagas", expanding=True)),
-    "subject": runs.c.subject == bindparam("b_subject"),
-    "project_id": runs.c.asker_project_id == bindparam("b_project_id"),
-    "user_id": runs.c.user_id == bindparam("b_user_id"),
-    "statuses": runs.c.status.in_(bindparam("b_statuses", expanding=True)),
-    "changed_since": runs.c.updated_at >= bindparam("b_changed_since"),
-    "changed_before": runs.c.updated_at <= bindparam("b_changed_before"),
-    "after": runs.c.number < sa.select(runs.c.number).where(runs.c.id == bindparam("b_after")).scalar_subquery(),
-}
-"""What each field of a RunFilter asks for, but for the two below."""
-
-
-def _asked(which: RunFilter) -> tuple[sa.Select[Any], dict[str, Any]]:
-    """Give the statement, and its values."""
-    given = {name: value for name, value in asdict(which).items() if value is not None and name != "only_open"}
-    return _listing(tuple(given), which.only_open), {f"b_{name}": value for name, value in given.items()}
-
-
-@cache
-def _listing(given: tuple[str, ...], only_open: bool) -> sa.Select[Any]:
-    query = sa.select(runs).where(*(_WHERE[name] for name in given if name in _WHERE)).order_by(runs.c.number.desc())
-    if only_open:
-        query = query.where(runs.c.finished_at.is_(None))
-    return fixed(query.limit(bindparam("b_limit")) if "limit" in given else query)
