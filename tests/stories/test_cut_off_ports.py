@@ -1,6 +1,7 @@
 """A late activation cuts a server off that waits for its verdict: its port is given back, and no verdict is harmed."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -8,12 +9,13 @@ import pytest
 
 from tests.stories.attaching import Errand, Tale, cut_off, give_back, given_back
 from tests.stories.living import Ask, resized
-from whimbrel.domain.errors import Conflict, NotFound, Unavailable
+from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.network import Network
 from whimbrel.reconcilers.cut_off_ports import give_back_cut_off
 from whimbrel.reconcilers.latecomers import EARLIEST_S
 from whimbrel.servers import lookup
@@ -176,9 +178,24 @@ async def _said(judge: Ask, world: World, server: Server) -> bool:
     return True
 
 
-@pytest.mark.parametrize("host", ["h1", "h2"])
+Late = Callable[[Network], Awaitable[None]]
+
+
+def activate(host: str) -> Late:
+    return lambda network: network.activate_binding(PORT, HostName(host))
+
+
+def unbind(host: str) -> Late:
+    """Of an earlier move, that had gone the other way."""
+    return lambda network: network.delete_bindings([PORT], HostName(host))
+
+
+LATE = {f"{call.__name__} {host}": call(host) for call in (activate, unbind) for host in ("h1", "h2")}
+
+
+@pytest.mark.parametrize("late", LATE)
 @pytest.mark.parametrize("verdict", VERDICTS)
-def test_an_activation_that_comes_late_meets_every_step_of_a_verdict(verdict: str, host: str) -> None:
+def test_a_call_that_comes_late_meets_every_step_of_a_verdict(verdict: str, late: str) -> None:
     """What was to give the port back, too: in the end it is where its server is."""
 
     async def every() -> None:
@@ -187,21 +204,21 @@ def test_an_activation_that_comes_late_meets_every_step_of_a_verdict(verdict: st
         await world.close()
         at, arrived = 0, True
         while arrived:
-            arrived = await met(verdict, HostName(host), at, undisturbed)
+            arrived = await met(verdict, LATE[late], at, undisturbed)
             at += 1
         assert at > 10
 
     asyncio.run(every())
 
 
-async def met(verdict: str, host: HostName, at: int, undisturbed: dict[str, Any]) -> bool:
-    """Have the activation arrive after a touch of the way that the verdict began; False: that is shorter."""
+async def met(verdict: str, late: Late, at: int, undisturbed: dict[str, Any]) -> bool:
+    """Have the call arrive after a touch of the way that the verdict began; False: that is shorter."""
     world, server = await scene(WHOLE)
 
     async def arrive(touch: str) -> None:
         if len(chaos.touches) == at + 1 and changes(touch):
-            with suppress(NotFound):
-                await world.remains.network.activate_binding(PORT, host)
+            with suppress(NotFound, Refused):
+                await late(world.remains.network)
 
     chaos = Chaos({}, arrive)
     engine = world.engine("late", chaos.wrap(world.cloud))

@@ -138,9 +138,27 @@ async def _activate(move: Move, port: MovedPort, place: Place, profile: Mapping[
         if port.requests or port.nic.vnic_type == pci.DIRECT:
             await _unless_gone(move, cloud, port_id, _bind_again(move, port_id, place, profile, cloud))
         return
-    await _unless_gone(move, cloud, port_id, network.activate_binding(port_id, place.host))
+    is_back = place == source_of(move)
+    call = _serve_again(move, port, cloud) if is_back else network.activate_binding(port_id, place.host)
+    await _unless_gone(move, cloud, port_id, call)
     if source_of(move).zone != target_of(move).zone:
         await _unless_gone(move, cloud, port_id, network.set_owner(port_id, await device_owner(place, cloud)))
+
+
+async def _serve_again(move: Move, port: MovedPort, cloud: Cloud) -> None:
+    """Have the source serve a port, bound anew where an unbinding of an earlier move came late and took its binding.
+
+    Who sleeps in between binds at most, and activates nothing.
+    """
+    network, port_id, host = cloud.network, port.nic.port_id, source_of(move).host
+    try:
+        await network.activate_binding(port_id, host)
+    except NotFound:
+        if (await network.port(port_id)).device_id == move.subject:
+            await check_in_hand(move, cloud)
+            await network.create_binding(port_id, host, port.nic.vnic_type, dict(port.profile))
+            await check_in_hand(move, cloud)
+            await network.activate_binding(port_id, host)
 
 
 async def _bind_again(move: Move, port_id: str, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
