@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tests.stories import attaching, test_heal
+from tests.stories import attaching, breaking, test_heal
 from tests.stories.living import Ask, Set, resized
+from tests.stories.test_repair_crashes import Repairing
 from whimbrel.domain.devices import WishedNic
 from whimbrel.domain.errors import WorldError
+from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Asker, Cloud
@@ -56,6 +58,19 @@ async def moved(world: World, server: Server) -> None:
     await asked(requests.confirm)(world, server)
 
 
+def migrated(*hosts: str) -> Set:
+    """Have it move from host to host; the last move waits for its verdict."""
+
+    async def act(world: World, server: Server) -> None:
+        for number, host in enumerate(hosts):
+            if number:
+                await asked(requests.confirm)(world, server)
+            await asked(partial(requests.migrate, host=HostName(host)))(world, server)
+            assert (await lookup.find(world.cloud, server.id)).vm_state == "resized"
+
+    return act
+
+
 async def healed(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
     await heal.heal(cloud, engine, asker, server)
 
@@ -83,9 +98,22 @@ def _of_heal(tale: test_heal.Tale) -> list[Later]:
     return [Later(f"{tale.name}, healed, and it moves", "heal_ports", begin, moved), again]
 
 
+REPAIRED: dict[str, Set] = {
+    "a port is bound to another host": migrated("h3"),
+    "a port is bound to another host too": migrated("h3", "h1"),  # where it came from it is bound, and not active
+    "a server has a port that it does not know": asked(attaching.plug(WishedNic(port_id=breaking.FREE_PORT))),
+}
+"""What its owner does when that is repaired: what was too much is then due."""
+
+
+def _of_repair(broken: breaking.Break) -> Later:
+    return Later(f"{broken}, repaired, and due later", "repair", partial(Repairing, broken), REPAIRED[broken.name])
+
+
 LATER = (
     *(later for tale in attaching.TALES if resized not in tale.scene for later in _of_errand(tale)),
     *(later for tale in (*test_heal.TALES, *test_heal.MORE) for later in _of_heal(tale)),
+    *(_of_repair(broken) for broken in breaking.MENDED if broken.name in REPAIRED),
 )
 
 
@@ -97,12 +125,18 @@ async def every_look(later: Later) -> str | None:
     undisturbed = await _touches(later.begin())
     refusal: Plan = {_last_call(undisturbed): Fault.REFUSED} if later.is_refused else {}
     for touch, name in enumerate(await _touches(later.begin(refusal))):
-        if touch not in refusal and (name == "journal.get" or name.startswith(("network.", "volumes."))):
+        if touch not in refusal and _may_wake_late(name):
             try:
                 await wakes_late(later, refusal, touch)
             except (AssertionError, Violation) as error:
                 return f"{later}, SLEEP at {touch} {name}: {error}"
     return None
+
+
+def _may_wake_late(touch: str) -> bool:
+    """Leave out what names a binding and no revision: of a move that waits it takes one, and the way back makes it."""
+    names_it_again = touch == "network.delete_bindings"
+    return touch == "journal.get" or (touch.startswith(("network.", "volumes.")) and not names_it_again)
 
 
 async def wakes_late(later: Later, refusal: Plan, touch: int) -> None:

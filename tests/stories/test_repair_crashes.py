@@ -42,7 +42,8 @@ BREAKS = (*(one for one in MENDED if one.name in TOLD), ADOPTED)
 
 async def all_books(world: World) -> Books:
     """Give also what only hands can have wrong: what is said to be used, and by what lists find a server."""
-    return {**await books(world), "miscounts": await world.cloud.placement.miscounts(), "columns": await _columns(world)}
+    miscounts = await world.cloud.placement.miscounts()
+    return {**await books(world), "miscounts": miscounts, "columns": await _columns(world)}
 
 
 async def _columns(world: World) -> Books:
@@ -65,7 +66,7 @@ class Repairing(Lives):
             _SCENES[self._broken.name] = await _scene(self._broken)
         scene, self.subject, self.right = _SCENES[self._broken.name]
         self.scene = await scene.copy()
-        self.server, self.world = scene.plain, self.scene.world
+        self.server, self.world = scene.rich if self.subject == scene.rich.id else scene.plain, self.scene.world
         self.world.book = watched(BOOK, self.world)
         self._wrong = await all_books(self.world)
         assert self._wrong != self.right, "nothing was broken"
