@@ -27,6 +27,10 @@ def total(found: Found, name: str, **labels: str) -> float:
     return sum(value for has, value in found[name] if labels.items() <= has.items())
 
 
+DEMO = {("demo", "demo")}
+"""Who asks, and for which project, with the clouds.yaml of a cloud as it is made."""
+
+
 def boot(cloud: RunningCloud, name: str) -> str:
     words = ("server", "create", "--flavor", "m1.tiny", "--image", "tick", "--no-network", "--wait", name)
     server_id: str = cloud.openstack(*words)["id"]
@@ -63,6 +67,7 @@ def test_a_cloud_a_conductor_and_a_history(tmp_path: Path) -> None:
         told = json.loads(cloud.run("whimbrel", "server", "history", server_id, "--json").stdout)["history"]
         asked = [entry["what"] for entry in told["entries"] if entry["kind"] in ("asked", "verdict")]
         assert asked == ["create", "resize", "confirm", "delete"]
+        assert {(entry["user_name"], entry["project_name"]) for entry in told["entries"] if entry["user_id"]} == DEMO
         shown = cloud.run("whimbrel", "server", "history", server_id).stdout
         assert "switch_home" in shown
         assert "hosts fit" in shown

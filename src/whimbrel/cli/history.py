@@ -30,7 +30,9 @@ class Entry(msgspec.Struct, kw_only=True):
     what: str
     move_kind: str | None = None
     user_id: str | None = None
+    user_name: str | None = None
     project_id: str | None = None
+    project_name: str | None = None
     way: str | None = None
     outcome: str | None = None
     took_s: float | None = None
@@ -112,7 +114,7 @@ def _row(entry: Entry, project_id: str | None) -> Iterator[Text | str]:
     yield seconds(entry.took_s) if entry.took_s is not None else ""
     outcome = {"debt": "owed", "paid": "paid"}.get(entry.kind, entry.outcome or "")
     yield Text(outcome, OUTCOMES.get(entry.outcome or "", ""))
-    yield _why(entry, project_id)
+    yield Text(_why(entry, project_id))
 
 
 def _what(entry: Entry) -> Text:
@@ -135,8 +137,9 @@ def _what(entry: Entry) -> Text:
 def _why(entry: Entry, project_id: str | None) -> str:
     match entry.kind:
         case "asked" | "verdict":
-            other = "" if entry.project_id == project_id else f" of project {entry.project_id}"
-            return f"user {entry.user_id}{other}"
+            project = entry.project_name or entry.project_id
+            other = "" if entry.project_id == project_id else f" of project {project}"
+            return f"user {entry.user_name or entry.user_id}{other}"
         case "takeover" if entry.before:
             return f"by {entry.after}: the lease of {entry.before} had run out (epoch {entry.epoch})"
         case "takeover":

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from cyclopts import App, Parameter
 
-from whimbrel.cli import SAYS_NO, groups, names, terminal
+from whimbrel.cli import SAYS_NO, groups, names, people, terminal
 from whimbrel.cli import history as histories
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import POLL_S, Where
@@ -88,7 +88,8 @@ def move(
 def history(server: str, /, *, at: str | None = None, json: bool = False, where: Where = AS_USUAL) -> None:
     """Show what happened to a server, step by step: who asked, what was chosen and why, what was done and undone.
 
-    It is there for deleted servers too. Owners of servers are told of no hosts.
+    It is there for deleted servers too. Owners of servers are told of no hosts. Users and projects are shown by name
+    where the identity service tells it, else by id; JSON has both.
 
     Parameters
     ----------
@@ -103,6 +104,7 @@ def history(server: str, /, *, at: str | None = None, json: bool = False, where:
     with where.api() as api:
         found = server if names.is_id(server) else names.server(api, server)["id"]
         answer = api.get("compute", f"/whimbrel/servers/{quote(found)}/history{query}")
+        people.add_names(api, answer["history"]["entries"])
     if json:
         terminal.write_json(answer)
     else:

@@ -44,6 +44,21 @@ def lines(what: RenderableType, width: int = 120) -> list[str]:
     return [line.rstrip() for line in written.file.getvalue().splitlines()]
 
 
+def test_who_asked_is_told_by_name_where_it_is_known() -> None:
+    ada = {"user_id": "u1", "user_name": "[b]ada", "project_id": "p1", "project_name": "engines"}
+    named = [
+        entry(0, "asked", "resize", **ada),
+        entry(1, "asked", "reboot", user_id="u2", project_id="p2", project_name="looms"),
+        entry(2, "verdict", "confirm", user_id="u2", project_id="p3"),
+    ]
+    seen = [" ".join(line.split()) for line in lines(history.whole(read(entries=named)))]
+    assert seen[2:] == [
+        "12:00:00.000 resize user [b]ada",
+        "12:00:01.000 reboot user u2 of project looms",
+        "12:00:02.000 confirm user u2 of project p3",
+    ]
+
+
 def test_each_thing_is_a_line_with_who_and_why() -> None:
     seen = [line.split() for line in lines(history.whole(read()))]
     assert seen == [
