@@ -8,9 +8,11 @@ import pytest
 
 from tests.stories import breaking
 from tests.stories.breaking import ADOPTED, MENDED, Break, Scene
+from tests.stories.test_proof_sees import its_lock_is_lost
+from tests.stories.test_repair_owners import both_say_another_project
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
-from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.ids import ConsumerId, HostName, ServerId
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import RunFilter
@@ -37,13 +39,25 @@ TOLD = (
     "a server has a volume that it does not know",
     "a server counts for too much",
 )
-BREAKS = (*(one for one in MENDED if one.name in TOLD), ADOPTED)
+OF_OWNERS = (
+    Break("another project is told where it is read", both_say_another_project,
+          frozenset({"columns_differ", "wrong_owner"})),
+    Break("a move that waits has lost its lock", its_lock_is_lost, frozenset({"lost_lock"})),
+)  # fmt: skip
+BREAKS = (*(one for one in MENDED if one.name in TOLD), *OF_OWNERS, ADOPTED)
 
 
 async def all_books(world: World) -> Books:
-    """Give also what only hands can have wrong: what is said to be used, and by what lists find a server."""
-    miscounts = await world.cloud.placement.miscounts()
-    return {**await books(world), "miscounts": miscounts, "columns": await _columns(world)}
+    """Give also what only hands can have wrong: uses, whose all is, and by what lists find a server."""
+    servers = [one.id for one in await listing(world.cloud, ServerQuery())]
+    entries = await world.cloud.directory.entries(servers)
+    return {
+        **await books(world),
+        "miscounts": await world.cloud.placement.miscounts(),
+        "columns": await _columns(world),
+        "projects": {server: entry.project_id for server, entry in entries.items()},
+        "owners": await world.cloud.placement.owners([ConsumerId(server) for server in servers]),
+    }
 
 
 async def _columns(world: World) -> Books:
