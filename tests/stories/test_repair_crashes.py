@@ -48,7 +48,7 @@ BREAKS = (*(one for one in MENDED if one.name in TOLD), *OF_OWNERS, ADOPTED)
 
 
 async def all_books(world: World) -> Books:
-    """Give also what only hands can have wrong: uses, whose all is, and by what lists find a server."""
+    """Give also what only hands can have wrong: uses, zones, whose all is, and by what lists find it."""
     servers = [one.id for one in await listing(world.cloud, ServerQuery())]
     entries = await world.cloud.directory.entries(servers)
     return {
@@ -56,6 +56,7 @@ async def all_books(world: World) -> Books:
         "miscounts": await world.cloud.placement.miscounts(),
         "columns": await _columns(world),
         "projects": {server: entry.project_id for server, entry in entries.items()},
+        "zones": {one.root: one.zone for one in await world.cloud.placement.zoned_hosts()},
         "owners": await world.cloud.placement.owners([ConsumerId(server) for server in servers]),
     }
 
