@@ -130,6 +130,15 @@ def test_what_has_no_room_is_nowhere(open_store: Opener) -> None:
     on_three_hosts(open_store, test)
 
 
+def test_a_claim_without_a_rule_leaves_the_place_as_it_is(open_store: Opener) -> None:
+    async def test(group: Grouped) -> None:
+        await group.claim(A, HOST, "anti-affinity")
+        await group.store.claim(order(9), A, OWNER, {HOST: LARGE})
+        assert await group.places() == {(A, HOST)}
+
+    on_three_hosts(open_store, test)
+
+
 def test_a_claim_can_be_repeated(open_store: Opener) -> None:
     async def test(group: Grouped) -> None:
         for _ in range(2):

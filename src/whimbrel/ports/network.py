@@ -12,6 +12,7 @@ import msgspec
 from whimbrel.domain.devices import FixedIp
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
 from whimbrel.ports.pages import PortHolders
+from whimbrel.ports.wishes import Group
 
 
 class NetworkInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +41,11 @@ def allocation(requests: Sequence[PortRequest], has_groups: bool, served: Mappin
     """
     given = {request.id: served[request.id] for request in requests}
     return given or None if has_groups else next(iter(given.values()), None)
+
+
+def group_of(request: PortRequest) -> Group:
+    """Give what Placement is asked for."""
+    return Group(id=request.id, resources=request.resources, required=request.required)
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True):

@@ -112,7 +112,7 @@ class Placement(Consumers, Protocol):
         """Make `want` the whole claim of `consumer`, replacing any other. Repeatable.
 
         group: what it must keep to; consumer is a server then, which is on that host for the others of its group from
-        now until it, or the run that the claim is handed over to, lets go.
+        now until it, or the run that the claim is handed over to, lets go. None: where it is for them stays as it is.
         zone: what it counts on.
         Raises: Refused: no room, the rule of its group would be broken, or the host is in another zone by now;
         Superseded; Unavailable.

@@ -1,20 +1,21 @@
-"""What a server holds for a port with guaranteed resources: more when it is plugged, less when it is unplugged."""
+"""What a server holds for a port with guaranteed resources: more when it is plugged, less when it is unplugged.
 
-from collections.abc import Mapping, Sequence
+Its group is not asked: the server stays where it is, and its place is known there. So an undo is never refused by it.
+"""
 
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound, Refused
-from whimbrel.domain.ids import ConsumerId, ProviderId
+from whimbrel.domain.ids import ConsumerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves.steps.network import ALLOCATION
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.network import Port, PortRequest
-from whimbrel.ports.placement import Owner
-from whimbrel.ports.wishes import Group, Lack, Way, Wish
+from whimbrel.ports.network import Port
+from whimbrel.ports.wishes import Lack, Way
 from whimbrel.servers import errand
-from whimbrel.servers.interface_facts import Claim, InterfaceFacts, nic_of
+from whimbrel.servers.interface_facts import InterfaceFacts, nic_of
+from whimbrel.servers.own_claim import put_claim
+from whimbrel.servers.port_claims import Claim, add, named, wish_for, without_nothing
 
 _UNKNOWN = Lack(words="it is not known to placement")
 
@@ -24,9 +25,7 @@ async def find_way(cloud: Cloud, server: Server, port: Port) -> Way:
     assert server.cell, "it lives somewhere"
     assert server.host, "it lives somewhere"
     root = (await cloud.cell(server.cell).hosts.get(server.host)).id
-    groups = tuple(Group(id=one.id, resources=one.resources, required=one.required) for one in port.requests)
-    together = (port.same_subtree,) if len(port.same_subtree) > 1 else ()
-    wish = Wish(own={}, groups=groups, same_subtree=together)
+    wish = wish_for([port], port.requests)
     found = (await cloud.placement.all_ways(wish, [root], 1)).get(root, _UNKNOWN)
     if isinstance(found, Lack):
         raise Refused(f"Host {server.host} cannot give port {port.id} what it asks for: {found.words}.")
@@ -44,20 +43,18 @@ async def choose_claim(run: Run, cloud: Cloud) -> InterfaceFacts:
         return facts
     way = await find_way(cloud, await errand.records(run, cloud).get(run.subject), port)
     held = await _held(run, cloud)
-    claim = {provider: dict(part) for provider, part in held.items()}
+    claim = _copy(held)
     for provider, part in way.parts.items():
-        given = claim.setdefault(provider, {})
-        for name, amount in part.items():
-            given[name] = given.get(name, 0) + amount
+        add(claim, provider, part)
     return replace(facts, held=held, claim=claim, served=way.served)
 
 
 async def set_claim(run: Run, cloud: Cloud) -> None:
-    await _claim(run, run.facts.claim, cloud)
+    await put_claim(run, run.facts.claim, cloud)
 
 
 async def claim_as_before(run: Run, cloud: Cloud) -> None:
-    await _claim(run, run.facts.held, cloud)
+    await put_claim(run, run.facts.held, cloud)
 
 
 # Unplugging
@@ -70,11 +67,15 @@ async def see_claim(run: Run, cloud: Cloud) -> InterfaceFacts:
         port = await cloud.network.port(nic_of(run).port_id)
     except NotFound:
         return facts
-    served = _served(port)
-    if not served:
+    served = named(port)
+    if not port.requests or not served:
         return facts
     held = await _held(run, cloud)
-    return replace(facts, held=held, claim=_without(held, port.requests, served))
+    claim = _copy(held)
+    for request in port.requests:
+        if request.id in served:
+            add(claim, served[request.id], request.resources, -1)
+    return replace(facts, held=held, claim=without_nothing(claim))
 
 
 async def give_back_claim(run: Run, cloud: Cloud) -> None:
@@ -84,29 +85,9 @@ async def give_back_claim(run: Run, cloud: Cloud) -> None:
 # Inside
 
 
-def _served(port: Port) -> dict[str, str]:
-    """Give which provider serves which request of a port."""
-    said = port.profile.get(ALLOCATION)
-    if not said or not port.requests:
-        return {}
-    return dict(said) if port.has_groups else {port.requests[0].id: said}
-
-
-def _without(held: Claim, requests: Sequence[PortRequest], served: Mapping[str, str]) -> Claim:
-    claim = {provider: dict(part) for provider, part in held.items()}
-    for request in requests:
-        part = claim.get(ProviderId(served.get(request.id, "")), {})
-        for name, amount in request.resources.items():
-            part[name] = part.get(name, 0) - amount
-    left = {provider: {name: amount for name, amount in part.items() if amount > 0} for provider, part in claim.items()}
-    return {provider: part for provider, part in left.items() if part}
-
-
-async def _held(run: Run, cloud: Cloud) -> dict[ProviderId, dict[str, int]]:
+async def _held(run: Run, cloud: Cloud) -> Claim:
     return {one.provider: one.resources for one in await cloud.placement.allocations([ConsumerId(run.subject)])}
 
 
-async def _claim(run: Run, claim: Claim, cloud: Cloud) -> None:
-    record = await errand.records(run, cloud).get(run.subject)
-    want = {provider: dict(part) for provider, part in claim.items()}
-    await cloud.placement.claim(run.order, ConsumerId(run.subject), Owner(record.project_id, record.user_id), want)
+def _copy(claim: Claim) -> Claim:
+    return {provider: dict(part) for provider, part in claim.items()}

@@ -3,13 +3,10 @@
 from collections.abc import Mapping
 
 from whimbrel.domain.devices import Nic, WishedNic
-from whimbrel.domain.ids import ProviderId
 from whimbrel.domain.run import Run
 from whimbrel.moves.steps.pci import DIRECT
 from whimbrel.servers.errand import ErrandFacts
-
-Claim = Mapping[ProviderId, Mapping[str, int]]
-"""What a server holds in placement, by provider."""
+from whimbrel.servers.port_claims import Claim
 
 
 class InterfaceFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):

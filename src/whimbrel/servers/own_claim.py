@@ -27,13 +27,13 @@ def changes_claim(facts: ClaimFacts) -> bool:
 
 
 async def claim_due(run: Run, cloud: Cloud) -> None:
-    await _claim(run, run.facts.due, cloud)
+    await _claim_in_group(run, run.facts.due, cloud)
 
 
 async def claim_as_before(run: Run, cloud: Cloud) -> None:
     """Have it hold what it held; where that cannot be had any more, what is due is better than waiting for it."""
     try:
-        await _claim(run, run.facts.held, cloud)
+        await _claim_in_group(run, run.facts.held, cloud)
     except Refused:
         return
 
@@ -48,10 +48,16 @@ async def record_of(run: Run, cloud: Cloud) -> Server:
     return entry.unplaced
 
 
-async def _claim(run: Run, claim: Claim, cloud: Cloud) -> None:
+async def put_claim(run: Run, claim: Claim, cloud: Cloud, group: GroupRule | None = None) -> None:
+    """Have the server hold this and no more. Its place in a group is kept as long as it holds anything."""
     record = await record_of(run, cloud)
     owner = Owner(record.project_id, record.user_id)
-    await cloud.placement.claim(run.order, ConsumerId(run.subject), owner, claim, await _rule(run, claim, cloud))
+    await cloud.placement.claim(run.order, ConsumerId(run.subject), owner, claim, group)
+
+
+async def _claim_in_group(run: Run, claim: Claim, cloud: Cloud) -> None:
+    """Have the group know of it too: what was lost may have been all that the server held."""
+    await put_claim(run, claim, cloud, await _rule(run, claim, cloud))
 
 
 async def _rule(run: Run, claim: Claim, cloud: Cloud) -> GroupRule | None:

@@ -12,9 +12,9 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ProviderId
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.network import ALLOCATION
-from whimbrel.ports.network import Port, PortRequest
+from whimbrel.ports.network import Port, PortRequest, group_of
 from whimbrel.ports.rooms import ProviderState
-from whimbrel.ports.wishes import Group, Wish
+from whimbrel.ports.wishes import Wish
 
 Claim = dict[ProviderId, dict[str, int]]
 """What a server holds: provider -> resource class -> amount."""
@@ -55,18 +55,21 @@ def compare(situation: Situation) -> Served:
     kept = _kept(situation, left)
     anew = _anew(situation, kept, left)
     missing = tuple(one for _, one in situation.requests() if one.id not in kept and one.id not in anew)
-    return Served(kept=kept, anew=anew, missing=missing, own=own, surplus=_without_nothing(left))
+    return Served(kept=kept, anew=anew, missing=missing, own=own, surplus=without_nothing(left))
 
 
 def wish(situation: Situation, served: Served) -> Wish | None:
     """Give what is to be placed anew, somewhere in the host's tree; None: nothing."""
-    if not served.missing:
-        return None
-    ids = {request.id for request in served.missing}
-    together = [tuple(one for one in port.same_subtree if one in ids) for port in situation.ports]
+    return wish_for(situation.ports, served.missing) if served.missing else None
+
+
+def wish_for(ports: Sequence[Port], requests: Sequence[PortRequest]) -> Wish:
+    """Give the wish for some requests of these ports; those of one port that belong together stay together."""
+    ids = {request.id for request in requests}
+    together = [tuple(one for one in port.same_subtree if one in ids) for port in ports]
     return Wish(
         own={},
-        groups=tuple(Group(id=one.id, resources=one.resources, required=one.required) for one in served.missing),
+        groups=tuple(map(group_of, requests)),
         same_subtree=tuple(some for some in together if len(some) > 1),
     )
 
@@ -98,6 +101,11 @@ def add(claim: Claim, one: ProviderId, resources: Mapping[str, int], times: int 
     part = claim.setdefault(one, {})
     for name, amount in resources.items():
         part[name] = part.get(name, 0) + times * amount
+
+
+def without_nothing(claim: Claim) -> Claim:
+    rest = {one: {name: n for name, n in part.items() if n > 0} for one, part in claim.items()}
+    return {one: part for one, part in rest.items() if part}
 
 
 # Inside
@@ -203,8 +211,3 @@ def _upwards(situation: Situation, one: ProviderId) -> list[ProviderId]:
 
 def _holds(claim: Claim, one: ProviderId, resources: Mapping[str, int]) -> bool:
     return all(claim.get(one, {}).get(name, 0) >= amount for name, amount in resources.items())
-
-
-def _without_nothing(claim: Claim) -> Claim:
-    rest = {one: {name: n for name, n in part.items() if n} for one, part in claim.items()}
-    return {one: part for one, part in rest.items() if part}

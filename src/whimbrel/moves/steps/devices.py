@@ -10,7 +10,8 @@ from whimbrel.moves.segments import kept_to_segments
 from whimbrel.moves.steps import network, pci, volumes
 from whimbrel.moves.steps.home import home_record
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.wishes import Group, Wish
+from whimbrel.ports.network import group_of
+from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.confines import confined
 from whimbrel.scheduling.wish import wish_of
 
@@ -48,11 +49,7 @@ async def wish(facts: MoveFacts, cloud: Cloud) -> Wish:
     """Give what is asked of a host's tree of providers. Raises: Refused: it is asked wrongly, or of no host at all."""
     _check_ephemeral(facts)
     rules = cloud.rules.scheduler
-    groups = [
-        Group(id=request.id, resources=request.resources, required=request.required)
-        for port in facts.ports
-        for request in port.requests
-    ]
+    groups = [group_of(request) for port in facts.ports for request in port.requests]
     asked = wish_of(
         facts.new_flavor,
         facts.image_properties,
