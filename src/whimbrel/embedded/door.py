@@ -1,10 +1,9 @@
 """The door that the embedded services have in common: which line of its table a request means, who asks, and errors.
 
-Law: every request gets one answer in its service's shape, whatever happens. A path is walked once, however long the
-table is; where a word and a name both fit, the word is meant.
+Law: every request gets one answer in its service's shape, whatever happens.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from whimbrel.domain.errors import WorldError
+from whimbrel.path_tree import PathTree, methods_of
 from whimbrel.ports.identity import Caller, Identity
 from whimbrel.ports.meter import note_route
 
@@ -48,9 +48,9 @@ class App:
     """The application itself, to be mounted somewhere."""
 
     def __init__(self, lines: Iterable[Line], manners: Manners) -> None:
-        self._root = _Node()
+        self._paths = PathTree[tuple[str, Endpoint]]()
         for method, path, endpoint in lines:
-            self._root.add(method, path, endpoint)
+            self._paths.add(method, path, (path, endpoint))
         self._manners = manners
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,50 +73,15 @@ class App:
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         parts = path.removeprefix("/").removesuffix("/").split("/")
-        found = list(_walk(self._root, parts, 0, ()))
-        for node, values in found:
-            line = node.lines.get(method)
-            if line is not None:
-                template, names, endpoint = line
+        found = self._paths.find(parts)
+        for node, params in found:
+            if lines := node.leaves.get(method):
+                template, endpoint = lines[0]
                 note_route(scope, template)
-                return endpoint, dict(zip(names, values, strict=True))
+                return endpoint, params
         if not found:
             raise HTTPException(404, "Not Found")
-        methods = sorted({name for node, _ in found for name in node.lines})
-        raise HTTPException(405, "Method Not Allowed", {"Allow": ", ".join(methods)})
-
-
-class _Node:
-    def __init__(self) -> None:
-        self.below: dict[str, _Node] = {}
-        self.wild: _Node | None = None
-        self.lines: dict[str, tuple[str, Sequence[str], Endpoint]] = {}  # method -> path, its names, and what answers
-
-    def add(self, method: str, path: str, endpoint: Endpoint) -> None:
-        node, names = self, []
-        for part in path.removeprefix("/").split("/"):
-            if part.startswith("{"):
-                names.append(part[1:-1])
-                node.wild = node.wild or _Node()
-                node = node.wild
-            else:
-                node = node.below.setdefault(part, _Node())
-        node.lines.setdefault(method, (path, names, endpoint))  # the first line counts
-
-
-def _walk(
-    node: _Node, parts: Sequence[str], depth: int, values: tuple[str, ...]
-) -> Iterator[tuple[_Node, tuple[str, ...]]]:
-    """Yield the nodes that a path may mean, those of words first."""
-    if depth == len(parts):
-        if node.lines:
-            yield node, values
-        return
-    below = node.below.get(parts[depth])
-    if below is not None:
-        yield from _walk(below, parts, depth + 1, values)
-    if node.wild is not None and parts[depth]:
-        yield from _walk(node.wild, parts, depth + 1, (*values, parts[depth]))
+        raise HTTPException(405, "Method Not Allowed", {"Allow": ", ".join(methods_of(found))})
 
 
 @dataclass(frozen=True, kw_only=True)
