@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.markers import behind
 from whimbrel.adapters.sql.tables.images import images, members, properties, tags
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.ports.images import ImageQuery, ImageRecord, Member, StoredFile
@@ -153,7 +154,8 @@ def _search(query: ImageQuery) -> sa.Select[Any]:
     if query.size_max is not None:
         statement = statement.where(images.c.size_bytes <= query.size_max)
     if query.after is not None:
-        statement = statement.where(_behind(query.after, query.order))
+        last = [(_ORDERS[name], _order_value(query.after, name), down) for name, down in query.order]
+        statement = statement.where(behind(last))
     return statement
 
 
@@ -176,17 +178,6 @@ def _shared_with(project_id: str, status: str) -> sa.ColumnElement[bool]:
     if status != "all":
         member = member.where(members.c.status == status)
     return sa.and_(images.c.visibility == "shared", member)
-
-
-def _behind(last: ImageRecord, order: Sequence[tuple[str, bool]]) -> sa.ColumnElement[bool]:
-    """Say what comes behind an image: equal in the first columns, and further in the next."""
-    cases: list[sa.ColumnElement[bool]] = []
-    equal: list[sa.ColumnElement[bool]] = []
-    for name, down in order:
-        column, value = _ORDERS[name], _order_value(last, name)
-        cases.append(sa.and_(*equal, column < value if down else column > value))
-        equal.append(column == value)
-    return sa.or_(*cases)
 
 
 def _order_value(record: ImageRecord, name: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.markers import behind
 from whimbrel.adapters.sql.network.kinds import Kind
 from whimbrel.adapters.sql.tables import network as tables
 from whimbrel.ports.network_store import OLDEST_FIRST, Network, Port, QosPolicy, Query, R, Record, Subnet
@@ -56,7 +57,8 @@ def _statement(
     for way, wanted in query.tags.items():
         statement = statement.where(_TAGGED[way](kind.table, wanted))
     if query.after is not None:
-        statement = statement.where(_behind(query.after, order))
+        last = [(column, _marked(column, getattr(query.after, name)), down) for column, name, down in order]
+        statement = statement.where(behind(last))
     return statement if query.limit is None else statement.limit(query.limit)
 
 
@@ -125,13 +127,5 @@ def _least(column: sa.ColumnElement[Any]) -> Any:
     return -1 if isinstance(column.type, sa.Integer) else ""
 
 
-def _behind(last: Record, order: Sequence[tuple[sa.ColumnElement[Any], str, bool]]) -> Condition:
-    """Say what comes behind a record: equal in the first fields, and further in the next."""
-    cases: list[Condition] = []
-    equal: list[Condition] = []
-    for column, name, down in order:
-        found = getattr(last, name)
-        value = sa.literal(_least(column) if found is None else found, column.type)
-        cases.append(sa.and_(*equal, column < value if down else column > value))
-        equal.append(column == value)
-    return sa.or_(*cases)
+def _marked(column: sa.ColumnElement[Any], value: Any) -> sa.ColumnElement[Any]:
+    return sa.literal(_least(column) if value is None else value, column.type)

@@ -4,8 +4,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from whimbrel.adapters.sql.markers import behind
 from whimbrel.adapters.sql.tables.volumes import snapshots, types, volume_metadata, volumes
-from whimbrel.ports.volume_store import Order, SnapshotQuery, VolumeQuery
+from whimbrel.ports.volume_store import SnapshotQuery, VolumeQuery
 
 _TYPE_NAME = sa.select(types.c.name).where(types.c.id == volumes.c.type_id).scalar_subquery()
 
@@ -25,8 +26,6 @@ _SNAPSHOT_ORDERS: _Columns = {
 
 def find_volumes(query: VolumeQuery) -> sa.Select[Any]:
     statement = _narrowed(sa.select(volumes), query)
-    if query.after is not None:
-        statement = statement.where(_behind(query.after, query.order, _VOLUME_ORDERS))
     return _paged(statement, query, _VOLUME_ORDERS)
 
 
@@ -40,8 +39,6 @@ def find_snapshots(query: SnapshotQuery) -> sa.Select[Any]:
         statement = statement.where(snapshots.c.project_id == query.project_id)
     for name, values in query.columns.items():
         statement = statement.where(snapshots.c[name].in_(values))
-    if query.after is not None:
-        statement = statement.where(_behind(query.after, query.order, _SNAPSHOT_ORDERS))
     return _paged(statement, query, _SNAPSHOT_ORDERS)
 
 
@@ -62,6 +59,9 @@ def _narrowed(statement: sa.Select[Any], query: VolumeQuery) -> sa.Select[Any]:
 
 
 def _paged(statement: sa.Select[Any], query: VolumeQuery | SnapshotQuery, orders: _Columns) -> sa.Select[Any]:
+    if query.after is not None:
+        last = [(orders[name], _order_value(query.after, name), down) for name, down in query.order]
+        statement = statement.where(behind(last))
     order = [orders[name].desc() if down else orders[name].asc() for name, down in query.order]
     statement = statement.order_by(*order)
     if query.limit is not None:
@@ -72,17 +72,6 @@ def _paged(statement: sa.Select[Any], query: VolumeQuery | SnapshotQuery, orders
             statement.offset(query.offset) if query.limit is not None else statement.limit(2**31).offset(query.offset)
         )
     return statement
-
-
-def _behind(last: Any, order: Order, orders: _Columns) -> sa.ColumnElement[bool]:
-    """Say what comes behind a record: equal in the first columns, and further in the next."""
-    cases: list[sa.ColumnElement[bool]] = []
-    equal: list[sa.ColumnElement[bool]] = []
-    for name, down in order:
-        column, value = orders[name], _order_value(last, name)
-        cases.append(sa.and_(*equal, column < value if down else column > value))
-        equal.append(column == value)
-    return sa.or_(*cases)
 
 
 def _order_value(last: Any, name: str) -> Any:
