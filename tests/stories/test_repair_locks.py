@@ -1,4 +1,4 @@
-"""The lock of a server that waits for a verdict: given back to the move that waits, where that is proved, and else left."""
+"""The lock of a server that waits for a verdict: given back to its move, where that is proved, and else left."""
 
 from collections.abc import Awaitable, Callable
 

@@ -25,8 +25,9 @@ from whimbrel.servers import errand, repair_steps
 from whimbrel.servers.mend import Kind, Mend
 from whimbrel.servers.own_claim import changes_claim, claim_as_before, claim_due, record_of
 from whimbrel.servers.repair_advice import OF_OTHERS, of_others
+from whimbrel.servers.repair_decision import decide
 from whimbrel.servers.repair_facts import RepairFacts, does, has_record
-from whimbrel.servers.repair_plan import Plan, plan
+from whimbrel.servers.repair_plan import Plan
 
 MAKES_ROOM: Collection[Kind] = ("recount", "release_claim")
 
@@ -66,15 +67,15 @@ async def survey(cloud: Cloud) -> tuple[Proof, list[Finding]]:
 async def _findings(cloud: Cloud, wrong: Collection[ServerId]) -> list[Finding]:
     """Look at these once more, and at all guests, to say what is to be done about them."""
     now = await fresh(cloud, sorted(wrong))
-    return [_finding(name, found) for name, found in now.found.items() if found and found.violations]
+    return [await _finding(name, found, cloud) for name, found in now.found.items() if found and found.violations]
 
 
-def _finding(name: ServerId, found: Suspect) -> Finding:
+async def _finding(name: ServerId, found: Suspect, cloud: Cloud) -> Finding:
     violations = tuple(sorted(found.violations, key=lambda each: each.order))
-    planned = plan(found.stake, found.ground, violations)
+    decision = await decide(found, cloud)
     silent = sorted(found.ground.blind.items())
     unseen = tuple(f"cell {cell} did not answer ({reason}): its servers were not looked at" for cell, reason in silent)
-    return Finding(subject=name, violations=violations, plan=planned, unseen=unseen)
+    return Finding(subject=name, violations=violations, plan=decision.plan, unseen=unseen)
 
 
 async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Suspect:
@@ -113,18 +114,15 @@ async def look_again(run: Run, cloud: Cloud) -> RepairFacts:
     """
     facts: RepairFacts = run.facts
     found = await _look(cloud, run.subject, run.id)
-    now = plan(found.stake, found.ground, found.violations)
+    decision = await decide(found, cloud)
+    now = decision.plan
     mends = tuple(mend for mend in facts.agreed if _is_among(mend, now.mends))
     if any(mend.kind == "destroy_guest" and not _is_among(mend, facts.agreed) for mend in now.mends):
         raise Refused("a guest is there that was not when it was said what is to be done: look again")
     if now.left and not mends:
         raise Refused("; ".join(now.left))
     facts = replace(facts, mends=mends)
-    if not does("claim_due")(facts):
-        return facts
-    adopted = next((mend.host for mend in mends if mend.kind == "adopt_guest"), None)
-    due = await repair_steps.due_claim(found, adopted, cloud)
-    return replace(facts, held=dict(found.stake.own), due=due)
+    return replace(facts, held=dict(found.stake.own), due=decision.due) if does("claim_due")(facts) else facts
 
 
 def _is_among(mend: Mend, mends: Sequence[Mend]) -> bool:
@@ -187,7 +185,7 @@ async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) 
     answer in which it may be.
     """
     found = await _look(cloud, subject)
-    finding = _finding(subject, found)
+    finding = await _finding(subject, found, cloud)
     if not found.violations:
         raise Invalid(f"Nothing is wrong with {subject}.")
     if not finding.plan.mends:

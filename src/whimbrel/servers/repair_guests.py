@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import msgspec
 
 from whimbrel.domain.ids import CellName, HostName, Slot
+from whimbrel.domain.server import Server
 from whimbrel.proof.laws.guests import is_whole
-from whimbrel.proof.stake import Ground, Stake
+from whimbrel.proof.stake import Ground, Seen, Stake
 from whimbrel.proof.violation import Violation
 from whimbrel.servers import repair_advice as advice
 from whimbrel.servers import repair_doubts as doubts
@@ -47,25 +48,52 @@ def _because(mend: Mend, why: str) -> Mend:
 
 def adoptable(stake: Stake, ground: Ground) -> Mend | None:
     """Give the one guest that there is, where the record says that it is elsewhere; None: it is not so simple."""
-    home, strays = stake.home, list(stake.strays())
-    if home is None or len(strays) != 1 or home.volumes or doubts.unseen_of(stake, ground):
+    home, only = stake.home, _only_elsewhere(stake)
+    if home is None or only is None or doubts.unseen_of(stake, ground) or _hindrance(home, stake, only, ground):
         return None
-    if stake.guest(home.host, stake.key) is not None or stake.devices:
-        return None
-    [(host, guest)] = strays
-    if not is_whole(guest) or guest.vcpus != home.flavor.vcpus or ground.hosts[host].cell != home.cell:
-        return None
+    host, guest = only
     sentence = f"have the record of server {stake.id} say {host}, where its only guest is"
     return Mend(kind="adopt_guest", host=host, slot=guest.key.slot, cell=home.cell, sentence=sentence)
+
+
+def _only_elsewhere(stake: Stake) -> Seen | None:
+    """Give the only guest that there is, if it is not where the record says."""
+    strays = list(stake.strays())
+    return strays[0] if len(strays) == 1 and strays == list(stake.guests) else None
+
+
+def _hindrance(home: Server, stake: Stake, only: Seen, ground: Ground) -> str | None:
+    """Say why its record cannot just say where its only guest is."""
+    host, guest = only
+    if home.volumes:
+        return "its volumes are attached for another host"
+    if stake.devices:
+        return "its devices are of another host"
+    for port in stake.ports:
+        if port.id in {nic.port_id for nic in home.nics} and (port.requests or port.vnic_type != "normal"):
+            return f"what serves port {port.id} is of another host"
+    if ground.hosts[host].cell != home.cell:
+        return "that host is of another cell"
+    if not is_whole(guest) or guest.vcpus != home.flavor.vcpus:
+        return "it is not what the record says"
+    return None
 
 
 def missing_guest(stake: Stake, ground: Ground, violation: Violation) -> Said:
     adopted = adoptable(stake, ground)
     if adopted is None:
-        nowhere = "its guest is nowhere: have its disk back on its host, or delete the server"
-        return doubts.unseen_of(stake, ground) or nowhere
+        return doubts.unseen_of(stake, ground) or _not_adopted(stake, ground)
     claim = Mend(kind="claim_due", sentence=f"have server {stake.id} hold what it needs on {adopted.host}")
     return [adopted, claim, *_bound_at(stake, adopted.host)]
+
+
+def _not_adopted(stake: Stake, ground: Ground) -> str:
+    home, only = stake.home, _only_elsewhere(stake)
+    if home and only and (why := _hindrance(home, stake, only, ground)):
+        return f"its only guest is on {only[0]}, and {why}: have it back on {home.host}, or its disk"
+    if list(stake.strays()):
+        return "which of its guests is the right one nobody can say: have its disk back on its host"
+    return "its guest is nowhere: have its disk back on its host, or delete the server"
 
 
 def _bound_at(stake: Stake, host: HostName | None) -> Iterator[Mend]:

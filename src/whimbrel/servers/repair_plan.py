@@ -21,22 +21,29 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     left: tuple[str, ...] = ()
 
 
-def plan(stake: Stake, ground: Ground, violations: Sequence[Violation]) -> Plan:
-    """Say what is to be done about these violations of one stake."""
+def plan(stake: Stake, ground: Ground, violations: Sequence[Violation], no_claim: str | None = None) -> Plan:
+    """Say what is to be done about these violations of one stake. no_claim: why what is due cannot be claimed."""
     if stake.runs:
         return _plan(stake, ground, violations, _BESIDE_MOVES, _later)
     if words := repair_doubts.undecided(stake, ground):
         return Plan(left=tuple(f"{each.sentence}: {words}" for each in violations))
-    return _plan(stake, ground, violations, _OF_KIND, _nothing)
+    return _plan(stake, ground, violations, _OF_KIND, _nothing, no_claim)
 
 
 def _plan(
-    stake: Stake, ground: Ground, violations: Sequence[Violation], of_kind: Mapping[str, Decide], otherwise: Decide
+    stake: Stake,
+    ground: Ground,
+    violations: Sequence[Violation],
+    of_kind: Mapping[str, Decide],
+    otherwise: Decide,
+    no_claim: str | None = None,
 ) -> Plan:
     mends: list[Mend] = []
     left: list[str] = []
     for violation in violations:
         said = of_kind.get(violation.kind, otherwise)(stake, ground, violation)
+        if no_claim and any(mend.kind == "claim_due" for mend in said if isinstance(mend, Mend)):
+            said = no_claim
         if isinstance(said, str):
             left.append(f"{violation.sentence}: {said}")
         else:

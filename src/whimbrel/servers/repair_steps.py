@@ -8,46 +8,15 @@ from whimbrel.moves.steps.disk import PARCEL
 from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement import Owner
-from whimbrel.ports.wishes import Lack
-from whimbrel.proof.due import due
 from whimbrel.proof.laws.guests import is_whole, stands_as_recorded
 from whimbrel.proof.reading import is_ended
-from whimbrel.proof.second_look import Suspect
-from whimbrel.scheduling.wish import wish_of
 from whimbrel.servers import errand, host_zones
 from whimbrel.servers.mend import Kind, Mend
 from whimbrel.servers.own_claim import record_of
-from whimbrel.servers.port_claims import Claim
 from whimbrel.servers.repair_facts import RepairFacts, has_record
 from whimbrel.servers.tidy import made_macs
 
 # The claim
-
-
-async def due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Claim:
-    """Give what a server is to hold. host: where it is, if not where its record says.
-
-    Raises: Refused: that is not clear, or there is no room.
-    """
-    record, ground = found.stake.record, found.ground
-    assert record, "only servers that there are have claims due"
-    root = ProviderId(ground.root(host or record.host))
-    nics = {nic.port_id for nic in record.nics}
-    ports = [port for port in found.stake.ports if port.id in nics]
-    flavor, properties, local = record.flavor, record.image_properties, record.has_local_root
-    owed = due(flavor, properties, root, ports, ground.roots, has_local_root=local)
-    if not owed.by_tree and len(owed.either) == 1:
-        claim = {ProviderId(provider): amounts for provider, amounts in owed.either[0]}
-        if unknown := claim.keys() - ground.roots.keys():
-            raise Refused(f"Its ports do not say by whom they are served ({', '.join(unknown)}): whimbrel heal ports.")
-        return claim
-    if any(port.requests for port in ports):
-        raise Refused("Its flavor and its ports ask for parts of a host together: move the server.")
-    wish = wish_of(flavor, properties, has_local_root=local)
-    way = (await cloud.placement.all_ways(wish, [root], 1)).get(root)
-    if way is None or isinstance(way, Lack):
-        raise Refused(f"Host {host or record.host} {f'has {way.words}' if way else 'is not known to Placement'}.")
-    return way[0].parts
 
 
 async def release_claim(run: Run, cloud: Cloud) -> None:

@@ -1,0 +1,130 @@
+"""A repair promises no claim that would be refused: what cannot be claimed is said with the plan, and the rest is done."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from tests.broken_ports import held, hold, provider
+from tests.stories import breaking
+from tests.stories.breaking import Scene
+from tests.stories.test_harmless_repair import changed, left
+from tests.stories.test_repair import mend_all, told
+from tests.stories.test_wishes import offer
+from whimbrel.domain.devices import WishedNic
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.server import Server
+from whimbrel.proof.proving import prove
+from whimbrel.servers import create, lookup
+from whimbrel.servers.repair import survey
+from whimbrel.sim import equipment
+from whimbrel.sim.invariants import books
+from whimbrel.sim.world import World
+
+Act = Callable[[Scene], Awaitable[None]]
+A_GPU = {"resources1:CUSTOM_GPU": "1"}
+
+
+async def asks_for(scene: Scene, server: Server, specs: dict[str, str]) -> None:
+    """Have its record say that its flavor asks for this too."""
+    flavor = replace(server.flavor, extra_specs={**server.flavor.extra_specs, **specs})
+    await changed(scene, server.id, flavor=msgspec.to_builtins(flavor))
+
+
+async def groups_and_ports(scene: Scene) -> None:
+    await offer(scene.world, "h1", [], CUSTOM_GPU=1)
+    await asks_for(scene, scene.rich, A_GPU)
+
+
+async def groups_that_its_host_has_not(scene: Scene) -> None:
+    await asks_for(scene, scene.plain, A_GPU)
+
+
+async def groups_that_are_taken(scene: Scene) -> None:
+    await offer(scene.world, "h2", [], CUSTOM_GPU=1)
+    await hold(scene.world, scene.gone.id, {await provider(scene.world, "h2"): {"CUSTOM_GPU": 1}})
+    await asks_for(scene, scene.plain, A_GPU)
+
+
+REFUSED = {
+    groups_and_ports: "its flavor and its ports ask for parts of a host together: move the server",
+    groups_that_its_host_has_not: "host h2 has",
+}
+
+
+@pytest.mark.parametrize("act", REFUSED, ids=lambda act: act.__name__)
+def test_no_claim_is_promised_that_would_be_refused(act: Act) -> None:
+    async def story(scene: Scene) -> None:
+        await act(scene)
+        before = await books(scene.world)
+        [words] = await left(scene)
+        assert f": {REFUSED[act]}" in words
+        assert await books(scene.world) == before
+
+    told(story)
+
+
+def test_the_rest_is_repaired() -> None:
+    async def story(scene: Scene) -> None:
+        await groups_that_its_host_has_not(scene)
+        await breaking.guest("plain", "h3", runs=False)(scene)
+        _, findings = await survey(scene.world.cloud)
+        [one] = findings
+        assert [mend.kind for mend in one.plan.mends] == ["destroy_guest"]
+        assert [REFUSED[groups_that_its_host_has_not] in words for words in one.plan.left] == [True]
+        await mend_all(scene, findings)
+        assert [one.kind for one in (await prove(scene.world.cloud)).violations] == ["wrong_claim"]
+
+    told(story)
+
+
+def test_what_can_be_claimed_is() -> None:
+    """Once there is room, by what else is repaired."""
+
+    async def story(scene: Scene) -> None:
+        world = scene.world
+        await groups_that_are_taken(scene)
+        _, findings = await survey(world.cloud)
+        assert [{mend.kind for mend in one.plan.mends} for one in findings] == [{"release_claim"}, set()]
+        await mend_all(scene, findings[:1])
+        _, findings = await survey(world.cloud)
+        await mend_all(scene, findings)
+        assert (await prove(world.cloud)).holds
+        [claim] = (await held(world, scene.plain.id)).values()
+        assert claim["CUSTOM_GPU"] == 1
+
+    told(story)
+
+
+# Guests that were moved by hand
+
+
+async def with_a_port_that_asks(**more: Any) -> Scene:
+    """Have a server on h2 with one port, which asks for bandwidth."""
+    world = await World.build(cells={"c1": ("h1", "h2", "h3")}, equipped=True)
+    nics = (WishedNic(port_id=equipment.PORT, network_id=equipment.NETWORK),)
+    server, engine = replace(world.new_server("plain"), wished_nics=nics), world.engine("setup")
+    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h2"))
+    await world.settle(engine)
+    there = await lookup.find(world.cloud, server.id)
+    assert (there.vm_state, there.host) == ("active", "h2")
+    return Scene(world, there, there, there)
+
+
+def test_a_guest_with_a_port_that_asks_for_something_is_not_adopted() -> None:
+    """Who serves the port has to be another too: that is what moves do."""
+
+    async def story() -> None:
+        scene = await with_a_port_that_asks()
+        await breaking.moved_by_hand(scene)
+        before = await books(scene.world)
+        words = await left(scene)
+        wanted = f"h3, and what serves port {equipment.PORT} is of another host: have it back on h2, or its disk"
+        assert any(wanted in one for one in words), words
+        assert await books(scene.world) == before
+        await scene.world.close()
+
+    asyncio.run(story())
