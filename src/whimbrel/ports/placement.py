@@ -13,6 +13,9 @@ from whimbrel.ports.pages import Consumers
 from whimbrel.ports.rooms import ProviderState, Rooms
 from whimbrel.ports.wishes import Lack, Way, Wish
 
+DISABLED = "COMPUTE_STATUS_DISABLED"
+"""The trait of hosts that take nobody."""
+
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     consumer: ConsumerId
@@ -192,7 +195,7 @@ class Placement(Consumers, Protocol):
         ...
 
     async def set_disabled(self, provider: ProviderId, disabled: bool) -> None:
-        """Set or remove the trait COMPUTE_STATUS_DISABLED."""
+        """Set or remove the trait DISABLED."""
         ...
 
     async def set_aggregates(self, provider: ProviderId, aggregates: Sequence[str]) -> None:

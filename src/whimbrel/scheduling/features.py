@@ -14,8 +14,6 @@ from whimbrel.domain.errors import Invalid
 from whimbrel.domain.scheduler import SchedulerRules
 from whimbrel.scheduling.options import Options, contradiction
 
-DISABLED = "COMPUTE_STATUS_DISABLED"
-
 _TPM = "COMPUTE_SECURITY_TPM"
 _ENCRYPTED = "COMPUTE_EPHEMERAL_ENCRYPTION"
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import os_traits
 
 from whimbrel.ports.arrays import Mask, Numbers
+from whimbrel.ports.placement import DISABLED
 from whimbrel.ports.rooms import Rooms
 from whimbrel.ports.wishes import Wish
 from whimbrel.scheduling.constraint import Constraint, Remedy, no_remedy
 from whimbrel.scheduling.snapshot import Snapshot
 
 PLACEMENT = "placement"
-DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
 def room(wish: Wish, snapshot: Snapshot) -> Iterator[Constraint]:

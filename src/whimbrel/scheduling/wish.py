@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.ports.placement import DISABLED
 from whimbrel.ports.wishes import Group, Wish
 from whimbrel.scheduling.cpus import HYPERTHREADING, Cpus, cpus_of
-from whimbrel.scheduling.features import DISABLED, features_of
+from whimbrel.scheduling.features import features_of
 from whimbrel.scheduling.numa import nodes_of
 from whimbrel.scheduling.options import Options
 

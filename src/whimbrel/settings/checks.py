@@ -3,10 +3,9 @@
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU
 from whimbrel.placement import names
+from whimbrel.ports.placement import DISABLED
 from whimbrel.settings.rules import wrong_with
 from whimbrel.settings.tables import CloudConfig, HostTable
-
-DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
 def check(name: str, config: CloudConfig) -> None:

@@ -12,9 +12,7 @@ from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.errors import Duplicate
 from whimbrel.placement.provider import Node, Provider
-from whimbrel.ports.placement import Inventory
-
-DISABLED = "COMPUTE_STATUS_DISABLED"
+from whimbrel.ports.placement import DISABLED, Inventory
 
 
 class ProviderStore:
