@@ -14,11 +14,13 @@ Read = TypeVar("Read")
 class Readings:
     def __init__(self, world: World) -> None:
         self._world = world
-        self._kept: dict[str, tuple[tuple[int, ...], Any]] = {}
+        self._kept: dict[str, tuple[Any, Any]] = {}
 
-    async def once(self, name: str, databases: tuple[str, ...], read: Callable[[], Awaitable[Read]]) -> Read:
-        """Give what `read` gives. databases: all that it looks at."""
-        now = tuple(self._world.remains.databases[each].changes for each in databases)
+    async def once(
+        self, name: str, databases: tuple[str, ...], read: Callable[[], Awaitable[Read]], asked: Any = None
+    ) -> Read:
+        """Give what `read` gives. databases: all that it looks at; asked: what it asks for, where that varies."""
+        now = ([self._world.remains.databases[each].changes for each in databases], asked)
         kept = self._kept.get(name)
         if kept is None or kept[0] != now:
             kept = self._kept[name] = now, await read()

@@ -7,7 +7,7 @@ depends neither on how large the cloud is nor on how much goes on in it.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Guest
@@ -56,7 +56,7 @@ class Watch(Invariants):
         self._there = self._world.simulated.guests_of(about)
         directory = self._world.cloud.directory
         self._known = await self._of_these("entries", ("global",), lambda: directory.entries(about)) if about else {}
-        servers = await self._of_these("servers", ("global", *self._cells), self._records_that_count)
+        servers = await self._of_these("servers", self._cells, self._records_that_count, self._known)
         self._complain(await self._problems(runs, servers, self._seen_hosts), after)
 
     async def _open_or_latest(self, server: ServerId) -> list[Run]:
@@ -66,9 +66,13 @@ class Watch(Invariants):
     async def _latest(self, server: ServerId) -> list[Run]:
         return await self._world.cloud.journal.find(RunFilter(subject=server, limit=LATEST_RUNS))
 
-    async def _of_these(self, what: str, databases: tuple[str, ...], read: Callable[[], Awaitable[Read]]) -> Read:
-        """Read what is of those that are looked at; of one, once until one of the databases changes."""
-        return await (self._once(f"{what} of {self._about[0]}", databases, read) if len(self._about) == 1 else read())
+    async def _of_these(
+        self, what: str, databases: tuple[str, ...], read: Callable[[], Awaitable[Read]], asked: Any = None
+    ) -> Read:
+        """Read what is of those that are looked at: of one, again only if a database or what is asked has changed."""
+        if len(self._about) == 1:
+            return await self._once(f"{what} of {self._about[0]}", databases, read, asked)
+        return await read()
 
     async def _records_that_count(self) -> list[Server]:
         return [server for entry in self._known.values() if (server := await self._record(entry))]
@@ -86,8 +90,7 @@ class Watch(Invariants):
     async def _allocations(self, runs: list[Run], servers: list[Server]) -> list[Allocation]:
         consumers = [ConsumerId(one) for one in (*self._about, *(run.id for run in runs))]
         read = self._world.cloud.placement.allocations
-        # Another run is another consumer, and the journal's database is not placement's.
-        return await self._of_these("claims", ("global", "placement"), lambda: read(consumers))
+        return await self._of_these("claims", ("placement",), lambda: read(consumers), consumers)
 
     def _guests(self) -> Sequence[tuple[HostName, Guest]]:
         return self._there
