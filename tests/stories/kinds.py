@@ -273,7 +273,9 @@ async def _struck(tale: Tale, plan: Plan) -> None:
         assert await books(ended.world) == after, "it came late and did harm"
     if len(plan) > 1:
         ends = (_held(ended.before), await _held_by(ended.world))
-        assert all(any(_is_so(found, end) for end in ends) for found in idle), "it was free, and neither done nor as before"
+        assert all(any(_is_so(found, end) for end in ends) for found in idle), (
+            "it was free, and neither done nor as before"
+        )
     await tale.check(telling, ended, True)
 
 

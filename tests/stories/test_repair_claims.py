@@ -1,4 +1,4 @@
-"""A repair promises no claim that would be refused: what cannot be claimed is said with the plan, and the rest is done."""
+"""A repair promises no claim that would be refused: that it cannot be made is said with the plan; the rest is done."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
