@@ -153,6 +153,28 @@ def test_attachments_are_listed(tmp_path: Path) -> None:
     tell(tmp_path, story)
 
 
+def test_pages_of_attachments_go_on_behind_one_that_changed(tmp_path: Path) -> None:
+    async def story(cloud: VolumeCloud) -> None:
+        held = [await attach(cloud, await cloud.volume(), server) for server in (ONE, ONE, *SERVERS)]
+
+        async def page(**query: str) -> list[str]:
+            found = await cloud.done("nova", "GET", "/attachments", all_tenants="1", status="reserved", **query)
+            return [each["id"] for each in found["attachments"]]
+
+        every = await page()
+        assert sorted(every) == sorted(each["id"] for each in held)
+        first = await page(limit="2")
+        assert first == every[:2]
+        await connect(cloud, first[-1], "n1")
+        assert await page(limit="1", marker=first[-1]) == every[2:3]
+        assert await page(marker=first[-1]) == every[2:]
+        await cloud.refused(404, "bob", "GET", f"/attachments?marker={first[-1]}")  # of another project
+        await cloud.done("nova", "DELETE", f"/attachments/{first[-1]}")
+        await cloud.refused(404, "nova", "GET", f"/attachments?all_tenants=1&marker={first[-1]}")
+
+    tell(tmp_path, story)
+
+
 def test_what_cannot_be_attached_is_refused(tmp_path: Path) -> None:
     async def story(cloud: VolumeCloud) -> None:
         volume = await cloud.volume()

@@ -12,6 +12,7 @@ from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused
 from whimbrel.ports.volume_store import (
     DEFAULT_LIMITS,
+    AttachmentQuery,
     AttachmentRecord,
     SnapshotQuery,
     SnapshotRecord,
@@ -141,6 +142,26 @@ def test_attachments_are_found_by_what_they_join(tell: Teller) -> None:
         assert await ids(server_id="i2", project_id="p1") == ["a0"]
         assert await ids(volume_ids=["v2"]) == ["a2"]
         assert await ids(volume_ids=[]) == []
+
+    tell(story)
+
+
+def test_attachments_come_page_by_page_whatever_changes_meanwhile(tell: Teller) -> None:
+    async def story(store: SqlVolumes) -> None:
+        several = [replace(HELD, id=f"a{n}", export="", created_at=float(n // 3)) for n in range(8)]  # some of one time
+        held = await store.change_volume(VOLUME, attach=several)
+        query = AttachmentQuery(project_id="p1", status="attaching", limit=3)
+        first = await store.attachment_page(query)
+        assert first == several[:3]
+        changed = [replace(first[-1], status="attached"), replace(several[4], status="attached")]
+        await store.change_volume(held, attach=changed, detach=["a0", "a3"])
+        second = await store.attachment_page(replace(query, after=first[-1]))
+        assert [one.id for one in second] == ["a5", "a6", "a7"]
+        assert await store.attachment_page(replace(query, after=second[-1])) == []
+        everything = await store.attachment_page(AttachmentQuery(project_id=None))
+        assert [one.id for one in everything] == [f"a{n}" for n in (1, 2, 4, 5, 6, 7)]
+        for other in ({"volume_ids": ["v2"]}, {"server_id": "i2"}, {"project_id": "p2"}, {"limit": 0}):
+            assert await store.attachment_page(replace(query, **other)) == []
 
     tell(story)
 

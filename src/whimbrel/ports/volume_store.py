@@ -123,6 +123,17 @@ class SnapshotQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
+class AttachmentQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which attachments, oldest first. Empty fields do not narrow."""
+
+    project_id: str | None
+    volume_ids: Sequence[str] | None = None
+    server_id: str | None = None
+    status: str | None = None
+    after: AttachmentRecord | None = None
+    limit: int | None = None
+
+
 class VolumeStore(Protocol):
     """Where the embedded volume service keeps what it knows; the files lie elsewhere.
 
@@ -182,6 +193,8 @@ class VolumeStore(Protocol):
     ) -> list[AttachmentRecord]:
         """List those to which all of this applies, oldest first."""
         ...
+
+    async def attachment_page(self, query: AttachmentQuery) -> list[AttachmentRecord]: ...
 
     # Snapshots
 

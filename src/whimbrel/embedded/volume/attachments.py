@@ -18,7 +18,7 @@ from whimbrel.embedded.volume import states, views
 from whimbrel.embedded.volume.actions import release
 from whimbrel.embedded.volume.door import Ask, nothing
 from whimbrel.embedded.volume.fields import Uuid, wrapped
-from whimbrel.embedded.volume.queries import paged
+from whimbrel.embedded.volume.queries import of_attachments
 from whimbrel.embedded.volume.service import Change
 from whimbrel.ports.volume_store import AttachmentRecord, VolumeRecord
 
@@ -169,14 +169,7 @@ async def search_detail(ask: Ask) -> Response:
 
 
 async def _found(ask: Ask) -> list[AttachmentRecord]:
-    query = ask.request.query_params
-    found = await ask.store.attachments(
-        volume_ids=[query["volume_id"]] if "volume_id" in query else None,
-        server_id=query.get("instance_id"),
-        project_id=ask.viewer,
-    )
-    wanted = query.get("status") or query.get("attach_status")
-    return paged(query, [each for each in found if wanted in (None, each.status)])
+    return await ask.store.attachment_page(await of_attachments(ask))
 
 
 def _claim(claims: list[AttachmentRecord], attachment_id: str) -> AttachmentRecord:

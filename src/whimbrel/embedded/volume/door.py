@@ -82,7 +82,11 @@ class Ask(Asked):
         return record
 
     async def attachment(self) -> AttachmentRecord:
-        record = await self.store.find_attachment(self.path("attachment_id"))
+        return await self.seen_attachment(self.path("attachment_id"))
+
+    async def seen_attachment(self, attachment_id: str) -> AttachmentRecord:
+        """Raises: NotFound: also where it is of a project that the caller does not see."""
+        record = await self.store.find_attachment(attachment_id)
         if not self.sees(record.project_id):
             raise NotFound(f"Volume attachment {record.id} could not be found.")
         return record

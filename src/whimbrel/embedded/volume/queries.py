@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.volume.door import Ask
 from whimbrel.embedded.volume.fields import flag
-from whimbrel.ports.volume_store import AttachmentRecord, SnapshotQuery, VolumeQuery
+from whimbrel.ports.volume_store import AttachmentQuery, SnapshotQuery, VolumeQuery
 
 MOST = 1000
 MOST_OFFSET = 2**31 - 1
@@ -79,6 +79,19 @@ async def of_snapshots(ask: Ask) -> SnapshotQuery:
     )
 
 
+async def of_attachments(ask: Ask) -> AttachmentQuery:
+    """Read the query of a list of attachments; without a limit it is of all."""
+    query = ask.request.query_params
+    return AttachmentQuery(
+        project_id=ask.viewer,
+        volume_ids=[query["volume_id"]] if "volume_id" in query else None,
+        server_id=query.get("instance_id"),
+        status=query.get("status") or query.get("attach_status"),
+        after=await _marker(query, ask.seen_attachment),
+        limit=limit(query) if query.get("limit") else None,
+    )
+
+
 def page_links(ask: Ask, kind: str, found: Sequence[Any], detail: bool) -> dict[str, Any]:
     """Give the link to the following page, where there may be one."""
     query = ask.request.query_params
@@ -88,16 +101,6 @@ def page_links(ask: Ask, kind: str, found: Sequence[Any], detail: bool) -> dict[
     following = QueryParams([*rest, ("marker", found[-1].id)])
     path = f"{kind}/detail" if detail else kind
     return {f"{kind}_links": [{"rel": "next", "href": f"{ask.base_url}/v3/{path}?{following}"}]}
-
-
-def paged(query: QueryParams, found: list[AttachmentRecord]) -> list[AttachmentRecord]:
-    """Cut a page out of a list that is there as a whole. Raises: HTTPException: the marker is not in it."""
-    if marker := query.get("marker"):
-        place = next((at for at, one in enumerate(found) if one.id == marker), None)
-        if place is None:
-            raise HTTPException(404, f"There is nothing called {marker[:50]} to begin behind.")
-        found = found[place + 1 :]
-    return found[: limit(query)] if query.get("limit") else found
 
 
 def limit(query: QueryParams) -> int:

@@ -113,7 +113,8 @@ attachments = sa.Table(
     sa.CheckConstraint("mode IN ('rw', 'ro')", name="attachment_mode"),
     sa.Index("attachments_by_volume", "volume_id"),
     sa.Index("attachments_by_server", "server_id"),
-    sa.Index("attachments_by_project", "project_id"),
+    sa.Index("attachments_by_project", "project_id", "created_at", "id"),
+    sa.Index("attachments_by_age", "created_at", "id"),
 )
 
 limits = sa.Table(

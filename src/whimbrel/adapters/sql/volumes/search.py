@@ -5,8 +5,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.markers import behind
-from whimbrel.adapters.sql.tables.volumes import snapshots, types, volume_metadata, volumes
-from whimbrel.ports.volume_store import SnapshotQuery, VolumeQuery
+from whimbrel.adapters.sql.tables.volumes import attachments, snapshots, types, volume_metadata, volumes
+from whimbrel.ports.volume_store import AttachmentQuery, SnapshotQuery, VolumeQuery
 
 _TYPE_NAME = sa.select(types.c.name).where(types.c.id == volumes.c.type_id).scalar_subquery()
 
@@ -31,6 +31,19 @@ def find_volumes(query: VolumeQuery) -> sa.Select[Any]:
 
 def count_volumes(query: VolumeQuery) -> sa.Select[Any]:
     return _narrowed(sa.select(sa.func.count()).select_from(volumes), query)
+
+
+def page_of_attachments(query: AttachmentQuery) -> sa.Select[Any]:
+    """Begin behind the last one in the order of an index: the rows before it are not read."""
+    key, statement = (attachments.c.created_at, attachments.c.id), sa.select(attachments)
+    for name in ("project_id", "server_id", "status"):
+        if (value := getattr(query, name)) is not None:
+            statement = statement.where(attachments.c[name] == value)
+    if query.volume_ids is not None:
+        statement = statement.where(attachments.c.volume_id.in_(query.volume_ids))
+    if query.after is not None:
+        statement = statement.where(sa.tuple_(*key) > sa.tuple_(query.after.created_at, query.after.id))
+    return statement.order_by(*key).limit(query.limit)
 
 
 def find_snapshots(query: SnapshotQuery) -> sa.Select[Any]:

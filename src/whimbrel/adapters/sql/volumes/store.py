@@ -17,11 +17,11 @@ from whimbrel.adapters.sql.volumes.records import (
     volumes_of,
     write_metadata,
 )
-from whimbrel.adapters.sql.volumes.search import count_volumes, find_volumes
+from whimbrel.adapters.sql.volumes.search import count_volumes, find_volumes, page_of_attachments
 from whimbrel.adapters.sql.volumes.snapshots import Snapshots, write_snapshot
 from whimbrel.adapters.sql.volumes.types import Types
 from whimbrel.domain.errors import Conflict, NotFound
-from whimbrel.ports.volume_store import AttachmentRecord, SnapshotRecord, VolumeQuery, VolumeRecord
+from whimbrel.ports.volume_store import AttachmentQuery, AttachmentRecord, SnapshotRecord, VolumeQuery, VolumeRecord
 
 _VOLUME = volumes.c.id == sa.bindparam("volume")
 _FIND = fixed(sa.select(volumes).where(_VOLUME))
@@ -136,6 +136,10 @@ class SqlVolumes(Snapshots, Types, Limits):
         narrowed = {name: value for name, value in asked.items() if value is not None}
         async with self._db.read() as tx:
             return [attachment_of(row) for row in await tx.rows(_ATTACHMENTS[tuple(narrowed)], narrowed)]
+
+    async def attachment_page(self, query: AttachmentQuery) -> list[AttachmentRecord]:
+        async with self._db.read() as tx:
+            return [attachment_of(row) for row in await tx.rows(page_of_attachments(query))]
 
 
 async def _found(tx: Tx, volume_id: str) -> VolumeRecord:
