@@ -13,7 +13,7 @@ from whimbrel.datadir import INTERNAL, DataDir
 from whimbrel.embedded.identity.app import identity_app
 from whimbrel.embedded.identity.catalog import Catalog, Service
 from whimbrel.embedded.image.app import image_app
-from whimbrel.network_wiring import Ourselves
+from whimbrel.ourselves import Ourselves
 from whimbrel.placement_api import policy as placement_policy
 from whimbrel.placement_api.access import access
 from whimbrel.placement_api.app import placement_app

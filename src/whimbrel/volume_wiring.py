@@ -8,12 +8,8 @@ processes go through the doors.
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
-import httpx
 from starlette.types import ASGIApp
 
-from whimbrel.adapters.openstack.identity import OwnToken
-from whimbrel.adapters.openstack.service import HttpService, InnerService
-from whimbrel.adapters.openstack.session import Session
 from whimbrel.adapters.openstack.volumes import HttpVolumes
 from whimbrel.adapters.qemu.convert import QemuConverter
 from whimbrel.adapters.qemu.storage_daemon import StorageDaemon
@@ -23,7 +19,7 @@ from whimbrel.datadir import DataDir
 from whimbrel.embedded.volume import VolumeService, volume_app
 from whimbrel.embedded.volume.files import VolumeFiles
 from whimbrel.embedded.volume.workshop import Workshop
-from whimbrel.network_wiring import SERVICE_USER, Ourselves, login_of
+from whimbrel.ourselves import Ourselves, at_the_doors, inside
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.identity import Identity
 from whimbrel.ports.images import Images
@@ -73,23 +69,13 @@ async def embedded_volumes(
         zones=config.volume_zones(),
         limits=config.volumes.limits,
     )
-    own = InnerService(volume_app(replace(service, identity=Ourselves())), "/v3", {"X-Auth-Token": SERVICE_USER})
+    own = inside(volume_app(replace(service, identity=Ourselves())), "/v3")
     return EmbeddedVolumes(HttpVolumes(own), service)
 
 
 async def distant_volumes(data: DataDir, front_url: str, closing: AsyncExitStack) -> HttpVolumes:
     """Give the way to the service of another process. front_url: where the doors of the cloud are."""
-    identity = await closing.enter_async_context(
-        httpx.AsyncClient(base_url=f"{front_url}/identity", timeout=PATIENCE_S)
-    )
-    client = await closing.enter_async_context(
-        httpx.AsyncClient(
-            base_url=f"{front_url}/volume/v3",
-            timeout=PATIENCE_S,
-            auth=Session(OwnToken(identity, login_of(data, front_url))),
-        )
-    )
-    return HttpVolumes(HttpService(client, "volume"))
+    return HttpVolumes(await at_the_doors(data, front_url, "volume/v3", PATIENCE_S, closing))
 
 
 def _exports(config: CloudConfig, data: DataDir) -> VolumeExports:
