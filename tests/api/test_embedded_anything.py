@@ -9,6 +9,7 @@ from urllib.parse import quote
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.api.anything import Anything
 from tests.unit.embedded.opened import Opened, opened
 from whimbrel.embedded.identity.app import ROUTES as IDENTITY
 from whimbrel.embedded.image.app import ROUTES as IMAGE
@@ -23,14 +24,9 @@ TYPES = {
     ("/image", "PUT"): "application/octet-stream",
 }
 
-WORDS = ["ann", "p1", "default", "r-member", "raw", "bare", "public", "shared", "accepted", "name", "tags", ID]
-WORDS += ["", " ", "\x00", "é", "\U0001f980", "a" * 300, "a,b", "in:a,b", "name:asc", "/name", "-1", "1e9", "%", "../x"]
-NUMBERS = [0, 1, -1, 2**31, 2**63, 10**30, 1.5, 1e300]
-
-words = st.sampled_from(WORDS)
-leaves = words | st.sampled_from(NUMBERS) | st.none() | st.booleans()
-values = st.recursive(
-    leaves, lambda some: st.lists(some, max_size=2) | st.dictionaries(words, some, max_size=2), max_leaves=4
+ANYTHING = Anything(
+    *("ann", "p1", "default", "r-member", "raw", "bare", "public", "shared", "accepted", "name", "tags", ID),
+    *("in:a,b", "/name"),
 )
 
 USER: dict[str, Any] = {
@@ -79,21 +75,12 @@ def good_for(path: str) -> list[Any]:
     return GOOD.get(path, [{}])
 
 
-@st.composite
-def nearly(draw: st.DrawFn, good: Any) -> Any:
-    """Make a good value bad in places."""
-    if draw(st.integers(0, 11)) == 0:
-        return draw(values)
-    if isinstance(good, dict):
-        return {draw(words) if draw(st.integers(0, 19)) == 0 else key: draw(nearly(good[key])) for key in good}
-    return [draw(nearly(each)) for each in good] if isinstance(good, list) else good
-
-
 KEYS = ["name", "limit", "marker", "sort", "sort_key", "sort_dir", "visibility", "member_status", "status", "tag"]
 KEYS += ["size_min", "protected", "owner", "created_at", "x"]
 KEYS += ["domain_id", "enabled", "user.id", "scope.project.id", "nocatalog"]
 queries = st.lists(
-    st.tuples(st.sampled_from(KEYS), st.sampled_from(["true", "1", "0", "active", "asc", *WORDS])), max_size=3
+    st.tuples(st.sampled_from(KEYS), st.sampled_from(["true", "1", "0", "active", "asc", *ANYTHING.every_word])),
+    max_size=3,
 )
 
 
@@ -102,12 +89,12 @@ def request(draw: st.DrawFn) -> tuple[Any, ...]:
     service, method, path = draw(st.sampled_from(ROUTES))
     names = [KNOWN.get(part[1:-1], ID) if "{" in part else part for part in path.split("/")]
     parts = [
-        quote(draw(words) if "{" in part and draw(st.integers(0, 2)) == 0 else name, safe="")
+        quote(draw(ANYTHING.words) if "{" in part and draw(st.integers(0, 2)) == 0 else name, safe="")
         for part, name in zip(path.split("/"), names, strict=True)
     ]
     good = st.sampled_from(good_for(path))
-    body = draw(good | good.flatmap(nearly) | values)
-    return service, method, "/".join(parts), draw(st.sampled_from(PEOPLE)), draw(words), draw(queries), body
+    body = draw(good | good.flatmap(ANYTHING.nearly) | ANYTHING.values)
+    return service, method, "/".join(parts), draw(st.sampled_from(PEOPLE)), draw(ANYTHING.words), draw(queries), body
 
 
 def test_anything(tmp_path: Path) -> None:

@@ -7,20 +7,14 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.api.anything import Anything
 from tests.api.placement_client import placement
 from whimbrel.adapters.sql.tables.placement import allocations, inventories
 from whimbrel.placement_api.microversions import LAST
 from whimbrel.placement_api.routes import ROUTES
 
 UUIDS = [f"11111111-0000-4000-8000-00000000000{number}" for number in range(2)]
-WORDS = [*UUIDS, "VCPU", "CUSTOM_A", "HW_CPU_X86_AVX2", "", "\x00", "é", "a" * 300, "uuid", "allocations", "total"]
-NUMBERS = [0, 1, 2, -1, 2**31, 2**63, 10**30, 1.5, 1e300]
-
-words = st.sampled_from(WORDS)
-leaves = words | st.sampled_from(NUMBERS) | st.none() | st.booleans()
-values = st.recursive(
-    leaves, lambda some: st.lists(some, max_size=2) | st.dictionaries(words, some, max_size=2), max_leaves=4
-)
+ANYTHING = Anything(*UUIDS, "VCPU", "CUSTOM_A", "HW_CPU_X86_AVX2", "uuid", "allocations", "total")
 
 AMOUNTS: dict[str, Any] = {"total": 8, "reserved": 1, "allocation_ratio": 2.0, "max_unit": 4}
 GENERATION = {"resource_provider_generation": 1}
@@ -45,31 +39,23 @@ GOOD: list[Any] = [
 ]
 
 
-@st.composite
-def nearly(draw: st.DrawFn, good: Any) -> Any:
-    """Make a good value bad in places."""
-    if draw(st.integers(0, 11)) == 0:
-        return draw(values)
-    if isinstance(good, dict):
-        return {draw(words) if draw(st.integers(0, 19)) == 0 else key: draw(nearly(good[key])) for key in good}
-    return [draw(nearly(each)) for each in good] if isinstance(good, list) else good
-
-
 queries = st.lists(
     st.tuples(
         st.sampled_from(
             ["resources", "required", "member_of", "in_tree", "name", "uuid", "limit", "project_id", "associated", "x"]
         ),
-        st.sampled_from(["VCPU:1", "VCPU:99", "in:a,b", "!x", "true", "1", "0", "own", "HW_CPU_X86_AVX2", *WORDS]),
+        st.sampled_from(
+            ["VCPU:1", "VCPU:99", "in:a,b", "!x", "true", "1", "0", "own", "HW_CPU_X86_AVX2", *ANYTHING.every_word]
+        ),
     ),
     max_size=3,
 )
 requests = st.tuples(
     st.sampled_from(ROUTES),
     st.sampled_from([0, 7, 11, 12, 27, 28, 38, LAST]),
-    st.lists(words.filter(lambda word: "/" not in word), min_size=2, max_size=2),
+    st.lists(ANYTHING.words.filter(lambda word: "/" not in word), min_size=2, max_size=2),
     queries,
-    st.sampled_from(GOOD) | st.sampled_from(GOOD).flatmap(nearly) | values,
+    st.sampled_from(GOOD) | st.sampled_from(GOOD).flatmap(ANYTHING.nearly) | ANYTHING.values,
 )
 
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.api.anything import Anything
 from tests.api.volume_cloud import IMAGE, SERVERS, VolumeCloud, volume_cloud
 from whimbrel.embedded.volume.actions import ACTIONS
 from whimbrel.embedded.volume.app import ROUTES
@@ -16,28 +17,9 @@ from whimbrel.embedded.volume.app import ROUTES
 NOBODYS = "00000000-0000-4000-8000-000000000000"
 VERSIONS = ["3.0", "3.27", "3.44", "3.52", "3.53", "3.70", "latest"]
 PEOPLE = ["root", "root", "nova", "ann", "ann", "eve"]
-WORDS = ["ann", "p1", "name", "nova", "available", "default", "__DEFAULT__", "many", "files", "true", "rw", NOBODYS]
-WORDS += [
-    "",
-    " ",
-    "\x00",
-    "é",
-    "\U0001f980",
-    "a" * 300,
-    "{'a': 'b'}",
-    "name:asc",
-    "-1",
-    "1e9",
-    "%",
-    "../x",
-    "__class__",
-]
-NUMBERS = [0, 1, 2, -1, 2**31, 2**63, 10**30, 1.5, 1e300]
-
-words = st.sampled_from(WORDS)
-leaves = words | st.sampled_from(NUMBERS) | st.none() | st.booleans()
-values = st.recursive(
-    leaves, lambda some: st.lists(some, max_size=2) | st.dictionaries(words, some, max_size=2), max_leaves=4
+ANYTHING = Anything(
+    *("ann", "p1", "name", "nova", "available", "default", "__DEFAULT__", "many", "files", "true", "rw"),
+    *(NOBODYS, "{'a': 'b'}", "__class__"),
 )
 CONNECTOR = {"host": "n1", "ip": "127.0.0.1", "mountpoint": "/dev/vdb", "mode": "rw"}
 
@@ -83,25 +65,15 @@ GOOD["/volumes/{volume_id}/action"] = [{name: SENT.get(name, {})} for name in AC
 
 KEYS = ["name", "limit", "marker", "offset", "sort", "sort_key", "sort_dir", "status", "metadata", "bootable", "size"]
 KEYS += ["all_tenants", "project_id", "with_count", "cascade", "force", "is_public", "usage", "detail", "instance_id"]
-queries = st.lists(st.tuples(st.sampled_from(KEYS), words), max_size=3)
-
-
-@st.composite
-def nearly(draw: st.DrawFn, good: Any) -> Any:
-    """Make a good value bad in places."""
-    if draw(st.integers(0, 11)) == 0:
-        return draw(values)
-    if isinstance(good, dict):
-        return {draw(words) if draw(st.integers(0, 19)) == 0 else key: draw(nearly(good[key])) for key in good}
-    return good
+queries = st.lists(st.tuples(st.sampled_from(KEYS), ANYTHING.words), max_size=3)
 
 
 @st.composite
 def request(draw: st.DrawFn) -> tuple[Any, ...]:
     method, path, *_ = draw(st.sampled_from(ROUTES))
     spoilt = draw(st.integers(0, 5)) == 0
-    name = draw(words) if spoilt else None
-    body = draw(st.sampled_from(GOOD.get(path, [{}])).flatmap(nearly) | values)
+    name = draw(ANYTHING.words) if spoilt else None
+    body = draw(st.sampled_from(GOOD.get(path, [{}])).flatmap(ANYTHING.nearly) | ANYTHING.values)
     return method, path, name, draw(st.sampled_from(PEOPLE)), draw(st.sampled_from(VERSIONS)), draw(queries), body
 
 
