@@ -6,14 +6,16 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
+from tests.broken_ports import provider
 from tests.stories import breaking
 from tests.stories.breaking import FREE_VOLUME, Act, Scene, run
 from tests.stories.test_repair import told
 from whimbrel.adapters.sql.tables.cell import pci_devices
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.adapters.sql.tables.global_ import directory, runs
-from whimbrel.adapters.sql.tables.placement import consumers, inventories
+from whimbrel.adapters.sql.tables.placement import consumers, host_zones, inventories
 from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.host import Zone
 from whimbrel.domain.ids import GroupId, HostName, ProviderId, ServerId
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
@@ -285,5 +287,23 @@ def test_a_group_that_holds_something_of_a_provider_not_seen_before_breaks_nothi
     async def story(scene: Scene) -> None:
         one = await grouped(scene.world.cloud, group_of(scene), [], [scene.plain], {}, {})
         assert [server for server, _ in one.claimed] == [scene.plain.id]
+
+    told(story)
+
+
+def test_zones_are_told_by_their_names() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.world.cloud.zones.ensure(Zone(id="an-id", name="Zürich"))
+        await run(scene, "placement", sa.insert(host_zones).values(
+            root=await provider(scene.world, "h3"), zone="an-id", version=1
+        ))  # fmt: skip
+        aggregates = scene.world.cloud.aggregates
+        one = await aggregates.create("a", "uuid-a", {"availability_zone": "an-id"}, 1.0)
+        await aggregates.add_host(one.id, HostName("h2"), 1.0)
+        said = {violation.kind: violation.sentence for violation in (await prove(scene.world.cloud)).violations}
+        assert said.keys() == {"zone_mistold", "zone_differs"}
+        for sentence in said.values():
+            assert "zone Zürich" in sentence
+            assert "an-id" not in sentence
 
     told(story)

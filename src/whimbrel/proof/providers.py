@@ -20,7 +20,7 @@ async def of_providers(cloud: Cloud, ground: Ground) -> AsyncIterator[Violation]
         yield counted(miscount)
     hosts = {host.id: name for name, host in ground.hosts.items()}
     for told, zone in await mistold(cloud, await cloud.placement.zoned_hosts(), hosts):
-        yield told_otherwise(told, hosts[told.root], zone or ground.default_zone)
+        yield told_otherwise(told, hosts[told.root], zone or ground.default_zone, ground)
 
 
 async def mistold(

@@ -67,6 +67,7 @@ async def read_ground(cloud: Cloud, sights: Sights) -> Ground:
     return Ground(
         hosts=hosts,
         zones={host: zones.get(host, default) for host in hosts},
+        zone_names={zone.id: zone.name for zone in await cloud.zones.all()},
         default_zone=default,
         aliases=tuple(cloud.rules.pci_alias),
         guests=sights.guests,

@@ -38,6 +38,7 @@ class Ground(msgspec.Struct, kw_only=True, dict=True):
     roots: Roots
     names: Mapping[str, str] = {}  # of providers
     zones: Mapping[HostName, str] = {}  # in which each host is: ids
+    zone_names: Mapping[str, str] = {}
     default_zone: str = ""  # of hosts that no aggregate puts into one
     aliases: tuple[PciAlias, ...] = ()  # by which flavors ask for devices
     guests: Mapping[ServerId, Sequence[Seen]] = {}
@@ -47,6 +48,10 @@ class Ground(msgspec.Struct, kw_only=True, dict=True):
     def root(self, host: HostName | None) -> str:
         """Give the root provider of a host, "" of one that is not known."""
         return self.hosts[host].id if host and host in self.hosts else ""
+
+    def zone_name(self, zone: str) -> str:
+        """Give the name for people to see. An id without a row is from before zones had ids: it was the name."""
+        return self.zone_names.get(zone, zone)
 
     def in_words(self, claims: Claims) -> list[str]:
         """Say what is held of which provider."""

@@ -34,7 +34,7 @@ def recount(stake: Stake, ground: Ground, violation: Violation) -> Said:
 
 
 def tell_zone(stake: Stake, ground: Ground, violation: Violation) -> Said:
-    sentence = f"tell Placement that host {violation.host} is in zone {violation.evidence['zone']}"
+    sentence = f"tell Placement that host {violation.host} is in zone {violation.evidence['name']}"
     return [Mend(kind="tell_zone", host=violation.host, sentence=sentence)]
 
 

@@ -18,24 +18,26 @@ def as_its_host(stake: Stake, ground: Ground) -> Iterator[Violation]:
         return
     is_in, meant = ground.zones[record.host], record.zone or ground.default_zone
     if is_in != meant:
+        zone, its_zone = ground.zone_name(meant), ground.zone_name(is_in)
         yield Violation(
             law="I9",
             kind="zone_differs",
             subject=stake.id,
-            sentence=f"server {stake.id} is in zone {meant} by its record, and its host {record.host} in zone {is_in}",
+            sentence=f"server {stake.id} is in zone {zone} by its record, and its host {record.host} in zone {its_zone}",
             about=record.host,
             evidence={"zone": record.zone, "pin": record.spec.zone_pin, "host": record.host, "zone_of_host": is_in},
         )
 
 
-def told_otherwise(told: HostZone, host: HostName, zone: str) -> Violation:
-    said = f"in zone {told.zone}" if told.zone else "in no zone of an aggregate"
+def told_otherwise(told: HostZone, host: HostName, zone: str, ground: Ground) -> Violation:
+    said = f"in zone {ground.zone_name(told.zone)}" if told.zone else "in no zone of an aggregate"
+    name = ground.zone_name(zone)
     return Violation(
         law="I9",
         kind="zone_mistold",
         subject=told.root,
         about=told.zone,
         host=host,
-        sentence=f"Placement was told that host {host} is {said}, and it is in zone {zone}",
-        evidence={"told": told.zone, "zone": zone},
+        sentence=f"Placement was told that host {host} is {said}, and it is in zone {name}",
+        evidence={"told": told.zone, "zone": zone, "name": name},
     )
