@@ -70,17 +70,18 @@ class Wires(Chaos):
             raise
         self._trace.note(self._loop.time(), who, name)
         self._subjects.learn(answer)
-        self._look(name, call)
+        self._look(name, call, answer)
         if mishap and mishap.what == "lost answer":
             await self._wait_in_vain(name, line)
         if changes(name):
             await asyncio.sleep(self._weather.delay_s(line, who))
         return answer
 
-    def _look(self, name: str, call: Callable[[], Awaitable[Any]]) -> None:
+    def _look(self, name: str, call: Callable[[], Awaitable[Any]], answer: Any = None) -> None:
         """Have the laws checked after a call. The bus does so itself when an order is carried out."""
-        if changes(name) and line_of(name) != BUS:
-            self._check(name, self._subjects.of(call))
+        took_nothing = answer == []
+        if changes(name) and line_of(name) != BUS and not took_nothing:
+            self._check(name, self._subjects.of(call) or self._subjects.among(answer if _is_one(answer) else ()))
 
     async def _stay_out(self, outage: Mishap, name: str, line: str) -> None:
         self._trace.tally.went_wrong(f"outage, {outage.answer}", line)
@@ -95,6 +96,8 @@ class Wires(Chaos):
             raise Refused(f"{name} says no")
         if mishap.what == "conflict":
             raise Conflict(f"{name} says that somebody was faster")
+        if mishap.what == "held up":
+            self._weather.held_up[host_of(name)] = self._weather.some(LATEST_S)
         if mishap.what == "doubled":
             self._again(name, call)
         if mishap.what == "late":
@@ -130,6 +133,11 @@ class Wires(Chaos):
         return answer
 
 
+def host_of(touch: str) -> HostName:
+    """Give to whose agent a touch goes: `agent h1.stop`."""
+    return HostName(touch.removeprefix("agent ").rsplit(".", 1)[0])
+
+
 class ImageWires:
     """Gives agents what they use of ports.images.Images: a file travels whole, so that it can arrive twice."""
 
@@ -151,6 +159,11 @@ class ImageWires:
     async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
         file = [chunk async for chunk in chunks]
         await self._wires.touch("images.write", lambda: self._images.write(image_id, _each(file)))
+
+
+def _is_one(answer: Any) -> bool:
+    """Tell whether it is a list of one, as what is taken from the journal mostly is."""
+    return isinstance(answer, list) and len(answer) == 1
 
 
 async def _each(file: list[bytes]) -> AsyncIterator[bytes]:
