@@ -25,6 +25,7 @@ LATER = {
     "leaked_image",
     "stands_still",
     "zone_differs",
+    "zone_mistold",
 }
 """What is true for a while of a cloud in which things go wrong, and nobody's fault: a proof looks again later."""
 
