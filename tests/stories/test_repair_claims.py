@@ -51,7 +51,7 @@ async def groups_that_are_taken(scene: Scene) -> None:
 
 REFUSED = {
     groups_and_ports: "its flavor and its ports ask for parts of a host together: move the server",
-    groups_that_its_host_has_not: "host h2 has",
+    groups_that_its_host_has_not: "host h2 cannot give what is due: it has no CUSTOM_GPU; it would do with",
 }
 
 

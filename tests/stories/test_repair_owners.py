@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 import sqlalchemy as sa
 
+from tests.broken_ports import hold
+from tests.stories import breaking
 from tests.stories.breaking import Scene, run
 from tests.stories.test_harmless_repair import changed, left
 from tests.stories.test_proof_sees import placement_has_it_of_another_project, the_directory_has_it_of_another_project
@@ -73,14 +75,45 @@ async def its_record_says_another_project(scene: Scene) -> None:
     await changed(scene, scene.plain.id, project_id=ANOTHER)
 
 
-def test_a_record_that_says_another_project_than_its_creation_is_not_believed() -> None:
+async def its_record_alone_says_another_project(scene: Scene) -> None:
+    """Its columns stay as they were; they are not to be made like it."""
+    await its_record_says_another_project(scene)
+    await run(scene, "cell_c1", sa.update(records).where(records.c.id == scene.plain.id).values(project_id=PROJECT))
+
+
+@pytest.mark.parametrize(
+    "act", [its_record_says_another_project, its_record_alone_says_another_project], ids=lambda act: act.__name__
+)
+def test_a_record_that_says_another_project_than_its_creation_is_not_believed(act: Act) -> None:
     async def story(scene: Scene) -> None:
-        await its_record_says_another_project(scene)
+        await act(scene)
         words = await left(scene)
         assert words
         for one in words:
             assert f"it was made for project {PROJECT}, as the directory says" in one
             assert "have the cell's row say that" in one
+
+    told(story)
+
+
+async def and_holds_nothing(scene: Scene) -> None:
+    await its_record_alone_says_another_project(scene)
+    await hold(scene.world, scene.plain.id, {})
+
+
+async def and_was_moved_by_hand(scene: Scene) -> None:
+    await its_record_alone_says_another_project(scene)
+    await breaking.moved_by_hand(scene)
+
+
+@pytest.mark.parametrize("act", [and_holds_nothing, and_was_moved_by_hand], ids=lambda act: act.__name__)
+def test_nothing_is_claimed_for_the_project_of_a_record_that_is_not_believed(act: Act) -> None:
+    async def story(scene: Scene) -> None:
+        await act(scene)
+        before = await books(scene.world)
+        words = await left(scene)
+        assert all("have the cell's row say that" in one for one in words), words
+        assert await books(scene.world) == before
 
     told(story)
 

@@ -58,5 +58,12 @@ async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Cla
     wish = wish_of(flavor, properties, has_local_root=local)
     way = (await cloud.placement.all_ways(wish, [root], 1)).get(root)
     if way is None or isinstance(way, Lack):
-        raise Refused(f"host {host or record.host} {f'has {way.words}' if way else 'is not known to Placement'}")
+        raise Refused(f"host {host or record.host} {_why_none(way)}")
     return way[0].parts
+
+
+def _why_none(lack: Lack | None) -> str:
+    if lack is None:
+        return "is not known to Placement"
+    remedy = f"; it would do with {lack.remedy}" if lack.remedy else ""
+    return f"cannot give what is due: {lack.words}{remedy}"

@@ -80,6 +80,8 @@ def _hindrance(home: Server, stake: Stake, only: Seen, ground: Ground) -> str | 
 
 
 def missing_guest(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    if words := repair_owners.disputed(stake):
+        return words
     adopted = adoptable(stake, ground)
     if adopted is None:
         return doubts.unseen_of(stake, ground) or _not_adopted(stake, ground)
@@ -150,7 +152,9 @@ def write_columns(stake: Stake, ground: Ground, violation: Violation) -> Said:
     """Believe the record where its guest and the directory agree with it."""
     if violation.about == "project":
         return repair_owners.enter_project(stake, ground, violation)
-    if stake.record is None or repair_owners.disputed(stake) or not stands_as_recorded(stake):
+    if words := repair_owners.disputed(stake):
+        return words
+    if not stands_as_recorded(stake):
         return advice.left(violation)
     sentence = f"have lists find server {stake.id} by what its record says"
     return [Mend(kind="write_columns", sentence=sentence)]

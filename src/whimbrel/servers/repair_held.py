@@ -8,11 +8,14 @@ from whimbrel.ports.volumes import Attachment
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.violation import Violation
 from whimbrel.servers import repair_doubts as doubts
+from whimbrel.servers import repair_owners
 from whimbrel.servers.mend import Mend, Said
 from whimbrel.servers.repair_guests import adoptable
 
 
 def claim_due(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    if words := repair_owners.disputed(stake):
+        return words
     record = stake.record
     adopted = adoptable(stake, ground) if record and record.host else None
     kept = adopted.host if adopted else record.host if record else None

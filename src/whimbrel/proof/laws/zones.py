@@ -23,7 +23,7 @@ def as_its_host(stake: Stake, ground: Ground) -> Iterator[Violation]:
             law="I9",
             kind="zone_differs",
             subject=stake.id,
-            sentence=f"server {stake.id} is in zone {zone} by its record, and its host {record.host} in zone {its_zone}",
+            sentence=f"server {stake.id} is in zone {zone} by its record, its host {record.host} is in zone {its_zone}",
             about=record.host,
             evidence={"zone": record.zone, "pin": record.spec.zone_pin, "host": record.host, "zone_of_host": is_in},
         )
