@@ -5,6 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import settings
+
+settings.register_profile("timeless", deadline=None)  # a test judges what is done, not a busy machine
+settings.load_profile("timeless")
 
 
 def pytest_collection_finish() -> None:

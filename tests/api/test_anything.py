@@ -25,7 +25,6 @@ OPERATIONS = {operation.label: operation for operation in (found.ok() for found 
 
 QUIET = settings(
     max_examples=6,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),

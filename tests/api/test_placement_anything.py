@@ -59,7 +59,7 @@ requests = st.tuples(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.lists(requests, min_size=8, max_size=16))
 def test_anything(sent: list[Any]) -> None:
     async def main() -> None:

@@ -78,7 +78,7 @@ def request(draw: st.DrawFn) -> tuple[Any, ...]:
 
 
 def test_anything(tmp_path: Path) -> None:
-    @settings(derandomize=True, deadline=None, database=None, max_examples=60, suppress_health_check=list(HealthCheck))
+    @settings(derandomize=True, database=None, max_examples=60, suppress_health_check=list(HealthCheck))
     @given(st.lists(request(), min_size=8, max_size=16))
     def send(sent: list[Any]) -> None:
         asyncio.run(_send(tmp_path, sent))

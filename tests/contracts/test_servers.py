@@ -425,7 +425,7 @@ def test_every_query_is_answered_as_by_plain_python(open_store: Opener) -> None:
         for server in SERVERS:
             runner.run(store.insert(FIRST, server))
 
-        @settings(deadline=None, max_examples=250, database=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=250, database=None, suppress_health_check=[HealthCheck.too_slow])
         @given(queries(SERVERS))
         @example(ServerQuery())
         @example(ServerQuery(tags=["a"], deleted=None))

@@ -52,7 +52,7 @@ def wishes(draw: st.DrawFn) -> Flavor | HostName | None:
     return draw(st.sampled_from([LARGE, LARGE, HUGE, None, None, *NAMES[1:3]]))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(clouds(), wishes())
 def test_the_move_does_what_its_plan_said(cloud: dict[str, Any], wish: Flavor | HostName | None) -> None:
     asyncio.run(plan_and_move(cloud, wish))

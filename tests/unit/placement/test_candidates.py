@@ -215,7 +215,7 @@ def requests(draw: st.DrawFn) -> Request:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(forests(), requests())
 def test_finds_what_trying_everything_finds(forest: Forest, request: Request) -> None:
     found = [key(each) for each in candidates(forest, request)]
