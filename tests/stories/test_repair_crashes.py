@@ -9,7 +9,7 @@ import pytest
 from tests.stories import breaking
 from tests.stories.breaking import ADOPTED, MENDED, Break, Scene
 from tests.stories.test_proof_sees import its_lock_is_lost
-from tests.stories.test_repair_owners import both_say_another_project
+from tests.stories.test_repair_owners import and_holds_nothing, both_say_another_project
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
@@ -42,6 +42,8 @@ TOLD = (
 OF_OWNERS = (
     Break("another project is told where it is read", both_say_another_project,
           frozenset({"columns_differ", "wrong_owner"})),
+    Break("a record says another project and holds nothing", and_holds_nothing,
+          frozenset({"columns_differ", "missing_claim"})),
     Break("a move that waits has lost its lock", its_lock_is_lost, frozenset({"lost_lock"})),
 )  # fmt: skip
 BREAKS = (*(one for one in MENDED if one.name in TOLD), *OF_OWNERS, ADOPTED)

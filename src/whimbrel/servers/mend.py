@@ -13,14 +13,14 @@ Kind = Literal[
     "adopt_record", "erase_copy", "adopt_guest", "destroy_guest", "claim_due", "release_claim", "bind_port",
     "let_go_binding", "let_go_port", "detach", "release_devices", "book", "delete_image", "unlock", "stand_alone",
     "recount", "write_columns", "tell_zone", "enter_project",
-    "name_owner", "give_lock",
+    "name_owner", "give_lock", "record_project",
 ]  # fmt: skip
 
 
 class Mend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that is done; columns are written with the record by whoever locks it.
 
-    thing: the id of the port, attachment, image or run.
+    thing: the id of the port, attachment, image, run or project.
     """
 
     kind: Kind

@@ -155,6 +155,7 @@ REPAIR = Saga(
     undoable=(  # each mend is right by itself: who is turned back in the middle leaves the rest as it was
         Step(take, undo=let_go, door=True, after=(claim_due,)),
         Step(look_again),
+        Step(repair_steps.record_project, only_if=does("record_project")),  # for which all is claimed
         Step(repair_steps.name_owner, only_if=does("name_owner")),  # who is not known makes no claim
         Step(claim_due, undo=claim_back, only_if=changes_claim),  # may be refused
         Step(repair_steps.adopt_record, only_if=does("adopt_record")),

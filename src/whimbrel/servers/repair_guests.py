@@ -151,7 +151,7 @@ def stand_alone(stake: Stake, ground: Ground, violation: Violation) -> Said:
 def write_columns(stake: Stake, ground: Ground, violation: Violation) -> Said:
     """Believe the record where its guest and the directory agree with it."""
     if violation.about == "project":
-        return repair_owners.enter_project(stake, ground, violation)
+        return repair_owners.agree(stake, ground, violation)
     if words := repair_owners.disputed(stake):
         return words
     if not stands_as_recorded(stake):

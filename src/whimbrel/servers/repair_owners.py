@@ -1,24 +1,35 @@
 """What is done about whose a server is said to be. Pure.
 
-Law: what its record says is right if another that was written apart from it says so too: the directory, or where these
-two differ the journal's row of the creation. Placement's word is a copy of the record's.
+Law: it is of the project that two say who were told apart: its record and the directory, or where these differ one of
+them and the journal's row of the creation. Placement's word is a copy of the record's.
 """
 
+from collections.abc import Iterator
+
+from whimbrel.domain.ids import ProjectId
 from whimbrel.proof.stake import Ground, Stake
 from whimbrel.proof.violation import Violation
 from whimbrel.servers import repair_advice as advice
 from whimbrel.servers.mend import Mend, Said
 
 
+def project_of(stake: Stake) -> ProjectId | None:
+    """Give the project for which it was made; None: no two agree."""
+    record, entry = stake.record, stake.entry
+    assert record
+    assert entry
+    if record.project_id in (entry.project_id, stake.made_for):
+        return record.project_id
+    return entry.project_id if entry.project_id == stake.made_for else None
+
+
 def disputed(stake: Stake) -> str | None:
-    """Say why it may not be of the project that its record says; None: it is."""
+    """Say who says what, where it cannot be told whose it is."""
+    if project_of(stake):
+        return None
     record, entry, made_for = stake.record, stake.entry, stake.made_for
     assert record
     assert entry
-    if record.project_id in (entry.project_id, made_for):
-        return None
-    if made_for == entry.project_id:
-        return f"it was made for project {made_for}, as the directory says: have the cell's row say that"
     placement = f"project {stake.owner.project}" if stake.owner else "nothing"
     journal = f"that it was made for project {made_for}" if made_for else "no creation of it"
     return (
@@ -27,13 +38,21 @@ def disputed(stake: Stake) -> str | None:
     )
 
 
-def enter_project(stake: Stake, ground: Ground, violation: Violation) -> Said:
-    if words := disputed(stake):
-        return words
+def agree(stake: Stake, ground: Ground, violation: Violation) -> Said:
+    """Have the record and the directory say the same."""
+    return disputed(stake) or list(_agreeing(stake))
+
+
+def _agreeing(stake: Stake) -> Iterator[Mend]:
+    project = project_of(stake)
+    assert project
     assert stake.record
-    project = stake.record.project_id
-    sentence = f"have the directory say that server {stake.id} is of project {project}, for which it was made"
-    return [Mend(kind="enter_project", sentence=sentence)]
+    assert stake.entry
+    for_which = f"say that server {stake.id} is of project {project}, for which it was made"
+    if stake.entry.project_id != project:
+        yield Mend(kind="enter_project", thing=project, sentence=f"have the directory {for_which}")
+    if stake.record.project_id != project:
+        yield Mend(kind="record_project", thing=project, sentence=f"have the record {for_which}")
 
 
 def name_owner(stake: Stake, ground: Ground, violation: Violation) -> Said:
@@ -41,5 +60,8 @@ def name_owner(stake: Stake, ground: Ground, violation: Violation) -> Said:
         return advice.left(violation)
     if words := disputed(stake):
         return words
-    sentence = f"have Placement know that what server {stake.id} holds is of project {stake.record.project_id}"
-    return [Mend(kind="name_owner", sentence=sentence)]
+    project = project_of(stake)
+    if stake.owner and stake.owner.project == project:
+        return []  # the record is wrong
+    sentence = f"have Placement know that what server {stake.id} holds is of project {project}"
+    return [Mend(kind="name_owner", thing=project or "", sentence=sentence)]

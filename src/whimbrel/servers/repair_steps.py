@@ -2,7 +2,7 @@
 
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey
-from whimbrel.domain.ids import ConsumerId, HostName, ProviderId
+from whimbrel.domain.ids import ConsumerId, HostName, ProjectId, ProviderId
 from whimbrel.domain.run import Run
 from whimbrel.moves.steps.disk import PARCEL
 from whimbrel.moves.steps.in_hand import check_in_hand
@@ -40,7 +40,14 @@ async def name_owner(run: Run, cloud: Cloud) -> None:
 
 
 async def enter_project(run: Run, cloud: Cloud) -> None:
-    await cloud.directory.enter_project(run.order, run.subject, (await record_of(run, cloud)).project_id)
+    for mend in _of(run, "enter_project"):
+        await cloud.directory.enter_project(run.order, run.subject, ProjectId(mend.thing))
+
+
+async def record_project(run: Run, cloud: Cloud) -> None:
+    store = errand.records(run, cloud) if has_record(run.facts) else cloud.directory
+    for mend in _of(run, "record_project"):
+        await store.change_by_run(run.order, run.subject, {"project_id": mend.thing})
 
 
 async def adopt_record(run: Run, cloud: Cloud) -> None:
