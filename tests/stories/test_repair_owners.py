@@ -57,6 +57,12 @@ async def and_holds_nothing(scene: Scene) -> None:
     await hold(scene.world, scene.plain.id, {})
 
 
+async def record_and_placement_say_another_project(scene: Scene) -> None:
+    """They agree, and are both wrong: nothing is said of Placement until the record is right."""
+    await its_record_alone_says_another_project(scene)
+    await placement_has_it_of_another_project(scene)
+
+
 MENDED = {
     the_directory_has_it_of_another_project: {"columns_differ"},
     placement_has_it_of_another_project: {"wrong_owner"},
@@ -65,6 +71,7 @@ MENDED = {
     its_record_says_another_project: {"columns_differ", "wrong_owner"},
     its_record_alone_says_another_project: {"columns_differ", "wrong_owner"},
     and_holds_nothing: {"columns_differ", "missing_claim"},
+    record_and_placement_say_another_project: {"columns_differ"},
 }
 
 
@@ -115,6 +122,15 @@ def test_whose_it_is_stays_open_where_no_two_agree(act: Act, made_for: str) -> N
             made_for,
         ):
             assert said in words
+
+    told(story)
+
+
+def test_columns_that_are_right_are_not_to_be_made_like_a_wrong_record() -> None:
+    async def story(scene: Scene) -> None:
+        await its_record_alone_says_another_project(scene)
+        [one] = (await survey(scene.world.cloud))[1]
+        assert [mend.kind for mend in one.plan.mends] == ["record_project"]
 
     told(story)
 

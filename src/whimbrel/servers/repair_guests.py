@@ -154,6 +154,8 @@ def write_columns(stake: Stake, ground: Ground, violation: Violation) -> Said:
         return repair_owners.agree(stake, ground, violation)
     if words := repair_owners.disputed(stake):
         return words
+    if violation.about == "project_id" and violation.evidence["found"] == repair_owners.project_of(stake):
+        return []  # the record is wrong
     if not stands_as_recorded(stake):
         return advice.left(violation)
     sentence = f"have lists find server {stake.id} by what its record says"

@@ -53,6 +53,13 @@ def _agreeing(stake: Stake) -> Iterator[Mend]:
         yield Mend(kind="enter_project", thing=project, sentence=f"have the directory {for_which}")
     if stake.record.project_id != project:
         yield Mend(kind="record_project", thing=project, sentence=f"have the record {for_which}")
+        yield from _naming(stake, project)  # Placement may have agreed with the record
+
+
+def _naming(stake: Stake, project: ProjectId) -> Iterator[Mend]:
+    if stake.own and (stake.owner is None or stake.owner.project != project):
+        sentence = f"have Placement know that what server {stake.id} holds is of project {project}"
+        yield Mend(kind="name_owner", thing=project, sentence=sentence)
 
 
 def name_owner(stake: Stake, ground: Ground, violation: Violation) -> Said:
@@ -61,7 +68,5 @@ def name_owner(stake: Stake, ground: Ground, violation: Violation) -> Said:
     if words := disputed(stake):
         return words
     project = project_of(stake)
-    if stake.owner and stake.owner.project == project:
-        return []  # the record is wrong
-    sentence = f"have Placement know that what server {stake.id} holds is of project {project}"
-    return [Mend(kind="name_owner", thing=project or "", sentence=sentence)]
+    assert project
+    return list(_naming(stake, project))
