@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
+from whimbrel.agent.fence import Fence
 from whimbrel.sim.decisions import (
+    BUS,
     SERVICES,
     Act,
     Mishap,
@@ -64,6 +66,25 @@ def test_messages_to_services_go_astray(what: str, where: str) -> None:
     assert outcome.counts["went wrong"] == {what: {where: 1}}
     arrivals = [line.what for line in outcome.told if line.who == "wires" and line.what.startswith(where)]
     assert len(arrivals) == (what in ("doubled", "late", "overtaken")), outcome.told
+
+
+def held_up() -> Outcome:
+    """Tell by hand of a migration that is turned back while its first order to the target waits in the agent there."""
+    held, act = Mishap(at=0.5, what="held up", where=BUS), Act(at=1.0, what="migrate", pick=7)
+    back = Act(at=2.0, what="turn back", pick=0)
+    return run(Story(seed=0, size=Size(servers=1, hosts=2), decisions=(held, act, back)))
+
+
+def test_an_order_that_is_held_up_until_a_newer_one_has_passed_does_nothing() -> None:
+    outcome = held_up()
+    check(outcome)
+    assert outcome.counts["went wrong"] == {"held up": {BUS: 1}}
+    assert outcome.told[-1].what == "migrate of s1 is undone"
+
+
+def test_without_a_second_look_it_would_act(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fence, "check", lambda self, order, server=None: None)
+    assert "where nothing is claimed for it" in str(held_up().failure)
 
 
 def test_clouds_differ_from_seed_to_seed() -> None:

@@ -6,7 +6,7 @@ when a newer epoch came does nothing. Orders on one server never interleave. Onl
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -209,5 +209,5 @@ class HostAgent:
         await self._fence.admit(order, key.server)
         return await self._jobs.ask(order, kind, key, work)
 
-    def _lock(self, key: GuestKey) -> asyncio.Lock:
+    def _lock(self, key: GuestKey) -> AbstractAsyncContextManager[Any]:
         return self._locks.setdefault(key.server, asyncio.Lock())

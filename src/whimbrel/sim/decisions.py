@@ -35,6 +35,7 @@ MESSAGES: Mapping[str, int] = {
     "doubled": 4,
     "late": 5,
     "overtaken": 2,
+    "held up": 2,
     "refused": 3,
     "conflict": 1,
 }
@@ -183,6 +184,8 @@ def _lines(what: str, size: Size) -> Sequence[str]:
     """List the lines on which a call can meet this."""
     if what in ("doubled", "late", "overtaken"):
         return (BUS, BUS, BUS, *SERVICES, *SERVICES)
+    if what == "held up":
+        return (BUS,)
     if what == "conflict":
         return (*SERVICES[:2], "placement")
     if what == "refused":

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from whimbrel.adapters.sql.placement import SqlPlacement
-from whimbrel.agent.host import HostAgent
 from whimbrel.api import policy
 from whimbrel.api.context import Context
 from whimbrel.api.door import compute_app
@@ -22,6 +21,7 @@ from whimbrel.ports.identity import Caller, with_implied
 from whimbrel.ports.images import Images
 from whimbrel.ports.outages import Outages
 from whimbrel.scheduling.fleet import KnownFleet
+from whimbrel.sim.held_up import HoldingAgent
 from whimbrel.sim.loop import Process, SimulatedLoop
 from whimbrel.sim.names import Names
 from whimbrel.sim.subjects import Subjects
@@ -137,7 +137,7 @@ class Staff:
         images = cast(Images, ImageWires(self._wires(process), world.cloud.images))
         hypervisor = world.hypervisors[host] = world.hypervisors[host].reborn(images)
         await hypervisor.guests()
-        agent = HostAgent(host, hypervisor, world.remains.keep, images, world.cloud.clock)
+        agent = HoldingAgent(host, hypervisor, images, world, self.weather)
         self._bus.agents[host] = (process, agent)
 
     def agent(self, host: HostName) -> Process:

@@ -40,6 +40,7 @@ class Weather:
         self._waiting: dict[str, list[Mishap]] = {}  # line -> what its next calls meet
         self.out: dict[str, list[Mishap]] = {}  # line -> outages
         self.cut_off: dict[HostName, int] = {}
+        self.held_up: dict[HostName, float] = {}  # how many seconds the next order waits within the agent
         self.slow: dict[str, int] = {}  # process -> how many slownesses it suffers
 
     def delay_s(self, line: str, process: str) -> float:
@@ -72,3 +73,4 @@ class Weather:
     def clear(self) -> None:
         """Have no call meet anything any more."""
         self._waiting.clear()
+        self.held_up.clear()
