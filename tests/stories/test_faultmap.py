@@ -12,6 +12,7 @@ import pytest
 
 from whimbrel.moves.resize import MIGRATE, RESIZE
 from whimbrel.saga.step import Saga
+from whimbrel.sim.faultmap import __main__ as command
 from whimbrel.sim.faultmap import pages
 from whimbrel.sim.faultmap.drawn import Rows, draw, is_point, word_of
 from whimbrel.sim.faultmap.told import Unfired, tell
@@ -74,6 +75,12 @@ def test_what_is_left_over_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whimbrel.agent.host.HostAgent.destroy", _does_nothing)
     outcome, _ = asyncio.run(tell(PLAIN.story, {}))
     assert outcome.is_red
+
+
+def test_a_move_that_is_broken_without_a_fault_is_said_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whimbrel.agent.host.HostAgent.destroy", _does_nothing)
+    with pytest.raises(SystemExit, match=f"no map can be drawn: {PLAIN.name} without any trouble"):
+        command.main(["--only", PLAIN.name, "--processes", "1"])
 
 
 async def _does_nothing(*_: object) -> None:

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ import structlog
 from whimbrel.sim.faultmap import pages, pairs
 from whimbrel.sim.faultmap.drawn import Rows, draw, is_point
 from whimbrel.sim.faultmap.variants import Variant, variants
+from whimbrel.sim.invariants import Violation
 
 SHOWN_DIFFERENCES = 40
 
@@ -21,9 +22,16 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
+class Unmappable(Exception):
+    """A move goes wrong even without a fault."""
+
+
 def main(arguments: Sequence[str]) -> int:
     asked = _parser().parse_args(arguments)
-    return (_draw_pairs if asked.pairs else _draw_map)(asked)
+    try:
+        return (_draw_pairs if asked.pairs else _draw_map)(asked)
+    except Unmappable as broken:
+        sys.exit(f"no map can be drawn: {broken}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,7 +73,7 @@ def _differs(drawn: pages.Map, page: Path) -> bool:
 
 
 def _draw_pairs(asked: Any) -> int:
-    firsts = [first for first in asyncio.run(pairs.firsts()) if asked.only in str(first)]
+    firsts = [first for first in _of_whole(pairs.firsts()) if asked.only in str(first)]
     found = _all_of(_draw_pair, firsts, asked.processes, _line_of_pairs)
     drawn = dict(zip(firsts, found, strict=True))
     red = pairs.reds(drawn)
@@ -97,11 +105,19 @@ def _be_quiet() -> None:
 
 
 def _draw_one(variant: Variant) -> Rows:
-    return asyncio.run(draw(variant))
+    return _of_whole(draw(variant))
 
 
 def _draw_pair(first: pairs.First) -> pairs.Seconds:
-    return asyncio.run(pairs.draw(first))
+    return _of_whole(pairs.draw(first))
+
+
+def _of_whole(drawing: Coroutine[Any, Any, Result]) -> Result:
+    """Run it. A Violation is no Exception: it would end a pool's process, and its result be awaited for ever."""
+    try:
+        return asyncio.run(drawing)
+    except Violation as violation:
+        raise Unmappable(str(violation)) from None
 
 
 def _line_of_variant(variant: Variant, rows: Rows) -> str:
