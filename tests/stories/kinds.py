@@ -159,7 +159,7 @@ def attempts(saga: str, about: str = "") -> Iterator[Attempt]:
             yield partial(_complaint, f"{errand}, twice", "", partial(_asked_for_twice, errand))
     yield from (partial(every_look, later) for later in LATER if later.saga == saga)
     long = [tale for tale in tales if not tale.is_brief]
-    for every in (every_refusal_with_a_debt, every_fault, every_sleeper):
+    for every in (every_refusal_with_a_debt, every_fault, every_late_call_refused_meanwhile, every_sleeper):
         for tale in long:
             yield partial(every, tale)
 
@@ -218,6 +218,23 @@ async def every_sleeper(tale: Tale) -> str | None:
     return None
 
 
+KNOW_NO_EPOCHS = ("network.", "volumes.", "images.")
+LATE_UNTIL_A_VERDICT = ("attach a volume while a move waits",)
+"""Of a server that waits for a verdict nothing is let go: what came late is there until then."""
+
+
+async def every_late_call_refused_meanwhile(tale: Tale) -> str | None:
+    """Have nobody answer, what is asked again be refused, and the first call arrive when that was undone."""
+    for touch, name in enumerate(await _touches(tale) if tale.name not in LATE_UNTIL_A_VERDICT else ()):
+        if changes(name) and name.startswith(KNOW_NO_EPOCHS) and not _lets_go_a_port(name):
+            again = await _asked_again(tale, touch, Fault.LATE)
+            plan = {touch: Fault.LATE, **dict.fromkeys(again[:1], Fault.REFUSED)}
+            what = f"LATE at {touch} {name}, and REFUSED"
+            if len(plan) > 1 and (why := await _complaint(tale, what, partial(_struck, tale, plan))):
+                return why
+    return None
+
+
 async def every_refusal_with_a_debt(tale: Tale) -> str | None:
     """Have the last call that can be refused happen unheard and then refused, and each of the way back unanswered."""
     touches = await _touches(tale)
@@ -233,9 +250,14 @@ async def every_refusal_with_a_debt(tale: Tale) -> str | None:
 
 async def _refusal(tale: Tale, touch: int) -> Plan:
     """Plan that a call happens and nobody answers, and that it is refused when it is asked again."""
-    unheard = await _touches(tale, {touch: Fault.LOST_ANSWER})
-    again = [number for number in range(touch + 1, len(unheard)) if unheard[number] == unheard[touch]]
+    again = await _asked_again(tale, touch, Fault.LOST_ANSWER)
     return {touch: Fault.LOST_ANSWER, again[0]: Fault.REFUSED} if again else {touch: Fault.REFUSED}
+
+
+async def _asked_again(tale: Tale, touch: int, silence: Fault) -> list[int]:
+    """Give the numbers of the touches that say the same again after that one had no answer."""
+    touches = await _touches(tale, {touch: silence})
+    return [number for number in range(touch + 1, len(touches)) if touches[number] == touches[touch]]
 
 
 async def _with_a_debt(tale: Tale, refusal: Plan, touches: list[str]) -> str | None:
@@ -272,10 +294,9 @@ async def _struck(tale: Tale, plan: Plan) -> None:
         await let_go_latecomers(ended)
         assert await books(ended.world) == after, "it came late and did harm"
     if len(plan) > 1:
-        ends = (_held(ended.before), await _held_by(ended.world))
-        assert all(any(_is_so(found, end) for end in ends) for found in idle), (
-            "it was free, and neither done nor as before"
-        )
+        at_last = await _held_by(ended.world)
+        ends = ({**at_last, **_held(ended.before)}, at_last)
+        assert all(found in ends for found in idle), "it was free, and neither done nor as before"
     await tale.check(telling, ended, True)
 
 
@@ -288,10 +309,6 @@ async def _held_by(world: World) -> Books:
 def _held(found: Books) -> Books:
     homes = {id: (server.host, server.slot) for id, server in found["servers"].items()}
     return {"homes": homes, **{key: found[key] for key in ("claims", "ports", "attachments", "guests")}}
-
-
-def _is_so(found: Books, end: Books) -> bool:
-    return all(found[key] == end.get(key, found[key]) for key in found)
 
 
 def _lets_go_a_port(touch: str) -> bool:

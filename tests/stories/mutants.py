@@ -14,11 +14,12 @@ from multiprocessing import get_context
 
 import structlog
 
+from tests.sim import test_run
 from tests.stories import kinds
 from tests.stories.again import knows_no_epochs, wakes_in_a_later_move
 from tests.stories.kinds import Attempt, line_of
 from tests.stories.leaving_out import Mutant
-from tests.stories.mutations import CONTROL, mutants
+from tests.stories.mutations import CONTROL, HELD_UP, mutants
 from tests.stories.telling import STORIES
 from tests.stories.test_cells import noticed_before_the_guest_is_down
 from tests.stories.test_crashes import (
@@ -77,6 +78,8 @@ def attempts(about: str) -> Iterator[Attempt]:
     told = [story for story in TOLD if (about in story.name if about else not (story.devices or story.function))]
     if about == "cell":
         yield early
+    if about == HELD_UP:
+        yield held_up
     back = [story for story in told if story.end == "revert"]
     yield from (partial(nowhere, story) for story in back if not (story.same_host or story.stopped))
     yield from (partial(disturbed, story) for story in told[:1])
@@ -148,6 +151,12 @@ async def early() -> str | None:
     except (Exception, Violation) as error:
         return f"a cell that is away: {line_of(error)}"
     return None
+
+
+async def held_up() -> str | None:
+    """Have an order wait within an agent until newer ones have passed it."""
+    outcome = await asyncio.to_thread(test_run.held_up)  # it has a loop of its own
+    return outcome.failure
 
 
 async def disturbed(story: Story) -> str | None:

@@ -24,6 +24,7 @@ from whimbrel.moves.steps.target import choose_target
 from whimbrel.ports.journal import Evidence
 from whimbrel.reconcilers import rounds
 from whimbrel.reconcilers.late_parcels import drop_late_parcels
+from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
 from whimbrel.reconcilers.latecomers import let_go_latecomers
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Step
@@ -32,6 +33,9 @@ from whimbrel.servers import volumes as attached
 
 CONTROL = "nothing left out"
 """Not a mutant: the stories must not complain of it."""
+
+HELD_UP = "held up"
+"""About orders that wait within an agent."""
 
 IDLE = (choose_target, record.await_verdict, create.greet, builds.trust_host)
 """Lines that do nothing themselves: one decides, one waits, two are there to be undone."""
@@ -81,6 +85,7 @@ def _fences() -> Iterator[Mutant]:
     yield Mutant("no fence at the directory", nothing((SqlDirectory, "_fence")), "cell")
     yield Mutant("no fence at placement", nothing((placement, "raise_fence")))
     yield Mutant("no fence at the hosts", _open_fence)
+    yield Mutant("hosts look once only", lambda: mock.patch.object(Fence, "check", return_value=None), HELD_UP)
     yield Mutant("the journal takes any epoch", _any_epoch)
     yield Mutant("the epoch does not rise after silence", _still_epoch)
     for port, module in (("networks", network), ("volumes", volumes)):
@@ -95,6 +100,7 @@ def _guards() -> Iterator[Mutant]:
     yield Mutant("the disk's image is left where it was sent", nothing((disk, "drop_parcel")), "cell")
     yield Mutant("what came late to networks and volumes stays", lambda: _without(let_go_latecomers), "ports")
     yield Mutant("an image that came late stays", lambda: _without(drop_late_parcels), "cell")
+    yield Mutant("snapshot: an image that came late stays", lambda: _without(drop_late_snapshots), kind="snapshot")
 
 
 def _looks() -> Iterator[Mutant]:

@@ -205,11 +205,10 @@ async def _finish_and_wake(telling: Lives, sleeper: Chaos, acting: asyncio.Task[
 
 async def let_go_latecomers(told: Told) -> None:
     """Do what conductors do once a minute: what reached a service that knows no epochs too late is let go."""
-    if told.world.plan.equipped or len(told.world.plan.cells) > 1:
-        engine = told.world.engine("afterwards")
-        await told.world.cloud.clock.sleep(LATEST_S)
-        await reconcile_slowly(told.world.cloud, engine)
-        await told.world.settle(engine)
+    engine = told.world.engine("afterwards")
+    await told.world.cloud.clock.sleep(LATEST_S)
+    await reconcile_slowly(told.world.cloud, engine)
+    await told.world.settle(engine)
 
 
 async def _both_acts(telling: Lives, cloud: Cloud, engine: Engine) -> None:
