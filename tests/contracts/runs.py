@@ -24,6 +24,7 @@ PROJECT, USER = ProjectId("project"), UserId("user")
 FLAVOR = Flavor(flavor_id="1", name="small", vcpus=2, memory_mib=512, root_gib=1)
 BOOKING = Booking(vcpus=2, memory_mib=512)
 NOW = 1000.0
+UNKNOWN = "a saga that nobody knows"
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -33,12 +34,18 @@ class Facts(msgspec.Struct, frozen=True):
     tried: tuple[str, ...] = ()
 
 
+def facts_type(saga: str, version: int) -> type:
+    if saga == UNKNOWN:
+        raise KeyError(saga)
+    return Facts
+
+
 class Store:
     """A journal, with the directory beside it in which bookings show."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.journal = SqlJournal(database, lambda name, version: Facts)
+        self.journal = SqlJournal(database, facts_type)
         self.directory = SqlDirectory(database)
 
     async def accept(self, name: str, **fields: Any) -> Run:

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
-from tests.contracts.runs import BOOKING, NOW, Facts, Store, a_run, a_server, an_action, tell
+from tests.contracts.runs import BOOKING, NOW, UNKNOWN, Facts, Store, a_run, a_server, an_action, tell
 from whimbrel.adapters.sql.tables import global_ as tables
-from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded
+from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded, Unavailable
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.directory import Usage
@@ -405,6 +405,25 @@ def test_takes_the_longest_due_first_and_no_more_than_wanted(open_store: Opener)
         assert sorted(run.id for run in first) == ["run-0", "run-1"]
         assert len(await store.journal.take("me", NOW, LEASE_S, 2)) == 2
         assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 2)] == ["run-4"]
+
+    tell(open_store, story)
+
+
+@pytest.mark.parametrize("broken", ["facts", "log", "debts", "saga"])
+def test_a_row_that_cannot_be_read_is_named_and_keeps_no_other_run_waiting(open_store: Opener, broken: str) -> None:
+    async def story(store: Store) -> None:
+        bad, good = await store.create("bad", due_at=1.0), await store.create("good", due_at=2.0)
+        by_hand = {"saga": UNKNOWN} if broken == "saga" else {broken: b"no such thing"}
+        async with store.database.write() as tx:
+            await tx.run(sa.update(tables.runs).where(tables.runs.c.id == bad.id).values(**by_hand))
+        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 10)] == [good.id]
+        assert await store.journal.take("me", NOW + 2 * LEASE_S, LEASE_S, 10) == [
+            replace(good, epoch=good.epoch + 2, owner="me", due_at=NOW + 3 * LEASE_S)
+        ]
+        with pytest.raises(Unavailable, match=f"the journal's row of run {bad.id} cannot be read"):
+            await store.journal.get(bad.id)
+        bugs = [one.bugs for one in (await store.journal.tally(NOW)).open]
+        assert sum(bugs) == 1
 
     tell(open_store, story)
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from whimbrel.adapters.sql.database import Database
-from whimbrel.adapters.sql.journal import FactsType, SqlJournal
+from whimbrel.adapters.sql.journal import SqlJournal
+from whimbrel.adapters.sql.run_rows import FactsType
 from whimbrel.domain.run import Action, Run, Verdict
 from whimbrel.ports.journal import Evidence
 

@@ -1,34 +1,27 @@
 """The journal on SQL: runs and actions, with the quota booking that an accepted run brings."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql import bookings, rounds
-from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.evidence import add_evidence, read_evidence
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.run_filter import asked
+from whimbrel.adapters.sql.run_rows import FactsType, read_run, run_values
 from whimbrel.adapters.sql.server_groups import join
 from whimbrel.adapters.sql.tables.global_ import actions, runs, takeovers
 from whimbrel.adapters.sql.tally import SqlTally
-from whimbrel.domain.errors import Conflict, NotFound, Superseded
+from whimbrel.domain.errors import Conflict, NotFound, Superseded, Unavailable
 from whimbrel.domain.ids import RunId, ServerId
-from whimbrel.domain.run import Action, LogEntry, Run, Verdict
+from whimbrel.domain.run import Action, Run, Verdict
 from whimbrel.domain.server import Server
 from whimbrel.ports.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover, Tally
-
-FactsType = Callable[[str, int], type]
-"""(saga name, version) -> the type of its facts."""
-
-_DOCS = ("facts", "log", "debts")
-_encode = msgspec.json.Encoder().encode
-_decode_log = msgspec.json.Decoder(tuple[LogEntry, ...]).decode
-_decode_debts = msgspec.json.Decoder(tuple[str, ...]).decode
+from whimbrel.saga.engine import NEVER
 
 _CHANGING = tuple(
     name
@@ -69,6 +62,11 @@ _take = fixed(
     .where(runs.c.id.in_(bindparam("b_ids", expanding=True)))
     .values(owner=bindparam("b_owner"), due_at=bindparam("b_until"), epoch=runs.c.epoch + 1)
     .returning(runs)
+)
+_stand_still = fixed(
+    sa.update(runs)
+    .where(runs.c.id == bindparam("b_id"))
+    .values(problem=bindparam("b_problem"), owner=None, due_at=NEVER)
 )
 _renew = fixed(
     sa.update(runs)
@@ -124,20 +122,8 @@ class SqlJournal:
         self._facts_type = facts_type
         self._tally = SqlTally(db)
 
-    # Rows
-
-    def _values(self, run: Run) -> dict[str, Any]:
-        values = {name: getattr(run, name) for name in Run.__struct_fields__}
-        for name in _DOCS:
-            values[name] = _encode(values[name])
-        return values
-
     def _run(self, row: sa.Row[Any]) -> Run:
-        values = dict(row._mapping)
-        values["facts"] = msgspec.json.decode(values["facts"], type=self._facts_type(row.saga, row.version))
-        values["log"] = _decode_log(values["log"])
-        values["debts"] = _decode_debts(values["debts"])
-        return Run(**values)
+        return read_run(row, self._facts_type)
 
     # Accept
 
@@ -165,7 +151,7 @@ class SqlJournal:
                 if new_server and new_server.spec.wished_group:
                     most = limits.group_members if limits else -1
                     await join(tx, new_server.spec.wished_group, new_server.id, most)
-            values = self._values(run)
+            values = run_values(run)
             del values["number"]
             number = await tx.value(_insert_run, values)
             await tx.run(_insert_action, asdict(action))
@@ -185,7 +171,7 @@ class SqlJournal:
     # Drive
 
     async def save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
-        values = self._values(run)
+        values = run_values(run)
         bound = {name: values[name] for name in _CHANGING}
         async with self._db.write() as tx:
             done = await tx.run(_save, {**bound, "b_id": run.id, "b_epoch": run.epoch - raised})
@@ -213,7 +199,17 @@ class SqlJournal:
                     epoch = row.epoch + 1
                     values = {"run": row.id, "at": now, "was": row.owner, "by": owner, "epoch": epoch}
                     await tx.run(_insert_takeover, values)
-        return [self._run(row) for row in rows]
+            return await self._readable(tx, rows)
+
+    async def _readable(self, tx: Tx, rows: Sequence[sa.Row[Any]]) -> list[Run]:
+        """Give the runs of these rows. One that cannot be read stands still, visible, and keeps no other waiting."""
+        found = []
+        for row in rows:
+            try:
+                found.append(self._run(row))
+            except Unavailable as trouble:
+                await tx.run(_stand_still, {"b_id": row.id, "b_problem": trouble.reason})
+        return found
 
     async def takeovers(self, server_id: ServerId) -> list[Takeover]:
         async with self._db.read() as tx:

@@ -82,7 +82,7 @@ class SqlTally:
             open_, parked, owed = await tx.ask((_OPEN, None), (_PARKED, None), (_OWED, {"b_none": _NO_DEBTS}))
             taken_over = await tx.value(_TAKEOVERS)
             proof = await tx.row(_PROOF)
-        debts = Counter(step for row in owed for step in _decode(row.debts))
+        debts = Counter(step for row in owed for step in _debts(row.debts))
         since = min((row.since for row in owed), default=None)
         groups = [RunGroup(**row._mapping) for row in (*open_, *parked)]
         return Tally(
@@ -105,6 +105,13 @@ class SqlTally:
         ended = settled + await _count(tx, until, _NEVER)
         self._settled, self._until = settled, until
         return ended
+
+
+def _debts(document: bytes) -> tuple[str, ...]:
+    try:
+        return _decode(document)
+    except msgspec.DecodeError:
+        return ()  # its run stands still, and is counted as one that does
 
 
 async def _count(tx: Tx, after: float, until: float) -> Ended:
