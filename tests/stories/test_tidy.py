@@ -1,6 +1,7 @@
 """What a living server holds and its record does not name is let go only if its guest is seen and does not use it."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
@@ -8,7 +9,7 @@ from tests.stories import breaking
 from tests.stories.breaking import FREE_PORT, FREE_VOLUME, Scene, kept_for, make_guest, port_of
 from tests.stories.test_harmless_repair import changed, silence
 from tests.stories.test_repair import told
-from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.errors import Unavailable, WorldError
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.journal import RunFilter
@@ -16,6 +17,7 @@ from whimbrel.proof.proving import prove
 from whimbrel.reconcilers.latecomers import LATEST_S, let_go_latecomers
 from whimbrel.servers import lookup
 from whimbrel.servers.tidy import tidy
+from whimbrel.sim.chaos import Chaos, Crash, Fault, Plan, changes
 from whimbrel.sim.invariants import books
 
 Act = Callable[[Scene], Awaitable[None]]
@@ -41,6 +43,13 @@ async def came_late(scene: Scene) -> None:
     await kept_for("rich")(scene)
     await breaking.kept_again(scene)
     await port_of("rich")(scene)
+
+
+async def cut_off(scene: Scene) -> None:
+    """Have two late calls of a run that is over bind a port on another host, and have it served there."""
+    network, port = scene.world.cloud.network, scene.rich.nics[1].port_id
+    await network.create_binding(port, HostName("h3"), "normal", {})
+    await network.activate_binding(port, HostName("h3"))
 
 
 async def volumes_forgotten(scene: Scene) -> None:
@@ -83,6 +92,17 @@ async def guest_elsewhere(scene: Scene) -> None:
     await make_guest(scene, scene.rich, "h3", "by-hand", runs=True)
 
 
+async def served_with_its_guest(scene: Scene) -> None:
+    """The record is of a time before it was moved, and its ports with it."""
+    await guest_elsewhere(scene)
+    await scene.world.cloud.network.activate_binding(scene.rich.nics[1].port_id, HostName("h3"))
+
+
+async def cut_off_without_a_way_back(scene: Scene) -> None:
+    await cut_off(scene)
+    await scene.world.cloud.network.delete_bindings([scene.rich.nics[1].port_id], HostName("h1"))
+
+
 async def guest_stopped(scene: Scene) -> None:
     """It is the source of a move, and its record is of a time before that."""
     await came_late(scene)
@@ -98,6 +118,8 @@ KEPT = (
     (connected_elsewhere, {"stray_attachment"}),
     (port_serves_elsewhere, {"stray_port"}),
     (guest_elsewhere, {"stray_attachment", "stray_port", "stray_binding"}),
+    (served_with_its_guest, {"stray_attachment", "stray_port", "port_elsewhere"}),
+    (cut_off_without_a_way_back, {"port_elsewhere"}),
     (guest_stopped, {"stray_attachment", "stray_port", "stray_binding"}),
 )  # fmt: skip
 
@@ -140,6 +162,45 @@ def test_what_came_late_is_let_go() -> None:
         assert sorted(before["attachments"]) == sorted((await books(scene.world))["attachments"])
 
     told(story)
+
+
+def test_a_port_that_calls_which_came_late_took_away_is_given_back() -> None:
+    async def story(scene: Scene) -> None:
+        before = await books(scene.world)
+        await cut_off(scene)
+        assert "port_elsewhere" in await kinds(scene)
+        assert await look_after(scene) == 1
+        assert await kinds(scene) == set()
+        assert await books(scene.world) == before
+
+    told(story)
+
+
+@pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.LOST_ANSWER, Fault.REFUSED], ids=lambda one: one.name)
+def test_a_port_is_given_back_whatever_comes_between(fault: Fault) -> None:
+    async def story(scene: Scene) -> None:
+        before = await books(scene.world)
+        await cut_off(scene)
+        for touch, name in enumerate(await _tidied(await scene.copy(), {})):
+            if changes(name) and not (fault is Fault.REFUSED and name.startswith("journal")):
+                again = await scene.copy()
+                await _tidied(again, {touch: fault})
+                await look_after(again)
+                assert await books(again.world) == before, f"{fault.name} at {name}"
+                await again.world.close()
+
+    told(story)
+
+
+async def _tidied(scene: Scene, plan: Plan) -> list[str]:
+    """Have rich tidied under a plan of faults; give what was touched."""
+    world, chaos = scene.world, Chaos(plan)
+    cloud = chaos.wrap(world.cloud)
+    engine, record = world.engine("e", cloud), await lookup.find(world.cloud, scene.rich.id)
+    with suppress(Crash, WorldError):
+        assert await tidy(cloud, engine, world.asker(), record)
+        await world.settle(engine)
+    return chaos.touches
 
 
 def test_nothing_is_let_go_while_the_host_is_silent() -> None:

@@ -23,7 +23,7 @@ class Strays(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attachments: tuple[str, ...] = ()
     bindings: tuple[tuple[str, HostName], ...] = ()  # (port, host)
     ports: tuple[str, ...] = ()
-    cut_off: tuple[str, ...] = ()  # ports that were activated elsewhere while a move waits for its verdict
+    cut_off: tuple[str, ...] = ()  # ports that were activated elsewhere, and are bound on the server's host still
 
     def __bool__(self) -> bool:
         return bool(self.attachments or self.bindings or self.ports or self.cut_off)
@@ -33,27 +33,36 @@ async def see(record: Server, cloud: Cloud) -> Strays:
     """Raises: Unavailable, Refused: a service, or the server's host, which alone knows what its guests use."""
     attachments = await cloud.volumes.attachments(record.id)
     ports = await cloud.network.ports_of([record.id])
-    bindings = await _bindings(record, ports, cloud)
-    if not (bindings or _unnamed(record, attachments, ports)):
+    bindings = [each for port in ports for each in await loose_bindings(port.id, record.host, cloud)]
+    cut_off = await _cut_off(record, ports, cloud)
+    if not (bindings or cut_off or _unnamed(record, attachments, ports)):
         return Strays()
     if record.cell is None or record.host is None:
         return Strays()
     guests = await cloud.agent(record.cell, record.host).guests()
-    if not any(_stands(guest, record) for guest in guests):
+    own = next((guest for guest in guests if _stands(guest, record)), None)
+    if own is None:
         return Strays()
     return Strays(
         attachments=tuple(_attachments(record, attachments, guests)),
         bindings=tuple(bindings),
         ports=tuple(_ports(record, ports, guests)),
+        cut_off=tuple(port for port in cut_off if port in own.ports),
     )
 
 
 async def see_cut_off(record: Server, cloud: Cloud) -> Strays:
     """See only which of its ports are active elsewhere, and can be activated where it is: the rest is its move's."""
-    named = {nic.port_id for nic in record.nics}
     ports = await cloud.network.ports_of([record.id], with_requests=False)
-    elsewhere = [port.id for port in ports if port.id in named and port.host != record.host]
-    return Strays(cut_off=tuple([port for port in elsewhere if await _is_bound(port, record.host, cloud)]))
+    return Strays(cut_off=tuple(await _cut_off(record, ports, cloud)))
+
+
+async def loose_bindings(port_id: str, but: HostName | None, cloud: Cloud) -> list[tuple[str, HostName]]:
+    """List where a port is bound besides this host, not actively; (port, host). None where it is gone."""
+    with suppress(NotFound):  # its owner deletes it just now
+        there = await cloud.network.bindings(port_id)
+        return [(port_id, binding.host) for binding in there if not binding.is_active and binding.host != but]
+    return []
 
 
 def _unnamed(record: Server, attachments: Sequence[Attachment], ports: Sequence[Port]) -> bool:
@@ -67,14 +76,11 @@ def _stands(guest: Guest, record: Server) -> bool:
     return is_own and stands_as_recorded(guest, record)
 
 
-async def _bindings(record: Server, ports: Sequence[Port], cloud: Cloud) -> list[tuple[str, HostName]]:
-    """List where its ports are bound besides its host, not actively."""
-    return [
-        (port.id, binding.host)
-        for port in ports
-        for binding in await cloud.network.bindings(port.id)
-        if not binding.is_active and binding.host != record.host
-    ]
+async def _cut_off(record: Server, ports: Sequence[Port], cloud: Cloud) -> list[str]:
+    """List its ports that are active elsewhere, and can be activated where it is."""
+    named = {nic.port_id for nic in record.nics}
+    elsewhere = [port.id for port in ports if port.id in named and port.host != record.host]
+    return [port for port in elsewhere if await _is_bound(port, record.host, cloud)]
 
 
 async def _is_bound(port_id: str, host: HostName | None, cloud: Cloud) -> bool:

@@ -2,8 +2,9 @@
 
 Networks and volumes know no epochs: a call that nobody waits for any more may arrive when its run was undone long ago.
 What it can leave is a binding that is not active, an attachment that is not connected, a port or a volume that nobody
-uses; or a guest that is cut off while a move waits for its verdict, as a binding elsewhere was activated. And the other
-way round: a port that its owner deleted while its server could not let go of it, because a move was in hand.
+uses; or a guest that is cut off, as a binding elsewhere was activated: while a move waits for its verdict, or where the
+binding came late too. And the other way round: a port that its owner deleted while its server could not let go of it,
+because a move was in hand.
 Law: nothing is let go unless its server is locked, or is no more, and nothing that a guest uses or may use
 (`servers/strays.py`).
 """
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.devices import Nic
 from whimbrel.domain.errors import NotFound
-from whimbrel.domain.ids import ServerId
+from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps import network, volumes
@@ -79,12 +80,19 @@ async def let_go_strays(run: Run, cloud: Cloud) -> None:
     found: Strays = run.facts.strays
     for attachment_id in found.attachments:
         await cloud.volumes.detach(attachment_id)
-    for port_id, host in found.bindings:
+    for port_id, host in (*found.bindings, *await _left_bound(run, cloud)):
         await check_in_hand(run, cloud)
         await cloud.network.delete_bindings([port_id], host)
     ports = await cloud.network.ports_of([run.subject]) if found.ports else []
     await check_in_hand(run, cloud)
     await _let_go_ports(run.subject, [port for port in ports if port.id in found.ports], cloud)
+
+
+async def _left_bound(run: Run, cloud: Cloud) -> list[tuple[str, HostName]]:
+    """List where ports that were given back are bound still, and serve nobody. Of a move that waits all are its own."""
+    facts: TidyFacts = run.facts
+    given_back = () if facts.beside else facts.strays.cut_off
+    return [each for port_id in given_back for each in await strays.loose_bindings(port_id, facts.host, cloud)]
 
 
 async def _let_go_ports(server: ServerId, ports: Sequence[Port], cloud: Cloud) -> None:
