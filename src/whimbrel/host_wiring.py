@@ -39,7 +39,8 @@ async def check_hosts(cell: Cell, config: CloudConfig, providers: Mapping[str, P
         if providers.get(host.name) not in (None, known.get(HostName(host.name))):
             raise Invalid(
                 f"host '{host.name}' of cell '{cell.name}' is known to this cloud already, outside of that cell: put it"
-                " back where it was, or give one of them another name"
+                " back where it was, or give one of them another name; if it always was in this cell, have the cell's"
+                " own database back, for this is another one"
             )
 
 

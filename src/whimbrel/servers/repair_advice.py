@@ -12,10 +12,11 @@ NOTHING = "nothing is known that could be done about it"
 
 _LEFT: Mapping[str, str] = {
     "guest_differs": "start or stop the server; where its size differs, move it",
-    "no_record": "have the cell's row back from a backup",
+    "no_record": "have the cell's row back from a backup; if another cell has its record, and its guest, have the"
+    " directory's row name that cell",
     "no_host": "have the host back, or delete the server",
     "columns_differ": "have that column say what the record says",
-    "lost_port": "detach it from the server",
+    "lost_port": "if it is there and not another's by now, have it say that it is of this server; else detach it",
     "lost_attachment": "detach the volume from the server and attach it again",
     "loose_attachment": "detach the volume from the server and attach it again",
     "no_volume": "stop the server; have the volume back in the volume service, or detach it",
@@ -38,8 +39,9 @@ _LEFT: Mapping[str, str] = {
 }
 
 _WAITING: Mapping[str, str] = {
-    "missing_guest": "revert it, which brings back the guest of the source",
-    "no_way_back": "do not revert it before that guest is there again, switched off; else confirm it",
+    "missing_guest": "revert it, if the guest of the source is there: it is the one that is left",
+    "no_way_back": "do not revert it before that guest is there again, switched off; confirm it, if a guest is where"
+    " the record says",
     "stray_guest": "that guest is of neither place: when the verdict is carried out, repair takes it away",
     "lost_lock": "have the older of the cell's database and the journal back from a later backup, before any verdict",
     "not_at_target": "have the cell's row back from a backup, before any verdict",
