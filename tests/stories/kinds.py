@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
 
 from msgspec.structs import replace as with_
 
@@ -20,6 +19,7 @@ from tests.stories import (
 )
 from tests.stories.breaking import ADOPTED, MENDED
 from tests.stories.later import LATER, every_look
+from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_cut_off, watch
 from whimbrel.domain.errors import WorldError
 from whimbrel.ports.journal import RunFilter
 from whimbrel.servers import lookup
@@ -31,8 +31,6 @@ from whimbrel.sim.lives import Lives, Told, let_go_latecomers, sleeping
 from whimbrel.sim.world import World
 
 Attempt = Callable[[], Awaitable[str | None]]
-Books = dict[str, Any]
-Seen = TypeVar("Seen")
 
 
 @dataclass(frozen=True)
@@ -167,28 +165,14 @@ def attempts(saga: str, about: str = "") -> Iterator[Attempt]:
 async def _undisturbed(tale: Tale, saga: str) -> None:
     """Tell it without a fault; see too that its errand held the server."""
     telling = tale.begin()
-    held = _watch(telling, changes, lambda: rows_of(telling.world))
+    locks = watch(telling, changes, lambda: rows_of(telling.world))
     ended = await telling.tell()
-    holders = {run for rows in held for *_, run in rows}
+    holders = {run for rows in locks for *_, run in rows}
     for run in await ended.world.cloud.journal.find(RunFilter(sagas=(saga,), limit=1)):
         if isinstance(run.facts, ErrandFacts) and is_placed(run.facts):
             assert run.state == "done", f"it was turned back: {run.message}"
             assert run.id in holders, f"nothing kept others from the server while {run.saga} was at it"
     await tale.check(telling, ended, False)
-
-
-def _watch(telling: Lives, when: Callable[[str], bool], look: Callable[[], Awaitable[Seen]]) -> list[Seen]:
-    """Have a look after each such touch; give what is seen."""
-    seen: list[Seen] = []
-    each = telling.after_each
-
-    async def after_each(touch: str) -> None:
-        await each(touch)
-        if when(touch):
-            seen.append(await look())
-
-    telling.after_each = after_each  # type: ignore[method-assign]
-    return seen
 
 
 async def _touches(tale: Tale, *plans: Plan) -> list[str]:
@@ -226,7 +210,7 @@ LATE_UNTIL_A_VERDICT = ("attach a volume while a move waits",)
 async def every_late_call_refused_meanwhile(tale: Tale) -> str | None:
     """Have nobody answer, what is asked again be refused, and the first call arrive when that was undone."""
     for touch, name in enumerate(await _touches(tale) if tale.name not in LATE_UNTIL_A_VERDICT else ()):
-        if changes(name) and name.startswith(KNOW_NO_EPOCHS) and not _lets_go_a_port(name):
+        if changes(name) and name.startswith(KNOW_NO_EPOCHS) and not lets_go_a_port(name):
             again = await _asked_again(tale, touch, Fault.LATE)
             plan = {touch: Fault.LATE, **dict.fromkeys(again[:1], Fault.REFUSED)}
             what = f"LATE at {touch} {name}, and REFUSED"
@@ -281,8 +265,8 @@ def _may_be_late(touch: str) -> bool:
 async def _struck(tale: Tale, plan: Plan) -> None:
     """Tell it under a plan of faults; what came late arrives at the end, and changes nothing."""
     telling = tale.begin(plan)
-    idle = _watch(telling, lambda touch: touch.endswith(".servers.unlock"), lambda: _held_by(telling.world))
-    _watch(telling, _lets_go_a_port, lambda: _no_guest_is_cut_off(telling.world))
+    idle = watch(telling, lambda touch: touch.endswith(".servers.unlock"), lambda: held_by(telling.world))
+    watch(telling, lets_go_a_port, lambda: no_guest_is_cut_off(telling.world))
     ended = await telling.tell()
     assert len(ended.fired) == len(plan), "the fault did not happen"
     if ended.lives[0].late:
@@ -294,33 +278,10 @@ async def _struck(tale: Tale, plan: Plan) -> None:
         await let_go_latecomers(ended)
         assert await books(ended.world) == after, "it came late and did harm"
     if len(plan) > 1:
-        at_last = await _held_by(ended.world)
-        ends = ({**at_last, **_held(ended.before)}, at_last)
+        at_last = await held_by(ended.world)
+        ends = ({**at_last, **held(ended.before)}, at_last)
         assert all(found in ends for found in idle), "it was free, and neither done nor as before"
     await tale.check(telling, ended, True)
-
-
-async def _held_by(world: World) -> Books:
-    """Give the books of what a server has: whoever comes next finds it so."""
-    guests = sorted((host, guest.key, guest.ports, guest.volumes) for host, guest in world.simulated.guests())
-    return {**_held(await books(world)), "has": guests}
-
-
-def _held(found: Books) -> Books:
-    homes = {id: (server.host, server.slot) for id, server in found["servers"].items()}
-    return {"homes": homes, **{key: found[key] for key in ("claims", "ports", "attachments", "guests")}}
-
-
-def _lets_go_a_port(touch: str) -> bool:
-    return touch in ("network.delete_port", "network.free_port")
-
-
-async def _no_guest_is_cut_off(world: World) -> None:
-    for host, guest in world.simulated.guests():
-        if guest.power == "running":
-            there = {port.id for port in await world.cloud.network.ports_of([guest.key.server])}
-            if loose := set(guest.ports) - there:
-                raise Violation(f"it runs on {host} with {loose}, which was let go")
 
 
 async def _slept(tale: Tale, touch: int) -> None:
