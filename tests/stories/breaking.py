@@ -234,6 +234,15 @@ async def too_little_room(scene: Scene) -> None:
     })  # fmt: skip
 
 
+async def inventory_lost(scene: Scene) -> None:
+    """As with a tool that does not look after keys: what is held refers to nothing any more."""
+    database = scene.world.remains.databases["placement"]
+    this = await provider(scene.world, "h2")
+    database._write_sql("PRAGMA foreign_keys = OFF")  # type: ignore[attr-defined]
+    await run(scene, "placement", sa.delete(inventories).where(inventories.c.provider == this))
+    database._write_sql("PRAGMA foreign_keys = ON")  # type: ignore[attr-defined]
+
+
 # Ports
 
 
@@ -407,5 +416,6 @@ LEFT = (
     _break("an attachment is gone", attachment_lost, "lost_attachment", is_mended=False),
     _break("a host went to another zone under a server", host_in_another_zone, "zone_differs", is_mended=False),
     _break("a provider has less than is held", too_little_room, "over_capacity", is_mended=False),
+    _break("what is held of a host is not in its inventory", inventory_lost, "not_offered", is_mended=False),
     _break("a run met a bug", stands_still, "stands_still", is_mended=False),
 )  # fmt: skip

@@ -77,6 +77,7 @@ class Miscount(msgspec.Struct, frozen=True, kw_only=True):
     resource_class: str
     used: int
     held: int
+    is_offered: bool = True  # False: the provider has no such inventory
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):

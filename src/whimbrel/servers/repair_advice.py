@@ -29,6 +29,7 @@ _LEFT: Mapping[str, str] = {
     "no_consumer": "have its row among Placement's consumers back from a backup",
     "wrong_owner": "have its row among Placement's consumers say the project of the record",
     "over_capacity": "move servers away, or have Placement know that there is more",
+    "not_offered": "have Placement know again how much there is: openstack resource provider inventory class set",
     "stands_still": "mend what it says, then: whimbrel move retry",
     "never_due": "if nobody is at it, have it tried now: whimbrel move retry",
     "zone_differs": "put the host back into that zone, or move the server there",
@@ -65,8 +66,8 @@ def before_verdict(move: Run, violation: Violation) -> str:
 
 OF_OTHERS = frozenset(
     {
-        *("over_capacity", "broken_rule", "places_differ", "fallen_epoch", "stands_still", "never_due", "no_reason"),
-        "attached_twice",
+        *("over_capacity", "not_offered", "broken_rule", "places_differ", "fallen_epoch", "stands_still"),
+        *("never_due", "no_reason", "attached_twice"),
     }
 )
 """What does not hold of providers, groups, runs and volumes, and not of a server."""

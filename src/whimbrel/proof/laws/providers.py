@@ -16,6 +16,15 @@ def within_capacity(provider: ProviderState) -> Iterator[Violation]:
 
 
 def counted(one: Miscount) -> Violation:
+    if not one.is_offered:
+        return Violation(
+            law="I5",
+            kind="not_offered",
+            subject=one.provider,
+            about=one.resource_class,
+            sentence=f"{one.held} {one.resource_class} of provider {one.name} are held, which has none to give",
+            evidence={"provider": one.name, "held": one.held},
+        )
     return Violation(
         law="I5",
         kind="miscounted",

@@ -65,6 +65,18 @@ _MISCOUNTS = fixed(
 )
 
 
+_UNOFFERED = fixed(
+    sa.select(_a.provider, sa.func.coalesce(_p.name, _a.provider), _a.resource_class, sa.func.sum(_a.amount))
+    .join_from(allocations, inventories,
+               sa.and_(_a.provider == _i.provider, _a.resource_class == _i.resource_class), isouter=True)
+    .join(providers, _p.uuid == _a.provider, isouter=True)
+    .where(_i.provider.is_(None))
+    .group_by(_a.provider, _p.name, _a.resource_class)
+    .order_by(_a.provider, _a.resource_class)
+)  # fmt: skip
+"""What is held of inventories that are gone: only hands can do that, where keys are not looked after."""
+
+
 _RECOUNT = fixed(
     sa.update(inventories)
     .where(_i.provider == bindparam("this"))
@@ -90,7 +102,11 @@ async def name_owner(tx: Tx, consumer: ConsumerId, owner: Owner, kind: str) -> N
 
 async def miscounts(tx: Tx) -> list[Miscount]:
     """Add up what is held of each provider, in one statement: both sides are of the same instant."""
-    return [
+    unoffered = [
+        Miscount(provider=provider, name=name, resource_class=what, used=0, held=int(held), is_offered=False)
+        for provider, name, what, held in await tx.rows(_UNOFFERED)
+    ]
+    return unoffered + [
         Miscount(provider=provider, name=name, resource_class=what, used=int(used), held=int(held))
         for provider, name, what, used, held in await tx.rows(_MISCOUNTS)
     ]
