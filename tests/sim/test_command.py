@@ -81,6 +81,7 @@ def test_a_timeline_says_when_who_and_what(capsys: pytest.CaptureFixture[str], t
             "nothing",
         ),
         (["--save", "/nowhere/story"], "no directory /nowhere"),
+        (["--save", "/"], "that is a directory"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], reason: str) -> None:

@@ -203,6 +203,8 @@ def _check(size: Size, seeds: int, steps: int, cells: int | None, jobs: int, sav
             raise Invalid(f"--weight leaves nothing of {', '.join(kinds)}")
     if save and not save.parent.is_dir():
         raise Invalid(f"--save {save}: there is no directory {save.parent}")
+    if save and save.is_dir():
+        raise Invalid(f"--save {save}: that is a directory; name a file")
 
 
 def _story(seed: int, steps: int, size: Size, cells: int | None) -> Story:

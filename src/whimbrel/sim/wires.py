@@ -125,10 +125,12 @@ class Wires(Chaos):
     async def _deliver(self, name: str, call: Callable[[], Awaitable[Any]], delay_s: float) -> Any:
         """Give what is said to a message that travels by itself: also an error."""
         await asyncio.sleep(delay_s)
+        message = f"{name} of {self._process.name}"
+        self._trace.tell(self._loop.time(), "wires", f"{message} arrives now")  # before a law breaks of it
         answers = await asyncio.gather(call(), return_exceptions=True)
         answer: Any = answers[0]
-        said = type(answer).__name__ if isinstance(answer, BaseException) else "done"
-        self._trace.tell(self._loop.time(), "wires", f"{name} of {self._process.name} arrives now: {said}")
+        if isinstance(answer, BaseException):
+            self._trace.tell(self._loop.time(), "wires", f"{message} is told: {type(answer).__name__}")
         self._look(name, call)
         return answer
 
