@@ -161,7 +161,11 @@ async def name_cells(config: CloudConfig, infos: SqlCells, directory: Directory,
                 f"the settings have no cell '{home}', and {servers} servers of this cloud live in it: put it back, or"
                 " use another --data-dir"
             )
-    under_way = await _under_way(journal)
+    replaced = any(
+        cell.database and name in known and cell.database != known[name].database for name, cell in said.items()
+    )
+    is_as_before = known.keys() - added <= said.keys() <= known.keys() and not replaced
+    under_way = set() if is_as_before else await _under_way(journal)
     for name in sorted(under_way - said.keys() - added):
         raise Invalid(
             f"the settings have no cell '{name}', and moves from or to it are not over: put it back, and confirm or"

@@ -1,13 +1,15 @@
 """A process made of its settings: what does not fit what is stored is refused, and nothing is changed by it."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from whimbrel import settings, wiring
 from whimbrel.datadir import DataDir
-from whimbrel.domain.errors import Invalid
+from whimbrel.domain.errors import Invalid, Unavailable
 from whimbrel.domain.ids import CellName, HostName, ProjectId
 from whimbrel.moves import requests
 from whimbrel.placement.inventory import TRAITS_OF_HOSTS
@@ -178,6 +180,27 @@ def test_a_cell_to_which_a_server_may_yet_go_back_stays(tmp_path: Path) -> None:
         await process.close()
         assert set(await home.hosts(ONE)) == {"n1", "n2"}
         await outside.close()
+
+    asyncio.run(story())
+
+
+def test_a_journal_with_a_row_that_cannot_be_read_keeps_no_cloud_from_starting(tmp_path: Path) -> None:
+    """Only where cells are left out or get other databases does it matter who is on the way."""
+
+    async def story() -> None:
+        home = Home(tmp_path)
+        process = await home.start(ONE)
+        outside = await World.build()
+        new = outside.new_server("s", SMALL)
+        new.image_id = None
+        await create.accept(process.cloud, process.engine, outside.asker(), [new])
+        await outside.close()
+        await process.close()
+        with closing(sqlite3.connect(tmp_path / "data/db/global.sqlite")) as by_hand, by_hand:
+            by_hand.execute("UPDATE runs SET facts = 'nonsense'")
+        assert set(await home.hosts(ONE)) == {"n1", "n2"}
+        with pytest.raises(Unavailable, match="the journal's row of run"):
+            await home.start(CELL.format("two") + HOST.format("m1"))
 
     asyncio.run(story())
 
