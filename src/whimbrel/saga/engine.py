@@ -317,7 +317,7 @@ class Engine:
             paid = tuple(debt for debt in run.debts if debt != name)
             entry = self._entry(run, step, "undo", began, "done", "a debt is paid")
             run = replace(run, debts=paid, log=(*run.log, entry), tries=0)
-        message = troubles[0] if troubles else run.message  # others may only wait for the first
+        message = troubles[0] if troubles else _why_turned(run)  # others may only wait for the first
         run = replace(run, tries=run.tries + 1, message=message, updated_at=self._clock.now())
         return await (self._pause(run) if run.debts else self._save(self._undone(run, saga)))
 
@@ -364,6 +364,11 @@ class Engine:
         except WorldError as trouble:
             log.error("the problem of a run could not be written down", run=run.id, reason=trouble.reason)
         log.error("a run met a bug and stands still", run=run.id, saga=run.saga, at=run.at, traceback=story)
+
+
+def _why_turned(run: Run) -> str | None:
+    """Give the reason, if there was one, of the last step that a run took before it went back."""
+    return next((entry.detail for entry in reversed(run.log) if entry.way == "do"), None)
 
 
 def _evidence(step: Step, at: float, outcome: Decided | WorldError | Any) -> Evidence | None:

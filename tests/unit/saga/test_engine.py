@@ -259,6 +259,19 @@ def test_a_run_with_debts_says_what_holds_up_the_first() -> None:
     tell(story)
 
 
+def test_a_run_that_has_paid_says_why_it_turned() -> None:
+    async def story(room: Room) -> None:
+        engine = room.engine(patience_s=0.1)
+        room.world.trouble["second"] = [Refused("no room")]
+        room.world.trouble["not second"] = [Unavailable("later"), Unavailable("not now")]
+        await engine.drive(await room.accept(engine, Facts(others=())))
+        over = await room.stored()
+        assert over.state == "undone" and not over.debts
+        assert over.message == "no room"
+
+    assert tell(story).world.on == []
+
+
 def test_a_debt_that_is_paid_pays_no_other() -> None:
     async def story(room: Room) -> None:
         engine = room.engine()
