@@ -266,7 +266,8 @@ def test_a_run_that_has_paid_says_why_it_turned() -> None:
         room.world.trouble["not second"] = [Unavailable("later"), Unavailable("not now")]
         await engine.drive(await room.accept(engine, Facts(others=())))
         over = await room.stored()
-        assert over.state == "undone" and not over.debts
+        assert over.state == "undone"
+        assert not over.debts
         assert over.message == "no room"
 
     assert tell(story).world.on == []
