@@ -102,6 +102,21 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         app(["sim", "replay", str(tmp_path / "nothing")])
 
 
+def test_of_seeds_that_fail_alike_one_is_made_short(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "tell", lambda story: run(story, PLANTED["the old guest is not destroyed"]))
+    words = ("--steps", "6", "--faults", "0", "--weight", "turn-back=0")
+    code, out = say(capsys, "run", "--seed", "3", "--seeds", "6", *words)
+    lines = out.splitlines()
+    told = [line for line in lines if line.startswith("seed ") and line.endswith(" steps:")]
+    too = [line for line in lines if "in a way that was told already: I" in line]
+    assert code == 1
+    assert len(told) == 1
+    assert too
+    assert len([line for line in lines if line.startswith("again")]) == 1 + len(too)
+
+
 def test_a_failing_seed_says_by_which_words_it_is_told_again(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

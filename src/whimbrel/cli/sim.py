@@ -55,7 +55,8 @@ def run(
 
     Users create, delete, resize, migrate, attach and so on through the real API; processes die and sleep, messages are
     lost, late and doubled, databases and services go away, hosts lose power. Then nothing goes wrong any more, and
-    every move has to end. A run that fails is told again with parts left out until it is short.
+    every move has to end. A run that fails is told again with parts left out until it is short; of several that fail
+    in the same way the first.
 
     Parameters
     ----------
@@ -94,13 +95,16 @@ def run(
     _check(size, seeds, steps, cells, jobs, save)
     began, failed, total = time.monotonic(), 0, 0.0
     counts: Counts = {}
+    kinds: set[str] = set()
     stories = [_story(number, steps, size, cells) for number in range(seed, seed + seeds)]
     with bar(None if json else terminal.console()) as shown:
         task = shown.add_task("", total=seeds)
         for outcome in _outcomes(stories, jobs):
             total += outcome.seconds
             counts = together([counts, outcome.counts])
-            if outcome.failure and not as_it_is:
+            is_news = as_it_is or outcome.kind not in kinds
+            kinds.add(outcome.kind)
+            if outcome.failure and is_news and not as_it_is:
                 shown.update(task, description=f"seed {outcome.story.seed} fails: making it short")
                 outcome = shrink(outcome, tell)
             if outcome.failure:
@@ -110,9 +114,12 @@ def run(
             shown.update(task, advance=1, description=f"{failed} failed" if failed else "")
             if json:
                 terminal.write_json(document(outcome))
-            elif outcome.failure or timeline:
+            elif (outcome.failure and is_news) or timeline:
                 say(outcome)
-                _say_again(outcome.story.seed, steps, size, cells) if outcome.failure else None
+            elif outcome.failure:
+                _say_too(outcome)
+            if outcome.failure and not json:
+                _say_again(outcome.story.seed, steps, size, cells)
     if not json:
         if seeds > 1:
             terminal.console().print("\n".join(lines(counts)), markup=False, highlight=False, soft_wrap=True)
@@ -247,6 +254,12 @@ def say(outcome: Outcome) -> None:
         f"[bold]seed {outcome.story.seed}[/], {len(outcome.story.decisions)} steps:", highlight=False
     )
     _say_lines(list(folded(outcome.told)))
+
+
+def _say_too(outcome: Outcome) -> None:
+    """Print of a run only how it fails: another one has told of that."""
+    line = f"seed {outcome.story.seed} fails in a way that was told already: {outcome.failure}"
+    terminal.console().print(line, style="bold red", markup=False, highlight=False, soft_wrap=True)
 
 
 def _say_lines(told: Sequence[Line]) -> None:
