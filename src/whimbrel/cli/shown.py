@@ -66,6 +66,7 @@ class Move(msgspec.Struct, kw_only=True):
     summary: str | None = None  # of its last choice of a host
     message: str | None = None
     problem: str | None = None
+    due_at: float = 0.0  # with an owner: until when its lease holds; else from when on anybody may take it
     since: float = 0.0
     created_at: float
     finished_at: float | None = None
@@ -157,8 +158,7 @@ def standing(move: Move) -> Text:
         text.append(f": waits for openstack server resize confirm|revert {move.server_id}")
     else:
         way = "forward" if move.way == "forward" else "back"
-        owner = f"with conductor {move.owner}" if move.owner else "with nobody yet"
-        text.append(f": goes {way}, {owner}, epoch {move.epoch}")
+        text.append(f": goes {way}, {_driver(move)}, epoch {move.epoch}")
     if move.debts:
         text.append(f"\nstill owed: {', '.join(move.debts)}", "bold red")
     if move.message:
@@ -166,6 +166,17 @@ def standing(move: Move) -> Text:
     if move.problem:
         text.append(f"\nit stands still at a bug; say: whimbrel move retry {move.id}\n{move.problem}", "red")
     return text
+
+
+def _driver(move: Move) -> str:
+    """Say who drives it; while it waits nobody does, and nothing is wrong with that."""
+    is_due = move.due_at < time.time()
+    if move.owner:
+        ran_out = f", whose lease ran out at {moment(move.due_at)}" if is_due and move.due_at else ""
+        return f"with conductor {move.owner}{ran_out}"
+    if move.problem:
+        return "with nobody"
+    return "with nobody yet" if is_due else f"asked again at {moment(move.due_at)}"
 
 
 def _steps(move: Move) -> Table:

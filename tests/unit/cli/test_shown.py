@@ -1,5 +1,6 @@
 """How moves look: what happened, what is ahead, what is owed, and what to do."""
 
+import time
 from typing import Any
 
 import msgspec
@@ -8,6 +9,8 @@ from rich.console import RenderableType
 
 from whimbrel.cli import shown, terminal
 from whimbrel.cli.shown import Move
+from whimbrel.cli.terminal import moment
+from whimbrel.saga.engine import NEVER
 
 DOCUMENT: dict[str, Any] = {
     "id": "5e3c",
@@ -84,7 +87,29 @@ def test_debts_and_bugs_are_said_with_what_to_do() -> None:
     assert "still owed: carry_disk" in seen
     assert "whimbrel move retry 5e3c" in seen
     assert "no answer from n2" in seen
-    assert "with nobody yet" in seen
+
+
+def test_a_run_that_waits_says_when_it_is_asked_again() -> None:
+    soon = time.time() + 3600
+    assert f"goes forward, asked again at {moment(soon)}, epoch 3" in text(shown.whole(read(owner=None, due_at=soon)))
+
+
+def test_a_run_that_nobody_takes_says_so() -> None:
+    seen = text(shown.whole(read(owner=None, due_at=1769853605.0)))
+    assert "goes forward, with nobody yet, epoch 3" in seen
+    assert "asked again" not in seen
+
+
+def test_a_run_whose_conductor_is_gone_says_when_its_lease_ran_out() -> None:
+    ran_out = 1769853605.0
+    assert f"with conductor c1, whose lease ran out at {moment(ran_out)}," in text(shown.whole(read(due_at=ran_out)))
+    held = text(shown.whole(read(due_at=time.time() + 3600)))
+    assert "with conductor c1, epoch 3" in held
+
+
+def test_a_run_at_a_bug_is_not_said_to_be_asked_again() -> None:
+    seen = text(shown.whole(read(owner=None, due_at=NEVER, problem="Traceback ...")))
+    assert "goes forward, with nobody, epoch 3" in seen
 
 
 def test_a_refused_choice_is_not_said_twice() -> None:
