@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from whimbrel.adapters.prometheus.app import Counted, metrics_app
-from whimbrel.adapters.prometheus.figures import Figures
+from whimbrel.adapters.prometheus.figures import CHOICE, Figures
 from whimbrel.adapters.prometheus.readings import Readings
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
@@ -25,6 +25,7 @@ class Watch:
         """Watch what a process does for a cloud, and how that stands."""
         cloud.meter.listen(self._figures)
         engine.took = self._figures.took_step
+        self._figures.await_choices(saga.name for saga in engine.book if CHOICE in (step.name for step in saga.steps))
         self._readings = Readings(cloud)
 
     def door(self) -> ASGIApp:

@@ -16,6 +16,7 @@ from whimbrel.domain.errors import Refused
 from whimbrel.metrics_wiring import Watch
 from whimbrel.ports.meter import Meter, note_route
 from whimbrel.serve import front
+from whimbrel.sim.world import World
 
 
 def counted(registry: CollectorRegistry, name: str, *labels: str) -> dict[tuple[str, ...], float]:
@@ -74,6 +75,21 @@ def test_the_door_beside_one_service_takes_its_own_path_only() -> None:
             told = await client.get("/metrics")
         assert 'service="placement"' in told.text
         assert told.text.count("whimbrel_http_requests_total{") == 1
+
+    asyncio.run(story())
+
+
+def test_choices_are_told_before_the_first_is_made_so_that_its_refusal_is_seen_to_rise() -> None:
+    async def story() -> None:
+        watch, world = Watch(), await World.build()
+        watch.work(world.cloud, world.engine("c1"))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(watch.door()), base_url="http://cloud") as client:
+            told = (await client.get("/metrics")).text
+        await world.close()
+        for kind in ("create", "migrate", "resize"):
+            for outcome in ("done", "refused"):
+                at = f'{{kind="{kind}",outcome="{outcome}",step="choose_target",way="do"}}'
+                assert f"whimbrel_steps_total{at} 0.0" in told
 
     asyncio.run(story())
 

@@ -1,5 +1,6 @@
 """The figures that a process measures itself: requests, choices, steps and calls of placement."""
 
+from collections.abc import Iterable
 from importlib.metadata import version
 
 from prometheus_client import (
@@ -20,6 +21,9 @@ QUICK_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 """Buckets of what is done while somebody waits."""
 STEP_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0)
 """Buckets of steps: most take a few milliseconds, some copy disks."""
+
+CHOICE = "choose_target"
+"""The step that chooses among hosts."""
 
 
 class Figures:
@@ -61,6 +65,12 @@ class Figures:
         self._step_s = Histogram(
             "whimbrel_step_duration_seconds", "How long steps took.", ("step", "way"), buckets=STEP_S, registry=registry
         )
+
+    def await_choices(self, kinds: Iterable[str]) -> None:
+        """Tell of choices from the start: Prometheus sees no rise in what comes into being at 1, as a first refusal."""
+        for kind in kinds:
+            for outcome in ("done", "refused"):
+                self._steps.labels(kind, CHOICE, "do", outcome)
 
     def answered(self, service: str, method: str, route: str, code: int, took_s: float) -> None:
         self._requests.labels(service, method, route, str(code)).inc()
