@@ -239,6 +239,7 @@ async def test_administrators_see_more(front: Front) -> None:
         *("OS-EXT-SRV-ATTR:host", "OS-EXT-SRV-ATTR:instance_name", "OS-EXT-SRV-ATTR:hypervisor_hostname")
     }
     assert len([key for key in new if key.startswith("OS-EXT-SRV")]) == 10
+    assert new["OS-EXT-SRV-ATTR:instance_name"] == f"whimbrel-{server_id}"  # what virsh knows its guest by
     assert new["host_status"] == "UP"
     await front.world.cloud.cells["c1"].hosts.set_service(
         HostName(new["OS-EXT-SRV-ATTR:host"]), enabled=False, disabled_reason=None, forced_down=False

@@ -16,6 +16,7 @@ from whimbrel.api.formats import FORMATS
 from whimbrel.api.problems import Problem
 from whimbrel.api.schemas.parameters import truth_of_word
 from whimbrel.domain.errors import Invalid
+from whimbrel.domain.guest import instance_name
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
@@ -195,7 +196,7 @@ async def _fills(call: Call, hosts: Sequence[Host]) -> dict[HostName, _Fill]:
 
 async def _servers_on(call: Call, host: Host) -> list[dict[str, str]]:
     found = await lookup.on_host(call.cloud, host.cell, host.name)
-    return [{"name": f"instance-{server.id}", "uuid": server.id} for server in found]
+    return [{"name": instance_name(server.id), "uuid": server.id} for server in found]
 
 
 async def _with_servers(call: Call, hosts: Sequence[Host], answer: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from whimbrel.api import ips, places, times
 from whimbrel.api.call import Call
 from whimbrel.domain import machine
 from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.guest import instance_name
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
@@ -143,7 +144,7 @@ def _zone(zone: str | None, may: Sight) -> str | None:
 def _attributes(call: Call, server: Server) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "OS-EXT-SRV-ATTR:host": server.host,
-        "OS-EXT-SRV-ATTR:instance_name": f"instance-{server.id}",
+        "OS-EXT-SRV-ATTR:instance_name": instance_name(server.id),
         "OS-EXT-SRV-ATTR:hypervisor_hostname": server.host,
     }
     if call.minor >= 3:

@@ -11,6 +11,13 @@ from whimbrel.domain.numa import NumaNode
 DiskName = Literal["root", "ephemeral", "swap"]
 """The disks that a guest has of its host, see `domain.local_disks`."""
 
+NAME_PREFIX = "whimbrel-"
+
+
+def instance_name(server: ServerId) -> str:
+    """Give the name by which a hypervisor knows the guest of a server."""
+    return NAME_PREFIX + server
+
 
 class Order(msgspec.Struct, frozen=True):
     """Who orders: a run and its epoch. A door that changes something refuses an epoch older than the newest seen."""

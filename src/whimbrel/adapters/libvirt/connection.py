@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from whimbrel.domain.errors import NotFound, Refused, Unavailable, WorldError
+from whimbrel.domain.guest import NAME_PREFIX
 
 T = TypeVar("T")
 
@@ -24,7 +25,6 @@ CALL_TIMEOUT_S = 90.0
 ATTACHED_WITHIN_S = 30.0
 POLL_S = 0.05
 THREADS = 4
-NAME_PREFIX = "whimbrel-"
 
 # By name, because the binding is loaded late. What is not here may have happened: Unavailable.
 ERRORS: dict[str, type[WorldError]] = {

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from whimbrel.adapters.libvirt import devices
-from whimbrel.adapters.libvirt.connection import NAME_PREFIX, Libvirt
+from whimbrel.adapters.libvirt.connection import Libvirt
 from whimbrel.adapters.libvirt.devices import Fitted, Plugging
 from whimbrel.adapters.libvirt.slots import SlotDirectory
 from whimbrel.domain import fitting, local_disks
-from whimbrel.domain.guest import DiskName, Guest, GuestKey, GuestSpec
+from whimbrel.domain.guest import NAME_PREFIX, DiskName, Guest, GuestKey, GuestSpec, instance_name
 from whimbrel.domain.ids import ServerId, Slot
 
 NAMESPACE = "urn:whimbrel:guest:1"
@@ -60,7 +60,7 @@ class Domain:
 def domain_xml(spec: GuestSpec, slot: SlotDirectory, virt_type: str, plugging: Plugging | None) -> str:
     """Give the definition of one slot's guest. Raises: Refused: one of its devices cannot be on this host."""
     root = ET.Element("domain", type=virt_type)
-    _text(root, "name", NAME_PREFIX + spec.key.server)
+    _text(root, "name", instance_name(spec.key.server))
     _text(root, "uuid", spec.key.server)
     _text(root, "title", "".join(filter(str.isprintable, spec.name)))
     ET.SubElement(
