@@ -86,13 +86,16 @@ class DataDir:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     @contextmanager
-    def used_as(self, role: str) -> Iterator[None]:
-        """Keep other processes from using the directory in the same role. Raises: Refused: one does."""
+    def used_as(self, role: str, option: str = "--data-dir") -> Iterator[None]:
+        """Keep other processes from using the directory in the same role.
+
+        option: what is to be another where one does. Raises: Refused: one does.
+        """
         file = self.path / f"{role}.lock"
         with _said("write", file):
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._lock(descriptor, role)
+            self._lock(descriptor, role, option)
             with _said("write", file):
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -100,14 +103,14 @@ class DataDir:
         finally:
             os.close(descriptor)
 
-    def _lock(self, descriptor: int, role: str) -> None:
+    def _lock(self, descriptor: int, role: str, option: str) -> None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(descriptor, 20, 0).decode().strip() or "unknown"
             raise Refused(
                 f"{self.path} is in use by another whimbrel {role} (process {holder}): stop that one, or give this one"
-                " another --data-dir"
+                f" another {option}"
             ) from None
 
     # What the processes of one cloud tell each other

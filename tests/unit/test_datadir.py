@@ -30,6 +30,16 @@ def test_two_processes_cannot_use_it_in_one_role(tmp_path: Path) -> None:
         pass
 
 
+def test_who_finds_it_used_is_told_what_to_do(tmp_path: Path) -> None:
+    home = made(tmp_path)
+    with home.used_as("up"), pytest.raises(Refused, match="or give this one another --data-dir$"), home.used_as("up"):
+        pass
+    with home.used_as("conductor-c1", "--name"):
+        taken = pytest.raises(Refused, match="or give this one another --name$")
+        with taken, home.used_as("conductor-c1", "--name"):
+            pass
+
+
 def test_clouds_yaml_has_both_clouds_and_is_private(tmp_path: Path) -> None:
     home = made(tmp_path)
     home.write_passwords({"demo": 'p"1', "admin": "p2", "whimbrel": "p3"})

@@ -124,7 +124,7 @@ def conductor(
     running = home.running()
     config = settings.load(Path(running.cloud_file) if running.cloud_file else None)
     own = _metrics_door(config.metrics.host, metrics_port, "--metrics-port")
-    with own or nullcontext(), home.used_as(f"conductor-{name}"):
+    with own or nullcontext(), home.used_as(f"conductor-{name}", "--name"):
         run_until_stopped(lambda stop: _conduct(Start(config, home, running, name, metrics_door=own), stop))
 
 
