@@ -32,10 +32,10 @@ def test_two_processes_cannot_use_it_in_one_role(tmp_path: Path) -> None:
 
 def test_who_finds_it_used_is_told_what_to_do(tmp_path: Path) -> None:
     home = made(tmp_path)
-    with home.used_as("up"), pytest.raises(Refused, match="or give this one another --data-dir$"), home.used_as("up"):
+    with home.used_as("up"), pytest.raises(Refused, match=r"or give this one another --data-dir$"), home.used_as("up"):
         pass
     with home.used_as("conductor-c1", "--name"):
-        taken = pytest.raises(Refused, match="or give this one another --name$")
+        taken = pytest.raises(Refused, match=r"or give this one another --name$")
         with taken, home.used_as("conductor-c1", "--name"):
             pass
 
