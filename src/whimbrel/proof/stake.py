@@ -101,6 +101,16 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
         return self.entry.unplaced or (self.records.get(self.entry.cell) if self.entry.cell else None)
 
     @cached_property
+    def nics(self) -> frozenset[str]:
+        """Give the ports that its record names."""
+        return frozenset(nic.port_id for nic in self.record.nics) if self.record else frozenset()
+
+    @cached_property
+    def named_ports(self) -> list[Port]:
+        """List the ports that its record names, as far as they are there."""
+        return [port for port in self.ports if port.id in self.nics]
+
+    @cached_property
     def is_settled(self) -> bool:
         """Tell whether nothing is under way: all must be exactly as the record says, where there is one."""
         return self.record is not None and not self.runs

@@ -114,18 +114,16 @@ def for_others(stake: Stake) -> str | None:
 def forgotten_ports(stake: Stake) -> str | None:
     """Say that its guest has ports for which, with all that they ask for, its record knows no reason."""
     guest = stake.guest(stake.record.host, stake.key) if stake.record else None
-    nics = {nic.port_id for nic in stake.record.nics} if stake.record else set()
-    if guest is None or nics.issuperset(guest.ports):
+    if guest is None or stake.nics.issuperset(guest.ports):
         return None
     return "its guest has ports that its record does not name: have the cell's row back from a backup"
 
 
 def unserved_port(stake: Stake, ground: Ground) -> str | None:
     """Say which of its ports asks for something and does not say by whom it is served, so that no claim can be due."""
-    nics = {nic.port_id for nic in stake.record.nics} if stake.record else set()
-    for port in stake.ports:
+    for port in stake.named_ports:
         served = port.profile.get("allocation") or {}
-        if port.id in nics and any(served.get(request.id) not in ground.roots for request in port.requests):
+        if any(served.get(request.id) not in ground.roots for request in port.requests):
             return f"port {port.id} does not say by whom it is served: whimbrel heal ports"
     return None
 

@@ -69,8 +69,8 @@ def _hindrance(home: Server, stake: Stake, only: Seen, ground: Ground) -> str | 
         return "its volumes are attached for another host"
     if stake.devices:
         return "its devices are of another host"
-    for port in stake.ports:
-        if port.id in {nic.port_id for nic in home.nics} and (port.requests or port.vnic_type != "normal"):
+    for port in stake.named_ports:
+        if port.requests or port.vnic_type != "normal":
             return f"what serves port {port.id} is of another host"
     if ground.hosts[host].cell != home.cell:
         return "that host is of another cell"
@@ -99,9 +99,8 @@ def _not_adopted(stake: Stake, ground: Ground) -> str:
 
 
 def _bound_at(stake: Stake, host: HostName | None) -> Iterator[Mend]:
-    nics = {nic.port_id for nic in stake.record.nics} if stake.record else set()
-    for port in stake.ports:
-        if port.id in nics and port.host != host:
+    for port in stake.named_ports:
+        if port.host != host:
             yield Mend(kind="bind_port", thing=port.id, host=host, sentence=f"bind port {port.id} to {host}")
 
 

@@ -121,8 +121,7 @@ def seen_of(stake: SeenStake) -> Iterator[str]:
         for cell, hold in stake.holds.items():
             if hold.standing == WHOLE:
                 yield f"I2: the record of {stake.id} in {cell} stands whole, and there are {len(stake.holds)} of it"
-    nics = {nic.port_id for nic in record.nics} if record else set()
-    for port_id in nics & stake.bindings.keys():
+    for port_id in stake.nics & stake.bindings.keys():
         active = [binding.host for binding in stake.bindings[port_id] if binding.is_active]
         if len(active) > 1:
             yield f"I6: port {port_id} of server {stake.id} is active on {' and '.join(active)}"

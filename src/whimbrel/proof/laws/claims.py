@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from whimbrel.domain.ids import HostName
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.proof.due import NOTHING, Claims, Due, Roots, due
 from whimbrel.proof.stake import Ground, Stake, shown
@@ -85,14 +86,12 @@ def is_legal(facts: MoveFacts, own: Claims, moves: Claims, roots: Roots) -> bool
     return source.is_held(moves or own, roots) and not (own and moves)
 
 
-def due_of(stake: Stake, ground: Ground) -> Due:
-    """Give what a server is to hold where its record says that it is, with its ports."""
+def due_of(stake: Stake, ground: Ground, host: HostName | None = None) -> Due:
+    """Give what a server is to hold, with its ports. host: where it is, if not where its record says."""
     record = stake.record
     assert record, "it is asked of servers that have a record"
-    nics = {nic.port_id for nic in record.nics}
-    ports = [port for port in stake.ports if port.id in nics]
-    flavor, properties, root = record.flavor, record.image_properties, ground.root(record.host)
-    return due(flavor, properties, root, ports, ground.roots, has_local_root=record.has_local_root)
+    flavor, properties, root = record.flavor, record.image_properties, ground.root(host or record.host)
+    return due(flavor, properties, root, stake.named_ports, ground.roots, has_local_root=record.has_local_root)
 
 
 def guests_are_claimed(stake: Stake, ground: Ground) -> Iterator[Violation]:

@@ -17,7 +17,7 @@ def bound_once(stake: Stake, ground: Ground) -> Iterator[Violation]:
     if stake.is_nobody:
         yield from _of_nobody(stake)
         return
-    yield from _not_served(stake, _named(stake))
+    yield from _not_served(stake, stake.named_ports)
     if stake.is_still:
         yield from _missing(stake)
         yield from _left_over(stake)
@@ -29,12 +29,12 @@ def bound(stake: Stake, ground: Ground) -> Iterator[Violation]:
     But for one thing: what an earlier way back asked may arrive while the next move waits for its verdict (ADR 7). The
     next slow round gives the port back: at rest, and by a proof, nothing is excused (`bound_once`).
     """
-    yield from _not_served(stake, [port for port in _named(stake) if not _is_taken_back(port, stake)])
+    yield from _not_served(stake, [port for port in stake.named_ports if not _is_taken_back(port, stake)])
 
 
 def served(stake: Stake, ground: Ground) -> Iterator[Violation]:
     """See that they do so whatever came too late, some time after it: what else is left goes after the verdict."""
-    yield from _not_served(stake, _named(stake))
+    yield from _not_served(stake, stake.named_ports)
 
 
 def _is_taken_back(port: Port, stake: Stake) -> bool:
@@ -52,15 +52,9 @@ def _not_served(stake: Stake, ports: Sequence[Port]) -> Iterator[Violation]:
                              f" {port.host}, and its server is on {home.host}")  # fmt: skip
 
 
-def _named(stake: Stake) -> list[Port]:
-    """List the ports that the record names, as far as they are there."""
-    nics = {nic.port_id for nic in stake.record.nics} if stake.record else set()
-    return [port for port in stake.ports if port.id in nics]
-
-
 def _left_over(stake: Stake) -> Iterator[Violation]:
     """Say what came too late to the network service, or was left there."""
-    named = _named(stake)
+    named = stake.named_ports
     due = {stake.home.host if stake.home else None, stake.way_back[0] if stake.way_back else None}
     for port in named if stake.home else ():
         for binding in stake.bindings.get(port.id, ()):
@@ -74,8 +68,7 @@ def _left_over(stake: Stake) -> Iterator[Violation]:
 
 
 def _missing(stake: Stake) -> Iterator[Violation]:
-    nics = {nic.port_id for nic in stake.record.nics} if stake.record else set()
-    for port_id in sorted(nics - {port.id for port in stake.ports}):
+    for port_id in sorted(stake.nics - {port.id for port in stake.ports}):
         sentence = f"port {port_id}, which the record of server {stake.id} names, is not there or not its own"
         yield Violation(law="I6", kind="lost_port", subject=stake.id, about=port_id, sentence=sentence)
 
