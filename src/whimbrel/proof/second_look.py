@@ -32,6 +32,11 @@ class Suspect(msgspec.Struct):
     violations: list[Violation]
     ground: Ground
 
+    @property
+    def ordered(self) -> list[Violation]:
+        """Give what does not hold of it law by law."""
+        return sorted(self.violations, key=lambda each: each.order)
+
 
 class Looked(msgspec.Struct):
     """found: None: something was done with it meanwhile. Missing there: a cell that does not answer may have it."""

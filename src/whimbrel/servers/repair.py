@@ -71,11 +71,10 @@ async def _findings(cloud: Cloud, wrong: Collection[ServerId]) -> list[Finding]:
 
 
 async def _finding(name: ServerId, found: Suspect, cloud: Cloud) -> Finding:
-    violations = tuple(sorted(found.violations, key=lambda each: each.order))
     decision = await decide(found, cloud)
     silent = sorted(found.ground.blind.items())
     unseen = tuple(f"cell {cell} did not answer ({reason}): its servers were not looked at" for cell, reason in silent)
-    return Finding(subject=name, violations=violations, plan=decision.plan, unseen=unseen)
+    return Finding(subject=name, violations=tuple(found.ordered), plan=decision.plan, unseen=unseen)
 
 
 async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Suspect:

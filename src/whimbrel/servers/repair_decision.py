@@ -10,7 +10,7 @@ from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import HostName, ProviderId
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.wishes import Lack
-from whimbrel.proof.due import due
+from whimbrel.proof.laws.claims import due_of
 from whimbrel.proof.second_look import Suspect
 from whimbrel.scheduling.wish import wish_of
 from whimbrel.servers.port_claims import Claim
@@ -25,15 +25,14 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def decide(found: Suspect, cloud: Cloud) -> Decision:
-    violations = sorted(found.violations, key=lambda each: each.order)
-    planned = plan(found.stake, found.ground, violations)
+    planned = plan(found.stake, found.ground, found.ordered)
     if not any(mend.kind == "claim_due" for mend in planned.mends):
         return Decision(plan=planned)
     adopted = next((mend.host for mend in planned.mends if mend.kind == "adopt_guest"), None)
     try:
         return Decision(plan=planned, due=await _due_claim(found, adopted, cloud))
     except Refused as refusal:
-        return Decision(plan=plan(found.stake, found.ground, violations, no_claim=refusal.reason))
+        return Decision(plan=plan(found.stake, found.ground, found.ordered, no_claim=refusal.reason))
 
 
 async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Claim:
@@ -44,18 +43,15 @@ async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Cla
     record, ground = found.stake.record, found.ground
     assert record, "only servers that there are have claims due"
     root = ProviderId(ground.root(host or record.host))
-    nics = {nic.port_id for nic in record.nics}
-    ports = [port for port in found.stake.ports if port.id in nics]
-    flavor, properties, local = record.flavor, record.image_properties, record.has_local_root
-    owed = due(flavor, properties, root, ports, ground.roots, has_local_root=local)
+    owed = due_of(found.stake, ground, host)
     if not owed.by_tree and len(owed.either) == 1:
         claim = {ProviderId(provider): amounts for provider, amounts in owed.either[0]}
         if unknown := claim.keys() - ground.roots.keys():
             raise Refused(f"its ports do not say by whom they are served ({', '.join(unknown)}): whimbrel heal ports")
         return claim
-    if any(port.requests for port in ports):
+    if any(port.requests for port in found.stake.named_ports):
         raise Refused("its flavor and its ports ask for parts of a host together: move the server")
-    wish = wish_of(flavor, properties, has_local_root=local)
+    wish = wish_of(record.flavor, record.image_properties, has_local_root=record.has_local_root)
     way = (await cloud.placement.all_ways(wish, [root], 1)).get(root)
     if way is None or isinstance(way, Lack):
         raise Refused(f"host {host or record.host} {_why_none(way)}")
