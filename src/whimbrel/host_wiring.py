@@ -16,6 +16,7 @@ from whimbrel.domain.guest import Capacity
 from whimbrel.domain.host import Aggregate, Host, Zone
 from whimbrel.domain.ids import CellName, HostName, ProviderId
 from whimbrel.placement.inventory import TRAITS_OF_HOSTS, besides, of_host
+from whimbrel.ports.catalog import zones_by_host
 from whimbrel.ports.cloud import Cell, Cloud
 from whimbrel.ports.hypervisor import Hypervisor
 from whimbrel.servers import host_zones
@@ -114,7 +115,7 @@ async def write_down_zones(cloud: Cloud, config: CloudConfig, up: Collection[Cel
     now, default = cloud.clock.now(), await _default_zone(cloud)
     rows = {host.name: host for cell in up for host in await cloud.cell(cell).hosts.all()}
     known = {aggregate.name: aggregate for aggregate in await cloud.aggregates.all()}
-    placed = {host: aggregate.zone for aggregate in known.values() if aggregate.zone for host in aggregate.hosts}
+    placed = zones_by_host(known.values())
     for _, host in config.hosts():
         meant = known[host.zone].zone if host.zone in known else default.id
         if (zone := placed.get(HostName(host.name))) not in (None, meant):

@@ -1,6 +1,6 @@
 """Flavors, keypairs, quota limits and aggregates: what operators and users set up. Each method is one transaction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -196,6 +196,14 @@ class Aggregates(Protocol):
     async def mend_zones(self) -> None:
         """Refuse, from now on, changes of zones of which placement was told before."""
         ...
+
+
+def zones_by_host(aggregates: Iterable[Aggregate]) -> dict[HostName, str]:
+    """Give the zone of each host that an aggregate puts into one, the first that does; else it is the default zone."""
+    zones: dict[HostName, str] = {}
+    for host, zone in ((host, each.zone) for each in aggregates if each.zone for host in each.hosts):
+        zones.setdefault(host, zone)
+    return zones
 
 
 def zone_of(host: HostName, aggregates: Sequence[Aggregate]) -> str | None:

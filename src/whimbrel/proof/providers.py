@@ -6,7 +6,7 @@ Cells have no say in the first. Hosts of a cell that does not answer are not loo
 from collections.abc import AsyncIterator, Iterable, Mapping
 
 from whimbrel.domain.ids import HostName, ProviderId
-from whimbrel.ports.catalog import zone_of
+from whimbrel.ports.catalog import zones_by_host
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement import HostZone
 from whimbrel.proof.laws.providers import counted
@@ -27,6 +27,6 @@ async def mistold(
     cloud: Cloud, told: Iterable[HostZone], hosts: Mapping[ProviderId, HostName]
 ) -> list[tuple[HostZone, str]]:
     """List what Placement was told of a host and its zone as it is, where they differ. told: read before."""
-    default, aggregates = cloud.rules.default_availability_zone, await cloud.aggregates.all()
-    there = ((was, zone_of(hosts[was.root], aggregates) or "") for was in told if was.root in hosts)
+    default, zones = cloud.rules.default_availability_zone, zones_by_host(await cloud.aggregates.all())
+    there = ((was, zones.get(hosts[was.root], "")) for was in told if was.root in hosts)
     return [(was, zone) for was, zone in there if (zone or default) != (was.zone or default)]

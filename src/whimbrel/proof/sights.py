@@ -17,6 +17,7 @@ from whimbrel.domain.pci import HeldDevice
 from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.disk import PARCEL, parcels_of
+from whimbrel.ports.catalog import zones_by_host
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.images import Image
 from whimbrel.ports.journal import RunFilter
@@ -62,7 +63,7 @@ async def read_ground(cloud: Cloud, sights: Sights) -> Ground:
     async for _, found in of_cells(cloud, sights.blind, lambda cell: cell.hosts.all()):
         hosts |= {host.name: host for host in found}
     providers = await cloud.placement.providers()
-    zones = {host: each.zone for each in await cloud.aggregates.all() if each.zone for host in each.hosts}
+    zones = zones_by_host(await cloud.aggregates.all())
     default = cloud.rules.default_availability_zone
     return Ground(
         hosts=hosts,

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import HostName, ProviderId
-from whimbrel.ports.catalog import Zoning, zone_of
+from whimbrel.ports.catalog import Zoning, zones_by_host
 from whimbrel.ports.cloud import Cloud
 from whimbrel.proof.providers import mistold
 
@@ -55,4 +55,5 @@ async def mend(cloud: Cloud, only: ProviderId | None = None) -> int:
 
 def _zones(hosts: Iterable[Host], aggregates: Sequence[Aggregate]) -> dict[HostName, str]:
     """Give the zones that aggregates put hosts into; empty: none does."""
-    return {host.name: zone_of(host.name, aggregates) or "" for host in hosts}
+    zones = zones_by_host(aggregates)
+    return {host.name: zones.get(host.name, "") for host in hosts}

@@ -16,7 +16,7 @@ from whimbrel.adapters.sql.tables.global_ import aggregate_hosts, aggregates, zo
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.catalog import Zoning, zone_of
+from whimbrel.ports.catalog import Zoning, zones_by_host
 
 Row = sa.Row[tuple[object, ...]]
 
@@ -169,7 +169,8 @@ async def _write(tx: Tx, aggregate: Aggregate, now: float) -> Aggregate:
 
 
 def _zones(known: Sequence[Aggregate], hosts: Sequence[HostName]) -> dict[HostName, str]:
-    return {host: zone_of(host, known) or "" for host in hosts}
+    zones = zones_by_host(known)
+    return {host: zones.get(host, "") for host in hosts}
 
 
 async def _check_zoning(
