@@ -11,8 +11,9 @@ from whimbrel.adapters.sql.database import Tx
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.domain.errors import Conflict, OverQuota
-from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.domain.ids import ProjectId, ServerId, UserId
 from whimbrel.domain.server import Server
+from whimbrel.ports.directory import Usage
 from whimbrel.ports.journal import Booking, Limits
 
 _enter = fixed(sa.insert(directory))
@@ -23,6 +24,7 @@ _usage = fixed(
         sa.func.coalesce(sa.func.sum(directory.c.memory_mib), 0).label("ram"),
     ).where(directory.c.project_id == bindparam("b_project"), directory.c.deleted_at.is_(None))
 )
+_usage_of_user = fixed(_usage.where(directory.c.user_id == bindparam("b_user")))
 _book = fixed(
     sa.update(directory)
     .where(directory.c.server_id == bindparam("b_server"), directory.c.deleted_at.is_(None))
@@ -71,13 +73,26 @@ async def book_as_believed(tx: Tx, server_id: ServerId, booking: Booking, before
         raise Conflict(f"server {server_id} was changed meanwhile")
 
 
+async def usage(tx: Tx, project_id: ProjectId, user_id: UserId | None = None) -> Usage:
+    """Give what the servers of a project count for, or those of one of its users."""
+    if user_id is None:
+        rows = await tx.rows(_usage, {"b_project": project_id})
+    else:
+        rows = await tx.rows(_usage_of_user, {"b_project": project_id, "b_user": user_id})
+    [(instances, cores, ram_mib)] = rows
+    return Usage(instances=instances, cores=cores, ram_mib=ram_mib)
+
+
 async def check(tx: Tx, project_id: ProjectId, limits: Limits) -> None:
     """Raises: OverQuota: as booked, the project uses more than it may."""
     if limits == Limits():
         return
-    used = (await tx.rows(_usage, {"b_project": project_id}))[0]._mapping
-    allowed = {"instances": limits.instances, "cores": limits.cores, "ram": limits.ram_mib}
-    wanted = ((name, used[name], limit) for name, limit in allowed.items())
+    used = await usage(tx, project_id)
+    wanted = (
+        ("instances", used.instances, limits.instances),
+        ("cores", used.cores, limits.cores),
+        ("ram", used.ram_mib, limits.ram_mib),
+    )
     over = [f"{name}: {amount} of {limit} would be used" for name, amount, limit in wanted if 0 <= limit < amount]
     if over:
         raise OverQuota(f"Quota exceeded for {', '.join(over)}")

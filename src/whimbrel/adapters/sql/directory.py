@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
+from whimbrel.adapters.sql import bookings
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.pages import EntryIds
@@ -18,6 +19,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, ProjectId, ServerId, UserId
 from whimbrel.domain.server import Server
 from whimbrel.ports.directory import Entry, Switches, Usage
+from whimbrel.ports.journal import Booking
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Server).decode
@@ -36,7 +38,6 @@ _switched = fixed(
     )
 )
 _set_unplaced = fixed(_mine.values(cell=None, unplaced=bindparam("b_record")))
-_book = fixed(_mine.values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_memory")))
 _enter_project = fixed(_mine.values(project_id=bindparam("b_project")))
 _erase = fixed(_mine.values(deleted_at=bindparam("b_now")))
 _entries = fixed(sa.select(directory).where(directory.c.server_id.in_(bindparam("b_servers", expanding=True))))
@@ -125,17 +126,8 @@ class SqlDirectory(EntryIds):
             return {CellName(cell): count for cell, count in await tx.rows(query)}
 
     async def usage(self, project_id: ProjectId, user_id: UserId | None = None) -> Usage:
-        query = sa.select(
-            sa.func.count(),
-            sa.func.coalesce(sa.func.sum(directory.c.vcpus), 0),
-            sa.func.coalesce(sa.func.sum(directory.c.memory_mib), 0),
-        ).where(directory.c.project_id == project_id, directory.c.deleted_at.is_(None))
-        if user_id is not None:
-            query = query.where(directory.c.user_id == user_id)
         async with self._db.read() as tx:
-            row = await tx.row(query)
-        assert row is not None
-        return Usage(instances=row[0], cores=row[1], ram_mib=row[2])
+            return await bookings.usage(tx, project_id, user_id)
 
     async def place(self, order: Order, server_id: ServerId, cell: CellName, generation: int) -> None:
         async with self._db.write() as tx:
@@ -201,7 +193,7 @@ class SqlDirectory(EntryIds):
     async def book(self, order: Order, server_id: ServerId, vcpus: int, memory_mib: int) -> None:
         async with self._db.write() as tx:
             await self._fence(tx, order)
-            await tx.run(_book, {"b_server": server_id, "b_vcpus": vcpus, "b_memory": memory_mib})
+            await bookings.book(tx, server_id, Booking(vcpus=vcpus, memory_mib=memory_mib))
 
     async def erase(self, order: Order, server_id: ServerId, now: float) -> None:
         async with self._db.write() as tx:
