@@ -17,15 +17,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from whimbrel.domain.errors import Refused
+from whimbrel.domain.errors import Invalid, Refused
 
 BACKLOG = 2048
+HIGHEST_PORT = 65535  # the resolver cuts off what is above it
 GRACE_S = 5
 KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, so that they are the ones to close it
 
 
 def listen(host: str, port: int, option: str = "--port") -> socket.socket:
-    """Take a port, 0: any free one. option: with what people choose it. Raises: Refused."""
+    """Take a port, 0: any free one. option: with what people choose it. Raises: Refused; Invalid: no port number."""
+    if not 0 <= port <= HIGHEST_PORT:
+        raise Invalid(f"{port} is no port: give {option} a number from 0 to {HIGHEST_PORT}; 0 takes a free one")
     try:
         [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         door = socket.socket(family, kind)

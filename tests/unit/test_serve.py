@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from whimbrel import serve
-from whimbrel.domain.errors import Refused
+from whimbrel.domain.errors import Invalid, Refused
 
 
 def test_a_port_in_use_is_said_with_what_to_do() -> None:
@@ -19,6 +19,13 @@ def test_a_port_in_use_is_said_with_what_to_do() -> None:
         port = door.getsockname()[1]
         with pytest.raises(Refused, match=rf"port {port}: the port is in use; .*--port"):
             serve.listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 99999])
+def test_what_is_no_port_is_refused(port: int) -> None:
+    """The resolver takes a port modulo 65536: 99999 would listen at 34463."""
+    with pytest.raises(Invalid, match=rf"{port} is no port: give --metrics-port a number from 0 to 65535"):
+        serve.listen("127.0.0.1", port, "--metrics-port")
 
 
 def test_an_address_of_another_machine_is_said() -> None:
