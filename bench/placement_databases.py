@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from figures import processor_s
 from placement_hosts import BRONZE, GOLD, OF_CARD, OF_HOST, PHYSNET, TRAITS, aggregate_of, card_id, host_id, is_gold
 
-from whimbrel.adapters.sql.database import postgres_url, search_path
 from whimbrel.adapters.sql.schema import prepare
 from whimbrel.adapters.sql.tables import placement as tables
+from whimbrel.adapters.sql.urls import ENGINE, connect_arguments
 
 POSTGRES = os.environ.get("WHIMBREL_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 SOME = 5000
@@ -89,8 +89,7 @@ def postgresql(hosts: int, *, nested: bool) -> Iterator[Database]:
         try:
             database = Postgres(server, name)
             prepare(database.url, "placement")
-            connect_args = {"options": search_path("placement")}
-            engine = sa.create_engine(postgres_url(database.url), connect_args=connect_args)
+            engine = sa.create_engine(ENGINE, connect_args=connect_arguments(database.url, "placement"))
             with engine.begin() as tx:
                 tx.execute(_UNCHECKED)
                 _fill(tx, hosts, nested)

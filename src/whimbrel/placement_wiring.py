@@ -21,8 +21,8 @@ from whimbrel.adapters.sql.identity import SqlIdentity
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.upkeep import keep_up, load
 from whimbrel.adapters.sql.schema import prepare
+from whimbrel.adapters.sql.urls import check_url
 from whimbrel.datadir import DataDir
-from whimbrel.domain.errors import Invalid
 from whimbrel.placement_api.access import access
 from whimbrel.placement_api.app import placement_app
 from whimbrel.placement_api.cors import Cors
@@ -53,7 +53,7 @@ async def open_placement(settings: PlacementSettings) -> AsyncIterator[ASGIApp]:
     """
     defaults = settings.policy_defaults
     rights = access(defaults, Policy.load(DEFAULTS[defaults], settings.policy))
-    _check(settings.database_url)
+    check_url(settings.database_url)
     async with AsyncExitStack() as closing:
         identity, identity_url = await _identity(settings.identity, closing)
         make_missing(settings.database_url)
@@ -70,14 +70,6 @@ async def open_placement(settings: PlacementSettings) -> AsyncIterator[ASGIApp]:
 async def _end(work: "asyncio.Task[None]") -> None:
     work.cancel()
     await asyncio.wait((work,))
-
-
-def _check(database_url: str) -> None:
-    if not database_url.startswith(("sqlite:///", "postgresql")) or database_url == "sqlite:///":
-        raise Invalid(
-            f"{database_url} is no database that is known here: give --db sqlite:///DIRECTORY or"
-            " postgresql://USER:PASSWORD@HOST/NAME"
-        )
 
 
 async def _identity(asked: Login | DataDir | None, closing: AsyncExitStack) -> tuple[Identity | None, str | None]:

@@ -103,6 +103,8 @@ async def test_a_disabled_cell_takes_no_more_servers_until_it_is_enabled(front: 
         {},
         {"name": "Big"},
         {"name": "c2", "database": "mysql://there"},
+        {"name": "c2", "database": "postgres://u@h/d"},
+        {"name": "c2", "database": ""},
         {"name": "c2", "database": "sqlite://"},
         {"name": "c2", "database": "postgresql://u@h:port/d"},
         {"name": "c2", "physnets": ["a b"]},

@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import bindparam
 
 from tests.contracts.databases import Postgres
 from tests.unit.adapters.sql.test_fixed import ASKED, METADATA, A, B, C, things
 from whimbrel.adapters.sql import pool, wire
+from whimbrel.adapters.sql.awaited import AwaitedDatabase
+from whimbrel.adapters.sql.creation import make_missing
 from whimbrel.adapters.sql.database import Database, open_database
 from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.schema import prepare
 from whimbrel.domain.errors import Conflict, Unavailable
 
 _ADD = fixed(sa.insert(things))
@@ -43,6 +47,27 @@ def told(postgres: Postgres, story: Story) -> None:
             await story(database)
 
     asyncio.run(tell())
+
+
+def test_of_several_hosts_the_one_that_can_be_written_is_used(postgres: Postgres) -> None:
+    """The first host does not answer, as a primary after a fail-over."""
+    here = conninfo_to_dict(postgres.url)
+    hosts = f"127.0.0.1:1,{here.get('host', '127.0.0.1')}:{here.get('port', 5432)}"
+    login = f"{here.get('user', '')}:{here.get('password', '')}".rstrip(":")
+    url = f"postgresql://{login}@{hosts}/{here['dbname']}?target_session_attrs=read-write"
+    schema = postgres.schema("keep")
+
+    async def story() -> None:
+        make_missing(url)
+        prepare(url, schema)
+        for database in (open_database(url, schema), AwaitedDatabase(url, schema)):
+            if isinstance(database, AwaitedDatabase):
+                await database.check()
+            async with database.read() as tx:
+                assert await tx.value(sa.text("SELECT current_schema()")) == schema
+            await database.close()
+
+    asyncio.run(story())
 
 
 async def ids(database: Database) -> list[int]:

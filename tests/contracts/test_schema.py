@@ -15,12 +15,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from tests.contracts.databases import Postgres
-from whimbrel.adapters.sql.database import postgres_url, search_path, sqlite_file
+from whimbrel.adapters.sql.database import sqlite_file
 from whimbrel.adapters.sql.migrations import config_of
 from whimbrel.adapters.sql.schema import VERSION, prepare, revisions, upgrade
 from whimbrel.adapters.sql.tables import MODULES, kind_of, metadata_of
 from whimbrel.adapters.sql.tables.global_ import aggregates, directory, runs, zones
 from whimbrel.adapters.sql.tables.keep import kept
+from whimbrel.adapters.sql.urls import ENGINE, connect_arguments
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import Guest, GuestKey
 from whimbrel.domain.ids import ServerId, Slot
@@ -40,9 +41,9 @@ class Place:
         if self.url.startswith("sqlite"):
             return sa.create_engine(f"sqlite:///{sqlite_file(self.url, schema)}", poolclass=sa.pool.NullPool)
         return sa.create_engine(
-            postgres_url(self.url),
+            ENGINE,
             poolclass=sa.pool.NullPool,
-            connect_args={"options": search_path(schema)},
+            connect_args=connect_arguments(self.url, schema),
         )
 
 

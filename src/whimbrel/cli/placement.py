@@ -4,7 +4,6 @@ Law: the port is taken and the policy understood before the database is touched.
 """
 
 import os
-import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from whimbrel import serve
+from whimbrel.adapters.sql.urls import check_url, without_password
 from whimbrel.cli import logs
 from whimbrel.cli.service import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.datadir import DataDir, default_path
@@ -100,6 +100,7 @@ def placement(
         Log more than warnings.
     """
     logs.configure(verbose)
+    check_url(db)
     from whimbrel.placement_wiring import PlacementSettings
 
     chosen = PlacementSettings(
@@ -179,14 +180,10 @@ def _ready(chosen: "PlacementSettings", url: str) -> None:
         note = "Clients that look in the catalog find it there once it has an endpoint of the service type placement."
     say(
         f"[bold green]Placement is up[/] at {url}",
-        f"Data: {escape(_without_password(chosen.database_url))}   To end it: Ctrl-C or kill {os.getpid()}",
+        f"Data: {escape(without_password(chosen.database_url))}   To end it: Ctrl-C or kill {os.getpid()}",
         note,
         "\nIn another terminal:\n",
         f"  [bold]{client} resource provider create one[/]",
         f"  [bold]{client} resource provider list[/]",
         f"  [bold]curl {url}/[/]",
     )
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"(//[^:/@]*):.*@", r"\1:...@", url)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from whimbrel import serve, settings
+from whimbrel.adapters.sql.urls import absolute, check_url
 from whimbrel.cli import logs
 from whimbrel.cli.service import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.cli.terminal import counted
@@ -86,6 +87,8 @@ def up(
     """
     logs.configure(verbose)
     config = settings.load(cloud)
+    if database:
+        check_url(database)
     home = DataDir(data_dir or default_path())
     home.make()
     place = config.listen
@@ -93,7 +96,7 @@ def up(
     running = Running(
         url=public_url or serve.url_of(door),
         pid=os.getpid(),
-        database_url=database or (config.database.url if config.database else home.database_url),
+        database_url=absolute(database or (config.database.url if config.database else home.database_url)),
         cloud_file=str(cloud.absolute()) if cloud else None,
     )
     metrics = config.metrics

@@ -1,5 +1,6 @@
 """What is asked of a file as a whole: names that are there once, and rules that fit its hosts."""
 
+from whimbrel.adapters.sql.urls import check_url
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU
 from whimbrel.placement import names
@@ -22,6 +23,7 @@ def check(name: str, config: CloudConfig) -> None:
             where += "" if homes[host.name] == cell.name else f" and in cell '{homes[host.name]}'"
             raise Invalid(f"{name}: host '{host.name}' is there twice, {where}; give one of them another name")
         homes[host.name] = cell.name
+    _check_databases(name, config)
     _check_reach(name, config)
     _check_nics(name, config)
     _check_pci(name, config)
@@ -30,6 +32,18 @@ def check(name: str, config: CloudConfig) -> None:
             raise Invalid(f"{name}: host '{host.name}' has {wrong}")
     if wrong := wrong_with(config.rules.scheduler, homes):
         raise Invalid(f"{name}: [rules.scheduler]: {wrong}")
+
+
+def _check_databases(name: str, config: CloudConfig) -> None:
+    """Raises: Invalid: the driver does not understand a URL."""
+    urls = {f"cell '{cell.name}'": cell.database for cell in config.cells if cell.database}
+    if config.database:
+        urls["[database]"] = config.database.url
+    for place, url in urls.items():
+        try:
+            check_url(url)
+        except Invalid as mistake:
+            raise Invalid(f"{name}: {place}: {mistake.reason}") from None
 
 
 def _wrong_names(host: HostTable) -> str | None:

@@ -16,7 +16,7 @@ HostNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 ZoneNamed = Annotated[str, Meta(pattern=r"^(?!internal$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 TraitNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
 ClassNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
-CellDatabase = Annotated[str, Meta(pattern=r"^(sqlite:///.|postgresql://)")]  # a cell has no database in memory
+DatabaseUrl = Annotated[str, Meta(pattern=r"^(sqlite:///.|postgresql(\+psycopg)?://)")]  # none in memory
 PhysnetNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 StorageNamed = Annotated[str, Meta(pattern=r"^[^@#\s]{1,255}$")]
 Count = Annotated[int, Meta(ge=1, le=2**20)]
@@ -71,7 +71,7 @@ class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
 
 class CellTable(Table, frozen=True, kw_only=True):
     name: CellNamed
-    database: CellDatabase | None = None  # None: the cloud's own
+    database: DatabaseUrl | None = None  # None: the cloud's own
     enabled: bool = True
     physnets: tuple[PhysnetNamed, ...] | None = None  # the physical networks that its hosts reach; None: all
     storage: tuple[StorageNamed, ...] | None = None  # the storage back ends that its hosts reach; None: all
@@ -95,7 +95,7 @@ class Listen(Table, frozen=True, kw_only=True):
 
 
 class DatabaseTable(Table, frozen=True, kw_only=True):
-    url: Annotated[str, Meta(pattern=r"^(sqlite|postgresql)://")]
+    url: DatabaseUrl
 
 
 class MetricsTable(Table, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from whimbrel.cli.placement import Keystone, _login, _without_password
+from whimbrel.cli.placement import Keystone, _login
 from whimbrel.domain.errors import Invalid
 
 GIVEN = {
@@ -32,16 +32,3 @@ def test_what_is_missing_is_named(missing: str) -> None:
 def test_what_is_no_url_is_named() -> None:
     with pytest.raises(Invalid, match="keystone:5000 is no URL"):
         _login(Keystone(**GIVEN | {"os_auth_url": "keystone:5000"}))
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("sqlite:////var/lib/whimbrel", "sqlite:////var/lib/whimbrel"),
-        ("postgresql://u:p@ss:w@host:5432/name", "postgresql://u:...@host:5432/name"),
-        ("postgresql://u@host:5432/name", "postgresql://u@host:5432/name"),
-        ("postgresql://host:5432/name", "postgresql://host:5432/name"),
-    ],
-)
-def test_a_password_is_not_shown(url: str, shown: str) -> None:
-    assert _without_password(url) == shown

@@ -12,10 +12,12 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.database import Database, open_database
 from whimbrel.adapters.sql.schema import prepare
-from whimbrel.domain.errors import Invalid, Unavailable, WorldError
+from whimbrel.adapters.sql.urls import is_postgres, with_defaults
+from whimbrel.domain.errors import Unavailable, WorldError
 
 PATIENCE_S = 5
 _LIMITS = {"connect_timeout": str(PATIENCE_S), "tcp_user_timeout": str(PATIENCE_S * 1000)}
+"""How long the driver waits for a silent server, unless the URL says so."""
 _ASK = sa.text("SELECT 1")
 
 
@@ -24,8 +26,8 @@ class AwaitedDatabase(Database):
 
     def __init__(self, url: str, schema: str, patience_s: float = PATIENCE_S) -> None:
         """patience_s: how long a database that was there may be silent. Raises: Invalid: the URL."""
-        self.dialect = "postgresql" if url.startswith("postgresql") else "sqlite"
-        self._url = _limited(url) if self.dialect == "postgresql" else url
+        self.dialect = "postgresql" if is_postgres(url) else "sqlite"
+        self._url = with_defaults(url, _LIMITS) if self.dialect == "postgresql" else url
         self._schema = schema
         self._patience_s = patience_s
         self._opened: Database | None = None
@@ -81,13 +83,3 @@ class AwaitedDatabase(Database):
         self._trouble = "it was closed"
         if self._opened is not None:
             await self._opened.close()
-
-
-def _limited(url: str) -> str:
-    """Have the driver give up on a server that is silent, unless the URL says how long it may be."""
-    try:
-        said = sa.make_url(url)
-    except (sa.exc.ArgumentError, ValueError) as error:
-        raise Invalid(f"no database can be reached by this URL: {error}") from None
-    more = {key: limit for key, limit in _LIMITS.items() if key not in said.query}
-    return said.update_query_dict(more).render_as_string(hide_password=False)

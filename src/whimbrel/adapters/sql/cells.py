@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.awaited import AwaitedDatabase
 from whimbrel.adapters.sql.counting import Counting
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.tables.global_ import cells
+from whimbrel.adapters.sql.urls import check_url
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.ids import CellName
 from whimbrel.ports.cells import CellInfo
@@ -44,7 +44,7 @@ class SqlCells(Counting):
 
     async def add(self, cell: CellInfo) -> None:
         if cell.database:
-            AwaitedDatabase(cell.database, cell.name)
+            check_url(cell.database)
         try:
             async with self._changing() as tx:
                 await tx.run(_INSERT, {**_columns(cell), "settings": None})

@@ -4,9 +4,11 @@ Law: whoever comes first makes it, everybody else waits and then finds it. What 
 word: `schema.prepare`, which comes next, says what is wrong.
 """
 
+from collections.abc import Mapping
+
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.database import postgres_url
+from whimbrel.adapters.sql.urls import ENGINE, is_postgres, postgres_arguments
 
 ALWAYS_THERE = "postgres"
 PATIENCE_S = 10
@@ -17,13 +19,13 @@ _IS_THERE = sa.text("SELECT 1 FROM pg_database WHERE datname = :name")
 
 def make_missing(url: str) -> None:
     """Have the database of a PostgreSQL URL there, if its user may make one. Repeatable."""
-    if not url.startswith("postgresql"):
+    if not is_postgres(url):
         return
-    place = sa.make_url(postgres_url(url))
-    name = place.database
+    place = postgres_arguments(url)
+    name = place.get("dbname")
     if not name or not _is_missing(place, name):
         return
-    engine = _engine(place.set(database=ALWAYS_THERE))
+    engine = _engine({**place, "dbname": ALWAYS_THERE})
     quoted = engine.dialect.identifier_preparer.quote_identifier(name)
     try:
         with engine.connect() as connection:
@@ -34,7 +36,7 @@ def make_missing(url: str) -> None:
         return
 
 
-def _is_missing(place: sa.URL, name: str) -> bool:
+def _is_missing(place: Mapping[str, str], name: str) -> bool:
     """Tell whether the server answers that it has no such database: in whatever language, it quotes the name."""
     try:
         _engine(place).connect().close()
@@ -43,10 +45,10 @@ def _is_missing(place: sa.URL, name: str) -> bool:
     return False
 
 
-def _engine(place: sa.URL) -> sa.Engine:
+def _engine(place: Mapping[str, str]) -> sa.Engine:
     return sa.create_engine(
-        place,
+        ENGINE,
         poolclass=sa.pool.NullPool,
         isolation_level="AUTOCOMMIT",
-        connect_args={"connect_timeout": PATIENCE_S},
+        connect_args={"connect_timeout": PATIENCE_S, **place},
     )

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.fixed import FixedResult, Values
+from whimbrel.adapters.sql.urls import check_url, is_postgres
 
 
 class Tx:
@@ -75,19 +76,10 @@ class Database:
         raise NotImplementedError
 
 
-def postgres_url(url: str) -> str:
-    """Give the URL with the driver that we use, whatever usual form it has."""
-    return "postgresql+psycopg://" + url.split("://", 1)[1]
-
-
-def search_path(schema: str) -> str:
-    """Give the connection option that makes PostgreSQL look for tables in this schema only."""
-    name = schema.replace('"', '""').replace("\\", "\\\\").replace(" ", "\\ ")
-    return f'-csearch_path="{name}"'
-
-
 def sqlite_file(url: str, schema: str) -> Path | None:
-    """Give the file that a SQLite URL means for this schema; None: in memory."""
+    """Give the file that a SQLite URL means for this schema; None: in memory. Raises: Invalid: it is no SQLite URL."""
+    if url != "sqlite://":
+        check_url(url)
     directory = url.removeprefix("sqlite://").removeprefix("/")
     return Path(directory) / f"{schema}.sqlite" if directory else None
 
@@ -96,8 +88,9 @@ def open_database(url: str, schema: str) -> Database:
     """Open `sqlite:///DIR` (file DIR/<schema>.sqlite), `sqlite://` (in memory) or `postgresql://...` (that schema).
 
     The schema must be there: see `schema.prepare`. Raises: Unavailable: the file cannot be used now (disk full).
+    Invalid: the URL.
     """
-    if url.startswith("postgresql"):
+    if is_postgres(url):
         from whimbrel.adapters.sql.postgres import PostgresDatabase  # who has SQLite needs no psycopg
 
         return PostgresDatabase(url, schema)

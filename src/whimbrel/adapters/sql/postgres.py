@@ -13,9 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from whimbrel.adapters.sql.database import Database, Tx, postgres_url, search_path
+from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import FixedResult, Values, is_fixed, text_of
 from whimbrel.adapters.sql.pool import Pool
+from whimbrel.adapters.sql.urls import ENGINE, connect_arguments
 from whimbrel.adapters.sql.wire import Sent, Wire, positional
 from whimbrel.domain.errors import Conflict, Unavailable, WorldError
 
@@ -63,11 +64,11 @@ class PostgresDatabase(Database):
 
     def __init__(self, url: str, schema: str) -> None:
         self._engine = create_async_engine(
-            postgres_url(url),
+            ENGINE,
             poolclass=sa.pool.NullPool,
             isolation_level="AUTOCOMMIT",
             # What psycopg itself has prepared it throws away with all that is prepared, ours too.
-            connect_args={"options": search_path(schema), "prepare_threshold": None},
+            connect_args={**connect_arguments(url, schema), "prepare_threshold": None},
         )
         self._positional = positional(self._engine.dialect)
         self._pool = Pool(self._connect)

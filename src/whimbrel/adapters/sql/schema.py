@@ -15,8 +15,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.database import Database, postgres_url, search_path, sqlite_file
+from whimbrel.adapters.sql.database import Database, sqlite_file
 from whimbrel.adapters.sql.tables import kind_of, metadata_of
+from whimbrel.adapters.sql.urls import ENGINE, connect_arguments, is_postgres
 from whimbrel.domain.errors import Refused, Unavailable
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -38,7 +39,7 @@ def prepare(url: str, schema: str) -> None:
     """
     kind = kind_of(schema)
     try:
-        if url.startswith("postgresql"):
+        if is_postgres(url):
             _prepare_postgres(url, schema, kind)
         else:
             file = sqlite_file(url, schema)
@@ -120,9 +121,9 @@ def _locked(directory: Path) -> Iterator[None]:
 
 def _prepare_postgres(url: str, schema: str, kind: str) -> None:
     engine = sa.create_engine(
-        postgres_url(url),
+        ENGINE,
         poolclass=sa.pool.NullPool,
-        connect_args={"options": search_path(schema)},
+        connect_args=connect_arguments(url, schema),
     )
     with engine.begin() as connection:
         if _is_current(kind, _postgres_version(connection)):

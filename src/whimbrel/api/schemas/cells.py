@@ -4,7 +4,7 @@ from whimbrel.api.schema import Body
 from whimbrel.api.schemas.parameters import BOOLEAN, DESCRIPTION, Schema, obj, wrapped
 
 _NAME: Schema = {"type": "string", "pattern": "^[a-z][a-z0-9_]{0,30}$"}
-_DATABASE: Schema = {"type": "string", "maxLength": 1000, "pattern": "^(sqlite:///.|postgresql://)"}
+_DATABASE: Schema = {"type": "string", "maxLength": 1000, "minLength": 1}
 _PHYSNET: Schema = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"}
 _STORAGE: Schema = {"type": "string", "pattern": r"^[^@#\s]{1,255}$"}
 
