@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
 from tests.contracts.runs import BOOKING, NOW, UNKNOWN, Facts, Store, a_run, a_server, an_action, tell
+from whimbrel.adapters.sql.journal import MARGIN_S
 from whimbrel.adapters.sql.tables import global_ as tables
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded, Unavailable
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.directory import Usage
 from whimbrel.ports.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover
+from whimbrel.saga.engine import NEVER
 
 LEASE_S = 3.0
 
@@ -393,6 +395,25 @@ def test_takes_what_is_due_under_a_new_epoch(open_store: Opener) -> None:
         assert await store.journal.take("you", NOW + LEASE_S - 0.1, LEASE_S, 9) == []
         [again] = await store.journal.take("you", NOW + LEASE_S, LEASE_S, 9)
         assert (again.epoch, again.owner) == (3, "you")
+
+    tell(open_store, story)
+
+
+def test_a_lease_that_ends_later_than_any_clock_allows_is_taken(open_store: Opener) -> None:
+    """A conductor whose clock was an hour ahead leaves such a lease behind. A pause without an owner may be long."""
+
+    async def story(store: Store) -> None:
+        allowed = NOW + LEASE_S + MARGIN_S
+        ahead = await store.accept("a", owner="an hour ahead", due_at=NOW + 3600.0)
+        await store.accept("b", owner="just allowed", due_at=allowed)
+        await store.accept("c", due_at=NOW + 3600.0)
+        await store.accept("d", due_at=NEVER, problem="a bug")
+        [taken] = await store.journal.take("me", NOW, LEASE_S, 9)
+        assert taken == replace(ahead, epoch=2, owner="me", due_at=NOW + LEASE_S)
+        assert await store.journal.takeovers(ahead.subject) == [
+            Takeover(run_id=ahead.id, at=NOW, was="an hour ahead", by="me", epoch=2)
+        ]
+        assert await store.journal.take("me", NOW, LEASE_S, 9) == []
 
     tell(open_store, story)
 

@@ -150,7 +150,8 @@ class Journal(Protocol):
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
         """Take open runs that are due: each under a new epoch, leased to `owner` until now + lease_s.
 
-        Where another one's lease had run out, that is written down.
+        Where another one's lease had run out, that is written down. A lease that ends far later than now + lease_s
+        was written by a wrong clock, and counts as one that has run out.
         """
         ...
 

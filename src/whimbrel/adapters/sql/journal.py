@@ -54,8 +54,19 @@ _due = fixed(
     .limit(bindparam("b_limit"))
     .with_for_update(skip_locked=True)
 )
-_anything_due = fixed(
-    sa.select(sa.literal(1)).where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now")).limit(1)
+MARGIN_S = 60.0
+"""How much later than allowed a lease may end before it counts as written by a wrong clock."""
+
+_is_open = runs.c.state == "open"
+_is_leased = sa.and_(_is_open, runs.c.owner.is_not(None))
+_due_times = fixed(  # of the first run and of the last lease: both are ends of an index
+    sa.select(
+        sa.select(sa.func.min(runs.c.due_at)).where(_is_open).scalar_subquery().label("first"),
+        sa.select(sa.func.max(runs.c.due_at)).where(_is_leased).scalar_subquery().label("last_lease"),
+    )
+)
+_end_too_long = fixed(
+    sa.update(runs).where(_is_leased, runs.c.due_at > bindparam("b_latest")).values(due_at=bindparam("b_now"))
 )
 _take = fixed(
     sa.update(runs)
@@ -185,10 +196,15 @@ class SqlJournal:
             return await read_evidence(tx, run_id)
 
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
+        latest = now + lease_s + MARGIN_S
         async with self._db.read() as tx:
-            if not await tx.row(_anything_due, {"b_now": now}):
-                return []
+            times = await tx.row(_due_times)
+        has_too_long = times.last_lease is not None and times.last_lease > latest
+        if times.first is None or (times.first > now and not has_too_long):
+            return []
         async with self._db.write() as tx:
+            if has_too_long:
+                await tx.run(_end_too_long, {"b_now": now, "b_latest": latest})
             due = await tx.rows(_due, {"b_now": now, "b_limit": limit})
             if not due:
                 return []
