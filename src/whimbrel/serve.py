@@ -1,6 +1,7 @@
 """The one HTTP door of a process: a socket, and behind it one path for each service.
 
-Law: the port is taken before anything is opened, so that a start that cannot succeed touches nothing.
+Invariants: the port is bound before anything is opened, so that a start that cannot succeed touches nothing. The
+socket listens only when the application can answer: until then the kernel refuses connections.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -26,21 +28,34 @@ KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, so that they a
 
 
 def listen(host: str, port: int, option: str = "--port") -> socket.socket:
-    """Take a port, 0: any free one. option: with what people choose it. Raises: Refused; Invalid: no port number."""
+    """Bind a port, 0: any free one; `serve` listens. option: with what people choose it.
+
+    Raises: Refused; Invalid: no port number.
+    """
     if not 0 <= port <= HIGHEST_PORT:
         raise Invalid(f"{port} is no port: give {option} a number from 0 to {HIGHEST_PORT}; 0 takes a free one")
     try:
         [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         door = socket.socket(family, kind)
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind(address)
-        door.listen(BACKLOG)
+        _bind(door, address)
     except socket.gaierror as error:
         raise Refused(f"cannot listen at {host}: {error.strerror}; name an address of this machine") from None
     except OSError as error:
-        raise Refused(f"cannot listen at {host} port {port}: {_sentence(error, option)}") from None
+        raise _refusal(host, port, error, option) from None
     door.setblocking(False)
     return door
+
+
+def _bind(door: socket.socket, address: Any) -> None:
+    """Bind a port. Two sockets that do not listen could both bind it if both had SO_REUSEADDR, so it is set only
+    where connections that ended a moment ago are in the way."""
+    try:
+        door.bind(address)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(address)
 
 
 def url_of(door: socket.socket) -> str:
@@ -84,6 +99,7 @@ async def serve(app: ASGIApp, door: socket.socket, stop: asyncio.Event, ready: C
             log_config=None,
             access_log=False,
             server_header=False,
+            backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=GRACE_S,
         ),
@@ -103,13 +119,24 @@ class _Server(uvicorn.Server):
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """Listen, and call `ready`. Raises: Refused: another process listens at the port since it was bound."""
+        for door in sockets or ():
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections inherit it: see _bind
+        try:
+            await super().startup(sockets)
+        except OSError as error:
+            host, port = sockets[0].getsockname()[:2] if sockets else ("", 0)
+            raise _refusal(host, port, error, "--port") from None
         self._ready()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals alone: they are the program's business, for the rest of it must end in order too."""
         yield
+
+
+def _refusal(host: str, port: int, error: OSError, option: str) -> Refused:
+    return Refused(f"cannot listen at {host} port {port}: {_sentence(error, option)}")
 
 
 def _sentence(error: OSError, option: str) -> str:

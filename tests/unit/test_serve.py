@@ -28,6 +28,37 @@ def test_what_is_no_port_is_refused(port: int) -> None:
         serve.listen("127.0.0.1", port, "--metrics-port")
 
 
+def test_a_client_is_refused_until_requests_are_answered() -> None:
+    """A client that waits for a process that is starting is not connected to a socket that nothing reads yet."""
+
+    async def story() -> None:
+        door = serve.listen("127.0.0.1", 0)
+        address = door.getsockname()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
+        stop, ready = asyncio.Event(), asyncio.Event()
+        serving = asyncio.create_task(serve.serve(serve.front({}), door, stop, ready.set))
+        await ready.wait()
+        async with httpx.AsyncClient(base_url=serve.url_of(door)) as client:
+            assert (await client.get("/")).status_code == 200
+        stop.set()
+        await serving
+        serve.listen(*address).close()  # although a connection to it has just ended
+
+    asyncio.run(story())
+
+
+def test_a_port_that_is_taken_between_bind_and_listen_is_said() -> None:
+    async def story() -> None:
+        door = socket.socket()
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(("127.0.0.1", 0))
+        with socket.create_server(door.getsockname()), pytest.raises(Refused, match="the port is in use"):
+            await serve.serve(serve.front({}), door, asyncio.Event(), lambda: None)
+
+    asyncio.run(story())
+
+
 def test_an_address_of_another_machine_is_said() -> None:
     with pytest.raises(Refused, match=r"cannot listen at 192\.0\.2\.1 port 0: .*--host"):
         serve.listen("192.0.2.1", 0)
