@@ -11,6 +11,7 @@ from whimbrel.adapters.sql.database import Database
 from whimbrel.adapters.sql.placement import SqlPlacement, changes, feed
 from whimbrel.adapters.sql.postgres import PostgresDatabase
 from whimbrel.adapters.sql.tables import placement as tables
+from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, RunId, UserId
 from whimbrel.placement.provider import Claim
@@ -174,6 +175,30 @@ def test_where_much_was_changed_all_are_read_anew(open_store: Opener, monkeypatc
                 await writer.create_provider(uuid, name, None)
             assert await is_current(reader, database)
             assert await reader.forest() is not before
+
+    asyncio.run(tell())
+
+
+def test_a_reload_that_fails_half_way_leaves_nothing_unread(
+    open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old index stays with its old mark: with the new one, what was changed between them would never be read."""
+    monkeypatch.setattr(feed, "MANY", 1)
+
+    async def tell() -> None:
+        async with open_store("placement") as database:
+            writer, reader = SqlPlacement(database), SqlPlacement(database)
+            await writer.create_provider(A, "a", None)
+            assert await is_current(reader, database)
+            await writer.rename_provider(A, "the first")
+            await writer.create_provider(B, "b", None)
+            async with database.write() as tx:  # read after providers and changes
+                await tx.run(sa.text("ALTER TABLE provider_aggregates RENAME TO elsewhere"))
+            with pytest.raises(Unavailable):
+                await reader.forest()
+            async with database.write() as tx:
+                await tx.run(sa.text("ALTER TABLE elsewhere RENAME TO provider_aggregates"))
+            assert await is_current(reader, database)
 
     asyncio.run(tell())
 

@@ -1,11 +1,14 @@
 """Keeps the index of a process in step with the database.
 
-Law: what it gives holds all that was committed before it was asked. All providers are read piece by piece, each in a
-transaction of its own, so that nobody else waits for long; what was changed meanwhile is taken over afterwards.
+Invariants: the index holds all that was committed before the request for it. An index and its mark change together or
+not at all: an old index under a newer mark would never learn what was changed between them. All providers are read in
+pieces, each in its own transaction, so that no other request waits for long; what was changed meanwhile is applied
+afterwards.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from random import Random
 
 import structlog
@@ -33,12 +36,19 @@ CHECKED = 500
 """How many providers are compared with the database in one check."""
 
 
+@dataclass
+class _View:
+    """All providers as they were at a mark."""
+
+    index: Index
+    mark: Mark
+
+
 class Feed:
     def __init__(self, db: Database, chance: Random) -> None:
         self._db = db
         self._chance = chance
-        self._index: Index | None = None
-        self._mark = Mark(seen=0)
+        self._view: _View | None = None
         self._checked = ""  # the provider up to which the index was compared with the database
         self._feeding = asyncio.Lock()  # what was read earlier must not be applied later
         self._begun = self._ended = 0  # which look at the database was begun last, and which one ended well
@@ -47,12 +57,12 @@ class Feed:
         """Give the index as the database is now; it holds until the next await."""
         asked = self._begun
         async with self._feeding:
-            if self._index is None or self._ended <= asked:  # else a look that was begun since serves all who waited
+            if self._view is None or self._ended <= asked:  # else a look that was begun since serves all who waited
                 self._begun += 1
-                if self._index is None or not await self._is_current(self._index):
-                    self._index = await self._load()
+                if self._view is None or not await self._is_current(self._view):
+                    self._view = await self._load()
                 self._ended = self._begun
-            return self._index
+            return self._view.index
 
     async def check(self, most: int = CHECKED) -> bool:
         """Compare the next so many providers with the database; False: they differed, and all were read anew.
@@ -60,42 +70,42 @@ class Feed:
         Check after check comes round to all of them.
         """
         async with self._feeding:
-            if self._index is None:
+            if self._view is None:
                 return True
             async with self._db.read() as tx:
-                if not await self._catch_up(tx, self._index, MANY):
+                if not await self._catch_up(tx, self._view, MANY):
                     return True  # who asks next reads all anew
                 there, nodes = await count(tx), await read_next(tx, self._checked, most)
             self._checked = nodes[-1].provider.uuid if len(nodes) == most else ""
-            wrong = [node.provider.uuid for node in nodes if self._index.nodes.get(node.provider.uuid) != node]
-            if not wrong and there == len(self._index.nodes):
+            known = self._view.index.nodes
+            wrong = [node.provider.uuid for node in nodes if known.get(node.provider.uuid) != node]
+            if not wrong and there == len(known):
                 return True
             log.warning(
                 "providers in memory are not those of the database: all are read anew",
                 wrong=wrong[:10],
-                in_memory=len(self._index.nodes),
+                in_memory=len(known),
                 in_database=there,
             )
-            self._index = await self._load()
+            self._view = await self._load()
             return False
 
-    async def _is_current(self, index: Index) -> bool:
-        if await changes.are_none(self._db, self._mark):
+    async def _is_current(self, view: _View) -> bool:
+        if await changes.are_none(self._db, view.mark):
             return True
         async with self._db.read() as tx:
-            return await self._catch_up(tx, index, max(MANY, len(index.nodes) // PART))
+            return await self._catch_up(tx, view, max(MANY, len(view.index.nodes) // PART))
 
-    async def _load(self) -> Index:
+    async def _load(self) -> _View:
         """Read all providers. However many are changed meanwhile, that is not done twice if it can be avoided."""
         while True:
             async with self._db.read() as tx:
-                self._mark = await changes.here(tx)
-            index = Index((), self._chance)
+                view = _View(Index((), self._chance), await changes.here(tx))
             async for nodes in self._pieces():
-                index.apply((), nodes)
+                view.index.apply((), nodes)
             async with self._db.read() as tx:
-                if await self._catch_up(tx, index, None):
-                    return index
+                if await self._catch_up(tx, view, None):
+                    return view
 
     async def _pieces(self) -> AsyncIterator[list[Node]]:
         after, found = "", PIECE
@@ -108,12 +118,12 @@ class Feed:
                 after = nodes[-1].provider.uuid
                 await asyncio.sleep(0)  # others may have waited
 
-    async def _catch_up(self, tx: Tx, index: Index, most: int | None) -> bool:
-        """Take over what was changed; False: that is not known, or more than `most` providers were."""
-        touched, mark = await changes.since(tx, self._mark)
+    async def _catch_up(self, tx: Tx, view: _View, most: int | None) -> bool:
+        """Apply what was changed; False: that is not known, or more than `most` providers were."""
+        touched, mark = await changes.since(tx, view.mark)
         if touched is None or (most is not None and len(touched) > most):
             return False
         if touched:
-            index.apply(touched, await read_some(tx, touched))
-        self._mark = mark
+            view.index.apply(touched, await read_some(tx, touched))
+        view.mark = mark
         return True
