@@ -1,14 +1,14 @@
 """The data directory: all that a cloud on this machine remembers, and the lock that says who uses it.
 
-Law: one `whimbrel up` at a time uses a directory; the kernel gives the lock back, however the process dies. What holds
-passwords is readable by its owner only, and a file is there whole or not at all.
+Law: one `whimbrel up` at a time uses a directory; the kernel gives the lock back, however the process dies. Only its
+owner can read what is in it (see `adapters.file_modes`), and a file is there whole or not at all.
 """
 
 import errno
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 import platformdirs
 
+from whimbrel.adapters import file_modes
 from whimbrel.domain.errors import NotFound, Refused
 
 DEMO_CLOUD = "whimbrel"
@@ -78,10 +79,14 @@ class DataDir:
 
     # Use
 
-    def make(self) -> None:
-        """Have the directory there. Raises: Refused."""
+    def make(self, guests: Collection[Path] = ()) -> None:
+        """Make the directory, or narrow the modes of all that is in it. Raises: Refused.
+
+        guests: directories of real guests, for whose modes their hosts care.
+        """
         with _said("make or write", self.path):
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.path.mkdir(parents=True, exist_ok=True, mode=file_modes.DIRECTORY)
+            file_modes.narrow_tree(self.path, guests)
             if not os.access(self.path, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -93,7 +98,7 @@ class DataDir:
         """
         file = self.path / f"{role}.lock"
         with _said("write", file):
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, file_modes.FILE)
         try:
             self._lock(descriptor, role, option)
             with _said("write", file):
@@ -157,7 +162,7 @@ class DataDir:
         """Write a file whole, readable by its owner only. Raises: Refused."""
         draft = file.with_name(f".{file.name}.{os.getpid()}")
         with _said("write", file):
-            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, file_modes.FILE)
             try:
                 with os.fdopen(descriptor, "wb", buffering=0) as out:
                     out.write(content)

@@ -1,7 +1,5 @@
 """Makes the hypervisors of the hosts that the settings name: simulated ones, and libvirt's."""
 
-from pathlib import Path
-
 from whimbrel.adapters.sql.keep import SqlKeep
 from whimbrel.datadir import DataDir
 from whimbrel.domain.guest import Capacity
@@ -45,10 +43,9 @@ def _capacity(host: SimulatedHost) -> Capacity:
 def _libvirt(host: LibvirtHost, data: DataDir, images: LocalImages) -> Hypervisor:
     from whimbrel.adapters.libvirt.hypervisor import LibvirtHypervisor  # an extra: only where it is used
 
-    guests = Path(host.guests_dir) if host.guests_dir else data.path / "guests" / host.name
     return LibvirtHypervisor(
         host.uri,
-        guests,
+        host.guests_in(data.path),
         images,
         vcpus=host.vcpus,
         memory_mib=host.memory_mib,

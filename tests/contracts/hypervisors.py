@@ -6,6 +6,7 @@ libvirt_hosts from here.
 """
 
 import asyncio
+import os
 import re
 import shutil
 import socket
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 
 from tests.live.libvirt_hosts import LibvirtHosts, libvirt_hosts  # noqa: F401
+from whimbrel.adapters import file_modes
 from whimbrel.adapters.keep import MemoryKeep
 from whimbrel.adapters.libvirt import LibvirtHypervisor
 from whimbrel.adapters.qemu import processes
@@ -302,10 +304,12 @@ def pair(request: pytest.FixtureRequest) -> HypervisorPair:
 
 @pytest.fixture
 def libvirt_pair(libvirt_hosts: LibvirtHosts) -> Iterator[LibvirtPair]:  # noqa: F811
-    """Give two real hosts without guests; they are left so."""
+    """Give two real hosts without guests; they are left so. New files are private, as they are in `whimbrel up`."""
+    umask = os.umask(file_modes.UMASK)
     pair = LibvirtPair(libvirt_hosts)
     yield pair
     pair.close()
+    os.umask(umask)
 
 
 def new_spec(server: str | None = None, root_gib: int = 1, image_id: str | None = SMALL_IMAGE) -> GuestSpec:

@@ -2,12 +2,14 @@
 
 import asyncio
 import gc
+import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import uvloop
 
+from whimbrel.adapters import file_modes
 from whimbrel.cli import terminal
 
 
@@ -15,7 +17,8 @@ def run_until_stopped(
     work: Callable[[asyncio.Event], Awaitable[None]],
     loop_factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
 ) -> None:
-    """Do this work; SIGTERM and Ctrl-C set the event that tells it to end."""
+    """Do this work; SIGTERM and Ctrl-C set the event that tells it to end. New files are for this user only."""
+    os.umask(file_modes.UMASK)
 
     async def until_stopped() -> None:
         stop = asyncio.Event()

@@ -90,7 +90,7 @@ def up(
     if database:
         check_url(database)
     home = DataDir(data_dir or default_path())
-    home.make()
+    home.make(config.guests_dirs(home.path))
     place = config.listen
     door = serve.listen(host or place.host, place.port if port is None else port)
     running = Running(

@@ -1,6 +1,7 @@
 """What cloud.toml is made of: a Struct for each table of the file."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -67,6 +68,10 @@ class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
     nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # where the cell's other hosts read a disk that moves
     virt_type: Literal["auto", "kvm", "qemu"] = "auto"  # auto: KVM where the processor has it, else emulation
     guest_nics: Literal["tap", "user"] = "tap"  # user: QEMU's own network, cut off, for where nobody may make a tap
+
+    def guests_in(self, data_dir: Path) -> Path:
+        """Return the directory of its guests."""
+        return Path(self.guests_dir) if self.guests_dir else data_dir / "guests" / self.name
 
 
 class CellTable(Table, frozen=True, kw_only=True):
@@ -144,3 +149,8 @@ class CloudConfig(Table, frozen=True, kw_only=True):
         for cell in self.cells:
             for host in cell.hosts:
                 yield cell, host
+
+    def guests_dirs(self, data_dir: Path) -> list[Path]:
+        """Return the absolute directories of all real guests."""
+        real = (host for _, host in self.hosts() if isinstance(host, LibvirtHost))
+        return [host.guests_in(data_dir).absolute() for host in real]

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
+from whimbrel.adapters import file_modes
 from whimbrel.adapters.libvirt import devices, machine, reach
 from whimbrel.adapters.libvirt.connection import Connection
 from whimbrel.adapters.libvirt.devices import Plugging
@@ -28,6 +29,7 @@ from whimbrel.adapters.libvirt.power import Power
 from whimbrel.adapters.libvirt.sight import Sight
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
 from whimbrel.adapters.libvirt.snapshots import Snapshots
+from whimbrel.adapters.qemu import files
 from whimbrel.adapters.qemu.files import in_thread
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain import fitting, local_disks
@@ -68,7 +70,8 @@ class LibvirtHypervisor:
         lets_go_within_s: float = LETS_GO_WITHIN_S,
         image_cache: Path | None = None,
     ) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        files.make_directory(directory, None)
+        file_modes.narrow_guests(directory)
         self._directory = directory.resolve()
         self._given = {"vcpus": vcpus, "memory_mib": memory_mib, "disk_gib": disk_gib}
         self._virt_type = virt_type

@@ -41,6 +41,7 @@ class ImageCache:
         """Fetch an image to a place of the caller's and do not keep it; give its format. Raises: as `fetch`."""
         image, disk_format = await self._shown(image_id)
         await self._receive(image, path)
+        await in_thread(lambda: files.hand_over(path, self._owner))
         return disk_format
 
     async def _shown(self, image_id: str) -> tuple[Image, str]:

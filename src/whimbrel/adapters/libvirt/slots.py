@@ -23,8 +23,6 @@ from whimbrel.domain.guest import DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import ServerId, Slot
 
 CONSOLE_KEPT_BYTES = 1 << 20
-PRIVATE = 0o600
-"""The mode of files that may have secrets in them: how a volume is reached, what a user gave his guest."""
 
 _FILES: dict[DiskName, str] = {"root": "disk"}
 
@@ -98,10 +96,10 @@ class SlotDirectory:
     def write_spec(self, spec: GuestSpec) -> None:
         content = msgspec.json.format(msgspec.json.encode(spec))
         files.make_directory(self.path, self.owner)
-        files.write(self.spec, content, self.owner, PRIVATE)
+        files.write(self.spec, content, self.owner)
 
     def write_definition(self, xml: str) -> None:
-        files.write(self.definition, xml.encode(), self.owner, PRIVATE)
+        files.write(self.definition, xml.encode(), self.owner)
 
     def read_definition(self) -> str | None:
         """Give the domain's XML; None: it is not defined."""

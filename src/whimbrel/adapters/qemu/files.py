@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from whimbrel.adapters import file_modes
 from whimbrel.domain.errors import Refused, Unavailable, WorldError
 
 T = TypeVar("T")
@@ -56,18 +57,19 @@ def hand_over(path: Path, owner: Owner | None) -> None:
 
 
 def make_directory(path: Path, owner: Owner | None) -> None:
-    """Have a directory and those above it; fine if they are there."""
+    """Have a directory and those above it; fine if they are there. QEMU may run as another user, and pass through."""
     if not path.is_dir():
         make_directory(path.parent, owner)
         path.mkdir(exist_ok=True)
+        path.chmod(file_modes.SEARCHABLE)
         hand_over(path, owner)
 
 
-def write(path: Path, content: bytes, owner: Owner | None, mode: int = 0o644) -> None:
-    """Write a small file, durably and at once or not at all."""
+def write(path: Path, content: bytes, owner: Owner | None) -> None:
+    """Write a small file for its owner only, durably and at once or not at all."""
     part = path.with_name(path.name + PART)
     part.unlink(missing_ok=True)
-    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, file_modes.FILE)) as file:
         file.write(content)
     hand_over(part, owner)
     finish(part, path)

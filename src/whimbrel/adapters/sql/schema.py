@@ -15,6 +15,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from whimbrel.adapters import file_modes
 from whimbrel.adapters.sql.database import Database, sqlite_file
 from whimbrel.adapters.sql.tables import kind_of, metadata_of
 from whimbrel.adapters.sql.urls import ENGINE, connect_arguments, is_postgres
@@ -35,7 +36,8 @@ _VERSION_TABLE = sa.Table(
 def prepare(url: str, schema: str) -> None:
     """Have the schema there and at its newest version. For url see `open_database`; not for one in memory.
 
-    Raises: Refused: it is of a newer Whimbrel, or is no database. Unavailable: it does not answer.
+    Raises: Refused: it is of a newer Whimbrel, is no database, or other users can read its file. Unavailable: it does
+    not answer.
     """
     kind = kind_of(schema)
     try:
@@ -81,10 +83,13 @@ def _is_current(kind: str, version: str | None) -> bool:
 
 
 def _prepare_sqlite(file: Path, kind: str) -> None:
+    for suffix in ("", "-wal", "-shm"):  # SQLite makes new ones with the mode of the file itself
+        file_modes.narrow(file.with_name(file.name + suffix), file_modes.FILE)
     if _is_current(kind, _sqlite_version(file)):
         return
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True, mode=file_modes.DIRECTORY)
     with _locked(file.parent):
+        file_modes.create(file)
         if _is_current(kind, _sqlite_version(file)):
             return
         # The file itself says from now on that it is in WAL mode; changing that later would need everybody else out.

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from whimbrel.adapters import file_modes
 from whimbrel.cli import terminal
 from whimbrel.cli.demo.processes import Processes
 from whimbrel.cli.demo.stage import JsonLines, Stage, Terminal
@@ -113,7 +114,7 @@ def _end_exports(directory: Path) -> None:
 def _directory() -> Iterator[Path]:
     """Make a directory for the demo's cloud: short, for sockets lie in it, and open to a rootless libvirtd."""
     directory = Path(tempfile.mkdtemp(prefix="whimbrel-"))
-    directory.chmod(0o755)
+    directory.chmod(file_modes.SEARCHABLE)
     try:
         yield directory
     finally:

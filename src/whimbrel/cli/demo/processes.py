@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from whimbrel.adapters import file_modes
 from whimbrel.domain.errors import Unavailable
 
 READY_WITHIN_S = 30.0
@@ -32,7 +33,7 @@ class Program:
 
     def start(self) -> None:
         # A session of its own: Ctrl-C is for the demo, which then ends its processes in order.
-        with self._said.open("wb") as said:
+        with open(self._said, "wb", opener=lambda name, flags: os.open(name, flags, file_modes.FILE)) as said:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "whimbrel", *self._arguments],
                 stdin=subprocess.DEVNULL,

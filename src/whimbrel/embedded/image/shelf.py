@@ -45,7 +45,7 @@ class Shelf:
         limit_bytes: int = LIMIT_BYTES,
         offload: Offload = anyio.to_thread.run_sync,
     ) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.directory = directory
         self.limit_bytes = limit_bytes
         self._offload = offload
@@ -139,7 +139,8 @@ async def _gathered(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
 @contextmanager
 def _new(path: Path) -> Iterator[BinaryIO]:
     with _disk_errors():
-        file = path.open("xb")
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        file = os.fdopen(descriptor, "wb")
     try:
         assert _locked(file), "nobody else knows a new file"
         yield file
