@@ -37,8 +37,14 @@ MICROVERSION = "2.96"
 class Cloud:
     """`whimbrel up` on simulated hosts that take no time. Use as a context manager."""
 
-    def __init__(self, copy_disk_s: float = 0.0, card_kbps: int = 0, cells: int = 1, host_count: int = HOSTS) -> None:
-        """card_kbps: of the network card that each host has; 0: it has none. cells: of several, moves leave theirs."""
+    def __init__(
+        self, copy_disk_s: float = 0.0, card_kbps: int = 0, cells: int = 1, host_count: int = HOSTS, database: str = ""
+    ) -> None:
+        """card_kbps: of the network card that each host has; 0: it has none. cells: of several, moves leave theirs.
+
+        database: the URL of an empty database; none: SQLite.
+        """
+        self._database = ["--database", database] if database else []
         card = CARD.format(kbps=card_kbps) if card_kbps else ""
         hosts = [HOST.format(number=n, zone=n // 2 % 2) + card for n in range(host_count)]
         self._cells = "".join(f'[[cell]]\nname = "cell{cell}"\n' + "".join(hosts[cell::cells]) for cell in range(cells))
@@ -75,7 +81,7 @@ class Cloud:
         running = self._path / "data" / "running.json"
         running.unlink(missing_ok=True)
         command = [sys.executable, "-m", "whimbrel", "up", "--data-dir", str(self._path / "data")]
-        policy = ["--policy", str(self._path / "policy.yaml")]
+        policy = ["--policy", str(self._path / "policy.yaml"), *self._database]
         with (self._path / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, "--port", "0", "--cloud", str(self._path / "cloud.toml"), *policy], stdout=log, stderr=log

@@ -83,20 +83,26 @@ def sqlite(hosts: int, *, nested: bool) -> Iterator[Database]:
 
 @contextmanager
 def postgresql(hosts: int, *, nested: bool) -> Iterator[Database]:
+    with empty_postgresql() as database:
+        prepare(database.url, "placement")
+        engine = sa.create_engine(ENGINE, connect_args=connect_arguments(database.url, "placement"))
+        with engine.begin() as tx:
+            tx.execute(_UNCHECKED)
+            _fill(tx, hosts, nested)
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(sa.text("VACUUM ANALYZE"))  # or autovacuum does it while we measure
+        engine.dispose()
+        yield database
+
+
+@contextmanager
+def empty_postgresql() -> Iterator[Postgres]:
+    """Create a PostgreSQL database, and drop it at the end."""
     name = f"whimbrel_bench_{os.getpid()}"
     with psycopg.connect(POSTGRES, autocommit=True) as server:
         server.execute(f"CREATE DATABASE {name}".encode())
         try:
-            database = Postgres(server, name)
-            prepare(database.url, "placement")
-            engine = sa.create_engine(ENGINE, connect_args=connect_arguments(database.url, "placement"))
-            with engine.begin() as tx:
-                tx.execute(_UNCHECKED)
-                _fill(tx, hosts, nested)
-            with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                connection.execute(sa.text("VACUUM ANALYZE"))  # or autovacuum does it while we measure
-            engine.dispose()
-            yield database
+            yield Postgres(server, name)
         finally:
             server.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 

@@ -1,9 +1,10 @@
 """The fleet as one process knows it: when it is read again, and what becomes of a cell that does not answer."""
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from structlog.testing import capture_logs
 
@@ -18,9 +19,12 @@ from whimbrel.ports.cloud import Rules
 from whimbrel.ports.devices import DeviceCount
 from whimbrel.ports.fleet import Fleet, Load
 from whimbrel.ports.servers import ServerQuery
-from whimbrel.scheduling.fleet import DOWN_FOR_S, MAX_AGE_S, KnownFleet
+from whimbrel.scheduling.fleet import MAX_AGE_IN_READS, MAX_AGE_S, KnownFleet
+from whimbrel.scheduling.known_cell import DOWN_FOR_S, OUTDATED_AFTER_S
+from whimbrel.sim.loop import new_loop
 
 C1, C2 = CellName("c1"), CellName("c2")
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -31,6 +35,7 @@ class OneCell:
     has: list[Host]
     is_down: bool = False
     hangs: bool = False
+    answers: asyncio.Event = field(default_factory=asyncio.Event)  # ends that it hangs
     asked: int = 0
     changes: int = 0
     searched: list[str | None] = field(default_factory=list)
@@ -38,7 +43,7 @@ class OneCell:
     async def all(self) -> list[Host]:
         self.asked += 1
         if self.hangs:
-            await asyncio.Event().wait()
+            await self.answers.wait()
         if self.is_down:
             raise Unavailable("no answer")
         return self.has
@@ -72,9 +77,22 @@ class Written:
 
     has: list[Any] = field(default_factory=list)
     changes: int = 0
+    is_down: bool = False
 
     async def all(self) -> list[Any]:
+        if self.is_down:
+            raise Unavailable("no answer")
         return self.has
+
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run this where time passes only while everything waits."""
+    return new_loop(0).run_until_complete(work)
+
+
+async def all_is_done() -> None:
+    """Wait until everything else waits."""
+    await asyncio.sleep(0.1)
 
 
 class Reading:
@@ -86,10 +104,10 @@ class Reading:
         self.fleets = KnownFleet(cells, infos, written, self.clock, Rules(scheduler=scheduler, **rules))
 
     def now(self) -> Fleet:
-        return asyncio.run(self.fleets.now())
+        return run(self.fleets.now())
 
     def later(self, seconds: float) -> Fleet:
-        asyncio.run(self.clock.advance(seconds))
+        run(self.clock.advance(seconds))
         return self.now()
 
 
@@ -137,15 +155,6 @@ def test_a_cell_that_does_not_answer_leaves_the_others_alone() -> None:
     assert reading.one.asked == 2
 
 
-def test_nobody_waits_for_long_for_a_cell_that_hangs() -> None:
-    reading = Reading(cell_timeout_s=0.01)
-    reading.two.hangs = True
-    fleet = reading.now()
-    assert (fleet.names, fleet.silent) == (("a", "b"), {C2})
-    assert reading.later(MAX_AGE_S * 1.1).silent == {C2}
-    assert reading.two.asked == 1
-
-
 def test_a_cell_that_was_down_is_not_asked_for_a_while_and_then_is_back() -> None:
     reading = Reading()
     reading.one.is_down = True
@@ -156,3 +165,137 @@ def test_a_cell_that_was_down_is_not_asked_for_a_while_and_then_is_back() -> Non
     with capture_logs() as logs:
         assert reading.later(DOWN_FOR_S).names == ("a", "b", "c")
     assert [(one["log_level"], one["cell"]) for one in logs] == [("info", "c1")]
+
+
+# Many callers, and cells that are slow
+
+
+async def _busy(reading: Reading) -> asyncio.Task[Fleet]:
+    """Start a decision that waits for the second cell."""
+    reading.two.hangs = True
+    asked = asyncio.create_task(reading.fleets.now())
+    await all_is_done()
+    return asked
+
+
+def test_all_that_ask_at_the_same_time_wait_for_one_read() -> None:
+    async def ask() -> None:
+        reading = Reading()
+        first = await _busy(reading)
+        others = [asyncio.create_task(reading.fleets.now()) for _ in range(50)]
+        await all_is_done()
+        first.cancel()  # the read is not its own
+        await all_is_done()
+        reading.two.answers.set()
+        [fleet, *same] = await asyncio.gather(*others)
+        assert fleet.names == ("a", "b", "c")
+        assert all(each is fleet for each in same)
+        assert (reading.one.asked, reading.two.asked) == (1, 1)
+
+    run(ask())
+
+
+def test_a_read_that_began_before_a_change_is_not_enough_after_it() -> None:
+    async def ask() -> None:
+        reading = Reading()
+        before = await _busy(reading)
+        reading.one.changes += 1
+        after = [asyncio.create_task(reading.fleets.now()) for _ in range(5)]
+        await all_is_done()
+        assert reading.one.asked == 1
+        reading.two.answers.set()
+        [fleet, *same] = await asyncio.gather(*after)
+        assert await before is not fleet
+        assert all(each is fleet for each in same)
+        assert reading.one.asked == 2
+
+    run(ask())
+
+
+def test_an_error_reaches_all_that_wait_and_the_next_one_asks_again() -> None:
+    async def ask() -> None:
+        reading = Reading()
+        waiting = [await _busy(reading), asyncio.create_task(reading.fleets.now())]
+        await all_is_done()
+        reading.infos.is_down = True
+        reading.two.answers.set()
+        assert [type(each) for each in await asyncio.gather(*waiting, return_exceptions=True)] == [Unavailable] * 2
+        reading.infos.is_down = False
+        assert (await reading.fleets.now()).names == ("a", "b", "c")
+
+    run(ask())
+
+
+def test_a_read_that_takes_long_serves_for_longer() -> None:
+    async def ask() -> None:
+        reading = Reading()
+        waiting = await _busy(reading)
+        await reading.clock.advance(MAX_AGE_S * 2)
+        reading.two.answers.set()
+        fleet = await waiting
+        await reading.clock.advance(MAX_AGE_S * 2 * (MAX_AGE_IN_READS - 1) * 0.9)
+        assert await reading.fleets.now() is fleet
+        await reading.clock.advance(MAX_AGE_S)
+        assert await reading.fleets.now() is not fleet
+
+    run(ask())
+
+
+def test_nobody_waits_for_long_for_a_cell_that_hangs_and_one_at_most() -> None:
+    async def ask() -> None:
+        reading = Reading()
+        reading.two.hangs = True
+        fleet = await reading.fleets.now()
+        assert (fleet.names, fleet.silent) == (("a", "b"), {C2})
+        await reading.clock.advance(MAX_AGE_S * 1.1)
+        assert (await reading.fleets.now()).silent == {C2}
+        assert (reading.one.asked, reading.two.asked) == (2, 1)
+        reading.two.answers.set()
+        await all_is_done()
+        await reading.clock.advance(MAX_AGE_S * 1.1)
+        assert (await reading.fleets.now()).names == ("a", "b", "c")
+
+    run(ask())
+
+
+async def _slow(reading: Reading) -> Fleet:
+    """Read a cell, then again when it is slow; return what is known then."""
+    await reading.fleets.now()
+    reading.two.hangs = True
+    await reading.clock.advance(MAX_AGE_S * 1.1)
+    return await reading.fleets.now()
+
+
+def test_a_cell_that_is_slow_is_taken_as_it_was() -> None:
+    async def ask() -> None:
+        reading = Reading()
+        fleet = await _slow(reading)
+        assert (fleet.names, fleet.silent) == (("a", "b", "c"), frozenset())
+        await reading.clock.advance(OUTDATED_AFTER_S)
+        assert (await reading.fleets.now()).silent == {C2}
+
+    run(ask())
+
+
+def test_a_slow_cell_is_not_taken_as_it_was_before_a_change_of_ours() -> None:
+    async def ask() -> None:
+        reading = Reading()
+        await _slow(reading)
+        reading.two.changes += 1
+        assert (await reading.fleets.now()).silent == {C2}
+
+    run(ask())
+
+
+def test_a_slow_cell_whose_database_goes_away_is_down() -> None:
+    async def ask() -> None:
+        reading = Reading()
+        await _slow(reading)
+        reading.two.is_down = True
+        reading.two.answers.set()
+        await all_is_done()
+        await reading.clock.advance(MAX_AGE_S * 1.1)
+        assert (await reading.fleets.now()).silent == {C2}
+        assert reading.two.asked == 2
+
+    run(ask())
