@@ -139,6 +139,9 @@ async def test_a_move_is_told_step_by_step(front: Front) -> None:
     assert len((await front.get(f"/whimbrel/moves?server={server_id}", who="admin"))["moves"]) == 1
     assert (await front.get("/whimbrel/moves?server=nobody", who="admin"))["moves"] == []
     assert len((await front.get("/whimbrel/moves?kind=any", who="admin"))["moves"]) == 2
+    for begin, found in ((brief["id"], 1), (brief["id"][:5], 1), ("fffffffff", 0)):
+        assert len((await front.get(f"/whimbrel/moves?id_prefix={begin}", who="admin"))["moves"]) == found
+    fault(await front.ask("GET", "/whimbrel/moves?id_prefix=a%25", who="admin"), "badRequest", 400)
 
 
 @with_front

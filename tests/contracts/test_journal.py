@@ -750,6 +750,8 @@ FILTERS = (
     {"sagas": ("resize", "migrate")},
     {"sagas": ()},
     {"subject": "over-1"},
+    {"id_prefix": "1"},
+    {"id_prefix": "2", "only_open": True},
     {"project_id": "p1"},
     {"user_id": "u2"},
     {"project_id": "p2", "user_id": "u1"},
@@ -766,6 +768,7 @@ def matches(run: Run, which: RunFilter) -> bool:
     """Say in Python what a filter means."""
     return (
         (which.sagas is None or run.saga in which.sagas)
+        and (which.id_prefix is None or run.id.startswith(which.id_prefix))
         and which.subject in (None, run.subject)
         and which.project_id in (None, run.asker_project_id)
         and which.user_id in (None, run.user_id)

@@ -28,11 +28,15 @@ MOST_SHOWN = 50
 
 
 async def index(call: Call) -> Any:
-    """List moves, the newest first. open: only those in hand; kind=any: creates, deletes and power too."""
+    """List moves, the newest first. open: only those in hand; kind=any: creates, deletes and power too.
+
+    id_prefix: only those whose id begins so.
+    """
     server = call.value("server") or call.value("server_id")
     which = RunFilter(
         sagas=None if call.value("kind") == "any" else sorted(MOVE_SAGAS),
         subject=ServerId(server) if server else None,
+        id_prefix=call.value("id_prefix"),
         only_open=truth_of_word(call.value("open") or ""),
         limit=paging.limit(call),
     )

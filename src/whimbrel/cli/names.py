@@ -8,6 +8,9 @@ from uuid import UUID
 from whimbrel.cli.client import Api
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
+MOST_CANDIDATES = 5
+"""How many moves are named where the beginning of an id is that of several."""
+
 
 def server(api: Api, wanted: str) -> Any:
     """Find a server, for administrators in any project.
@@ -23,6 +26,33 @@ def server(api: Api, wanted: str) -> Any:
     if not found:
         _check_cells(api, wanted)
     return _only("server", wanted, found)
+
+
+def server_id(api: Api, wanted: str) -> str:
+    """Find the id of a server; an id is taken as it is, for it may be a deleted server's. Raises: as `server`."""
+    return wanted if is_id(wanted) else str(server(api, wanted)["id"])
+
+
+def move_id(api: Api, wanted: str) -> str:
+    """Find the id of a move, or of another operation on a server, by the beginning of it.
+
+    Raises: NotFound; Refused: several begin so.
+    """
+    if is_id(wanted):
+        return wanted
+    none = NotFound(f"no move has an id that begins with '{wanted}': whimbrel move list shows those that there are")
+    if not re.fullmatch("[0-9a-fA-F-]{1,36}", wanted):
+        raise none
+    query = urlencode({"id_prefix": wanted.lower(), "kind": "any", "limit": MOST_CANDIDATES + 1})
+    found = api.get("compute", f"/whimbrel/moves?{query}")["moves"]
+    if not found:
+        raise none
+    if len(found) > 1:
+        shown = [f"{one['id']} ({one['saga']} of {one['server_name'] or one['server_id']})" for one in found]
+        more = ["and more"] if len(found) > MOST_CANDIDATES else []
+        candidates = ", ".join([*shown[:MOST_CANDIDATES], *more])
+        raise Refused(f"several moves have an id that begins with '{wanted}', give more of it: {candidates}")
+    return str(found[0]["id"])
 
 
 def flavor(api: Api, wanted: str) -> Any:

@@ -102,7 +102,7 @@ def history(server: str, /, *, at: str | None = None, json: bool = False, where:
     """
     query = "" if at is None else f"?{urlencode({'at': histories.time_asked(at)})}"
     with where.api() as api:
-        found = server if names.is_id(server) else names.server(api, server)["id"]
+        found = names.server_id(api, server)
         answer = api.get("compute", f"/whimbrel/servers/{quote(found)}/history{query}")
         people.add_names(api, answer["history"]["entries"])
     if json:

@@ -33,6 +33,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs to list; None: any. Newest first."""
 
     sagas: Sequence[str] | None = None
+    id_prefix: str | None = None  # hexadecimal digits and dashes
     subject: ServerId | None = None
     project_id: ProjectId | None = None  # of the asker, as os-migrations filters
     user_id: UserId | None = None

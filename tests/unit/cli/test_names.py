@@ -1,11 +1,48 @@
 """What people call things by, with a played API: where a name is not found, and why that may be."""
 
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
 from whimbrel.cli import names
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
+
+
+class PlayedMoves:
+    """Moves with these ids, for who looks for them by how their ids begin."""
+
+    def __init__(self, ids: list[str]) -> None:
+        self._ids = ids
+
+    def get(self, service: str, path: str) -> Any:
+        asked = dict(parse_qsl(path.removeprefix("/whimbrel/moves?")))
+        assert asked["kind"] == "any"
+        found = [id for id in self._ids if id.startswith(asked["id_prefix"])][: int(asked["limit"])]
+        return {"moves": [{"id": id, "saga": "resize", "server_name": None, "server_id": "s"} for id in found]}
+
+
+def move_found(wanted: str, ids: list[str]) -> str:
+    api: Any = PlayedMoves(ids)
+    return names.move_id(api, wanted)
+
+
+def test_a_move_is_found_by_how_its_id_begins() -> None:
+    ids = ["4300c00c-8af5-4ec5-a02d-d181fae07eeb", "4300c00d-0000-4ec5-a02d-d181fae07eeb"]
+    assert move_found("4300C00c", ids) == ids[0]
+    assert move_found("4300c00c-8af5-4ec5-a02d-d181fae07eee", ids).endswith("e")  # whole: the API says what it thinks
+    with pytest.raises(Refused, match=r"begins with '43', give more of it: 4300c00c-8af5\S+ \(resize of s\), 4300c00d"):
+        move_found("43", ids)
+    for nobody in ("5", "4300c00c_", "%", ""):
+        with pytest.raises(NotFound, match="whimbrel move list shows"):
+            move_found(nobody, ids)
+
+
+def test_of_many_moves_with_the_same_beginning_a_few_are_named() -> None:
+    with pytest.raises(Refused) as refused:
+        move_found("a", [f"a{n}" for n in range(9)])
+    assert refused.value.reason.count("resize of s") == names.MOST_CANDIDATES
+    assert refused.value.reason.endswith("and more")
 
 
 class PlayedCloud:

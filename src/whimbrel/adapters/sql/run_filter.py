@@ -13,6 +13,7 @@ from whimbrel.ports.journal import RunFilter
 
 _WHERE: dict[str, sa.ColumnElement[bool]] = {
     "sagas": runs.c.saga.in_(bindparam("b_sagas", expanding=True)),
+    "id_prefix": runs.c.id.startswith(bindparam("b_id_prefix")),
     "subject": runs.c.subject == bindparam("b_subject"),
     "project_id": runs.c.asker_project_id == bindparam("b_project_id"),
     "user_id": runs.c.user_id == bindparam("b_user_id"),

@@ -30,6 +30,7 @@ MOVES = Query(
             "open": single(BOOLEAN_WORD),
             "server": single(ANY),
             "server_id": single(ANY),  # the same
+            "id_prefix": single({"type": "string", "pattern": "^[0-9a-f-]{1,36}$"}),
             "limit": single(NUMBER),
             "kind": single({"enum": ["move", "any"]}),
         }
