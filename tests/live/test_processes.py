@@ -121,6 +121,9 @@ def test_moves_are_shown_watched_and_spoken_to(cloud: RunningCloud) -> None:
 
     listed = whimbrel("move", "list", "--open", *where)
     assert move.id in listed.stdout
+    assert move.id in whimbrel("move", "list", "--server", "one", *where).stdout
+    assert move.id in whimbrel("move", "list", "--server", ids["one"], *where).stdout
+    assert "no server two" in whimbrel("move", "list", "--server", "two", *where).stderr
     assert "VERIFY" not in listed.stderr
     shown = whimbrel("move", "show", move.id, *where)
     assert shown.returncode == 0
@@ -128,11 +131,13 @@ def test_moves_are_shown_watched_and_spoken_to(cloud: RunningCloud) -> None:
     assert "openstack server resize confirm|revert" in shown.stdout
     document: Any = json.loads(whimbrel("move", "show", move.id, "--json", *where).stdout)
     assert document["move"]["state"] == "parked"
+    parked = whimbrel("move", "show", move.id[:6], "--watch", *where)  # which ends, for it waits for a verdict
+    assert (parked.returncode, f"confirm|revert {ids['one']}" in parked.stdout) == (0, True)
 
-    back = whimbrel("move", "turn-back", move.id, *where)
+    back = whimbrel("move", "turn-back", move.id[:6], *where)
     assert back.returncode == 0, back.stderr
     watched = whimbrel("move", "show", move.id, "--watch", *where)
-    assert "undone" in watched.stdout
+    assert "rolled back (on request)" in watched.stdout
     lines = [
         json.loads(line)
         for line in whimbrel("move", "show", move.id, "--watch", "--json", *where).stdout.split("\n")

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import msgspec
 from cyclopts import App, Parameter
 
-from whimbrel.cli import decision, shown, terminal
+from whimbrel.cli import SAYS_NO, decision, names, shown, terminal
 from whimbrel.cli.client import Api, find_login
 from whimbrel.cli.decision import Decision
 from whimbrel.cli.shown import Move
@@ -45,13 +45,15 @@ def list_moves(*, open: bool = False, server: str | None = None, json: bool = Fa
     open
         Only those that are still in hand.
     server
-        Only those of this server (id).
+        Only those of this server: its id or name; of a deleted one the id.
     json
         One JSON document instead of a table; cross_cell tells whether a move goes from one cell to another.
     """
-    query = urlencode(({"open": "true"} if open else {}) | ({"server": server} if server else {}))
     with where.api() as api:
-        answer = api.get("compute", f"/whimbrel/moves?{query}")
+        query = {"open": "true"} if open else {}
+        if server:
+            query["server"] = names.server_id(api, server)
+        answer = api.get("compute", f"/whimbrel/moves?{urlencode(query)}")
     if json:
         terminal.write_json(answer)
     else:
@@ -68,15 +70,16 @@ def show(
     all: bool = False,
     json: bool = False,
     where: Where = Where(),
-) -> None:
+) -> int:
     """Show one move: its steps with what each took, its debts, and what its choice of a host came to.
 
     Parameters
     ----------
     move
-        Id of the move: a migration's uuid.
+        Id of the move, a migration's uuid, or the beginning of it.
     watch
-        Go on until the move is over; with --json one line for each change.
+        Go on until the move is over, waits for a verdict, or stands still at a bug (exit code 1); with --json one
+        line for each change.
     why
         Show instead among which hosts it chose, each time that it did, and why; creates of servers can be asked too.
     all
@@ -89,17 +92,19 @@ def show(
     if all and not why:
         raise Invalid("--all is for --why")
     with where.api() as api:
+        found = names.move_id(api, move)
         if why:
-            return _why(api, move, all, json)
-        seen = _changes(api, move) if watch else iter([_get(api, move)])
+            _why(api, found, all, json)
+            return 0
+        if watch:
+            last = _watch_json(_changes(api, found)) if json else _watch(_changes(api, found))
+            return SAYS_NO if last.problem else 0
+        document = _get(api, found)
         if json:
-            for document in seen:
-                terminal.write_json(document)
-        elif watch:
-            _watch(seen)
+            terminal.write_json(document)
         else:
-            terminal.console().print(shown.whole(_read(next(seen))))
-    return None
+            terminal.console().print(shown.whole(_read(document)))
+    return 0
 
 
 def _why(api: Api, move: str, everything: bool, json: bool) -> None:
@@ -122,45 +127,61 @@ def export(move: str, /, *, where: Where = Where()) -> None:
     Parameters
     ----------
     move
-        Id of the move: a migration's uuid.
+        Id of the move, a migration's uuid, or the beginning of it.
     """
     with where.api() as api:
-        terminal.write_json(api.get("compute", f"/whimbrel/moves/{move}/export")["export"])
+        terminal.write_json(api.get("compute", f"/whimbrel/moves/{names.move_id(api, move)}/export")["export"])
 
 
 @app.command
 def retry(move: str, /, *, where: Where = Where()) -> None:
-    """Have a move that waits, or stands still at a bug, tried again now."""
+    """Try a move again now that waits, or stands still at a bug.
+
+    Parameters
+    ----------
+    move
+        Id of the move, or the beginning of it.
+    """
     with where.api() as api:
-        _say(api, move, "retry")
-    terminal.console().print(f"move {move} is tried again; watch it: whimbrel move show {move} --watch")
+        found = _say(api, move, "retry")
+    print(f"move {found} is tried again; watch it: whimbrel move show {found} --watch")
 
 
 @app.command
 def turn_back(move: str, /, *, where: Where = Where()) -> None:
-    """Have a move undone: the server stays where it was, as it was."""
+    """Roll a move back: the server stays where it was, as it was.
+
+    Parameters
+    ----------
+    move
+        Id of the move, or the beginning of it.
+    """
     with where.api() as api:
-        _say(api, move, "turn_back")
-    terminal.console().print(f"move {move} goes back; watch it: whimbrel move show {move} --watch")
+        found = _say(api, move, "turn_back")
+    print(f"move {found} is rolled back; watch it: whimbrel move show {found} --watch")
 
 
 def _get(api: Api, move: str) -> Any:
     return api.get("compute", f"/whimbrel/moves/{move}")
 
 
-def _say(api: Api, move: str, what: str) -> None:
-    api.post("compute", f"/whimbrel/moves/{move}/action", {what: None})
+def _say(api: Api, move: str, what: str) -> str:
+    """Send a move, by the beginning of its id, an action; return its id."""
+    found = names.move_id(api, move)
+    api.post("compute", f"/whimbrel/moves/{found}/action", {what: None})
+    return found
 
 
 def _changes(api: Api, move: str) -> Iterator[Any]:
-    """Give the move each time it has changed, until it is over."""
+    """Return the move each time it has changed, until it is over or needs somebody."""
     before = None
     while True:
         document = _get(api, move)
         if document != before:
             yield document
         before = document
-        if _read(document).is_over:
+        seen = _read(document)
+        if seen.is_over or seen.needs_somebody:
             return
         time.sleep(POLL_S)
 
@@ -169,28 +190,43 @@ def _read(document: Any) -> Move:
     return msgspec.convert(document["move"], Move)
 
 
-def _watch(documents: Iterator[Any]) -> None:
+def _watch_json(documents: Iterator[Any]) -> Move:
+    for document in documents:
+        terminal.write_json(document)
+    return _read(document)
+
+
+def _watch(documents: Iterator[Any]) -> Move:
+    """Show a move as it changes, and at the end all of it; return it as it is then."""
     console = terminal.console()
     if not console.is_terminal:
         return _watch_lines(documents)
     from rich.live import Live
 
-    with Live(console=console, refresh_per_second=8) as live:
+    with Live(console=console, refresh_per_second=8, transient=True) as live:
         for document in documents:
             move = _read(document)
-            live.update(shown.Ticking(move))
-    return None
+            live.update(shown.Fitted(move))
+    console.print(shown.whole(move))
+    return move
 
 
-def _watch_lines(documents: Iterator[Any]) -> None:
-    """Write each step once, when it has been taken."""
-    console, written, move = terminal.console(), 0, None
+def _watch_lines(documents: Iterator[Any]) -> Move:
+    """Write each step once, when it has been taken, what keeps the move from going on, and at the end how it stands."""
+    console, written = terminal.console(), -1
+    told: tuple[str, ...] = ()
     for document in documents:
         move = _read(document)
-        if not written:
+        if written < 0:
             console.print(shown.head(move))
-        for step in move.steps[written:]:
+        for step in move.steps[max(written, 0) :]:
             console.print(shown.line(step))
+        is_left = written < 0 and not move.owner
         written = len(move.steps)
-    if move:
-        console.print(shown.standing(move))
+        if move.is_over or move.needs_somebody:
+            break
+        if is_left or move.trouble not in ((), told):
+            console.print(shown.standing(move))
+        told = move.trouble
+    console.print(shown.standing(move))
+    return move

@@ -1,10 +1,11 @@
 """How a move looks on a terminal."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +21,16 @@ OUTCOMES = {
 }
 STATES = {"open": "yellow", "parked": "cyan", "done": "green", "undone": "magenta"}
 WAYS = {"do": "v", "undo": "^"}
+BACK = "rolled back"
+BECAUSE = {"refused": "refused", "reverted": "reverted", "asked": "on request"}
+"""Why a move is rolled back, by its `turned`. None of them is an error: the server is as it was."""
+SHORT_ID = 8
+"""The least number of characters to which an id is cut."""
+AHEAD = 2
+"""How many of the steps to come are shown at least where not all steps fit."""
+
+Row = tuple[str, str | Text, str, str | Text, str]
+"""Of the table of steps: the way, the step, how long it took, its outcome, a detail."""
 
 
 class StepTaken(msgspec.Struct, kw_only=True):
@@ -55,6 +66,7 @@ class Move(msgspec.Struct, kw_only=True):
     state: str
     status: str
     way: str
+    turned: str | None = None
     at: str
     owner: str | None = None
     epoch: int = 1
@@ -84,40 +96,84 @@ class Move(msgspec.Struct, kw_only=True):
     def is_over(self) -> bool:
         return self.state in ("done", "undone")
 
+    @property
+    def needs_somebody(self) -> bool:
+        """Check whether it goes on only when somebody confirms, reverts or retries it."""
+        return self.state == "parked" or self.problem is not None
 
-class Ticking:
-    """A move whose running step shows the time that it takes."""
+    @property
+    def trouble(self) -> tuple[str, ...]:
+        """Return what keeps it from going on as it should; empty: nothing that is known."""
+        unanswered = (self.at, self.message or "") if self.tries else ()
+        return (*unanswered, *self.debts, *([self.problem] if self.problem else []))
+
+
+class Fitted:
+    """A move in as many lines as the terminal has: steps are left out, the sentence on how it stands is not.
+
+    The running step shows the time that it takes when it is drawn.
+    """
 
     def __init__(self, move: Move) -> None:
         self._move = move
 
-    def __rich__(self) -> RenderableType:
-        return whole(self._move)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        above, below = [head(self._move), Text()], [Text(), standing(self._move)]
+        taken = sum(len(console.render_lines(part, options)) for part in (*above, *below))
+        room = console.size.height - taken - 2  # the head of the table, and the line where the cursor stays
+        yield from above
+        yield _table(_around_present(self._move, max(room, 1)), one_line=True)
+        yield from below
+
+
+class Listing:
+    """A table of moves. Ids are shown whole where the terminal is wide enough, else as far as it takes to tell them
+    apart: a command takes the beginning of an id as well."""
+
+    def __init__(self, moves: Sequence[Move]) -> None:
+        self._moves = moves
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = self._table({})
+        if Measurement.get(console, options.update(max_width=10_000), table).maximum > options.max_width:
+            table = self._table(short_ids([move.id for move in self._moves]))
+        yield table
+
+    def _table(self, short: Mapping[str, str]) -> Table:
+        table = plain_table("move", "what", "server", "from", "to", "state", "stands at", "since")
+        for column in table.columns:
+            column.no_wrap = column.header in ("move", "what", "state")
+        for move in self._moves:
+            table.add_row(
+                short.get(move.id, move.id),
+                move.saga,
+                move.server_name or move.server_id,
+                move.place_before or "-",
+                move.place_after or "-",
+                _state(move),
+                _at(move),
+                moment(move.created_at),
+            )
+        return table
+
+
+def short_ids(ids: Sequence[str]) -> dict[str, str]:
+    """Cut ids, all to the same length, so that they still differ: id -> its beginning."""
+    length = SHORT_ID
+    while len({id[:length] for id in ids}) < len(set(ids)):
+        length += 1
+    return {id: id[:length] for id in ids}
 
 
 def listing(moves: Sequence[Move]) -> RenderableType:
     """Show moves in a table."""
-    if not moves:
-        return Text("no moves")
-    table = plain_table("move", "what", "server", "from", "to", "state", "stands at", "since")
-    for move in moves:
-        table.add_row(
-            move.id,
-            move.saga,
-            move.server_name or move.server_id,
-            move.place_before or "-",
-            move.place_after or "-",
-            Text(move.state, STATES.get(move.state, "")),
-            _at(move),
-            moment(move.created_at),
-        )
-    return table
+    return Listing(moves) if moves else Text("no moves")
 
 
 def whole(move: Move) -> RenderableType:
     """Show everything that there is to know about one move."""
     agreed = [Text(f"It is to {mend.sentence}.") for mend in move.facts.agreed]
-    parts: list[RenderableType] = [head(move), *agreed, Text(), _steps(move), Text()]
+    parts: list[RenderableType] = [head(move), *agreed, Text(), _table(_rows(move)), Text()]
     if move.summary:
         said = [] if move.summary == move.message else [Text(move.summary)]
         parts += [*said, Text(f"Why it chose so: whimbrel move show {move.id} --why", "dim"), Text()]
@@ -150,12 +206,12 @@ def line(step: StepTaken) -> Text:
 
 def standing(move: Move) -> Text:
     """Say in a sentence how the move stands, and what is to be done if it is anybody's turn."""
-    text = Text.assemble((move.state, STATES.get(move.state, "")), f" ({move.status})")
+    text = Text.assemble(_state(move), f" ({_status(move)})")
     if move.is_over:
         if move.finished_at:
             text.append(f" after {seconds(move.finished_at - move.created_at)}")
     elif move.state == "parked":
-        text.append(f": waits for openstack server resize confirm|revert {move.server_id}")
+        text.append(f": waits for a verdict: openstack server resize confirm|revert {move.server_id}")
     else:
         way = "forward" if move.way == "forward" else "back"
         text.append(f": goes {way}, {_driver(move)}, epoch {move.epoch}")
@@ -179,22 +235,68 @@ def _driver(move: Move) -> str:
     return "with nobody yet" if is_due else f"asked again at {moment(move.due_at)}"
 
 
-def _steps(move: Move) -> Table:
+def _table(rows: Sequence[Row], one_line: bool = False) -> Table:
+    """Make the table of steps. one_line: cut off details that do not fit a line."""
     table = plain_table("", "step", "took", "outcome", "")
-    for step in move.steps:
-        outcome = Text(step.outcome, OUTCOMES.get(step.outcome, ""))
-        table.add_row(WAYS.get(step.way, " "), step.step, seconds(step.took_s), outcome, step.detail or "")
-    if move.state == "open":
-        tries = f"asked {move.tries} times" if move.tries else ""
-        took = seconds(max(time.time() - move.since, 0))
-        table.add_row(">", Text(move.at, "bold"), took, Text("at it", "yellow"), tries)
-    for name in move.ahead[1:]:
-        table.add_row("", Text(name, "dim"), "", "", "")
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for *row, detail in rows:
+        table.add_row(*row, Text(detail, no_wrap=one_line, overflow="ellipsis" if one_line else "fold"))
     return table
 
 
+def _rows(move: Move) -> list[Row]:
+    """Return the rows of all steps: those that were taken, the present one, those to come."""
+    return [*_taken(move), *_to_come(move)]
+
+
+def _taken(move: Move) -> list[Row]:
+    return [
+        (
+            WAYS.get(step.way, " "),
+            step.step,
+            seconds(step.took_s),
+            Text(step.outcome, OUTCOMES.get(step.outcome, "")),
+            step.detail or "",
+        )
+        for step in move.steps
+    ]
+
+
+def _to_come(move: Move) -> list[Row]:
+    """Return the row of the present step, if it is at one, and those of the steps after it."""
+    rows: list[Row] = []
+    if move.state == "open":
+        tries = f"asked {move.tries} times" if move.tries else ""
+        took = seconds(max(time.time() - move.since, 0))
+        rows.append((">", Text(move.at, "bold"), took, Text("at it", "yellow"), tries))
+    return [*rows, *(("", Text(name, "dim"), "", "", "") for name in move.ahead[1:])]
+
+
+def _around_present(move: Move, room: int) -> list[Row]:
+    """Return at most this many rows: the present step, as many of those before it as fit, and a few to come."""
+    before, after = _taken(move), _to_come(move)
+    if len(before) + len(after) <= room:
+        return [*before, *after]
+    kept = after[: max(1 + AHEAD, room - len(before))][:room]
+    earlier = before[max(len(before) - (room - len(kept)), 0) :]
+    return [*earlier, *kept]
+
+
+def _state(move: Move) -> Text:
+    return Text(BACK if move.state == "undone" else move.state, STATES.get(move.state, ""))
+
+
+def _status(move: Move) -> str:
+    """Return the status of its migration; of one that was rolled back why it was, as Nova calls that an error."""
+    return BECAUSE.get(move.turned or "", move.status) if move.state == "undone" else move.status
+
+
 def _at(move: Move) -> str:
-    if move.is_over or move.state == "parked":
-        return move.status
+    if move.state == "parked":
+        return "awaits verdict"
+    if move.is_over:
+        return _status(move)
     debts = f", owes {len(move.debts)}" if move.debts else ""
-    return f"{move.at}{' (back)' if move.way == 'back' else ''}{debts}"
+    tries = f", asked {move.tries} times" if move.tries else ""
+    return f"{move.at}{' (back)' if move.way == 'back' else ''}{tries}{debts}"

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 
 from whimbrel.cli import shown, terminal
 from whimbrel.cli.shown import Move
@@ -119,7 +119,7 @@ def test_a_refused_choice_is_not_said_twice() -> None:
 
 
 def test_a_parked_move_says_whose_turn_it_is() -> None:
-    assert "waits for openstack server resize confirm|revert a1b2" in text(shown.whole(read(state="parked")))
+    assert "waits for a verdict: openstack server resize confirm|revert a1b2" in text(shown.whole(read(state="parked")))
 
 
 def test_an_ended_move_says_how_long_it_took() -> None:
@@ -134,6 +134,68 @@ def test_a_listing_is_one_line_for_each_move() -> None:
     assert "carry_disk" in seen
     assert "a1b2" in seen
     assert text(shown.listing([])).strip() == "no moves"
+
+
+def at_a_terminal(what: RenderableType, width: int = 80, height: int = 24) -> list[str]:
+    console = Console(width=width, height=height, force_terminal=True, color_system=None, highlight=False)
+    with console.capture() as captured:
+        console.print(what)
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+IDS = ["4300c00c-8af5-4ec5-a02d-d181fae07eeb", "4300c00d-0000-4ec5-a02d-d181fae07eeb"]
+
+
+def test_ids_are_short_where_they_would_not_fit_and_never_broken() -> None:
+    moves = [read(id=id, server_name="a server with a long name", tries=0) for id in IDS]
+    narrow = at_a_terminal(shown.listing(moves))
+    assert [line.split()[0] for line in narrow if line.startswith("43")] == ["4300c00c", "4300c00d"]
+    assert max(len(line) for line in narrow) <= 80
+    wide = at_a_terminal(shown.listing(moves), width=140)
+    assert [line.split()[0] for line in wide[1:]] == IDS
+    assert IDS[0] in text(shown.listing(moves))  # a pipe
+
+
+def test_short_ids_tell_each_from_the_others() -> None:
+    assert shown.short_ids(IDS) == {IDS[0]: "4300c00c", IDS[1]: "4300c00d"}
+    alike = [IDS[0], IDS[0].replace("8af5", "8af6")]
+    assert list(shown.short_ids(alike).values()) == ["4300c00c-8af5", "4300c00c-8af6"]
+    assert shown.short_ids([IDS[0], IDS[0]]) == {IDS[0]: "4300c00c"}
+
+
+@pytest.mark.parametrize(
+    ("turned", "status", "said"),
+    [("refused", "error", "refused"), ("reverted", "reverted", "reverted"), ("asked", "error", "on request")],
+)
+def test_a_move_that_was_rolled_back_is_no_error(turned: str, status: str, said: str) -> None:
+    move = read(state="undone", status=status, turned=turned, finished_at=1769853609.5)
+    assert f"rolled back ({said}) after 9.5 s" in text(shown.whole(move))
+    assert ["rolled", "back", said.split()[0]] == text(shown.listing([move])).splitlines()[1].split()[5:8]
+
+
+LONG = [{"step": f"step_{n}", "way": "do", "took_s": 0.1, "outcome": "done", "detail": "x" * 200} for n in range(30)]
+
+
+@pytest.mark.parametrize("height", [10, 24, 40])
+@pytest.mark.parametrize("taken", [0, 5, 20, 30])
+def test_how_a_move_stands_is_seen_on_any_terminal(height: int, taken: int) -> None:
+    """A live display cuts off what does not fit at its end, where the sentence is that says what to do."""
+    ahead = ["carry_disk", *(f"later_{n}" for n in range(30 - taken))]
+    message = "no answer from host n2, which has given no sign of life since 10:30:00"
+    move = read(steps=LONG[:taken], ahead=ahead, tries=2, message=message, owner=None)
+    lines = at_a_terminal(shown.Fitted(move), height=height)
+    assert len(lines) < height
+    assert any(line.startswith("> ") and "carry_disk" in line and "asked 2 times" in line for line in lines)
+    assert "goes forward" in " ".join(lines)
+    assert "sign of life since 10:30:00" in " ".join(lines)
+    if taken and height > 10:
+        assert any(f"step_{taken - 1} " in line for line in lines)
+
+
+def test_what_fits_is_shown_whole() -> None:
+    move = read()
+    lines = at_a_terminal(shown.Fitted(move), height=24)
+    assert all(any(name in line for line in lines) for name in ("lock", "choose_target", "carry_disk", "await_verdict"))
 
 
 @pytest.mark.parametrize(("took_s", "said"), [(0.0, "0 ms"), (0.0126, "13 ms"), (1.0, "1.0 s"), (75.04, "75.0 s")])

@@ -1,0 +1,76 @@
+"""Watching a move in a pipe: what is written, and that it ends when it is somebody's turn."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.test_shown import DOCUMENT
+from whimbrel.cli import move
+from whimbrel.cli.client import Api
+
+RESTS = [
+    ({"state": "parked", "owner": None}, "waits for a verdict: openstack server resize confirm|revert a1b2"),
+    ({"problem": "Traceback ...", "owner": None}, "whimbrel move retry 5e3c"),
+    ({"state": "undone", "turned": "refused", "finished_at": 1769853609.5}, "rolled back (refused) after 9.5 s"),
+    ({"state": "done", "status": "confirmed", "finished_at": 1769853609.5}, "done (confirmed) after 9.5 s"),
+]
+
+
+def changed(**changes: Any) -> Any:
+    return {"move": DOCUMENT | {"tries": 0} | changes}
+
+
+@pytest.mark.parametrize(("end", "said"), RESTS)
+def test_it_ends_when_somebody_has_to_act_or_all_is_over(
+    end: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = iter([changed(), changed(), changed(**end)])
+    asked: list[str] = []
+
+    def get(api: Api, id: str) -> Any:
+        asked.append(id)
+        return next(answers)  # it fails where a fourth is asked for
+
+    monkeypatch.setattr(move, "_get", get)
+    monkeypatch.setattr(move, "POLL_S", 0.0)
+    api: Any = None
+    seen = move._watch(move._changes(api, "5e3c"))
+    assert said in capsys.readouterr().out.splitlines()[-1 if "problem" not in end else -2]
+    assert len(asked) == 3
+    assert (seen.problem is not None) == ("problem" in end)
+
+
+def lines(capsys: pytest.CaptureFixture[str], *documents: Any) -> list[str]:
+    def told() -> Iterator[Any]:
+        yield from documents
+
+    move._watch_lines(told())
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_silent_host_is_said_once_for_as_long_as_it_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    silent = {"message": "no answer from host n2", "epoch": 4}
+    seen = lines(
+        capsys,
+        changed(),
+        changed(tries=1, **silent),
+        changed(tries=2, **silent),
+        changed(tries=0, at="activate_target"),
+        changed(tries=1, at="activate_target", **silent),
+        changed(state="parked"),
+    )
+    assert seen.count("no answer from host n2") == 2
+    assert "waits for a verdict" in seen[-1]
+
+
+def test_what_is_owed_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    owes = {"way": "back", "debts": ["carry_disk"]}
+    seen = lines(capsys, changed(), changed(**owes), changed(**owes, epoch=5), changed(state="undone", turned="asked"))
+    assert seen.count("still owed: carry_disk") == 1
+
+
+def test_a_move_that_no_conductor_has_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert any(
+        "with nobody yet" in line for line in lines(capsys, changed(owner=None, due_at=1.0), changed(owner="c1"))
+    )
