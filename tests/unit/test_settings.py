@@ -158,6 +158,11 @@ def test_every_table_is_taken(tmp_path: Path) -> None:
         (GOOD, GOOD + "[metrics]\nport = -1", "[metrics]: 'port' is -1", "without it /metrics is on the cloud's port"),
         (GOOD, GOOD + '[metrics]\nenabled = "no"', "[metrics]: 'enabled' is 'no'", "true or false"),
         (GOOD, GOOD + "[metrics]\nurl = 1", "[metrics] has an unknown key 'url'", "use one of: enabled, host, port"),
+        (GOOD, GOOD + "[http]\nurl_bytes = 5", "[http]: 'url_bytes' is 5", "from 1024 to 1048576"),
+        (GOOD, GOOD + "[http]\nheader_timeout_s = 0", "[http]: 'header_timeout_s' is 0", "seconds from 0.01"),
+        (GOOD, GOOD + "[http]\ntrusted_proxies = [5]", "[http]: 'trusted_proxies' is [5]", "a list of addresses"),
+        (GOOD, GOOD + "[http]\nconnections = 0", "[http]: 'connections' is 0", "a whole number, 1 or more"),
+        (GOOD, GOOD + "[http]\nport = 1", "[http] has an unknown key 'port'", "use one of: url_bytes"),
         (GOOD, "volumes = 5" + GOOD, "the file: 'volumes' is 5", "must be a table"),
         (GOOD, GOOD + '[database]\nurl = "mysql://x"', "[database]: 'url' is 'mysql://x'", "postgresql://"),
         (GOOD, "rules = 5" + GOOD, "the file: 'rules' is 5", "must be a table"),
@@ -290,3 +295,23 @@ def test_a_host_has_network_cards(tmp_path: Path) -> None:
     [(_, host)] = load(tmp_path, GOOD + "kpps = 7\n" + NIC + more).hosts()
     card = Card(name="ens5", physnet="physnet0", egress_kbps=10_000_000, vnic_types=("direct",))
     assert host.net == HostNet(host="n1", cards=(card,), kpps=7)
+
+
+def test_limits_of_http_are_read_from_lines_of_its_table() -> None:
+    limits = settings.http_limits(["connections=7", 'trusted_proxies=["10.0.0.1"]'])
+    assert limits.connections == 7
+    assert limits.trusted_proxies == ("10.0.0.1",)
+    assert settings.http_limits([]) == settings.HttpTable()
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("connections=0", r"--http-limit: \[http\]: 'connections' is 0; it must be a whole number, 1 or more"),
+        ("size=1", "unknown key 'size'.* use one of: url_bytes"),
+        ("connections", "--http-limit is not valid TOML"),
+    ],
+)
+def test_a_limit_of_http_that_is_wrong_is_refused(line: str, complaint: str) -> None:
+    with pytest.raises(Invalid, match=complaint):
+        settings.http_limits([line])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from rich.markup import escape
 
-from whimbrel import serve
+from whimbrel import serve, settings
 from whimbrel.adapters.sql.urls import check_url, without_password
 from whimbrel.cli import logs
 from whimbrel.cli.service import keep_what_is_loaded, run_until_stopped, say
@@ -65,6 +65,7 @@ def placement(
     data_dir: Path | None = None,
     seed: int | None = None,
     no_metrics: bool = False,
+    http_limit: tuple[str, ...] = (),
     keystone: Keystone | None = None,
     verbose: bool = False,
 ) -> None:
@@ -96,11 +97,14 @@ def placement(
         that several processes do not all begin with the same hosts.
     no_metrics
         Tell Prometheus nothing at /metrics.
+    http_limit
+        A limit of the HTTP server, such as connections=1000; can be repeated. docs/http-limits.md lists them.
     verbose
         Log more than warnings.
     """
     logs.configure(verbose)
     check_url(db)
+    limits = settings.http_limits(http_limit)
     from whimbrel.placement_wiring import PlacementSettings
 
     chosen = PlacementSettings(
@@ -112,16 +116,23 @@ def placement(
         seed=seed,
     )
     with serve.listen(host, port) as door:
-        run_until_stopped(lambda stop: _serve(chosen, door, stop, metrics=not no_metrics))
+        run_until_stopped(lambda stop: _serve(chosen, door, stop, limits, metrics=not no_metrics))
 
 
-async def _serve(chosen: "PlacementSettings", door: socket.socket, stop: "asyncio.Event", *, metrics: bool) -> None:
+async def _serve(
+    chosen: "PlacementSettings",
+    door: socket.socket,
+    stop: "asyncio.Event",
+    limits: settings.HttpTable,
+    *,
+    metrics: bool,
+) -> None:
     from whimbrel.placement_wiring import open_placement
 
     async with open_placement(chosen) as app:
         app = _watched(app) if metrics else app
         keep_what_is_loaded()
-        await serve.serve(app, door, stop, lambda: _ready(chosen, serve.url_of(door)))
+        await serve.serve(app, door, stop, lambda: _ready(chosen, serve.url_of(door)), limits)
 
 
 def _watched(app: "ASGIApp") -> "ASGIApp":

@@ -20,7 +20,7 @@ from whimbrel.cli.service import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.cli.terminal import counted
 from whimbrel.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir, Running, default_path
 from whimbrel.domain.errors import WorldError
-from whimbrel.settings import CloudConfig
+from whimbrel.settings import CloudConfig, HttpTable
 
 if TYPE_CHECKING:
     import socket
@@ -165,7 +165,9 @@ async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> No
         if start.config.metrics.enabled:
             await _beside(process, _watched(start, process, doors, door, stop))
         else:
-            await _beside(process, serve.serve(serve.front(doors), door, stop, lambda: _ready(start)))
+            await _beside(
+                process, serve.serve(serve.front(doors), door, stop, lambda: _ready(start), start.config.http)
+            )
     finally:
         await process.close()
 
@@ -187,7 +189,7 @@ async def _conduct(start: Start, stop: asyncio.Event) -> None:
         if start.metrics_door is None:
             await _beside(process, stop.wait())
         else:
-            await _beside(process, _shown(_watch(process), start.metrics_door, stop))
+            await _beside(process, _shown(_watch(process), start.metrics_door, stop, start.config.http))
     finally:
         await process.close()
 
@@ -204,16 +206,16 @@ async def _watched(
     app = watch.count(serve.front(doors), doors)
     async with asyncio.TaskGroup() as group:
         if start.metrics_door is not None:
-            group.create_task(_shown(watch, start.metrics_door, stop))
-        group.create_task(serve.serve(app, door, stop, lambda: _ready(start)))
+            group.create_task(_shown(watch, start.metrics_door, stop, start.config.http))
+        group.create_task(serve.serve(app, door, stop, lambda: _ready(start), start.config.http))
 
 
-async def _shown(watch: "Watch", door: "socket.socket", stop: asyncio.Event) -> None:
+async def _shown(watch: "Watch", door: "socket.socket", stop: asyncio.Event, limits: HttpTable) -> None:
     """Answer Prometheus at a port of its own."""
     from whimbrel.metrics_wiring import METRICS
 
     at = f"Prometheus asks at {serve.url_of(door)}/{METRICS}"
-    await serve.serve(serve.front({METRICS: watch.door()}), door, stop, lambda: say(at))
+    await serve.serve(serve.front({METRICS: watch.door()}), door, stop, lambda: say(at), limits)
 
 
 def _watch(process: "Process") -> "Watch":

@@ -28,6 +28,21 @@ def canonical(address: str) -> str:
     return str(ip_address(address))
 
 
+def network_of(address: str) -> str:
+    """Return the name under which the requests of one client are counted: its IPv4 address, or its /64 of IPv6.
+
+    A client of IPv6 usually has a whole /64 and can use another address for each request.
+    """
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv4Address):
+        return str(parsed)
+    mapped = parsed.ipv4_mapped
+    return str(mapped or IPv6Network((parsed, 64), strict=False))
+
+
 def first_free(pools: Sequence[Pool], taken: Container[str]) -> str | None:
     """Give the lowest address of the pools that is not taken; None: all are."""
     return next((address for address in _all_of(pools) if address not in taken), None)

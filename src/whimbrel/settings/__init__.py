@@ -5,6 +5,7 @@ place and what to do.
 """
 
 import tomllib
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ from whimbrel.ports.cloud import Rules
 from whimbrel.settings.checks import check
 from whimbrel.settings.rules import limited_rules
 from whimbrel.settings.sentences import sentence
-from whimbrel.settings.tables import CloudConfig, LibvirtHost, SimulatedHost
+from whimbrel.settings.tables import CloudConfig, HttpTable, LibvirtHost, SimulatedHost
 
-__all__ = ["CloudConfig", "LibvirtHost", "SimulatedHost", "load"]
+__all__ = ["CloudConfig", "HttpTable", "LibvirtHost", "SimulatedHost", "http_limits", "load"]
 
 DEFAULT_CLOUD = "cloud.toml"  # in the package: the cloud that `whimbrel up` makes when it is given no file
 
@@ -26,6 +27,10 @@ _RULES_TABLE = limited_rules()
 _CLOUD_FILE = msgspec.defstruct(
     "CloudFile", [("rules", _RULES_TABLE, _RULES_TABLE())], bases=(CloudConfig,), frozen=True, kw_only=True
 )
+
+
+class _HttpLimits(msgspec.Struct):
+    http: HttpTable
 
 
 def load(path: Path | None) -> CloudConfig:
@@ -39,6 +44,15 @@ def load(path: Path | None) -> CloudConfig:
     check(name, config)
     rules = Rules(**msgspec.structs.asdict(config.rules))
     return CloudConfig(**{**msgspec.structs.asdict(config), "rules": rules})
+
+
+def http_limits(lines: Sequence[str]) -> HttpTable:
+    """Read limits of HTTP servers that are given one by one, each as a line of [http]. Raises: Invalid."""
+    tables = _parsed("--http-limit", "\n".join(["[http]", *lines]))
+    try:
+        return msgspec.convert(tables, _HttpLimits).http
+    except msgspec.ValidationError as error:
+        raise Invalid(f"--http-limit: {sentence(str(error), tables)}") from None
 
 
 def _text(path: Path | None) -> str:

@@ -16,6 +16,7 @@ from whimbrel.settings.tables import (
     CellTable,
     CloudConfig,
     DatabaseTable,
+    HttpTable,
     LibvirtHost,
     Listen,
     MetricsTable,
@@ -92,6 +93,13 @@ MUST_BE = {
     "metrics.enabled": "true or false",
     "metrics.host": "an address of this machine at which the port of its own is, such as '127.0.0.1'",
     "metrics.port": "a port number from 0 to 65535, of its own; without it /metrics is on the cloud's port",
+    "http.url_bytes": "a whole number of bytes from 1024 to 1048576",
+    "http.header_bytes": "a whole number of bytes from 1024 to 1048576",
+    "http.headers": "a whole number from 16 to 10000",
+    "http.body_bytes_per_s": "a whole number of bytes a second; 0 accepts any rate",
+    "http.connections": AN_AMOUNT,
+    "http.connections_per_peer": AN_AMOUNT,
+    "http.trusted_proxies": "a list of addresses of proxies, such as '127.0.0.1'",
     "database.url": A_DATABASE,
 }
 """What each key must be, for the sentence that is said when it is not. Keys that are not here are times or rules."""
@@ -109,6 +117,7 @@ _TABLES: dict[str, Any] = {
     "listen": Listen,
     "volumes": VolumesTable,
     "metrics": MetricsTable,
+    "http": HttpTable,
     "database": DatabaseTable,
 }
 
@@ -154,7 +163,7 @@ def _place(tables: dict[str, Any], path: str) -> _Place:
     return _Place(table, key, value, words)
 
 
-_SINGLE = ("rules", "scheduler", "simulated", "listen", "volumes", "metrics", "database")
+_SINGLE = ("rules", "scheduler", "simulated", "listen", "volumes", "metrics", "http", "database")
 
 _HEADS = {
     "cell": "[[cell]]",
@@ -185,6 +194,8 @@ def _known(table: str, value: Any) -> list[str]:
 def _must_be(table: str, key: str) -> str:
     if table == "simulated":
         return A_TIME
+    if table == "http" and key.endswith("_timeout_s"):
+        return "a number of seconds from 0.01 to 86400"
     if table == "scheduler":
         return scheduler_rule_must_be(key)
     if table == "rules" and f"rules.{key}" not in MUST_BE:

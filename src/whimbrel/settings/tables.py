@@ -24,6 +24,7 @@ Count = Annotated[int, Meta(ge=1, le=2**20)]
 MemoryMib = Annotated[int, Meta(ge=1, le=2**30)]
 DiskGib = Annotated[int, Meta(ge=1, le=2**30)]
 Seconds = Annotated[float, Meta(ge=0, le=86400)]
+Timeout = Annotated[float, Meta(ge=0.01, le=86400)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Quota = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
@@ -99,6 +100,22 @@ class Listen(Table, frozen=True, kw_only=True):
     port: Port = 8774
 
 
+class HttpTable(Table, frozen=True, kw_only=True):
+    """The limits of all HTTP servers: what goes beyond one is refused, and the connection is closed."""
+
+    url_bytes: Annotated[int, Meta(ge=1024, le=2**20)] = 16 << 10  # 414
+    header_bytes: Annotated[int, Meta(ge=1024, le=2**20)] = 64 << 10  # 431; the request line and all headers together
+    headers: Annotated[int, Meta(ge=16, le=10_000)] = 128  # 431
+    header_timeout_s: Timeout = 30.0  # 408; from the first byte of a request to the end of its headers
+    body_timeout_s: Timeout = 30.0  # 408; in each such period a client sends at least body_bytes_per_s
+    body_bytes_per_s: Annotated[int, Meta(ge=0, le=2**30)] = 500
+    write_timeout_s: Timeout = 60.0  # for a client that does not take its answer
+    idle_timeout_s: Timeout = 75.0  # longer than clients keep an idle connection, so that they are the ones to close it
+    connections: Count = 2048  # 503
+    connections_per_peer: Count = 512  # 503; a peer is an IPv4 address, or a /64 of IPv6
+    trusted_proxies: tuple[Annotated[str, Meta(min_length=1)], ...] = ()  # X-Forwarded-For and -Proto are believed
+
+
 class DatabaseTable(Table, frozen=True, kw_only=True):
     url: DatabaseUrl
 
@@ -138,6 +155,7 @@ class CloudConfig(Table, frozen=True, kw_only=True):
     listen: Listen = Listen()
     volumes: VolumesTable = VolumesTable()
     metrics: MetricsTable = MetricsTable()
+    http: HttpTable = HttpTable()
     database: DatabaseTable | None = None
 
     def volume_zones(self) -> tuple[str, ...]:

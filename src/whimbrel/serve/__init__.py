@@ -20,11 +20,13 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from whimbrel.domain.errors import Invalid, Refused
+from whimbrel.serve.bounded import bounded
+from whimbrel.settings.tables import HttpTable
 
 BACKLOG = 2048
 HIGHEST_PORT = 65535  # the resolver cuts off what is above it
 GRACE_S = 5
-KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, so that they are the ones to close it
+DEFAULT_LIMITS = HttpTable()
 
 
 def listen(host: str, port: int, option: str = "--port") -> socket.socket:
@@ -89,18 +91,28 @@ class _Root:
         await self._app({**scope, "path": path, "raw_path": path.encode(), "root_path": root}, receive, send)
 
 
-async def serve(app: ASGIApp, door: socket.socket, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+async def serve(
+    app: ASGIApp,
+    door: socket.socket,
+    stop: asyncio.Event,
+    ready: Callable[[], None],
+    limits: HttpTable = DEFAULT_LIMITS,
+) -> None:
     """Answer requests until `stop`, then end those that are under way."""
     server = _Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=bounded(limits),  # type: ignore[arg-type]  # it is called as the class of a protocol would be
+            ws="none",
+            interface="asgi3",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
             backlog=BACKLOG,
-            timeout_keep_alive=KEEP_ALIVE_S,
+            proxy_headers=bool(limits.trusted_proxies),
+            forwarded_allow_ips=list(limits.trusted_proxies),
+            timeout_keep_alive=limits.idle_timeout_s,  # type: ignore[arg-type]  # it may have a fraction
             timeout_graceful_shutdown=GRACE_S,
         ),
         ready,
