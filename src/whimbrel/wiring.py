@@ -104,7 +104,7 @@ async def open_process(
     cloud = Cloud(
         clock=clock,
         ids=ids,
-        journal=SqlJournal(global_, BOOK.facts_type),
+        journal=SqlJournal(global_, BOOK),
         directory=SqlDirectory(global_),
         cells=cells,
         cell_infos=infos,

@@ -24,7 +24,7 @@ PROJECT, USER = ProjectId("project"), UserId("user")
 FLAVOR = Flavor(flavor_id="1", name="small", vcpus=2, memory_mib=512, root_gib=1)
 BOOKING = Booking(vcpus=2, memory_mib=512)
 NOW = 1000.0
-UNKNOWN = "a saga that nobody knows"
+UNKNOWN = "what nobody knows"
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -34,10 +34,17 @@ class Facts(msgspec.Struct, frozen=True):
     tried: tuple[str, ...] = ()
 
 
-def facts_type(saga: str, version: int) -> type:
-    if saga == UNKNOWN:
-        raise KeyError(saga)
-    return Facts
+class Sagas:
+    """Knows every saga and step but UNKNOWN."""
+
+    def facts_type(self, name: str, version: int) -> type:
+        if name == UNKNOWN:
+            raise KeyError(name)
+        return Facts
+
+    def has_step(self, name: str, version: int, step: str) -> bool:
+        self.facts_type(name, version)
+        return step != UNKNOWN
 
 
 class Store:
@@ -45,7 +52,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.journal = SqlJournal(database, facts_type)
+        self.journal = SqlJournal(database, Sagas())
         self.directory = SqlDirectory(database)
 
     async def accept(self, name: str, **fields: Any) -> Run:

@@ -430,21 +430,71 @@ def test_takes_the_longest_due_first_and_no_more_than_wanted(open_store: Opener)
     tell(open_store, story)
 
 
-@pytest.mark.parametrize("broken", ["facts", "log", "debts", "saga"])
+@pytest.mark.parametrize("broken", ["facts", "log", "debts"])
 def test_a_row_that_cannot_be_read_is_named_and_keeps_no_other_run_waiting(open_store: Opener, broken: str) -> None:
     async def story(store: Store) -> None:
         bad, good = await store.create("bad", due_at=1.0), await store.create("good", due_at=2.0)
-        by_hand = {"saga": UNKNOWN} if broken == "saga" else {broken: b"no such thing"}
-        async with store.database.write() as tx:
-            await tx.run(sa.update(tables.runs).where(tables.runs.c.id == bad.id).values(**by_hand))
+        await change_by_hand(store, bad, {broken: b"no such thing"})
         assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 10)] == [good.id]
         assert await store.journal.take("me", NOW + 2 * LEASE_S, LEASE_S, 10) == [
             replace(good, epoch=good.epoch + 2, owner="me", due_at=NOW + 3 * LEASE_S)
         ]
-        with pytest.raises(Unavailable, match=f"the journal's row of run {bad.id} cannot be read"):
+        with pytest.raises(Unavailable, match=f"the journal's row of run {bad.id}, of server .*, cannot be read"):
             await store.journal.get(bad.id)
         bugs = [one.bugs for one in (await store.journal.tally(NOW)).open]
         assert sum(bugs) == 1
+
+    tell(open_store, story)
+
+
+async def change_by_hand(store: Store, run: Run, values: dict[str, Any]) -> None:
+    async with store.database.write() as tx:
+        await tx.run(sa.update(tables.runs).where(tables.runs.c.id == run.id).values(**values))
+
+
+async def row_of(store: Store, run: Run) -> Any:
+    async with store.database.read() as tx:
+        return (await tx.row(sa.select(tables.runs).where(tables.runs.c.id == run.id)))._mapping
+
+
+ENTRY = b'{"step":"lock","way":"do","began":1.5,"took_s":0.25,"outcome":"done"'
+NEWER: dict[str, dict[str, Any]] = {
+    "saga": {"saga": UNKNOWN},
+    "step": {"at": UNKNOWN},
+    "fact": {"facts": b'{"host":"h1","tried":[],"volume":"v"}'},
+    "kind of fact": {"facts": b'{"host":{"name":"h1"},"tried":[]}'},
+    "field of a log entry": {"log": b"[" + ENTRY + b',"by":"me"}]'},
+    "outcome": {"log": b"[" + ENTRY.replace(b"done", b"deferred") + b"}]"},
+}
+
+
+@pytest.mark.parametrize("newer", NEWER)
+def test_a_run_of_a_newer_program_is_left_as_it_is(open_store: Opener, newer: str) -> None:
+    async def story(store: Store) -> None:
+        other, own = await store.create("other", due_at=1.0), await store.create("own", due_at=2.0)
+        await change_by_hand(store, other, NEWER[newer])
+        before = await row_of(store, other)
+        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 1)] == []
+        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 1)] == [own.id]
+        assert await store.journal.take("me", NOW, LEASE_S, 1) == []
+        assert await row_of(store, other) == before
+        [group] = [one for one in (await store.journal.tally(NOW)).open if one.due <= other.updated_at]
+        assert group.bugs == 0
+
+    tell(open_store, story)
+
+
+def test_a_run_with_facts_of_a_newer_program_is_read_and_never_written_back(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = await store.create("a", facts=Facts("h1"))
+        await change_by_hand(store, run, NEWER["fact"])
+        read = await store.journal.open_run(run.subject)
+        assert read == replace(run, is_foreign=True)
+        with pytest.raises(AssertionError, match="would be lost"):
+            await store.journal.save(read)
+        await change_by_hand(store, run, NEWER["saga"])
+        with pytest.raises(Unavailable, match=r"cannot be read: list of steps .* is of a newer Whimbrel"):
+            await store.journal.get(run.id)
 
     tell(open_store, story)
 

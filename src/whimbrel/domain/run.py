@@ -60,6 +60,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float = 0.0
     parked_at: float | None = None
     finished_at: float | None = None
+    is_foreign: bool = False  # a newer program wrote more into the row than this one knows: it must not write it back
 
     @property
     def order(self) -> Order:

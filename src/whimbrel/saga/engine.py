@@ -133,7 +133,13 @@ class Engine:
         journal says that this one is over. Taken under a new epoch the line only runs once more.
         """
         saga = self.book.of(run)
-        if run.state != "open" or run.way != "forward" or run.problem or saga.following(run.at, run.facts):
+        if (
+            run.is_foreign
+            or run.state != "open"
+            or run.way != "forward"
+            or run.problem
+            or saga.following(run.at, run.facts)
+        ):
             return False
         step, began = saga.step(run.at), self._clock.now()
         mine = replace(run, owner=self.name, epoch=run.epoch + 1)

@@ -68,6 +68,9 @@ class Saga:
         assert len(index) == len(self.steps), f"two steps of {self.name} have the same name"
         return index
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._index
+
     def step(self, name: str) -> Step:
         return self.steps[self._index[name]]
 
@@ -103,6 +106,10 @@ class Book:
 
     def facts_type(self, name: str, version: int) -> type:
         return self._sagas[name, version].facts
+
+    def has_step(self, name: str, version: int, step: str) -> bool:
+        """Check whether a list of steps has this one. Raises: KeyError: there is no such list."""
+        return step in self._sagas[name, version]
 
     def newest(self, name: str) -> Saga:
         return max((s for s in self._sagas.values() if s.name == name), key=lambda saga: saga.version)

@@ -117,9 +117,7 @@ class Replay:
     def _cloud(self, name: str = "user") -> Cloud:
         name = self._engine.name if name == "user" and self._conductors else name
         databases, book = self._world.remains.databases, self._world.book
-        journal = ToldJournal(
-            databases["global"], book.facts_type, lambda run, what: self._tell(name, f"{run.saga} {what}")
-        )
+        journal = ToldJournal(databases["global"], book, lambda run, what: self._tell(name, f"{run.saga} {what}"))
         return replace(self._world.cloud, journal=journal)
 
     # The script

@@ -5,7 +5,7 @@ from typing import Any
 
 from whimbrel.adapters.sql.database import Database
 from whimbrel.adapters.sql.journal import SqlJournal
-from whimbrel.adapters.sql.run_rows import FactsType
+from whimbrel.adapters.sql.run_rows import Sagas
 from whimbrel.domain.run import Action, Run, Verdict
 from whimbrel.ports.journal import Evidence
 
@@ -13,8 +13,8 @@ from whimbrel.ports.journal import Evidence
 class ToldJournal(SqlJournal):
     """tell: is told of a run, and what is written down of it."""
 
-    def __init__(self, db: Database, facts_type: FactsType, tell: Callable[[Run, str], None]) -> None:
-        super().__init__(db, facts_type)
+    def __init__(self, db: Database, sagas: Sagas, tell: Callable[[Run, str], None]) -> None:
+        super().__init__(db, sagas)
         self._tell = tell
 
     async def accept(self, run: Run, *arguments: Any, **named: Any) -> Run:

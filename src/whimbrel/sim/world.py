@@ -168,7 +168,7 @@ class World:
         return Cloud(
             clock=remains.clock,
             ids=remains.ids,
-            journal=SqlJournal(global_, BOOK.facts_type),
+            journal=SqlJournal(global_, BOOK),
             directory=SqlDirectory(global_),
             cells=cells,
             cell_infos=infos,

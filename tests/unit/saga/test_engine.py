@@ -99,7 +99,7 @@ class Room:
         self.clock = JumpingClock()
         self.world = Switches()
         self.book = Book(SAGA)
-        self.journal = SqlJournal(self.database, self.book.facts_type)
+        self.journal = SqlJournal(self.database, self.book)
         self.shown: list[str] = []
 
     def engine(self, name: str = "e", patience_s: float = 10.0) -> Engine:

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
+import structlog
 from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam
 
@@ -12,7 +14,7 @@ from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.evidence import add_evidence, read_evidence
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.run_filter import asked
-from whimbrel.adapters.sql.run_rows import FactsType, read_run, run_values
+from whimbrel.adapters.sql.run_rows import COLUMNS, Sagas, read_run, run_values, unknown_part
 from whimbrel.adapters.sql.server_groups import join
 from whimbrel.adapters.sql.tables.global_ import actions, runs, takeovers
 from whimbrel.adapters.sql.tally import SqlTally
@@ -23,9 +25,11 @@ from whimbrel.domain.server import Server
 from whimbrel.ports.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover, Tally
 from whimbrel.saga.engine import NEVER
 
+log = structlog.get_logger(__name__)
+
 _CHANGING = tuple(
     name
-    for name in Run.__struct_fields__
+    for name in COLUMNS
     if name not in ("id", "number", "saga", "version", "subject", "created_at", "verdict", "action")
     and name not in ("project_id", "user_id", "asker_project_id")
 )
@@ -47,13 +51,19 @@ _beside = runs.alias()
 _is_alone = ~sa.exists().where(
     _beside.c.subject == runs.c.subject, _beside.c.state == "open", _beside.c.id != runs.c.id
 )
+_is_known = runs.c.id.not_in(bindparam("b_left_alone", expanding=True))
 _due = fixed(
-    sa.select(runs.c.id, runs.c.owner, runs.c.epoch)
-    .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"))
+    sa.select(
+        runs.c.id, runs.c.owner, runs.c.epoch, *(runs.c[name] for name in ("saga", "version", "at", "facts", "log"))
+    )
+    .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"), _is_known)
     .order_by(runs.c.due_at)
     .limit(bindparam("b_limit"))
     .with_for_update(skip_locked=True)
 )
+MOST_LEFT_ALONE = 1000
+"""How many runs of a newer program are remembered, so that they are not read again each time."""
+
 MARGIN_S = 60.0
 """How much later than allowed a lease may end before it counts as written by a wrong clock."""
 
@@ -61,7 +71,7 @@ _is_open = runs.c.state == "open"
 _is_leased = sa.and_(_is_open, runs.c.owner.is_not(None))
 _due_times = fixed(  # of the first run and of the last lease: both are ends of an index
     sa.select(
-        sa.select(sa.func.min(runs.c.due_at)).where(_is_open).scalar_subquery().label("first"),
+        sa.select(sa.func.min(runs.c.due_at)).where(_is_open, _is_known).scalar_subquery().label("first"),
         sa.select(sa.func.max(runs.c.due_at)).where(_is_leased).scalar_subquery().label("last_lease"),
     )
 )
@@ -128,13 +138,15 @@ _give_verdict = fixed(
 class SqlJournal:
     """Fulfils ports.journal.Journal."""
 
-    def __init__(self, db: Database, facts_type: FactsType) -> None:
+    def __init__(self, db: Database, sagas: Sagas) -> None:
+        """sagas: which runs this program knows. It leaves all others to a newer one."""
         self._db = db
-        self._facts_type = facts_type
+        self._sagas = sagas
+        self._left_alone: dict[RunId, None] = {}  # the runs that were seen to be a newer program's
         self._tally = SqlTally(db)
 
     def _run(self, row: sa.Row[Any]) -> Run:
-        return read_run(row, self._facts_type)
+        return read_run(row, self._sagas)
 
     # Accept
 
@@ -198,14 +210,15 @@ class SqlJournal:
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
         latest = now + lease_s + MARGIN_S
         async with self._db.read() as tx:
-            times = await tx.row(_due_times)
+            times = await tx.row(_due_times, {"b_left_alone": self._others})
         has_too_long = times.last_lease is not None and times.last_lease > latest
         if times.first is None or (times.first > now and not has_too_long):
             return []
         async with self._db.write() as tx:
             if has_too_long:
                 await tx.run(_end_too_long, {"b_now": now, "b_latest": latest})
-            due = await tx.rows(_due, {"b_now": now, "b_limit": limit})
+            found = await tx.rows(_due, {"b_now": now, "b_limit": limit, "b_left_alone": self._others})
+            due = [row for row in found if not self._is_newer(row)]
             if not due:
                 return []
             taken = {"b_ids": [row.id for row in due], "b_owner": owner, "b_until": now + lease_s}
@@ -216,6 +229,24 @@ class SqlJournal:
                     values = {"run": row.id, "at": now, "was": row.owner, "by": owner, "epoch": epoch}
                     await tx.run(_insert_takeover, values)
             return await self._readable(tx, rows)
+
+    @property
+    def _others(self) -> list[str]:
+        return list(self._left_alone) or [""]
+
+    def _is_newer(self, row: sa.Row[Any]) -> bool:
+        """Check whether a run is for a newer program only; from then on this one does not look at it again."""
+        try:
+            unknown = unknown_part(row, self._sagas)
+        except msgspec.DecodeError:
+            return False  # it is damaged
+        if unknown is None:
+            return False
+        log.warning("a run is left to a conductor of a newer Whimbrel", run=row.id, unknown=unknown)
+        if len(self._left_alone) >= MOST_LEFT_ALONE:
+            self._left_alone.clear()
+        self._left_alone[row.id] = None
+        return True
 
     async def _readable(self, tx: Tx, rows: Sequence[sa.Row[Any]]) -> list[Run]:
         """Give the runs of these rows. One that cannot be read stands still, visible, and keeps no other waiting."""

@@ -1,44 +1,84 @@
 """Rows of runs: columns as they are, and documents of what a run knows, has done and owes."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import sqlalchemy as sa
 
+from whimbrel.adapters.unknown_fields import unknown_field
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.run import LogEntry, Run
+from whimbrel.saga.engine import DEBTS
 
-FactsType = Callable[[str, int], type]
-"""(saga name, version) -> the type of its facts. Raises: KeyError."""
+
+class Sagas(Protocol):
+    """What is known of sagas, by name and version: saga.step.Book."""
+
+    def facts_type(self, name: str, version: int) -> type:
+        """Return the type of its facts. Raises: KeyError: it is not known."""
+        ...
+
+    def has_step(self, name: str, version: int, step: str) -> bool:
+        """Check whether it has this step. Raises: KeyError: it is not known."""
+        ...
+
+
+COLUMNS = tuple(name for name in Run.__struct_fields__ if name != "is_foreign")
 
 _DOCS = ("facts", "log", "debts")
+_LOG = tuple[LogEntry, ...]
 _encode = msgspec.json.Encoder().encode
-_decode_log = msgspec.json.Decoder(tuple[LogEntry, ...]).decode
+_decode_log = msgspec.json.Decoder(_LOG).decode
 _decode_debts = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def run_values(run: Run) -> dict[str, Any]:
-    values = {name: getattr(run, name) for name in Run.__struct_fields__}
+    assert not run.is_foreign, "what this program does not know would be lost"
+    values = {name: getattr(run, name) for name in COLUMNS}
     for name in _DOCS:
         values[name] = _encode(values[name])
     return values
 
 
-def read_run(row: sa.Row[Any], facts_type: FactsType) -> Run:
-    """Raises: Unavailable: somebody has written what is no run."""
+def read_run(row: sa.Row[Any], sagas: Sagas) -> Run:
+    """Raises: Unavailable: the row is damaged, or of a saga that this program does not know."""
     values = dict(row._mapping)
     try:
-        values["facts"] = msgspec.json.decode(values["facts"], type=facts_type(row.saga, row.version))
+        values["facts"] = msgspec.json.decode(values["facts"], type=sagas.facts_type(row.saga, row.version))
         values["log"] = _decode_log(values["log"])
         values["debts"] = _decode_debts(values["debts"])
     except msgspec.DecodeError as error:
-        raise _unreadable(row, str(error)) from None
+        raise Unavailable(f"{_cannot_be_read(row)}: {error}; have it back from a backup") from None
     except KeyError:
-        raise _unreadable(row, f"there is no list of steps {row.saga!r}, version {row.version}") from None
-    return Run(**values)
+        raise Unavailable(f"{_cannot_be_read(row)}: {_saga_of(row)} is of a newer Whimbrel: use that one") from None
+    is_foreign = row.finished_at is None and unknown_part(row, sagas) is not None
+    return Run(**values, is_foreign=is_foreign)
 
 
-def _unreadable(row: sa.Row[Any], why: str) -> Unavailable:
-    what = f"the journal's row of run {row.id} cannot be read: {why}"
-    return Unavailable(f"{what}; it is of server {row.subject}: have it back from a backup")
+def unknown_part(row: sa.Row[Any], sagas: Sagas) -> str | None:
+    """Return what this program does not know of a run, which a newer program wrote; None: it knows all of it.
+
+    row: saga, version, at, facts and log of the run. Raises: DecodeError: the row is damaged.
+    """
+    try:
+        if row.at != DEBTS and not sagas.has_step(row.saga, row.version, row.at):
+            return f"step {row.at} of {_saga_of(row)}"
+        facts = sagas.facts_type(row.saga, row.version)
+    except KeyError:
+        return _saga_of(row)
+    for name, document, kind in (("facts", row.facts, facts), ("log", row.log, _LOG)):
+        try:
+            msgspec.json.decode(document, type=kind)
+        except msgspec.ValidationError as error:
+            return f"{name}: {error}"
+        if field := unknown_field(document, kind):
+            return f"{name}: {field}"
+    return None
+
+
+def _saga_of(row: sa.Row[Any]) -> str:
+    return f"list of steps {row.saga!r}, version {row.version}"
+
+
+def _cannot_be_read(row: sa.Row[Any]) -> str:
+    return f"the journal's row of run {row.id}, of server {row.subject}, cannot be read"
