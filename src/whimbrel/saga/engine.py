@@ -20,6 +20,7 @@ from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.journal import Booking, Evidence, Journal
 from whimbrel.saga.backoff import pause_s
+from whimbrel.saga.lease import renewed
 from whimbrel.saga.step import Book, Decided, Saga, Step
 
 NEVER = 1e15
@@ -93,8 +94,17 @@ class Engine:
         before: what the subject was booked for until now.
         Raises: what a step raises; then the run is forgotten, or turned back where there is something to undo. Where
         the answer of a line is unknown, only the first turns the run back; below it, and where there is no way back,
-        a conductor asks again and nothing is raised.
+        a conductor asks again and nothing is raised. Nor is anything raised where another engine has taken the run:
+        it was accepted, that engine takes the same line again, and the answer that it gets is the one that counts.
         """
+        try:
+            with renewed(self._journal, self._clock, run, self.lease_s):
+                await self._begin(run, before)
+        except Superseded as newer:
+            log.info("a run was taken over while its request began it", run=run.id, reason=newer.reason)
+
+    async def _begin(self, run: Run, before: Booking | None) -> None:
+        """Raises: what a step raises, as `begin` says; Superseded: only of the journal."""
         saga = self.book.of(run)
         entrance = step = saga.step(run.at)
         assert step.door, f"{saga.name} has no line for a door"
@@ -111,6 +121,8 @@ class Engine:
             except (Unavailable, Conflict) as silence:
                 if step is entrance and saga.may_turn_back(step.name):
                     await self._leave_turned(run, step, "asked", began, silence)
+                    if isinstance(silence, Superseded):
+                        raise Conflict(silence.reason) from silence  # it was turned back: nobody has taken it
                     raise
                 await self._journal.save(replace(run, owner=None, due_at=0.0, tries=1, message=silence.reason))
                 return
@@ -118,7 +130,7 @@ class Engine:
             step = saga.step(run.at)
             if not step.door:
                 break
-            await self._journal.save(run)  # before the next acts: who turns the run back undoes what is written down
+            run = await self._save(run)  # before the next acts: who turns the run back undoes what is written down
         if not (self.adopt and self.adopt(run)):
             await self._journal.save(replace(run, owner=None, due_at=0.0))
 

@@ -1,0 +1,68 @@
+"""The lease of a run that a request holds: it is renewed until the request has handed the run on.
+
+Invariant: nothing is done where the request ends within a third of the lease, as almost all do.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.run import Run
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.journal import Journal
+
+RENEWALS = 3
+"""How often a lease is renewed before it would run out."""
+
+log = structlog.get_logger(__name__)
+
+
+class _Renewal:
+    def __init__(self, journal: Journal, clock: Clock, run: Run, lease_s: float) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._run = run
+        self._lease_s = lease_s
+        self._timer: asyncio.TimerHandle | None = None
+        self._work: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Renew when a third of the lease is over, at once if that was a while ago."""
+        over_s = self._lease_s - (self._run.due_at - self._clock.now())
+        self._renew_in(max(0.0, self._lease_s / RENEWALS - over_s))
+
+    def end(self) -> None:
+        """Renew no more. A renewal that is under way ends by itself: without an owner the journal ignores it."""
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None
+
+    def _renew_in(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._start)
+
+    def _start(self) -> None:
+        self._work = asyncio.get_running_loop().create_task(self._renew())
+
+    async def _renew(self) -> None:
+        run = self._run
+        assert run.owner, "only a leased run is renewed"
+        try:
+            await self._journal.renew(run.owner, [run.id], self._clock.now(), self._lease_s)
+        except WorldError as trouble:
+            log.warning("a lease was not renewed", run=run.id, reason=trouble.reason)
+        if self._timer:
+            self._renew_in(self._lease_s / RENEWALS)
+
+
+@contextmanager
+def renewed(journal: Journal, clock: Clock, run: Run, lease_s: float) -> Iterator[None]:
+    """Renew the lease of a run as long as this lasts."""
+    renewal = _Renewal(journal, clock, run, lease_s)
+    renewal.begin()
+    try:
+        yield
+    finally:
+        renewal.end()

@@ -1,0 +1,137 @@
+"""What a request does with its run before it answers: the run may be slow, and another engine may take it meanwhile."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from tests.unit.saga.test_engine import Facts, Room, Switches, last, not_first, not_second
+from whimbrel.domain.errors import Conflict, Refused, Superseded, Unavailable, WrongState
+from whimbrel.domain.ids import ServerId
+from whimbrel.domain.run import Run
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Book, Saga, Step
+from whimbrel.sim.loop import LoopClock, new_loop
+
+STEP_S = 10.0
+"""Longer than a lease."""
+
+
+class SlowSwitches(Switches):
+    """A world in which something happens during a step."""
+
+    def __init__(self, room: Room) -> None:
+        super().__init__()
+        self._room = room
+        self.stolen_at = ""
+        self.takes_s = 0.0
+
+    async def do(self, name: str) -> None:
+        await asyncio.sleep(self.takes_s)
+        if self.stolen_at == name:
+            after_the_lease = self._room.clock.now() + 100.0
+            assert len(await self._room.journal.take("other", after_the_lease, 100.0, 10)) == 1
+        self.call(name)
+        self.on.append(name)
+
+
+async def first(run: Run, world: SlowSwitches) -> None:
+    await world.do("first")
+
+
+async def second(run: Run, world: SlowSwitches) -> None:
+    await world.do("second")
+
+
+BOTH_BY_THE_REQUEST = Saga(
+    "switch",
+    1,
+    Facts,
+    undoable=(Step(first, undo=not_first, door=True), Step(second, undo=not_second, door=True), Step(last)),
+)
+
+
+async def accepted() -> tuple[Room, SlowSwitches, Engine, Run]:
+    """Return a run that an engine has accepted, in a process whose conductor drives nothing."""
+    room = Room()
+    room.clock = LoopClock(asyncio.get_running_loop(), room.clock.now())  # type: ignore[arg-type]
+    room.world = world = SlowSwitches(room)
+    room.book = Book(BOTH_BY_THE_REQUEST)
+    engine = room.engine()
+    return room, world, engine, await room.accept(engine)
+
+
+def run_here(story: Coroutine[Any, Any, None]) -> None:
+    new_loop(0).run_until_complete(story)
+
+
+def test_a_request_renews_its_lease_however_long_its_steps_take() -> None:
+    async def story() -> None:
+        room, world, engine, run = await accepted()
+        world.takes_s = STEP_S
+        beginning = asyncio.create_task(engine.begin(run))
+        while not beginning.done():
+            assert await room.journal.take("other", room.clock.now(), 3.0, 10) == []
+            await asyncio.sleep(0.2)
+        await beginning
+        assert [each.id for each in await room.journal.take("other", room.clock.now(), 3.0, 10)] == [run.id]
+        assert await room.journal.takeovers(ServerId("s")) == []
+
+    run_here(story())
+
+
+def test_a_lease_that_waited_for_the_database_is_renewed_at_once() -> None:
+    """Accepting the run took almost as long as the lease."""
+
+    async def story() -> None:
+        room, world, engine, run = await accepted()
+        world.takes_s = STEP_S
+        await asyncio.sleep(engine.lease_s - 0.1)
+        beginning = asyncio.create_task(engine.begin(run))
+        await asyncio.sleep(0.2)
+        assert await room.journal.take("other", room.clock.now(), 3.0, 10) == []
+        await beginning
+
+    run_here(story())
+
+
+def test_a_request_that_has_answered_renews_nothing() -> None:
+    async def story() -> None:
+        room, _, engine, run = await accepted()
+        engine.adopt = lambda run: True  # by a conductor that dies at once
+        await engine.begin(run)
+        await asyncio.sleep(engine.lease_s + 0.1)
+        assert len(await room.journal.take("other", room.clock.now(), 3.0, 10)) == 1
+
+    run_here(story())
+
+
+@pytest.mark.parametrize("stolen_at", ["first", "second"])
+@pytest.mark.parametrize("trouble", [None, Refused("no"), WrongState("not now"), Unavailable("?"), Superseded("late")])
+def test_a_run_that_another_engine_has_was_accepted(stolen_at: str, trouble: BaseException | None) -> None:
+    """Whatever a step says then: the other engine takes that step too, and its answer counts."""
+
+    async def story() -> None:
+        room, world, engine, run = await accepted()
+        world.stolen_at = stolen_at
+        world.trouble[stolen_at] = [trouble] if trouble else []
+        await engine.begin(run)
+        stored = await room.stored()
+        assert (stored.owner, stored.epoch, stored.way, stored.at) == ("other", 2, "forward", stolen_at)
+        assert await room.journal.actions(ServerId("s")) != []
+
+    run_here(story())
+
+
+def test_a_late_order_of_a_run_that_nobody_took_turns_it_back() -> None:
+    """The host has seen a newer epoch than the journal: the request did not do what it was asked for."""
+
+    async def story() -> None:
+        room, world, engine, run = await accepted()
+        world.trouble["first"] = [Superseded("a newer epoch was seen")]
+        with pytest.raises(Conflict):
+            await engine.begin(run)
+        assert (await room.stored()).way == "back"
+
+    run_here(story())
