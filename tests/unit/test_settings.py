@@ -174,6 +174,22 @@ def test_a_mistake_is_one_sentence(tmp_path: Path, was: str, now: str, place: st
     assert remedy in said
 
 
+@pytest.mark.parametrize(
+    "uri",
+    ["qemu+ssh://n2/system", "qemu+tls://n2/system", "qemu+tcp://127.0.0.1/system", "qemu://n2/", "qemu+ssh:///s"],
+)
+def test_a_libvirt_of_another_machine_is_refused(tmp_path: Path, uri: str) -> None:
+    said = complaint(tmp_path, GOOD.replace('"simulated"', f'"libvirt"\nuri = "{uri}"'))
+    assert f"host 'n1' has the 'uri' '{uri}', a libvirt of another machine" in said
+    assert "agents do not run on other machines yet" in said
+
+
+@pytest.mark.parametrize("uri", ["qemu:///system", "qemu:///session", "qemu+unix:///system?socket=/run/s", "test:///d"])
+def test_a_libvirt_of_this_machine_is_taken(tmp_path: Path, uri: str) -> None:
+    [(_, host)] = load(tmp_path, GOOD.replace('"simulated"', f'"libvirt"\nuri = "{uri}"')).hosts()
+    assert isinstance(host, LibvirtHost)
+
+
 def test_what_a_cell_is_is_taken(tmp_path: Path) -> None:
     [plain] = load(tmp_path, GOOD).cells
     assert (plain.database, plain.enabled, plain.physnets, plain.storage) == (None, True, None, None)

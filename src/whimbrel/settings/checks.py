@@ -1,12 +1,14 @@
 """What is asked of a file as a whole: names that are there once, and rules that fit its hosts."""
 
+from urllib.parse import urlsplit
+
 from whimbrel.adapters.sql.urls import check_url
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU
 from whimbrel.placement import names
 from whimbrel.ports.placement import DISABLED
 from whimbrel.settings.rules import wrong_with
-from whimbrel.settings.tables import CloudConfig, HostTable
+from whimbrel.settings.tables import CloudConfig, HostTable, LibvirtHost
 
 
 def check(name: str, config: CloudConfig) -> None:
@@ -24,6 +26,7 @@ def check(name: str, config: CloudConfig) -> None:
             raise Invalid(f"{name}: host '{host.name}' is there twice, {where}; give one of them another name")
         homes[host.name] = cell.name
     _check_databases(name, config)
+    _check_machines(name, config)
     _check_reach(name, config)
     _check_nics(name, config)
     _check_pci(name, config)
@@ -44,6 +47,23 @@ def _check_databases(name: str, config: CloudConfig) -> None:
             check_url(url)
         except Invalid as mistake:
             raise Invalid(f"{name}: {place}: {mistake.reason}") from None
+
+
+def _check_machines(name: str, config: CloudConfig) -> None:
+    """Raises: Invalid: a libvirt daemon is on another machine, where there is no agent."""
+    for _, host in config.hosts():
+        if isinstance(host, LibvirtHost) and not _is_local(host.uri):
+            raise Invalid(
+                f"{name}: host '{host.name}' has the 'uri' '{host.uri}', a libvirt of another machine; the disks of its"
+                " guests would be made on this machine, by qemu-img, because agents do not run on other machines yet:"
+                " use a libvirt of this machine, such as 'qemu:///system'"
+            )
+
+
+def _is_local(uri: str) -> bool:
+    """Check whether a libvirt URI names no other machine. Source: libvirt.org/uri.html."""
+    parts = urlsplit(uri)
+    return not parts.netloc and parts.scheme.partition("+")[2] in ("", "unix")
 
 
 def _wrong_names(host: HostTable) -> str | None:

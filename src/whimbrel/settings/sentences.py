@@ -51,7 +51,7 @@ MUST_BE = {
     "host.traits": "a list of traits: standard ones, such as 'HW_CPU_X86_AVX2', or your own, such as 'CUSTOM_SSD'",
     "host.resources": "a table of resource classes, each with a whole number, 1 or more: { CUSTOM_GPU = 2 }",
     "host.driver": "'simulated' or 'libvirt'",
-    "host.uri": "a libvirt connection such as 'qemu:///system'",
+    "host.uri": "a libvirt connection of this machine, such as 'qemu:///system'",
     "host.guests_dir": "a directory in which the guests' disks lie",
     "host.nbd_address": "an address of this host at which the cell's other hosts reach it",
     "host.virt_type": "'auto', 'kvm' or 'qemu'",
