@@ -32,6 +32,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 async def create(call: Call) -> Reply:
     wish: dict[str, Any] = call.body["server"]
     check_rest(wish)
+    note = guest_data_note(call, wish)
     several = int(wish.get("max_count", wish.get("min_count", 1))) > 1
     flavor = await sizes.flavor(call, wish["flavorRef"])
     disks = await wished_volumes.read(call, wish, flavor, several=several)
@@ -73,14 +74,14 @@ async def create(call: Call) -> Reply:
         reservation_id=reservation_id,
         admin_pass=wish.get("adminPass") or _password(call.cloud.ids.uuid()),
     )
-    await _accept(call, _numbered(call, first, count), destination.host)
+    await _accept(call, _numbered(call, first, count), destination.host, note)
     return _reply(call, wish, first)
 
 
-async def _accept(call: Call, servers: list[Server], host: HostName | None) -> None:
+async def _accept(call: Call, servers: list[Server], host: HostName | None, note: str | None) -> None:
     """Have them all made, or none: where the quota was used up meanwhile, those that were begun go again."""
     try:
-        await births.accept(call.cloud, call.engine, call.asker, servers, host)
+        await births.accept(call.cloud, call.engine, call.asker, servers, host, note)
     except OverQuota:
         for server in servers[:-1]:
             await _take_back(call, server)
@@ -119,6 +120,23 @@ def check_rest(wish: dict[str, Any]) -> None:
         raise Invalid("Files cannot be injected: use user_data instead of personality.")
     if wish.get("trusted_image_certificates"):
         raise Invalid("Image signatures are not checked here: trusted_image_certificates cannot be used.")
+
+
+def guest_data_note(call: Call, wish: dict[str, Any]) -> str | None:
+    """Return a note for the server's history if something is sent that does not reach its guest.
+
+    There is no config drive, no metadata service and no password injection yet.
+    Raises: Invalid: a rule refuses such requests.
+    """
+    sent = [key for key in ("user_data", "key_name", "adminPass") if wish.get(key)]
+    sent += ["config_drive"] if truth(wish.get("config_drive") or False) else []
+    if not sent:
+        return None
+    if call.cloud.rules.refuse_undelivered_guest_data:
+        raise Invalid(
+            f"{' and '.join(sent)} cannot be used: guests get no config drive, metadata or password in this cloud yet."
+        )
+    return f"{' and '.join(sent)}: recorded, but not delivered to the guest (no config drive or metadata service yet)."
 
 
 # What must be there

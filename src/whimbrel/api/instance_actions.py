@@ -60,8 +60,8 @@ async def show(call: Call) -> Any:
     run = runs.get(action.run_id) if action.run_id else None
     summaries = await _summaries(call, run) if run else {}
     shown = _shown(call, action, runs)
-    if run and not action.message:
-        shown["message"] = _message(action, run, summaries, shown["message"])
+    if run:
+        shown["message"] = _noted(_message(action, run, summaries, _failure(call, action, run)), action)
     target = await call.route.target(call)
     everything = call.may("os_compute_api:os-instance-actions:events", target)
     details = call.minor >= 84 and call.may("os_compute_api:os-instance-actions:events:details", target)
@@ -124,7 +124,6 @@ def _changed_at(action: Action, runs: Mapping[RunId, Run]) -> float:
 
 def _shown(call: Call, action: Action, runs: Mapping[RunId, Run]) -> dict[str, Any]:
     run = runs.get(action.run_id) if action.run_id else None
-    failed = run is not None and any(event.result == "Error" for event in events(call, action, run))
     shown = {
         "action": action.name,
         "instance_uuid": action.server_id,
@@ -132,11 +131,24 @@ def _shown(call: Call, action: Action, runs: Mapping[RunId, Run]) -> dict[str, A
         "user_id": action.user_id,
         "project_id": action.project_id,
         "start_time": times.with_fraction(action.started_at),
-        "message": action.message or ("Error" if failed else None),
+        "message": _noted(_failure(call, action, run), action),
     }
     if call.minor >= 58:
         shown["updated_at"] = times.with_fraction(_changed_at(action, runs))
     return shown
+
+
+def _failure(call: Call, action: Action, run: Run | None) -> str | None:
+    """Return Nova's word for an action that failed; None: it did not."""
+    failed = run is not None and any(event.result == "Error" for event in events(call, action, run))
+    return "Error" if failed else None
+
+
+def _noted(message: str | None, action: Action) -> str | None:
+    """Add the note that was written down with the action."""
+    if message and action.message:
+        return f"{message.removesuffix('.')}. {action.message}"
+    return message or action.message
 
 
 # Events

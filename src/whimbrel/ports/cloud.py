@@ -64,6 +64,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     disk_allocation_ratio: float = 1.0
     key_pairs_quota: int = 100
     scheduler: SchedulerRules = SchedulerRules()
+    refuse_undelivered_guest_data: bool = False  # a create with what does not reach its guest; False: it is noted
     pci_alias: tuple[PciAlias, ...] = ()  # the kinds of PCI devices that flavors may ask for
 
 

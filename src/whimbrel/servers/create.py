@@ -112,9 +112,14 @@ CREATE = Saga(
 
 
 async def accept(
-    cloud: Cloud, engine: Engine, asker: Asker, servers: Sequence[Server], host: HostName | None = None
+    cloud: Cloud,
+    engine: Engine,
+    asker: Asker,
+    servers: Sequence[Server],
+    host: HostName | None = None,
+    note: str | None = None,
 ) -> list[Server]:
-    """Write down new servers and start to build them. host: only there, if there is room.
+    """Write down new servers and start to build them. host: only there, if there is room. note: for their history.
 
     Raises: Invalid: the flavor or the image asks wrongly; OverQuota: none of them is built, but where others were
     faster in between; Unavailable.
@@ -125,7 +130,7 @@ async def accept(
     if len(servers) > 1:
         await _check_all(cloud, asker, servers, limits)
     for server in servers:
-        await _accept(cloud, engine, asker, server, host, limits)
+        await _accept(cloud, engine, asker, server, host, limits, note)
     return list(servers)
 
 
@@ -143,10 +148,16 @@ async def _check_all(cloud: Cloud, asker: Asker, servers: Sequence[Server], limi
 
 
 async def _accept(
-    cloud: Cloud, engine: Engine, asker: Asker, server: Server, host: HostName | None, limits: dict[str, int]
+    cloud: Cloud,
+    engine: Engine,
+    asker: Asker,
+    server: Server,
+    host: HostName | None,
+    limits: dict[str, int],
+    note: str | None,
 ) -> None:
     run = new_run(cloud, engine, asker, server, CREATE, _facts(server, host))
-    action = new_action(cloud, asker, server, "create", run.id)
+    action = replace(new_action(cloud, asker, server, "create", run.id), message=note)
     run = await cloud.journal.accept(
         run,
         action,
