@@ -24,7 +24,8 @@ def _verb(name: str, method: Callable[..., Any]) -> Verb:
         (arg, hint) if defaults[arg] is inspect.Parameter.empty else (arg, hint, defaults[arg])
         for arg, hint in hints.items()
     ]
-    question = msgspec.defstruct(name, fields, frozen=True)
+    # What is not said is its default: an older agent is asked only what it must know.
+    question = msgspec.defstruct(name, fields, frozen=True, omit_defaults=True)
     return Verb(question, msgspec.json.Decoder(question).decode, msgspec.json.Decoder(answer).decode)
 
 

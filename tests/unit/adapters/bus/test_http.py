@@ -10,9 +10,9 @@ from tests.host_room import H1, Room, order, spec, story
 from whimbrel.adapters.bus.door import agents_app
 from whimbrel.adapters.bus.http import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
-from whimbrel.adapters.bus.verbs import ERRORS, VERBS
+from whimbrel.adapters.bus.verbs import ERRORS, VERBS, decode_trouble
 from whimbrel.domain import errors
-from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.agent import Agent, Agents
 
@@ -100,11 +100,7 @@ async def test_strangers_are_told_nothing(headers: dict[str, str]) -> None:
     ("path", "body", "status"),
     [
         ("/agents/h1/guests", b"{}", 200),
-        ("/agents/h1/open", b"{}", 404),
-        ("/agents/h1/__init__", b"{}", 404),
-        ("/agents/h1/look", b"{}", 400),
         ("/agents/h1/look", b"nonsense", 400),
-        ("/agents/h1/look", b'{"key": {"server": 1, "slot": "a"}}', 400),
         ("/agents/h9/guests", b"{}", 409),
     ],
 )
@@ -113,6 +109,49 @@ async def test_what_the_door_answers(path: str, body: bytes, status: int) -> Non
     async with door(LocalAgents(Room().agents)) as client:
         answer = await client.post(path, content=body, headers={"authorization": "Bearer secret"})
         assert answer.status_code == status
+
+
+ORDER = b'"order":{"run":"r","epoch":1},"key":{"server":"s","slot":"old"}'
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "unknown"),
+    [
+        ("open", b"{}", "the order 'open'"),
+        ("__init__", b"{}", "the order '__init__'"),
+        ("look", b"{}", "these arguments of look"),
+        ("look", b'{"key": {"server": 1, "slot": "a"}}', "these arguments of look"),
+        ("unexport_disk", b"{" + ORDER + b',"disk":"ephemeral"}', "the argument 'disk' of unexport_disk"),
+        ("export_disk", b"{" + ORDER + b',"disk":"ephemeral2"}', "these arguments of export_disk"),
+        ("export_disk", b"{" + ORDER.replace(b'"epoch":1', b'"epoch":1,"new":2') + b"}", "the argument 'order.new'"),
+    ],
+)
+@story
+async def test_an_agent_refuses_what_it_does_not_know_all_of(verb: str, body: bytes, unknown: str) -> None:
+    """A newer conductor meant something else than what would be done: another disk than the root disk, say."""
+    async with door(LocalAgents(Room().agents)) as client:
+        answer = await client.post(f"/agents/h1/{verb}", content=body, headers={"authorization": "Bearer secret"})
+    trouble = decode_trouble(answer.content)
+    assert (answer.status_code, trouble.error) == (409, "Refused")
+    assert f"does not know {unknown}" in trouble.reason
+    assert "upgrade the agent" in trouble.reason
+
+
+@story
+async def test_an_argument_that_has_its_default_is_not_sent() -> None:
+    """So an older agent is asked only what it must know."""
+    sent: list[bytes] = []
+
+    def note(request: httpx.Request) -> httpx.Response:
+        sent.append(request.content)
+        return httpx.Response(409, content=b'{"error":"Refused","reason":"no"}')
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(note))
+    agent = HttpAgents("http://hosts.test", "secret", client).at(H1)
+    for disk in ("root", "swap"):
+        with pytest.raises(Refused):
+            await agent.export_disk(order(), KEY, cast(Any, disk))
+    assert [b"disk" in each for each in sent] == [False, True]
 
 
 class BrokenAgent:
