@@ -22,6 +22,7 @@ from whimbrel.domain.errors import NotFound, Refused
 DEMO_CLOUD = "whimbrel"
 ADMIN_CLOUD = "whimbrel-admin"
 INTERNAL = "internal"  # the path of what is not for users
+BACKUP_DRAFT = "backup.json.part"  # marks a directory in which a backup is being made, or was not completed
 
 Content = TypeVar("Content")
 
@@ -71,11 +72,21 @@ class DataDir:
         self._passwords = self.path / "passwords.json"
         self._running = self.path / "running.json"
         self._agents_secret = self.path / "agents.secret"
+        self.images = self.path / "images"
+        self.volumes = self.path / "volumes"
 
     @property
     def database_url(self) -> str:
         """Give the databases' place where no other was named."""
         return f"sqlite:///{self.path / 'db'}"
+
+    @property
+    def settings(self) -> tuple[Path, ...]:
+        """Return the small files that a start elsewhere needs: secrets, and the port at which volumes are served.
+
+        running.json is not one of them: it would lead the clients and conductors of a copy to the original cloud.
+        """
+        return self._passwords, self._agents_secret, self.clouds, self.path / "nbd" / "port"
 
     # Use
 
@@ -89,6 +100,8 @@ class DataDir:
             file_modes.narrow_tree(self.path, guests)
             if not os.access(self.path, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if (self.path / BACKUP_DRAFT).exists():
+            raise Refused(f"{self.path} is an incomplete backup: use a complete one (whimbrel backup verify)")
 
     @contextmanager
     def used_as(self, role: str, option: str = "--data-dir") -> Iterator[None]:

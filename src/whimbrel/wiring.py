@@ -84,7 +84,7 @@ async def open_process(
         return databases[schema]
 
     clock, ids, closing = SystemClock(), RandomIds(), AsyncExitStack()
-    image_store, image_files = SqlImages(database("images")), data.path / "images"
+    image_store, image_files = SqlImages(database("images")), data.images
     images = LocalImages(image_store, image_files, clock)
     global_ = database("global")
     keep = SqlKeep(database("keep"))
