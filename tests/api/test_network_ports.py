@@ -54,6 +54,18 @@ async def test_every_version_that_there_is(service: Service) -> None:
 
 
 @with_service
+async def test_a_port_names_any_server_and_only_its_network_has_ports_of_its_own(service: Service) -> None:
+    network = await service.net("10.0.0.0/24", "root", shared=True)
+    port = await service.make("port", "bob", network_id=network["id"], device_id=SERVER, device_owner="compute:nova")
+    assert (port["device_id"], port["project_id"]) == (SERVER, "p2")
+    wish = {"network_id": network["id"], "device_owner": "network:dhcp"}
+    refusal(await service.ask("bob", "POST", "/ports", {"port": wish}), 403, "PolicyNotAuthorized")
+    path, wish = f"/ports/{port['id']}", {"device_owner": "network:router_interface"}
+    refusal(await service.ask("bob", "PUT", path, {"port": wish}), 403, "PolicyNotAuthorized")
+    assert (await service.make("port", "root", network_id=network["id"], device_owner="network:dhcp"))["id"]
+
+
+@with_service
 async def test_a_pool_runs_out(service: Service) -> None:
     network = await service.net("10.0.0.0/29")  # five for ports
     wishes = [service.ask("ann", "POST", "/ports", {"port": {"network_id": network["id"]}}) for _ in range(8)]

@@ -100,6 +100,38 @@ def test_a_volume_that_may_be_attached_more_than_once_is(tmp_path: Path) -> None
     tell(tmp_path, story)
 
 
+def test_a_user_connects_no_volume_that_is_connected(tmp_path: Path) -> None:
+    async def story(cloud: VolumeCloud) -> None:
+        volume = await cloud.volume()
+        held = await attach(cloud, volume, ONE, "n1")
+        await complete(cloud, held["id"])
+        wish = {"volume_uuid": volume, "instance_uuid": ONE, "connector": connector("a-laptop")}
+        said = await cloud.refused(409, "ann", "POST", "/attachments", {"attachment": wish})
+        assert "Duplicate connectors" in said
+        second = await cloud.done("ann", "POST", "/attachments", {"attachment": {**wish, "connector": None}})
+        for mine in (second["attachment"]["id"], held["id"]):
+            body = {"attachment": {"connector": connector("a-laptop")}}
+            await cloud.refused(409, "ann", "PUT", f"/attachments/{mine}", body)
+        assert len(cloud.exports.served) == 1
+        await cloud.done("ann", "DELETE", f"/attachments/{second['attachment']['id']}")
+        await connect(cloud, (await attach(cloud, volume, ONE))["id"], "n2")  # as a move does
+
+    tell(tmp_path, story)
+
+
+def test_users_share_a_volume_that_may_be_shared(tmp_path: Path) -> None:
+    async def story(cloud: VolumeCloud) -> None:
+        many = {"name": "many", "extra_specs": {"multiattach": "<is> True"}}
+        await cloud.done("root", "POST", "/types", {"volume_type": many})
+        volume = await cloud.volume(volume_type="many")
+        for server in SERVERS:
+            wish = {"volume_uuid": volume, "instance_uuid": server, "connector": connector("a-laptop")}
+            await cloud.done("ann", "POST", "/attachments", {"attachment": wish})
+        assert len(cloud.exports.served) == 2
+
+    tell(tmp_path, story)
+
+
 def test_everything_that_is_done_again_is_the_same(tmp_path: Path) -> None:
     async def story(cloud: VolumeCloud) -> None:
         volume = await cloud.volume()

@@ -26,6 +26,9 @@ ADMINS_ONLY: Final[Mapping[str, frozenset[str]]] = {
 NETWORK_OWNERS_ONLY: Final = frozenset({"mac_address", "port_security_enabled", "allowed_address_pairs"})
 """Attributes of a port that its network's owner sets, and nobody else who may use a shared network."""
 
+NETWORK_DEVICE: Final = "network:"
+"""How the device_owner of a port of the network itself begins, which is for the network's owner to set too."""
+
 HIDDEN: Final[Mapping[str, frozenset[str]]] = {
     "network": ADMINS_ONLY["network"] - {"shared"},
     "port": frozenset(

@@ -13,7 +13,7 @@ from whimbrel.embedded.network.bodies import Changed, New, Text, given, one, sev
 from whimbrel.embedded.network.door import Ask, forbidden
 from whimbrel.embedded.network.groups import default_of
 from whimbrel.embedded.network.listing import Filter, Resource
-from whimbrel.embedded.network.policy import NETWORK_OWNERS_ONLY
+from whimbrel.embedded.network.policy import NETWORK_DEVICE, NETWORK_OWNERS_ONLY
 from whimbrel.embedded.network.port_addresses import Ips, Mac, Pairs, changed_mac, ips, kept, mac, new_mac, pairs
 from whimbrel.embedded.network.qos import rules_of
 from whimbrel.embedded.network.views import common
@@ -205,6 +205,8 @@ def _check_owner_of(ask: Ask, network: Network, wish: NewPort | ChangedPort) -> 
     for name in NETWORK_OWNERS_ONLY:
         if getattr(wish, name) not in (None, UNSET):
             raise forbidden(f"rule:set_port:{name}")
+    if wish.device_owner and wish.device_owner.startswith(NETWORK_DEVICE):
+        raise forbidden("rule:set_port:device_owner")
 
 
 async def _groups(ask: Ask, wish: NewPort, project: str, *, secured: bool) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """Attachments: a server reserves a volume, tells from where it uses it, says that it has it, and gives it back.
 
 Law: a volume's state and its attachments change together. What is served to a host is written down before it is served.
+Which server an attachment names nobody checks, as in Cinder: it is its maker's claim. But while a volume is connected,
+only the cloud's services and administrators connect it to another host: that is how servers move.
 """
 
 import secrets
@@ -57,7 +59,13 @@ async def create(ask: Ask) -> Response:
         mode=sent.mode,
         created_at=ask.service.clock.now(),
     )
-    await ask.service.change(volume.id, lambda now, claims: _reserved(now, claims, made, ask))
+
+    def reserve(now: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        if connector:
+            _check_alone(now, claims, made, ask)
+        return _reserved(now, claims, made, ask)
+
+    await ask.service.change(volume.id, reserve)
     return json({"attachment": views.attachment(await _connected(ask, made, connector) if connector else made)})
 
 
@@ -92,7 +100,8 @@ async def _connected(ask: Ask, attachment: AttachmentRecord, connector: dict[str
 
     def connect(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         found = _claim(claims, attachment.id)
-        _check_connector(volume, claims, found, connector)
+        _check_alone(volume, claims, found, ask)
+        _check_connector(volume, found, connector)
         if found.export not in ("", secret):
             raise Conflict(f"Attachment {found.id} is being connected: ask again.")
         mode: str = "ro" if volume.readonly else found.mode or connector.get("mode") or "rw"
@@ -197,9 +206,17 @@ def _checked(connector: dict[str, Any]) -> dict[str, Any]:
     return connector
 
 
-def _check_connector(
-    volume: VolumeRecord, claims: list[AttachmentRecord], found: AttachmentRecord, connector: dict[str, Any]
-) -> None:
+def _check_alone(volume: VolumeRecord, claims: list[AttachmentRecord], found: AttachmentRecord, ask: Ask) -> None:
+    """Raises: Conflict: a user connects what is connected already. Source: Cinder's attachment_update."""
+    if ask.is_admin:
+        return
+    if found.server_id and found.connector:
+        raise Conflict(f"Attachment {found.id} is in use by server {found.server_id}: use the compute API.")
+    if not volume.multiattach and any(claim.connector for claim in claims if claim.id != found.id):
+        raise Conflict(f"Duplicate connectors detected on volume {volume.id}: it is connected by another attachment.")
+
+
+def _check_connector(volume: VolumeRecord, found: AttachmentRecord, connector: dict[str, Any]) -> None:
     """Raises: WrongState: the volume is in trouble; Invalid: a read-only one is to be written."""
     if "error" in volume.status:
         raise WrongState(f"Invalid volume: volume {volume.id} is {volume.status}.")
