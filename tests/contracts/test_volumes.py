@@ -354,7 +354,7 @@ def test_a_volume_says_from_where_it_is_used(tell: Teller) -> None:
         held = await volumes.reserve(ServerId(str(uuid4())), used, ())
         await volumes.connect(held.id, connector("n1"))
         await volumes.complete(held.id)
-        assert await volumes.volume_use(used) == VolumeUse(used, "in-use", {held.id: "n1"})
+        assert await volumes.volume_use(used) == VolumeUse(used, "in-use", {held.id: "n1"}, opened.project)
         assert (await volumes.volume_use(free)).hosts == {}
         first = await volumes.volume_uses(None, 1)
         assert first.after == first.items[0].id

@@ -7,8 +7,8 @@ from whimbrel.api.call import Call
 from whimbrel.domain.devices import WishedNic
 from whimbrel.domain.errors import Conflict, Invalid, NotFound
 from whimbrel.domain.server import Server
-from whimbrel.ports.network import Port
-from whimbrel.servers import interfaces
+from whimbrel.ports.network import Port, own_ports
+from whimbrel.servers import interfaces, own_devices
 
 TAGS_SHOWN = 70
 
@@ -30,7 +30,7 @@ def _tags(server: Server) -> dict[str, str | None]:
 
 async def index(call: Call) -> Any:
     order = [nic.port_id for nic in call.server.nics]
-    ports = await call.cloud.network.ports_of([call.server.id])
+    ports = await own_devices.ports_of(call.server, call.cloud)
     ports.sort(key=lambda port: order.index(port.id) if port.id in order else len(order))
     return {"interfaceAttachments": [_shown(call, port, _tags(call.server)) for port in ports]}
 
@@ -38,7 +38,7 @@ async def index(call: Call) -> Any:
 async def show(call: Call) -> Any:
     port_id = call.params["port_id"]
     port = await call.cloud.network.port(port_id)
-    if port.device_id != call.server.id:
+    if port.device_id != call.server.id or not own_ports([port], [call.server.project_id], call.server.nics):
         raise NotFound(f"Instance {call.server.id} does not have a port with id {port_id}")
     return {"interfaceAttachment": _shown(call, port, _tags(call.server))}
 

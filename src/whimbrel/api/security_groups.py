@@ -5,12 +5,12 @@ from typing import Any
 from whimbrel.api import wished_nics
 from whimbrel.api.call import Call
 from whimbrel.domain.errors import Invalid, NotFound
-from whimbrel.servers import security_groups
+from whimbrel.servers import own_devices, security_groups
 
 
 async def index(call: Call) -> Any:
     server = call.server
-    ports = await call.cloud.network.ports_of([server.id])
+    ports = await own_devices.ports_of(server, call.cloud)
     used = dict.fromkeys(group for port in ports for group in port.security_groups)
     names = await call.cloud.network.security_groups(server.project_id) if used else {}
     groups = [{"id": group, "name": names.get(group, group), "tenant_id": server.project_id} for group in used]

@@ -4,12 +4,12 @@ Every call may be repeated and ends in the same world. Raises, all of them: Unav
 trouble: it may have happened. Refused: no, with the service's reason. NotFound only where it says so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from whimbrel.domain.devices import FixedIp
+from whimbrel.domain.devices import FixedIp, Nic
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
 from whimbrel.ports.pages import PortHolders
 from whimbrel.ports.wishes import Group
@@ -68,6 +68,15 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     same_subtree: tuple[str, ...] = ()  # ids of requests
     revision: int | None = None  # rises with every change; None: the service does not count
     has_groups: bool = False  # whether the requests came in the form with groups: profile.allocation is a map then
+
+
+def own_ports(ports: Iterable[Port], projects: Collection[str], nics: Iterable[Nic] = ()) -> list[Port]:
+    """Return those of a server's own projects, and those that its record names.
+
+    Neutron lets every project name any server in its ports: a port of another project is that project's claim alone.
+    """
+    named = {nic.port_id for nic in nics}
+    return [port for port in ports if port.project_id in projects or port.id in named]
 
 
 class NewPort(msgspec.Struct, frozen=True, kw_only=True):

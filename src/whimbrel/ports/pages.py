@@ -71,11 +71,15 @@ class Attachments(Protocol):
 
 
 class VolumeUse(msgspec.Struct, frozen=True):
-    """What a volume says of itself. hosts: by attachment, from which host it is used; those that use it, of all."""
+    """What a volume says of itself. hosts: by attachment, from which host it is used; those that use it, of all.
+
+    project: "": the service does not say.
+    """
 
     id: str
     status: str
     hosts: dict[str, str | None] = {}
+    project: str = ""
 
 
 class VolumeUses(Protocol):

@@ -14,10 +14,10 @@ from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cell, Cloud
 from whimbrel.ports.directory import Entry
 from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.network import Binding, Port
+from whimbrel.ports.network import Binding, Port, own_ports
 from whimbrel.ports.pages import Hold, VolumeUse
 from whimbrel.ports.servers import ServerQuery
-from whimbrel.ports.volumes import Volume
+from whimbrel.ports.volumes import Attachment, Volume
 from whimbrel.proof.asking import each, of_cells, run_of
 from whimbrel.proof.due import Claims
 from whimbrel.proof.sights import Sights
@@ -44,6 +44,7 @@ async def stakes(cloud: Cloud, ids: Sequence[ServerId], sights: Sights) -> list[
         one.bindings = {port.id: bindings[port.id] for port in one.ports if port.id in bindings}
         one.uses = await _uses(cloud, one, sights)
         await _ask_journal(cloud, one)
+        await _leave_out_foreign(cloud, one, sights)
     return found
 
 
@@ -96,6 +97,31 @@ async def _uses(cloud: Cloud, one: Stake, sights: Sights) -> Mapping[str, Volume
     return found
 
 
+async def _leave_out_foreign(cloud: Cloud, one: Stake, sights: Sights) -> None:
+    """Leave out what another project claims for this server: neither Neutron nor Cinder checks whose server it is.
+
+    What the record names counts all the same: an administrator may attach a volume of another project.
+    """
+    if not one.projects:
+        return
+    nics, volumes = (one.record.nics, one.record.volumes) if one.record else ((), ())
+    one.ports = tuple(own_ports(one.ports, one.projects, nics))
+    named = {device.volume_id for device in volumes}
+    ours = ("", *one.projects)
+    one.attachments = tuple(
+        [each for each in one.attachments if each.volume_id in named or await _project(cloud, each, sights) in ours]
+    )
+
+
+async def _project(cloud: Cloud, attachment: Attachment, sights: Sights) -> str:
+    """Return whose volume it is of, "" if nothing says so."""
+    known = (sights.uses or {}).get(attachment.volume_id)
+    try:
+        return (known or await cloud.volumes.volume_use(attachment.volume_id)).project
+    except NotFound:
+        return ""
+
+
 async def users(cloud: Cloud, volume_id: str, servers: Iterable[ServerId]) -> tuple[list[ServerId], Volume | None]:
     """Ask again which of these servers hold a volume, and what it is; None: it is not there."""
     holding = [server for server in servers if await cloud.volumes.attachments(server, volume_id)]
@@ -132,6 +158,7 @@ async def _ask_journal(cloud: Cloud, one: Stake) -> None:
         one.is_known = one.is_known or bool(of_it)
         one.is_ended = _has_ended(of_it)
         one.is_lost = one.entry is None and bool(of_it) and not one.is_ended
+        one.made_for = of_it[-1].project_id if of_it and one.entry is None else None
     if one.own and one.entry is None:
         run = await run_of(cloud, one.id)
         one.is_run = run is not None and not run.is_over

@@ -85,7 +85,7 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
     is_ended: bool = False  # the journal knows that it was deleted
     is_lost: bool = False  # the directory does not know it, and the journal knows that it was made and not deleted
     unknown_lock: RunId | None = None  # a run that locks its record, and is not in the journal
-    made_for: ProjectId | None = None  # by the journal; read only where its record and the directory differ
+    made_for: ProjectId | None = None  # by the journal; read only where the directory has no entry, or another project
     uncovered: tuple[Seen, ...] = ()  # guests where it holds something, and is no server, that hold nothing there
 
     @cached_property
@@ -99,6 +99,13 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
         if self.entry is None or self.entry.deleted_at is not None:
             return None
         return self.entry.unplaced or (self.records.get(self.entry.cell) if self.entry.cell else None)
+
+    @cached_property
+    def projects(self) -> frozenset[str]:
+        """Return the projects of which it is, as far as anything says so: two where its record is in dispute."""
+        entry = [self.entry.project_id] if self.entry else []
+        made_for = [self.made_for] if self.made_for else []
+        return frozenset([*entry, *made_for, *(record.project_id for record in self.records.values())])
 
     @cached_property
     def nics(self) -> frozenset[str]:

@@ -22,7 +22,8 @@ async def give_back_cut_off(cloud: Cloud, engine: Engine) -> int:
     runs = await cloud.journal.find(RunFilter(sagas=tuple(MOVE_SAGAS), only_open=True, changed_since=since))
     waiting = {run.subject: run for run in runs if run.state == "parked" and moves_ports(run.facts)}
     ports = await cloud.network.ports_of(list(waiting), with_requests=False) if waiting else []
-    found = {(ServerId(port.device_id), port.host) for port in ports}
+    moved = {port.nic.port_id for run in waiting.values() for port in run.facts.ports}
+    found = {(ServerId(port.device_id), port.host) for port in ports if port.id in moved}
     elsewhere = {server for server, host in found if host != target_of(waiting[server]).host}
     return sum([await _give_back(cloud, engine, waiting[server]) for server in sorted(elsewhere)])
 

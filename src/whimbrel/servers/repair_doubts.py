@@ -74,9 +74,9 @@ def left(stake: Stake) -> list[Seen]:
     return [seen for seen in stake.guests if seen not in gone]
 
 
-def user(thing: str, stake: Stake, ground: Ground) -> str | None:
-    """Say which guest uses a port or a volume and is not destroyed before."""
-    gone = doomed(stake)
+def user(thing: str, stake: Stake, ground: Ground, but: Seen | None = None) -> str | None:
+    """Say which guest uses a port or a volume and is not destroyed before. but: a guest that does not count."""
+    gone = [*doomed(stake), *([but] if but else [])]
     for owner, found in ground.guests.items():
         for seen in found:
             host, guest = seen

@@ -5,7 +5,7 @@ Law: nothing is let go that a guest uses, or may use on a host that does not ans
 
 from whimbrel.domain.ids import HostName, Slot
 from whimbrel.ports.volumes import Attachment
-from whimbrel.proof.stake import Ground, Stake
+from whimbrel.proof.stake import Ground, Seen, Stake
 from whimbrel.proof.violation import Violation
 from whimbrel.servers import repair_doubts as doubts
 from whimbrel.servers import repair_owners
@@ -83,7 +83,11 @@ def let_go_port(stake: Stake, ground: Ground, violation: Violation) -> Said:
 
 def detach(stake: Stake, ground: Ground, violation: Violation) -> Said:
     stray = next(one for one in stake.attachments if one.id == violation.about)
-    by = None if _is_kept_besides(stray, stake) else doubts.user(stray.volume_id, stake, ground)
+    named = _named_besides(stray, stake)
+    served = _served_from_home(stake, named) if named and not _same_host(stray, named, stake) else None
+    by = None if named and stray.status == "reserved" else doubts.user(stray.volume_id, stake, ground, served)
+    if by and named:
+        return f"{by}, by this one or by the one of the record: detach the volume from the server and attach it again"
     if by:
         return f"{by}: have the cell's row back from a backup, or reboot the server hard, which takes it from the guest"
     if words := doubts.in_use(stake, ground):
@@ -91,12 +95,30 @@ def detach(stake: Stake, ground: Ground, violation: Violation) -> Said:
     return [Mend(kind="detach", thing=violation.about, sentence=f"delete attachment {violation.about}")]
 
 
-def _is_kept_besides(stray: Attachment, stake: Stake) -> bool:
-    """Tell whether it connects nothing, and its volume is the server's by another one: what moves begin with."""
+def _named_besides(stray: Attachment, stake: Stake) -> str | None:
+    """Return the attachment by which the record says that the server has the volume, if that one is there.
+
+    A stray beside it was left by a move, or made by a user in the volume service.
+    """
     there = {one.id for one in stake.attachments}
     devices = stake.record.volumes if stake.record else ()
-    named = {device.volume_id for device in devices if device.attachment_id in there}
-    return stray.status == "reserved" and stray.volume_id in named
+    named = [one.attachment_id for one in devices if one.volume_id == stray.volume_id and one.attachment_id in there]
+    return named[0] if named else None
+
+
+def _same_host(stray: Attachment, named: str, stake: Stake) -> bool:
+    use = stake.uses.get(stray.volume_id)
+    return use is None or use.hosts.get(stray.id) == use.hosts.get(named)
+
+
+def _served_from_home(stake: Stake, named: str) -> Seen | None:
+    """Return the guest that the record says, if the volume is attached where it is by this attachment."""
+    home = stake.home
+    connected = {one: host for use in stake.uses.values() for one, host in use.hosts.items()}
+    if home is None or home.host is None or connected.get(named) != home.host:
+        return None
+    guest = stake.guest(home.host, stake.key)
+    return (home.host, guest) if guest else None
 
 
 def release_devices(stake: Stake, ground: Ground, violation: Violation) -> Said:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from whimbrel.domain.errors import Conflict, Invalid, NotFound
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
-from whimbrel.servers import edit, lookup
+from whimbrel.servers import edit, lookup, own_devices
 
 TRIES = 3
 """How often the record is written before somebody else may be the faster one once more."""
@@ -16,7 +16,7 @@ TRIES = 3
 
 async def add(cloud: Cloud, server: Server, group: str, names: Mapping[str, str]) -> None:
     """names: of all groups of its project, by id. Raises: Invalid: it has no port; Conflict; Unavailable."""
-    ports = await cloud.network.ports_of([server.id])
+    ports = await own_devices.ports_of(server, cloud)
     if not ports:
         raise Invalid(f"Cannot add security group {names[group]} to {server.id}, which has no port.")
     for port in ports:
@@ -31,7 +31,7 @@ async def remove(cloud: Cloud, server: Server, group: str, names: Mapping[str, s
     Raises: NotFound: neither a port nor the record has it, which somebody else may have kept from being written when
     this was asked first; Conflict; Unavailable.
     """
-    ports = [port for port in await cloud.network.ports_of([server.id]) if group in port.security_groups]
+    ports = [port for port in await own_devices.ports_of(server, cloud) if group in port.security_groups]
     if not ports and group not in server.security_groups:
         raise NotFound(f"Security group {names[group]} not associated with the instance {server.id}")
     for port in ports:
@@ -41,7 +41,7 @@ async def remove(cloud: Cloud, server: Server, group: str, names: Mapping[str, s
 
 
 async def _record(cloud: Cloud, server: Server, names: Mapping[str, str]) -> None:
-    ports = await cloud.network.ports_of([server.id])
+    ports = await own_devices.ports_of(server, cloud)
     groups = tuple(dict.fromkeys(group for port in ports for group in port.security_groups))
     fields = {"security_groups": groups, "security_group_names": tuple(names.get(group, group) for group in groups)}
     for _ in range(TRIES):

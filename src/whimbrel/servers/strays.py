@@ -17,6 +17,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.network import Port
 from whimbrel.ports.volumes import Attachment
 from whimbrel.proof.laws.guests import stands_as_recorded
+from whimbrel.servers import own_devices
 
 
 class Strays(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -31,8 +32,8 @@ class Strays(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 async def see(record: Server, cloud: Cloud) -> Strays:
     """Raises: Unavailable, Refused: a service, or the server's host, which alone knows what its guests use."""
-    attachments = await cloud.volumes.attachments(record.id)
-    ports = await cloud.network.ports_of([record.id])
+    attachments = await own_devices.attachments_of(record, cloud)
+    ports = await own_devices.ports_of(record, cloud)
     bindings = [each for port in ports for each in await loose_bindings(port.id, record.host, cloud)]
     cut_off = await _cut_off(record, ports, cloud)
     if not (bindings or cut_off or _unnamed(record, attachments, ports)):
@@ -53,7 +54,7 @@ async def see(record: Server, cloud: Cloud) -> Strays:
 
 async def see_cut_off(record: Server, cloud: Cloud) -> Strays:
     """See only which of its ports are active elsewhere, and can be activated where it is: the rest is its move's."""
-    ports = await cloud.network.ports_of([record.id], with_requests=False)
+    ports = await own_devices.ports_of(record, cloud, with_requests=False)
     return Strays(cut_off=tuple(await _cut_off(record, ports, cloud)))
 
 

@@ -23,7 +23,7 @@ from whimbrel.moves.steps import network, volumes
 from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.network import Port
+from whimbrel.ports.network import Port, own_ports
 from whimbrel.proof.reading import is_ended
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
@@ -174,7 +174,7 @@ async def _tidy_after(create: Run, cloud: Cloud) -> bool:
     held = await cloud.volumes.attachments(create.subject)
     for one in held:
         await cloud.volumes.detach(one.id)
-    ports = await cloud.network.ports_of([create.subject])
+    ports = own_ports(await cloud.network.ports_of([create.subject]), [create.facts.owner.project])
     await _let_go_ports(create.subject, ports, cloud)
     known = {device.volume_id for device in create.facts.volumes}  # its owner may have wanted to keep those
     made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
@@ -187,7 +187,7 @@ async def _tidy_after(create: Run, cloud: Cloud) -> bool:
 async def _tidy_after_create(create: Run, cloud: Cloud) -> bool:
     made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
     held = await cloud.volumes.attachments(create.subject)
-    ports = await cloud.network.ports_of([create.subject])
+    ports = own_ports(await cloud.network.ports_of([create.subject]), [create.facts.owner.project])
     await network.unmake_ports(create, cloud)
     await volumes.unmake_volumes(create, cloud)
     return bool(made or held or ports)

@@ -107,7 +107,8 @@ class SimulatedVolumes:
     async def volume_use(self, volume_id: str) -> VolumeUse:
         volume = await self.volume(volume_id)
         using = [one.id for one in self._held(volume_id) if one.status == "attached"]
-        return VolumeUse(volume_id, volume.status, {one: self._connectors.get(one, {}).get("host") for one in using})
+        hosts = {one: self._connectors.get(one, {}).get("host") for one in using}
+        return VolumeUse(volume_id, volume.status, hosts, volume.project_id)
 
     async def attachment(self, attachment_id: str) -> Attachment:
         if attachment_id not in self._attachments:

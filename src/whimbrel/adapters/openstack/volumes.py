@@ -264,7 +264,8 @@ def _volume(shown: _Volume) -> Volume:
 
 
 def _use(shown: _Volume) -> VolumeUse:
-    return VolumeUse(shown.id, shown.status, {one.attachment_id: one.host_name for one in shown.attachments})
+    hosts = {one.attachment_id: one.host_name for one in shown.attachments}
+    return VolumeUse(shown.id, shown.status, hosts, shown.project_id or "")
 
 
 def _attachment(shown: _Attachment) -> Attachment:

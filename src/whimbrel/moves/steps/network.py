@@ -17,7 +17,7 @@ from whimbrel.moves.facts import Move, MovedPort, MoveFacts, Place, changes_host
 from whimbrel.moves.steps import pci
 from whimbrel.moves.steps.in_hand import check_in_hand
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.network import NetworkInfo, NewPort, Port, allocation
+from whimbrel.ports.network import NetworkInfo, NewPort, Port, allocation, own_ports
 from whimbrel.ports.zones import name_of
 
 ALLOCATION = "allocation"
@@ -255,7 +255,7 @@ async def _names(facts: MoveFacts, cloud: Cloud) -> dict[str, str]:
 async def let_go(run: Run, is_ours: Callable[[Port], bool], cloud: Cloud) -> None:
     """Have the run's server hold no port. is_ours: tells of a port whether it was made for the server."""
     server = ServerId(run.subject)
-    seen = await cloud.network.ports_of([server])
+    seen = own_ports(await cloud.network.ports_of([server]), [run.project_id])
     await check_in_hand(run, cloud)  # after the look: who sleeps in between finds other ports, or these changed
     for port in seen:
         if is_ours(port):
