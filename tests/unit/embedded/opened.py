@@ -16,6 +16,7 @@ from whimbrel.adapters.sql.images import SqlImages
 from whimbrel.adapters.sql.schema import create_all
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import Catalog, Service, identity_app
+from whimbrel.embedded.identity.attempts import Attempts
 from whimbrel.embedded.identity.passwords import hash_now
 from whimbrel.embedded.image import image_app
 from whimbrel.ports.identity import Assignment, Domain, NewToken, Population, Project, Role, User
@@ -96,7 +97,7 @@ async def opened(files_dir: Path, limit_bytes: int = 1 << 30) -> AsyncIterator[O
         )
     app = Starlette(
         routes=[
-            Mount("/identity", identity_app(store, clock, ids, CATALOG)),
+            Mount("/identity", identity_app(store, clock, ids, CATALOG, attempts=Attempts(clock, (CHEAP,)))),
             Mount("/image", image_app(SqlImages(records), files_dir, store, clock, ids, limit_bytes)),
         ]
     )

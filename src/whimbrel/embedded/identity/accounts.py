@@ -68,8 +68,10 @@ async def update_user(ask: Ask) -> Response:
 
 async def change_own_password(ask: Ask) -> Response:
     given = (await ask.body(OwnPasswordBody)).user
-    user = await ask.store.user(ask.path("user_id"))
-    if not await passwords.matches(given.original_password, user.password_hash):
+    user_id = ask.path("user_id")
+    user = next(iter(await ask.store.users(id=user_id)), None)
+    right = await ask.knows_password(given.original_password, user.password_hash if user else None, user_id)
+    if user is None or not right:
         raise HTTPException(401, UNAUTHORIZED)
     await ask.store.change_user(user.id, {"password_hash": await passwords.hashed(given.password)})
     return nothing()

@@ -6,6 +6,7 @@ from starlette.routing import Route
 
 from whimbrel.domain.errors import WorldError
 from whimbrel.embedded.identity import accounts, assignments, places, tokens, versions
+from whimbrel.embedded.identity.attempts import Attempts
 from whimbrel.embedded.identity.catalog import Catalog
 from whimbrel.embedded.identity.door import (
     Door,
@@ -78,9 +79,17 @@ def identity_app(
     ids: IdSource,
     catalog: Catalog,
     token_lifetime_s: float = TOKEN_LIFETIME_S,
+    attempts: Attempts | None = None,
 ) -> Starlette:
-    """Make the application, to be mounted at /identity."""
-    door = Door(store=store, clock=clock, ids=ids, catalog=catalog, token_lifetime_s=token_lifetime_s)
+    """Make the application, to be mounted at /identity. attempts: None: with the usual costs."""
+    door = Door(
+        store=store,
+        clock=clock,
+        ids=ids,
+        catalog=catalog,
+        token_lifetime_s=token_lifetime_s,
+        attempts=attempts or Attempts(clock),
+    )
     return Starlette(
         routes=_routes(door),
         exception_handlers={WorldError: on_world_error, HTTPException: on_http_error, Exception: on_bug},

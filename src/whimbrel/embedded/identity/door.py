@@ -16,6 +16,7 @@ from starlette.responses import Response
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable, WorldError
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.bodies import decode, read
+from whimbrel.embedded.identity.attempts import Attempts, TooManyAttempts
 from whimbrel.embedded.identity.catalog import Catalog
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.identity import Caller, IdentityStore
@@ -39,6 +40,7 @@ class Door:
     ids: IdSource
     catalog: Catalog
     token_lifetime_s: float
+    attempts: Attempts
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,14 @@ class Ask:
         if "enabled" in wanted:
             wanted["enabled"] = self.flag("enabled")
         return wanted
+
+    async def knows_password(self, password: str, stored: str | None, account: str) -> bool:
+        """Check the password of an account, which need not exist. Raises: HTTPException: 429."""
+        address = self.request.client.host if self.request.client else ""
+        try:
+            return await self.door.attempts.is_right(password, stored, account, address)
+        except TooManyAttempts as error:
+            raise HTTPException(429, str(error), {"Retry-After": str(error.retry_after_s)}) from None
 
     async def body(self, kind: type[Body]) -> Body:
         """Read the body as this. Raises: HTTPException: it is not."""

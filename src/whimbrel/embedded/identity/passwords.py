@@ -1,6 +1,6 @@
 """Turn passwords into what may be stored, and check them.
 
-Law: a check takes the same time whether the user, the password or nothing of it is right.
+Invariant: every check costs the same, whichever account is named, how its password was stored, and whether it exists.
 """
 
 import asyncio
@@ -8,44 +8,51 @@ import hmac
 import secrets
 from base64 import b64decode, b64encode
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from hashlib import scrypt
 
-COST_LOG2 = 14  # 16 MiB and about 50 ms of a processor for each check
+COST_LOG2 = 14  # 16 MiB and about 50 ms of a processor
 RANDOM_COST_LOG2 = 10  # of a password that we made of random bytes: guessing is hopeless without being slow
+COSTS_LOG2 = (RANDOM_COST_LOG2, COST_LOG2)
+"""The costs of all stored passwords. Each check pays all of them."""
 BLOCK = 8
 MEMORY_BYTES = 64 << 20
+CHECKS_AT_ONCE = 2
+"""A flood of wrong passwords must not take all processors."""
 
-# Few at once: a flood of wrong passwords must not take all processors.
-_hashers = ThreadPoolExecutor(2, thread_name_prefix="passwords")
+_hashers = ThreadPoolExecutor(CHECKS_AT_ONCE, thread_name_prefix="passwords")
 
 
 async def hashed(password: str) -> str:
-    """Give what is to be stored of a password."""
+    """Return what is to be stored of a password."""
     return await asyncio.get_running_loop().run_in_executor(_hashers, hash_now, password)
 
 
-async def matches(password: str, stored: str | None) -> bool:
-    """Tell whether this is the password; stored None: nobody's."""
-    return await asyncio.get_running_loop().run_in_executor(_hashers, _matches, password, stored)
+async def matches(password: str, stored: str | None, costs_log2: tuple[int, ...] = COSTS_LOG2) -> bool:
+    """Check whether this is the password; stored None: there is no such account, or it has no password."""
+    return await asyncio.get_running_loop().run_in_executor(_hashers, _matches, password, stored, costs_log2)
 
 
 def hash_now(password: str, cost_log2: int = COST_LOG2) -> str:
-    """Give what is to be stored of a password, without leaving the thread."""
+    """Return what is to be stored of a password, without leaving the thread."""
     salt = secrets.token_bytes(16)
     key = _derive(password, salt, cost_log2)
     return f"scrypt${cost_log2}${b64encode(salt).decode()}${b64encode(key).decode()}"
 
 
-def _matches(password: str, stored: str | None) -> bool:
-    _, cost, salt, key = (stored or _nobodys()).split("$")
-    same = hmac.compare_digest(_derive(password, b64decode(salt), int(cost)), b64decode(key))
-    return same and stored is not None
+def work(stored: str | None, costs_log2: tuple[int, ...]) -> list[int]:
+    """List the costs of the keys that a check derives."""
+    return sorted({*costs_log2, _parts(stored)[0]} if stored else costs_log2)
 
 
-@cache
-def _nobodys() -> str:
-    return hash_now(secrets.token_urlsafe())
+def _matches(password: str, stored: str | None, costs_log2: tuple[int, ...]) -> bool:
+    right_cost, salt, right_key = _parts(stored) if stored else (0, bytes(16), b"")
+    keys = {cost: _derive(password, salt, cost) for cost in work(stored, costs_log2)}
+    return stored is not None and hmac.compare_digest(keys[right_cost], right_key)
+
+
+def _parts(stored: str) -> tuple[int, bytes, bytes]:
+    _, cost, salt, key = stored.split("$")
+    return int(cost), b64decode(salt), b64decode(key)
 
 
 def _derive(password: str, salt: bytes, cost_log2: int) -> bytes:

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whimbrel.domain.errors import NotFound, Refused
-from whimbrel.embedded.identity import passwords, views
+from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.bodies import Auth, AuthBody, DomainRef, PasswordUser, ProjectRef, Proof
 from whimbrel.embedded.identity.door import FORBIDDEN, UNAUTHORIZED, Ask, json, nothing
 from whimbrel.ports.identity import Grant, IdentityStore, NewToken, User
@@ -22,7 +22,7 @@ async def create(ask: Ask) -> Response:
     proof = auth.identity
     if not set(proof.methods) <= METHODS:
         raise HTTPException(401, f"Only these methods are known here: {', '.join(sorted(METHODS))}.")
-    user, earlier = await _prove(ask.store, proof)
+    user, earlier = await _prove(ask, proof)
     text = secrets.token_hex(32)  # letters and digits: a command line takes what begins with a dash for an option
     wanted = NewToken(
         text=text,
@@ -85,16 +85,16 @@ async def _subject(ask: Ask) -> str:
     return subject
 
 
-async def _prove(store: IdentityStore, proof: Proof) -> tuple[User, Grant | None]:
+async def _prove(ask: Ask, proof: Proof) -> tuple[User, Grant | None]:
     """Find out who it is by every method that he names. Raises: HTTPException."""
     user: User | None = None
     earlier: Grant | None = None
-    for method in proof.methods:
+    for method in dict.fromkeys(proof.methods):
         if method == "password":
-            found = await _by_password(store, proof)
+            found = await _by_password(ask, proof)
         else:
-            earlier = await _by_token(store, proof)
-            found = await store.user(earlier.caller.user_id)
+            earlier = await _by_token(ask.store, proof)
+            found = await ask.store.user(earlier.caller.user_id)
         if user is not None and user.id != found.id:
             raise HTTPException(401, UNAUTHORIZED)
         user = found
@@ -102,13 +102,16 @@ async def _prove(store: IdentityStore, proof: Proof) -> tuple[User, Grant | None
     return user, earlier
 
 
-async def _by_password(store: IdentityStore, proof: Proof) -> User:
+async def _by_password(ask: Ask, proof: Proof) -> User:
     if proof.password is None:
         raise HTTPException(400, "identity.password is missing.")
     given = proof.password.user
-    user = await _named_user(store, given)
-    right = await passwords.matches(given.password, user.password_hash if user else None)
-    if user is None or not right or not user.enabled:
+    user = await _named_user(ask.store, given)
+    domain = given.domain or DomainRef()
+    account = user.id if user else f"{given.id} {given.name} {domain.id} {domain.name}"
+    stored = user.password_hash if user and user.enabled else None
+    right = await ask.knows_password(given.password, stored, account)
+    if user is None or not right:
         raise HTTPException(401, UNAUTHORIZED)
     return user
 
