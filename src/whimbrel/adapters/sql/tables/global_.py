@@ -296,6 +296,32 @@ last_proof = sa.Table(
 )
 """When the cloud's books were last checked, and how much was wrong, or could not be looked at."""
 
+processes = sa.Table(
+    "processes",
+    metadata,
+    sa.Column("id", sa.String(255), primary_key=True),
+    sa.Column("role", sa.String(64), nullable=False),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("pid", sa.Integer, nullable=False),
+    sa.Column("directory", sa.Text, nullable=False),
+    sa.Column("lock", sa.String(255), nullable=False),
+    sa.Column("release", sa.String(64), nullable=False),
+    sa.Column("is_exclusive", sa.Boolean, nullable=False),
+    sa.Column("started_at", sa.Double, nullable=False),
+    sa.Column("seen_at", sa.Double, nullable=False),
+    sa.Column("lease_until", sa.Double, nullable=False),
+    sa.Column("clock_offset_s", sa.Double, nullable=False),
+    sa.Index(
+        "one_process_of_role",
+        "role",
+        unique=True,
+        sqlite_where=sa.text("is_exclusive"),
+        postgresql_where=sa.text("is_exclusive"),
+    ),
+)
+"""The processes of this cloud, with their leases. Times are of the database's clock."""
+
 aggregate_hosts = sa.Table(
     "aggregate_hosts",
     metadata,
