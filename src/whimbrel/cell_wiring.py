@@ -20,7 +20,7 @@ from whimbrel.domain.errors import Invalid, WorldError
 from whimbrel.domain.ids import CellName
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.agent import Agents
-from whimbrel.ports.cells import CellInfo
+from whimbrel.ports.cells import CellInfo, Cells
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.cloud import Cell
 from whimbrel.ports.directory import Directory
@@ -145,7 +145,7 @@ class OpenCells(Mapping[CellName, Cell]):
         return OpenCell(info, cell, database)
 
 
-async def name_cells(config: CloudConfig, infos: SqlCells, directory: Directory, journal: Journal, now: float) -> None:
+async def name_cells(config: CloudConfig, infos: Cells, directory: Directory, journal: Journal, now: float) -> None:
     """Have the cells that the settings name written down, and those that they left out forgotten.
 
     Raises: Invalid: servers live in one that they left out or are on their way from or to it, or live in one whose

@@ -9,7 +9,6 @@ from pathlib import Path
 import structlog
 
 from whimbrel import host_wiring
-from whimbrel.adapters.sql.database import Database
 from whimbrel.adapters.sql.identity import SqlIdentity
 from whimbrel.adapters.sql.images import SqlImages
 from whimbrel.adapters.sql.placement import SqlPlacement
@@ -49,10 +48,14 @@ class Process:
     conductor: Conductor | None
     agents: Mapping[HostName, HostAgent]
     hypervisors: Mapping[HostName, Hypervisor]
-    databases: list[Database]
     network_service: NetworkService
     embedded_volumes: EmbeddedVolumes | None  # None: the process with the hosts has it
-    _closing: AsyncExitStack = field(default_factory=AsyncExitStack)
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)  # of all its parts, in their order
+
+    @property
+    def has_hosts(self) -> bool:
+        """Check whether the agents of the hosts are in this process; then it says what hosts and cells there are."""
+        return self.embedded_volumes is not None
 
     async def run(self) -> None:
         """Do the work in the background until cancelled: drive runs, tell that the hosts live, forget what is old."""
@@ -141,14 +144,7 @@ class Process:
                 await agent.prune(before)
 
     async def close(self) -> None:
-        if self.conductor:
-            await self.conductor.close()
-        for agent in self.agents.values():
-            await agent.close()
-        await self._closing.aclose()
-        await self.cells.close()
-        for database in self.databases:
-            await database.close()
+        await self.closing.aclose()
 
 
 async def _answers(hypervisor: Hypervisor) -> bool:

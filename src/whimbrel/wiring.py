@@ -37,7 +37,6 @@ from whimbrel.cell_wiring import OpenCells, name_cells
 from whimbrel.conductor.book import BOOK
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.datadir import DataDir
-from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.embedded.image.files import LocalImages
 from whimbrel.hypervisor_wiring import hypervisors_of
@@ -73,17 +72,36 @@ async def open_process(
 ) -> Process:
     """Open a process named `name`; the stores are prepared. hosts: its agents run here, else elsewhere, over HTTP.
 
-    front_url: where the doors of the cloud are.
+    front_url: where the doors of the cloud are. Whatever fails, what is open by then is closed.
 
     Raises: Invalid: the settings do not fit what is stored; Unavailable: a database of the cloud itself is away.
     """
-    databases: dict[str, Database] = {}
+    async with AsyncExitStack() as opened:
+        process = await _opened(config, data, url, name, opened, hosts=hosts, conductor=conductor, front_url=front_url)
+        await _start(process)
+        process.closing = opened.pop_all()
+    return process
+
+
+async def _opened(
+    config: CloudConfig,
+    data: DataDir,
+    url: str,
+    name: str,
+    opened: AsyncExitStack,
+    *,
+    hosts: bool,
+    conductor: bool,
+    front_url: str,
+) -> Process:
+    """Make all parts of a process; each is closed with `opened`, the last one first."""
 
     def database(schema: str) -> Database:
-        databases[schema] = open_database(url, schema)
-        return databases[schema]
+        made = open_database(url, schema)
+        opened.push_async_callback(made.close)
+        return made
 
-    clock, ids, closing = SystemClock(), RandomIds(), AsyncExitStack()
+    clock, ids = SystemClock(), RandomIds()
     image_store, image_files = SqlImages(database("images")), data.images
     images = LocalImages(image_store, image_files, clock)
     global_ = database("global")
@@ -91,15 +109,16 @@ async def open_process(
     placement = SqlPlacement(database("placement"), Random())
     hypervisors = hypervisors_of(config, data, keep, clock, images) if hosts else {}
     local = {host: HostAgent(host, hypervisor, keep, images, clock) for host, hypervisor in hypervisors.items()}
-    buses = _own_buses(config, local) if hosts else await _distant_buses(data, closing)
+    buses = _own_buses(config, local) if hosts else await _distant_buses(data, opened)
     aggregates, infos = SqlAggregates(global_), SqlCells(global_)
     cells = OpenCells(infos, url, buses, clock)
+    opened.push_async_callback(cells.close)
     identity = SqlIdentity(database("identity"), clock)
-    networks = await network_service(config, data, SqlNetworks(database("network")), front_url, clock, ids, closing)
+    networks = await network_service(config, data, SqlNetworks(database("network")), front_url, clock, ids, opened)
     embedded = None
     if hosts:
         volume_store = SqlVolumes(database("volumes"))
-        embedded = await embedded_volumes(config, data, volume_store, images, identity, clock, ids, closing)
+        embedded = await embedded_volumes(config, data, volume_store, images, identity, clock, ids, opened)
     meter = Meter()
     cloud = Cloud(
         clock=clock,
@@ -112,7 +131,7 @@ async def open_process(
         placement=timed(placement, meter),
         images=images,
         network=networks.client,
-        volumes=embedded.client if embedded else await distant_volumes(data, front_url, closing),
+        volumes=embedded.client if embedded else await distant_volumes(data, front_url, opened),
         flavors=SqlFlavors(global_),
         keypairs=SqlKeypairs(global_),
         quotas=SqlQuotas(global_),
@@ -123,7 +142,12 @@ async def open_process(
         meter=meter,
     )
     engine = make_engine(cloud, name)
-    process = Process(
+    conducting = Conductor(cloud, engine) if conductor else None
+    for agent in local.values():
+        opened.push_async_callback(agent.close)
+    if conducting:
+        opened.push_async_callback(conducting.close)
+    return Process(
         config=config,
         cloud=cloud,
         cells=cells,
@@ -132,31 +156,29 @@ async def open_process(
         image_files=image_files,
         placement=placement,
         engine=engine,
-        conductor=Conductor(cloud, engine) if conductor else None,
+        conductor=conducting,
         agents=local,
         hypervisors=hypervisors,
         network_service=networks,
         embedded_volumes=embedded,
-        databases=list(databases.values()),
-        _closing=closing,
     )
-    try:
-        await load(placement, clock)
-        if hosts:
-            await name_cells(config, infos, cloud.directory, cloud.journal, clock.now())
-        await cells.open()
-        await process.check_hosts(cells.up)
-        if process.embedded_volumes:
-            await process.embedded_volumes.start()
-        if hosts:
-            await process.register(cells.up)
-            await host_wiring.write_down_flavors(cloud)
-        for each in cells.up:
-            each.is_new = False
-    except WorldError:
-        await process.close()
-        raise
-    return process
+
+
+async def _start(process: Process) -> None:
+    """Read what is stored, and write down what the settings and the hosts say. Raises: Invalid; Unavailable."""
+    cloud, cells = process.cloud, process.cells
+    await load(process.placement, cloud.clock)
+    if process.has_hosts:
+        await name_cells(process.config, cloud.cell_infos, cloud.directory, cloud.journal, cloud.clock.now())
+    await cells.open()
+    await process.check_hosts(cells.up)
+    if process.embedded_volumes:
+        await process.embedded_volumes.start()
+    if process.has_hosts:
+        await process.register(cells.up)
+        await host_wiring.write_down_flavors(cloud)
+    for each in cells.up:
+        each.is_new = False
 
 
 def make_engine(cloud: Cloud, name: str) -> Engine:

@@ -9,7 +9,7 @@ import pytest
 
 from whimbrel import settings, wiring
 from whimbrel.datadir import DataDir
-from whimbrel.domain.errors import Invalid, Unavailable
+from whimbrel.domain.errors import Invalid, NotFound, Unavailable
 from whimbrel.domain.ids import CellName, HostName, ProjectId
 from whimbrel.moves import requests
 from whimbrel.placement.inventory import TRAITS_OF_HOSTS
@@ -203,6 +203,34 @@ def test_a_journal_with_a_row_that_cannot_be_read_keeps_no_cloud_from_starting(t
             await home.start(CELL.format("two") + HOST.format("m1"))
 
     asyncio.run(story())
+
+
+def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+    """Wherever it fails: before any part is made, between two, and at the settings."""
+
+    def open_files() -> list[str]:
+        links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return [target for target in map(_target, links) if target.startswith(str(tmp_path))]
+
+    async def story() -> None:
+        home = Home(tmp_path)
+        await home.hosts(ONE)
+        assert open_files() == []
+        await home.refusal(CELL.format("two") + HOST.format("n1"))
+        assert open_files() == []
+        config = settings.load(tmp_path / "cloud.toml")
+        with pytest.raises(NotFound, match="no cloud has been started") as failed:  # where the agents are
+            await wiring.open_process(config, home.data, home.data.database_url, "c1", hosts=False, conductor=True)
+        assert open_files() == [], failed  # which refers to what was made
+
+    asyncio.run(story())
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:  # the one by which the directory was listed
+        return ""
 
 
 async def _drive(process: Process) -> None:
