@@ -72,6 +72,7 @@ class DataDir:
         self._passwords = self.path / "passwords.json"
         self._running = self.path / "running.json"
         self._agents_secret = self.path / "agents.secret"
+        self._metrics_secret = self.path / "metrics.secret"
         self.images = self.path / "images"
         self.volumes = self.path / "volumes"
 
@@ -86,7 +87,7 @@ class DataDir:
 
         running.json is not one of them: it would lead the clients and conductors of a copy to the original cloud.
         """
-        return self._passwords, self._agents_secret, self.clouds, self.path / "nbd" / "port"
+        return self._passwords, self._agents_secret, self._metrics_secret, self.clouds, self.path / "nbd" / "port"
 
     # Use
 
@@ -167,9 +168,16 @@ class DataDir:
 
     def agents_secret(self) -> str:
         """Give the secret that the agents' door asks for, made at first use."""
-        if not self._agents_secret.exists():
-            self._write(self._agents_secret, secrets.token_urlsafe(32).encode())
-        return self._agents_secret.read_text()
+        return self._secret(self._agents_secret)
+
+    def metrics_secret(self) -> str:
+        """Return the secret that Prometheus sends, made at first use."""
+        return self._secret(self._metrics_secret)
+
+    def _secret(self, file: Path) -> str:
+        if not file.exists():
+            self._write(file, secrets.token_urlsafe(32).encode())
+        return file.read_text()
 
     def _write(self, file: Path, content: bytes) -> None:
         """Write a file whole, readable by its owner only. Raises: Refused."""

@@ -28,8 +28,9 @@ class Watch:
         self._figures.await_choices(saga.name for saga in engine.book if CHOICE in (step.name for step in saga.steps))
         self._readings = Readings(cloud)
 
-    def door(self) -> ASGIApp:
-        return metrics_app(self._figures, self._readings)
+    def door(self, secret: str | None) -> ASGIApp:
+        """Return the application at /metrics. secret: what callers send as a bearer token; None: everybody may ask."""
+        return metrics_app(self._figures, self._readings, secret)
 
     def count(self, app: ASGIApp, services: Mapping[str, ASGIApp]) -> ASGIApp:
         """Have the requests to these services counted; the application has a path for each."""
@@ -39,9 +40,9 @@ class Watch:
         """Have the requests counted that an application of one service gets."""
         return Counted(app, self._figures, frozenset(), alone=service)
 
-    def beside(self, app: ASGIApp) -> ASGIApp:
+    def beside(self, app: ASGIApp, secret: str | None) -> ASGIApp:
         """Put the door beside an application that has all other paths, the first too."""
-        door = self.door()
+        door = self.door(secret)
 
         async def either(scope: Scope, receive: Receive, send: Send) -> None:
             await (door if scope.get("path") == f"/{METRICS}" else app)(scope, receive, send)

@@ -31,7 +31,7 @@ class Watch:
         self.figures = Figures()
         front.world.cloud.meter.listen(self.figures)
         front.engine.took = self.figures.took_step
-        self.app: ASGIApp = metrics_app(self.figures, Readings(front.world.cloud))
+        self.app: ASGIApp = metrics_app(self.figures, Readings(front.world.cloud), secret=None)
 
     async def ask(self, method: str = "GET", **headers: str) -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://cloud") as client:

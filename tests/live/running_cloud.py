@@ -42,6 +42,11 @@ class RunningCloud:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
         return kept | {"OS_CLIENT_CONFIG_FILE": str(self.home.clouds)}
 
+    @property
+    def metrics_headers(self) -> dict[str, str]:
+        """Return what Prometheus sends to be answered."""
+        return {"Authorization": f"Bearer {self.home.metrics_secret()}"}
+
     def openstack(self, *words: str, cloud: str = "whimbrel") -> Any:
         """Run an `openstack` command that gives JSON."""
         return json.loads(self.say(*words, "-f", "json", cloud=cloud) or "null")

@@ -53,11 +53,12 @@ class Prometheus:
 
 
 @contextmanager
-def prometheus(directory: Path, urls: list[str]) -> Iterator[Prometheus]:
+def prometheus(directory: Path, urls: list[str], secret: Path) -> Iterator[Prometheus]:
     """Start one on a free port, with the settings of docs/watching.md for other targets, that asks every second."""
     page = re.search(r"```yaml\n(.*?)```", (DOCS / "watching.md").read_text(), re.S)
     assert page
     settings = yaml.safe_load(page[1])
+    settings["scrape_configs"][0]["authorization"]["credentials_file"] = str(secret)
     settings["scrape_configs"][0]["static_configs"][0]["targets"] = [url.removeprefix("http://") for url in urls]
     settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     (directory / "prometheus.yml").write_text(yaml.safe_dump(settings))
@@ -96,16 +97,18 @@ def cloud(tmp_path: Path) -> Iterator[RunningCloud]:
 
 
 def test_alarms_come_and_go(cloud: RunningCloud, tmp_path: Path) -> None:
-    front = cloud.home.running().url
+    front, secret = cloud.home.running().url, cloud.home.path / "metrics.secret"
     cloud.say("server", "create", "--flavor", "m1.tiny", "--image", "tick", "--no-network", "--wait", "one")
     ask_for_what_there_is_not(cloud)
-    with further_conductor(cloud, tmp_path) as two, prometheus(tmp_path, [front, two]) as watcher:
+    with further_conductor(cloud, tmp_path) as two, prometheus(tmp_path, [front, two], secret) as watcher:
         watcher.until('up{job="whimbrel"}', [1, 1])
         watcher.until("max without (instance) (whimbrel_runs_ended_total)", [1])
         watcher.until("sum(whimbrel_steps_total{step='choose_target'})", [1])
         watcher.until('whimbrel_http_requests_total{route="/servers/{server_id}/action"}', [2])
         for where in (front, two):
-            checked = promtool("check", "metrics", given=httpx.get(f"{where}/metrics").text)
+            checked = promtool(
+                "check", "metrics", given=httpx.get(f"{where}/metrics", headers=cloud.metrics_headers).text
+            )
             assert (checked.returncode, checked.stderr) == (0, "")
 
         [group] = wait_for(

@@ -13,8 +13,8 @@ from tests.live.running_cloud import RunningCloud, further_conductor, running_cl
 Found = dict[str, list[tuple[dict[str, str], float]]]
 
 
-def look(url: str) -> Found:
-    answer = httpx.get(url)
+def look(url: str, **headers: str) -> Found:
+    answer = httpx.get(url, headers=headers)
     assert answer.status_code == 200, answer.text
     found: Found = {}
     for family in text_string_to_metric_families(answer.text):
@@ -44,7 +44,9 @@ def test_a_cloud_a_conductor_and_a_history(tmp_path: Path) -> None:
         cloud.say("server", "resize", "--flavor", "m1.small", "--wait", "one")
         cloud.say("server", "resize", "confirm", "one")
         cloud.say("server", "delete", "--wait", "one")
-        found = look(f"{url}/metrics")
+        assert httpx.get(f"{url}/metrics").status_code == 401
+        secret = cloud.metrics_headers
+        found = look(f"{url}/metrics", **secret)
         assert total(found, "whimbrel_hosts", state="up") == 4
         assert total(found, "whimbrel_cell_up", cell="one") == 1
         assert total(found, "whimbrel_runs_ended_total", kind="resize", outcome="done") == 1
@@ -58,10 +60,12 @@ def test_a_cloud_a_conductor_and_a_history(tmp_path: Path) -> None:
         assert total(found, "whimbrel_http_requests_total", **tokens, code="201") >= 4
         assert total(found, "whimbrel_http_requests_total", service="image") >= 1
         assert httpx.get(f"{url}/no/such/path").status_code == 404
-        assert total(look(f"{url}/metrics"), "whimbrel_http_requests_total", service="none", route="none") == 1
-        assert httpx.post(f"{url}/metrics").status_code == 405
+        assert (
+            total(look(f"{url}/metrics", **secret), "whimbrel_http_requests_total", service="none", route="none") == 1
+        )
+        assert httpx.post(f"{url}/metrics", headers=secret).status_code == 405
         secrets = re.findall(r"password: (\S+)", cloud.home.clouds.read_text())
-        text = httpx.get(f"{url}/metrics").text
+        text = httpx.get(f"{url}/metrics", headers=secret).text
         assert not [secret for secret in [*secrets, server_id] if secret in text]
 
         told = json.loads(cloud.run("whimbrel", "server", "history", server_id, "--json").stdout)["history"]
@@ -87,6 +91,11 @@ def test_at_a_port_of_its_own(tmp_path: Path) -> None:
         assert httpx.get(f"{cloud.home.running().url}/metrics").status_code == 404
         assert total(look(at[1]), "whimbrel_hosts", state="up") == 4
         assert total(look(at[1]), "whimbrel_http_requests_total", service="none") == 1
+
+
+def test_open_to_everybody(tmp_path: Path) -> None:
+    with running_cloud(tmp_path, settings="\n[metrics]\nopen = true\n") as cloud:
+        assert total(look(f"{cloud.home.running().url}/metrics"), "whimbrel_hosts", state="up") == 4
 
 
 def test_not_at_all(tmp_path: Path) -> None:

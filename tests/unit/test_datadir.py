@@ -61,6 +61,12 @@ def test_where_the_doors_are_is_known_after_the_first_start(tmp_path: Path) -> N
     assert home.running() == RUNNING
 
 
+def test_the_secret_of_metrics_is_one_of_its_own_and_stays(tmp_path: Path) -> None:
+    home = DataDir(tmp_path)
+    assert home.metrics_secret() == home.metrics_secret() != home.agents_secret()
+    assert (tmp_path / "metrics.secret").stat().st_mode & 0o777 == 0o600
+
+
 def test_the_agents_secret_stays(tmp_path: Path) -> None:
     home = made(tmp_path)
     assert home.agents_secret() == home.agents_secret()

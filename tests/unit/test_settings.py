@@ -157,7 +157,7 @@ def test_every_table_is_taken(tmp_path: Path) -> None:
         (GOOD, GOOD + "[volumes]\nsize = 1", "[volumes] has an unknown key 'size'", "use one of: zones"),
         (GOOD, GOOD + "[metrics]\nport = -1", "[metrics]: 'port' is -1", "without it /metrics is on the cloud's port"),
         (GOOD, GOOD + '[metrics]\nenabled = "no"', "[metrics]: 'enabled' is 'no'", "true or false"),
-        (GOOD, GOOD + "[metrics]\nurl = 1", "[metrics] has an unknown key 'url'", "use one of: enabled, host, port"),
+        (GOOD, GOOD + "[metrics]\nurl = 1", "[metrics] has an unknown key 'url'", "use one of: enabled, open, host"),
         (GOOD, GOOD + "[http]\nurl_bytes = 5", "[http]: 'url_bytes' is 5", "from 1024 to 1048576"),
         (GOOD, GOOD + "[http]\nheader_timeout_s = 0", "[http]: 'header_timeout_s' is 0", "seconds from 0.01"),
         (GOOD, GOOD + "[http]\ntrusted_proxies = [5]", "[http]: 'trusted_proxies' is [5]", "a list of addresses"),

@@ -53,6 +53,20 @@ class Keystone:
     """His project's domain, by name."""
 
 
+@dataclass(frozen=True)
+class Metrics:
+    """Who is answered at /metrics."""
+
+    open: bool
+    secret: str  # "": none was given
+
+    def secret_for(self, identity: "Login | DataDir | None") -> str | None:
+        """Return what callers send as a bearer token; "" matches nothing, None: everybody is answered."""
+        if self.open or identity is None:
+            return None
+        return self.secret or (identity.metrics_secret() if isinstance(identity, DataDir) else "")
+
+
 def placement(
     *,
     db: str,
@@ -65,6 +79,8 @@ def placement(
     data_dir: Path | None = None,
     seed: int | None = None,
     no_metrics: bool = False,
+    metrics_secret: Path | None = None,
+    open_metrics: bool = False,
     http_limit: tuple[str, ...] = (),
     keystone: Keystone | None = None,
     verbose: bool = False,
@@ -97,6 +113,11 @@ def placement(
         that several processes do not all begin with the same hosts.
     no_metrics
         Tell Prometheus nothing at /metrics.
+    metrics_secret
+        File with the bearer token that Prometheus sends. Default: with --auth embedded metrics.secret of the cloud's
+        directory, with keystone none, so that nobody is answered.
+    open_metrics
+        Answer everybody at /metrics. With --auth noauth2 it is so.
     http_limit
         A limit of the HTTP server, such as connections=1000; can be repeated. docs/http-limits.md lists them.
     verbose
@@ -115,8 +136,9 @@ def placement(
         cors_origins=cors_origin,
         seed=seed,
     )
+    metrics = None if no_metrics else Metrics(open_metrics, _read_secret(metrics_secret))
     with serve.listen(host, port) as door:
-        run_until_stopped(lambda stop: _serve(chosen, door, stop, limits, metrics=not no_metrics))
+        run_until_stopped(lambda stop: _serve(chosen, door, stop, limits, metrics))
 
 
 async def _serve(
@@ -124,23 +146,35 @@ async def _serve(
     door: socket.socket,
     stop: "asyncio.Event",
     limits: settings.HttpTable,
-    *,
-    metrics: bool,
+    metrics: Metrics | None,
 ) -> None:
     from whimbrel.placement_wiring import open_placement
 
     async with open_placement(chosen) as app:
-        app = _watched(app) if metrics else app
+        app = _watched(app, metrics.secret_for(chosen.identity)) if metrics else app
         keep_what_is_loaded()
         await serve.serve(app, door, stop, lambda: _ready(chosen, serve.url_of(door)), limits)
 
 
-def _watched(app: "ASGIApp") -> "ASGIApp":
+def _read_secret(file: Path | None) -> str:
+    """Read the secret that Prometheus sends, as Prometheus itself reads it. Raises: Invalid."""
+    if file is None:
+        return ""
+    try:
+        secret = file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"--metrics-secret {file} cannot be read ({error}): name a readable file") from None
+    if not secret:
+        raise Invalid(f"--metrics-secret {file} is empty: write a long random word into it")
+    return secret
+
+
+def _watched(app: "ASGIApp", secret: str | None) -> "ASGIApp":
     """Have requests counted, and Prometheus told at /metrics; everything else is the application's."""
     from whimbrel.metrics_wiring import Watch
 
     watch = Watch()
-    return watch.beside(watch.count_one(app, "placement"))
+    return watch.beside(watch.count_one(app, "placement"), secret)
 
 
 def _identity(auth: Auth, data_dir: Path | None, keystone: Keystone) -> "Login | DataDir | None":

@@ -202,7 +202,8 @@ async def _watched(
 
     watch = _watch(process)
     if start.metrics_door is None:
-        doors = {**doors, METRICS: watch.door()}
+        secret = None if start.config.metrics.open else start.home.metrics_secret()
+        doors = {**doors, METRICS: watch.door(secret)}
     app = watch.count(serve.front(doors), doors)
     async with asyncio.TaskGroup() as group:
         if start.metrics_door is not None:
@@ -215,7 +216,7 @@ async def _shown(watch: "Watch", door: "socket.socket", stop: asyncio.Event, lim
     from whimbrel.metrics_wiring import METRICS
 
     at = f"Prometheus asks at {serve.url_of(door)}/{METRICS}"
-    await serve.serve(serve.front({METRICS: watch.door()}), door, stop, lambda: say(at), limits)
+    await serve.serve(serve.front({METRICS: watch.door(secret=None)}), door, stop, lambda: say(at), limits)
 
 
 def _watch(process: "Process") -> "Watch":

@@ -91,6 +91,7 @@ MUST_BE = {
     "volumes.gigabytes_quota": "a whole number of GiB from -1, which means no limit, to 2147483647",
     "volumes.per_volume_gigabytes_quota": "a whole number of GiB from -1, which means no limit, to 2147483647",
     "metrics.enabled": "true or false",
+    "metrics.open": "true or false; true: /metrics of the cloud's port needs no token",
     "metrics.host": "an address of this machine at which the port of its own is, such as '127.0.0.1'",
     "metrics.port": "a port number from 0 to 65535, of its own; without it /metrics is on the cloud's port",
     "http.url_bytes": "a whole number of bytes from 1024 to 1048576",

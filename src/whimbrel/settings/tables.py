@@ -124,6 +124,7 @@ class MetricsTable(Table, frozen=True, kw_only=True):
     """What Prometheus may ask: /metrics of the cloud's one port, or a port of its own."""
 
     enabled: bool = True
+    open: bool = False  # true: /metrics of the cloud's port needs no token
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # where the port of its own is
     port: Port | None = None  # None: it has none
 

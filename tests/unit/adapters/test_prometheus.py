@@ -69,7 +69,7 @@ def test_requests_are_counted_by_route_and_code() -> None:
 def test_the_door_beside_one_service_takes_its_own_path_only() -> None:
     async def story() -> None:
         watch = Watch()
-        app = watch.beside(watch.count_one(answer, "placement"))
+        app = watch.beside(watch.count_one(answer, "placement"), secret=None)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cloud") as client:
             assert (await client.get("/metrics/204")).status_code == 204
             told = await client.get("/metrics")
@@ -79,11 +79,42 @@ def test_the_door_beside_one_service_takes_its_own_path_only() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(
+    ("secret", "given", "status"),
+    [
+        ("s", None, 401),
+        ("s", "Bearer t", 401),
+        ("s", "Basic s", 401),
+        ("s", "Bearer ", 401),
+        ("s", "Bearer s", 200),
+        ("", "Bearer ", 401),
+        ("", None, 401),
+        (None, None, 200),
+        (None, "Bearer t", 200),
+    ],
+)
+def test_figures_are_for_those_who_know_the_secret(secret: str | None, given: str | None, status: int) -> None:
+    async def story() -> None:
+        transport = httpx.ASGITransport(Watch().door(secret))
+        headers = {} if given is None else {"Authorization": given}
+        async with httpx.AsyncClient(transport=transport, base_url="http://cloud") as client:
+            answer = await client.get("/metrics", headers=headers)
+            assert answer.status_code == status
+            assert ("whimbrel_" in answer.text) == (status == 200)
+            if status == 401:
+                assert answer.headers["WWW-Authenticate"] == "Bearer"
+                assert (await client.post("/metrics", headers=headers)).status_code == 401
+
+    asyncio.run(story())
+
+
 def test_choices_are_told_before_the_first_is_made_so_that_its_refusal_is_seen_to_rise() -> None:
     async def story() -> None:
         watch, world = Watch(), await World.build()
         watch.work(world.cloud, world.engine("c1"))
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(watch.door()), base_url="http://cloud") as client:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(watch.door(secret=None)), base_url="http://cloud"
+        ) as client:
             told = (await client.get("/metrics")).text
         await world.close()
         for kind in ("create", "migrate", "resize"):

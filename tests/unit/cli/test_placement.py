@@ -1,8 +1,11 @@
 """What `whimbrel placement` makes of its options before anything is started."""
 
+from pathlib import Path
+
 import pytest
 
-from whimbrel.cli.placement import Keystone, _login
+from whimbrel.cli.placement import Keystone, Metrics, _login, _read_secret
+from whimbrel.datadir import DataDir
 from whimbrel.domain.errors import Invalid
 
 GIVEN = {
@@ -32,3 +35,25 @@ def test_what_is_missing_is_named(missing: str) -> None:
 def test_what_is_no_url_is_named() -> None:
     with pytest.raises(Invalid, match="keystone:5000 is no URL"):
         _login(Keystone(**GIVEN | {"os_auth_url": "keystone:5000"}))
+
+
+def test_who_is_answered_at_metrics(tmp_path: Path) -> None:
+    cloud, keystone = DataDir(tmp_path), _login(Keystone(**GIVEN))
+    assert Metrics(open=False, secret="s").secret_for(keystone) == "s"
+    assert Metrics(open=False, secret="s").secret_for(cloud) == "s"
+    assert Metrics(open=False, secret="").secret_for(cloud) == cloud.metrics_secret()
+    assert Metrics(open=False, secret="").secret_for(keystone) == ""
+    assert Metrics(open=True, secret="").secret_for(keystone) is None
+    assert Metrics(open=False, secret="").secret_for(None) is None  # everybody is believed there
+
+
+def test_the_secret_of_metrics_is_read_as_prometheus_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text(" word\n")
+    assert _read_secret(file) == "word"
+    assert _read_secret(None) == ""
+    file.write_text("\n")
+    with pytest.raises(Invalid, match="is empty"):
+        _read_secret(file)
+    with pytest.raises(Invalid, match="cannot be read"):
+        _read_secret(tmp_path / "none")

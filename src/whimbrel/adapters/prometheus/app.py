@@ -1,5 +1,6 @@
 """The door at which Prometheus asks, and the counting of all requests that come to a process."""
 
+import hmac
 from time import perf_counter
 
 from prometheus_client.exposition import choose_encoder
@@ -13,18 +14,29 @@ from whimbrel.ports.meter import ROUTE
 
 UNKNOWN = "none"
 """The service, or the route, of a request that came to none: what was asked for is not a label."""
+UNAUTHORIZED = (
+    "Metrics need the bearer token in metrics.secret of the cloud's data directory (a file of --metrics-secret for"
+    " whimbrel placement): give it to Prometheus as authorization: {credentials_file: FILE}.\n"
+)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def metrics_app(figures: Figures, readings: Readings | None = None) -> ASGIApp:
-    """Make the door; nobody needs a token. readings: of the process that knows how the cloud stands."""
+def metrics_app(figures: Figures, readings: Readings | None, secret: str | None) -> ASGIApp:
+    """Return the application that Prometheus asks.
+
+    readings: of the process that knows how the cloud stands. secret: what callers send as a bearer token; "" matches
+    nothing, None: everybody may ask.
+    """
+    expected = None if secret is None else f"Bearer {secret}".encode()
     if readings:
         figures.registry.register(readings)
 
     async def show(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        if request.method not in ("GET", "HEAD"):
-            response: Response = PlainTextResponse("Method Not Allowed", 405, {"Allow": "GET, HEAD"})
+        if not _may_ask(request, expected):
+            response: Response = PlainTextResponse(UNAUTHORIZED, 401, {"WWW-Authenticate": "Bearer"})
+        elif request.method not in ("GET", "HEAD"):
+            response = PlainTextResponse("Method Not Allowed", 405, {"Allow": "GET, HEAD"})
         else:
             if readings:
                 await readings.refresh()
@@ -33,6 +45,11 @@ def metrics_app(figures: Figures, readings: Readings | None = None) -> ASGIApp:
         await response(scope, receive, send)
 
     return show
+
+
+def _may_ask(request: Request, expected: bytes | None) -> bool:
+    given = request.headers.get("authorization", "").encode()
+    return expected is None or (len(expected) > len(b"Bearer ") and hmac.compare_digest(given, expected))
 
 
 class Counted:
