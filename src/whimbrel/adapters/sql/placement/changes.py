@@ -1,16 +1,22 @@
-"""Which providers were changed: noted by every write, read by every index in memory, whatever process has it.
+"""Which providers were changed: noted by every write, read by every index in memory, in whatever process it is.
 
-Law: a reader misses nothing. On SQLite there is one writer at a time, and numbers rise in the order of commits. On
-PostgreSQL they do not: a transaction that took its number early may commit late. There a reader remembers which
-transactions it could see when it asked before, and asks for what all others noted that it can see now.
+Invariant: a reader misses nothing and reads no change twice. On SQLite there is one writer at a time, and numbers rise
+in the order of commits. On PostgreSQL they do not: a transaction that took its number early may commit late. There a
+reader remembers the numbers below its highest that it has not seen, and asks for these too, until all transactions
+that could have taken them have ended.
+
+What a reader remembers is of one PostgreSQL server. After a fail-over or a restore it is of no use, which the reader
+notices by the server's start and by the change that it saw last: it then reads all providers anew.
 """
 
-from collections.abc import Collection
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy import bindparam
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
@@ -18,95 +24,185 @@ from whimbrel.adapters.sql.tables.placement import changes
 from whimbrel.domain.ids import ProviderId
 
 KEPT = 100_000
-"""How many changes are kept for readers that are behind; who is further behind reads everything anew."""
+"""How many changes are kept for readers that are behind; a reader that is further behind reads everything anew."""
 
+WIDE = 1000
+"""A gap of more numbers is read by its ends, others number by number: for these PostgreSQL always takes the index."""
 
-class _Snapshot(sa.types.UserDefinedType[str]):
-    cache_ok = True
-
-    def get_col_spec(self, **_: Any) -> str:
-        return "pg_snapshot"
-
-
-_SELF: sa.ColumnElement[Any] = sa.literal_column("pg_current_xact_id()::text::bigint")
-_SNAPSHOT = sa.literal_column("pg_current_snapshot()::text", sa.String).label("snapshot")
-_WAS_SEEN: sa.ColumnElement[bool] = sa.func.pg_visible_in_snapshot(
-    sa.literal_column("changes.xid::text::xid8"),
-    sa.cast(bindparam("snapshot", type_=sa.String), _Snapshot),
+_c = changes.c
+_SELF: sa.ColumnElement[Any] = sa.literal_column("pg_current_xact_id()::text::bigint", sa.BigInteger)
+# The transaction has its id before its change has a number (hence OFFSET): else a reader that sees a higher number
+# could take the transaction for one that has ended.
+_own = (
+    sa.select(sa.cast(bindparam("provider"), sa.String).label("provider"), _SELF.label("xid"))
+    .offset(sa.literal_column("0"))
+    .subquery()
 )
 
-_NOTE = {
+NOTE = {
     "sqlite": fixed(sa.insert(changes).values(provider=bindparam("provider"), xid=0)),
-    "postgresql": fixed(sa.insert(changes).values(provider=bindparam("provider"), xid=_SELF).inline()),
+    "postgresql": fixed(sa.insert(changes).from_select(["provider", "xid"], sa.select(_own.c.provider, _own.c.xid))),
 }
-_NEWS = {
-    "sqlite": fixed(
-        sa.select(changes.c.number, changes.c.provider)
-        .where(changes.c.number > bindparam("seen"))
-        .order_by(changes.c.number)
-    ),
-    "postgresql": fixed(  # one row without a number, if there is nothing new
-        sa.select(changes.c.number, changes.c.provider, _SNAPSHOT)
-        .select_from(sa.select(sa.literal(1)).subquery("once"))
-        .join(changes, sa.and_(changes.c.xid >= bindparam("horizon"), sa.not_(_WAS_SEEN)), isouter=True)
-        .order_by(changes.c.number)
-    ),
+_ordered = sa.select(_c.number, _c.provider, _c.xid).order_by(_c.number)
+_FROM = {
+    "sqlite": fixed(_ordered.where(_c.number >= bindparam("seen"))),
+    # Without an upper bound PostgreSQL takes this for a third of the table, and reads and sorts all of it.
+    "postgresql": fixed(_ordered.where(_c.number.between(bindparam("seen"), bindparam("most")))),
 }
-_NEWEST_XID = fixed(sa.select(sa.func.coalesce(sa.func.max(changes.c.xid), 0)))
-_HERE = fixed(sa.select(_SNAPSHOT))
-_NEWEST = fixed(sa.select(sa.func.coalesce(sa.func.max(changes.c.number), 0)))
-_OLDEST = fixed(sa.select(sa.func.min(changes.c.number)))
-_FORGET = sa.delete(changes).where(changes.c.number <= bindparam("until"))
+_IN_GAP = fixed(sa.select(_c.number, _c.provider).where(_c.number.between(bindparam("first"), bindparam("last"))))
+_IN_GAPS = fixed(
+    sa.select(_c.number, _c.provider).where(_c.number == sa.any_(sa.cast(bindparam("numbers"), ARRAY(sa.BigInteger))))
+)
+_newest = sa.select(_c.number, _c.xid).order_by(_c.number.desc()).limit(1)
+_NEWEST = fixed(_newest)
+_STATE = fixed(
+    sa.select(
+        sa.literal_column("pg_postmaster_start_time()::text", sa.String).label("server"),
+        sa.literal_column("pg_snapshot_xmin(pg_current_snapshot())::text::bigint", sa.BigInteger).label("oldest"),
+        sa.func.coalesce(_newest.with_only_columns(_c.number).scalar_subquery(), 0).label("seen"),
+        sa.func.coalesce(_newest.with_only_columns(_c.xid).scalar_subquery(), 0).label("xid"),
+    )
+)
+_OWN_ID = fixed(sa.select(_SELF))
+_OLDEST = fixed(sa.select(sa.func.coalesce(sa.func.min(_c.number), 1)))
+_numbered = sa.select(_c.number, sa.func.lead(_c.number).over(order_by=_c.number).label("next")).subquery()
+_GAPS = fixed(
+    sa.select(_numbered.c.number + 1, _numbered.c.next - 1)
+    .where(_numbered.c.next > _numbered.c.number + 1)
+    .order_by(_numbered.c.number)
+)
+_SEQUENCE = "pg_get_serial_sequence('changes', 'number')"
+_IS_BEHIND = fixed(
+    sa.select(
+        sa.literal_column(f"coalesce(pg_sequence_last_value({_SEQUENCE}), 0)")
+        < sa.func.coalesce(sa.select(sa.func.max(_c.number)).scalar_subquery(), 0)
+    )
+)
+_LOCK = sa.text("LOCK TABLE changes IN SHARE ROW EXCLUSIVE MODE")
+_ADVANCE = sa.text(f"SELECT setval({_SEQUENCE}, max(number)) FROM changes")
+_FORGET = sa.delete(changes).where(_c.number <= bindparam("until"))
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Numbers, both ends included, that transactions had taken that could not be seen."""
+
+    first: int
+    last: int
+    before: int  # these transactions have ids below this one; a snapshot's xmax is no such bound: it is of those ended
 
 
 class Mark(msgspec.Struct, frozen=True):
     """How far a reader has read."""
 
-    seen: int  # the highest number
-    snapshot: str = ""  # on PostgreSQL: which transactions it could see, as pg_current_snapshot() says it
-
-    @property
-    def horizon(self) -> int:
-        """The oldest transaction that it could perhaps not see."""
-        return int(self.snapshot.partition(":")[0])
+    seen: int = 0  # the highest number; 0: there was none
+    xid: int = 0  # of the change with that number
+    server: str = ""  # which PostgreSQL server said so
+    gaps: tuple[Gap, ...] = ()  # on PostgreSQL
 
 
 async def note(tx: Tx, providers: Collection[ProviderId]) -> None:
     """Note that these providers are changed, made or removed in this transaction."""
     if providers:
-        await tx.tell(_NOTE[tx.dialect], [{"provider": uuid} for uuid in sorted(providers)])
+        await tx.tell(NOTE[tx.dialect], [{"provider": uuid} for uuid in sorted(providers)])
+
+
+async def ensure_numbers_rise(db: Database) -> None:
+    """Ensure that the next change gets a higher number than all that are kept.
+
+    Logical replication copies the changes, and not the sequence that numbers them: after a fail-over to such a copy
+    it would begin again.
+    """
+    if db.dialect == "sqlite":
+        return
+    async with db.look() as tx:
+        if not await tx.value(_IS_BEHIND):
+            return
+    async with db.write() as tx:
+        await tx.run(_LOCK)  # waits for all transactions that have taken a number
+        if await tx.value(_IS_BEHIND):
+            await tx.run(_ADVANCE)
 
 
 async def here(tx: Tx) -> Mark:
-    """Give the mark of one who reads everything in this transaction."""
-    return Mark(await tx.value(_NEWEST), await tx.value(_HERE) if tx.dialect == "postgresql" else "")
+    """Return the mark of a reader that reads everything in this transaction."""
+    if tx.dialect == "sqlite":
+        return Mark(*(await tx.row(_NEWEST) or (0, 0)))
+    [[state], [oldest], gaps, [own]] = await tx.ask((_STATE, None), (_OLDEST, None), (_GAPS, None), (_OWN_ID, None))
+    missing = [(1, oldest[0] - 1), *gaps]  # what was forgotten might still be under way too
+    return Mark(state.seen, state.xid, state.server, tuple(Gap(first, last, own[0]) for first, last in missing))
 
 
-async def are_none(db: Database, mark: Mark) -> bool:
-    """Tell in one statement, without a transaction, that there surely were no changes.
+async def unchanged(db: Database, mark: Mark) -> Mark | None:
+    """Return the next mark if there surely were no changes, after one round trip without a transaction.
 
     On SQLite that would spare nothing.
     """
     if db.dialect == "sqlite":
-        return False
-    async with db.look() as tx:
-        return int(await tx.value(_NEWEST_XID)) < mark.horizon
+        return None
+    async with db.look() as tx:  # what had ended when the state was read is seen in the gaps
+        [state], *late = await tx.ask((_STATE, None), *_in(mark.gaps))
+    if any(late) or (state.seen, state.xid, state.server) != (mark.seen, mark.xid, mark.server):
+        return None
+    return msgspec.structs.replace(mark, gaps=_open(mark.gaps, state.oldest))
 
 
 async def since(tx: Tx, mark: Mark) -> tuple[set[ProviderId] | None, Mark]:
-    """Read which providers were changed since; None: that is not known any more. Gives the next mark too."""
+    """Read which providers were changed since; None: that is not known any more. Returns the next mark too."""
+    late: Sequence[Any] = ()
     if tx.dialect == "sqlite":
-        rows, snapshot = await tx.rows(_NEWS["sqlite"], {"seen": mark.seen}), ""
+        rows, state = await tx.rows(_FROM["sqlite"], {"seen": mark.seen}), None
     else:
-        rows = await tx.rows(_NEWS["postgresql"], {"horizon": mark.horizon, "snapshot": mark.snapshot})
-        snapshot = rows[0].snapshot
-        rows = [row for row in rows if row.number is not None]
-    new = Mark(max([mark.seen, *(row.number for row in rows)]), snapshot)
-    if rows and rows[0].number > mark.seen + 1 and await tx.value(_OLDEST) > mark.seen + 1:
-        return None, new
-    return {row.provider for row in rows}, new
+        most = mark.seen + KEPT
+        asked = (_FROM["postgresql"], {"seen": mark.seen, "most": most})
+        rows, [state], *found = await tx.ask(asked, (_STATE, None), *_in(mark.gaps))
+        late = [row for each in found for row in each]
+        if state.server != mark.server or state.seen > most:
+            return None, mark
+    if mark.seen:
+        if not rows or (rows[0].number, rows[0].xid) != (mark.seen, mark.xid):
+            return None, mark  # forgotten, or lost with a database that was restored
+        rows = rows[1:]
+    numbers = [row.number for row in rows]
+    new = msgspec.structs.replace(mark, seen=numbers[-1], xid=rows[-1].xid) if rows else mark
+    if state:
+        new = msgspec.structs.replace(
+            new, gaps=await _gaps_after(tx, mark, numbers, sorted(row.number for row in late), state.oldest)
+        )
+    return {row.provider for row in (*rows, *late)}, new
+
+
+async def _gaps_after(tx: Tx, mark: Mark, numbers: Sequence[int], late: Sequence[int], oldest: int) -> tuple[Gap, ...]:
+    """Return the gaps after these new numbers were read, and these that had been missing."""
+    gaps = list(_open(mark.gaps, oldest))
+    if late:
+        gaps = [piece for gap in gaps for piece in _without(gap, late)]
+    if numbers and numbers[-1] - mark.seen > len(numbers):
+        gaps += _without(Gap(mark.seen + 1, numbers[-1], before=await tx.value(_OWN_ID)), numbers)
+    return tuple(gaps)
+
+
+def _in(gaps: Sequence[Gap]) -> list[tuple[sa.Executable, Mapping[str, Any]]]:
+    """Return the statements that read what is in these gaps, if there are any."""
+    wide = [gap for gap in gaps if gap.last - gap.first >= WIDE]
+    numbers = [n for gap in gaps if gap.last - gap.first < WIDE for n in range(gap.first, gap.last + 1)]
+    asked: list[tuple[sa.Executable, Mapping[str, Any]]] = [(_IN_GAPS, {"numbers": numbers})] if numbers else []
+    return asked + [(_IN_GAP, {"first": gap.first, "last": gap.last}) for gap in wide]
+
+
+def _open(gaps: Sequence[Gap], oldest: int) -> tuple[Gap, ...]:
+    """Leave out gaps that nothing can fill any more. oldest: the first transaction that is under way."""
+    return tuple(gap for gap in gaps if gap.before > oldest)
+
+
+def _without(gap: Gap, numbers: Sequence[int]) -> list[Gap]:
+    """Return what is left of a gap when these numbers, which rise, are seen."""
+    inside = numbers[bisect_left(numbers, gap.first) : bisect_right(numbers, gap.last)]
+    ends = zip([gap.first - 1, *inside], [*inside, gap.last + 1], strict=True)
+    return [Gap(low + 1, high - 1, gap.before) for low, high in ends if low + 1 < high]
 
 
 async def forget(tx: Tx, kept: int = KEPT) -> None:
     """Remove what is older than the newest so many."""
-    await tx.run(_FORGET, {"until": await tx.value(_NEWEST) - kept})
+    newest = await tx.value(_NEWEST)
+    if newest:
+        await tx.run(_FORGET, {"until": newest - kept})

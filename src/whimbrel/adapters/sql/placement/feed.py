@@ -91,13 +91,15 @@ class Feed:
             return False
 
     async def _is_current(self, view: _View) -> bool:
-        if await changes.are_none(self._db, view.mark):
+        if mark := await changes.unchanged(self._db, view.mark):
+            view.mark = mark
             return True
         async with self._db.read() as tx:
             return await self._catch_up(tx, view, max(MANY, len(view.index.nodes) // PART))
 
     async def _load(self) -> _View:
         """Read all providers. However many are changed meanwhile, that is not done twice if it can be avoided."""
+        await changes.ensure_numbers_rise(self._db)
         while True:
             async with self._db.read() as tx:
                 view = _View(Index((), self._chance), await changes.here(tx))

@@ -111,8 +111,10 @@ changes = sa.Table(
     metadata,
     sa.Column("number", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
     sa.Column("provider", sa.String(36), nullable=False),  # may be gone by now
-    sa.Column("xid", sa.BigInteger, nullable=False),  # PostgreSQL's of the transaction; 0 on SQLite: numbers suffice
-    sa.Index("changes_by_xid", "xid"),
+    sa.Column(
+        "xid", sa.BigInteger, nullable=False
+    ),  # PostgreSQL's id of the transaction, in its own cluster; 0 on SQLite
+    sa.Index("changes_by_xid", "xid"),  # for processes of earlier versions
     sqlite_autoincrement=True,
 )
 
