@@ -4,6 +4,7 @@ Invariant: the content of an image file never changes, and no name is used twice
 moment at which every image file that they name has been copied.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -96,7 +97,7 @@ class _Backup:
             data_dir=str(self.home.path),
             databases=not self.options.files_only,
             volumes=self.options.volumes,
-            files=self._entries(moment.databases),
+            files=await self._entries(moment.databases),
             missing=sorted(self.missing),
             changing=sorted(name for name, status in moment.volumes.items() if status not in (AT_REST, *WITHOUT_FILE)),
         )
@@ -113,7 +114,7 @@ class _Backup:
                 if round_ == 0:
                     self._plan(sum(map(taken.size_bytes, taken.files)), named, volumes)
                 if named <= copied:
-                    databases = [self._copy_database(taken, schema) for schema in taken.files]
+                    databases = [await self._copy_database(taken, schema) for schema in taken.files]
                     break
             for name in sorted(named - copied):
                 await self._copy(self.home.images / name)
@@ -153,7 +154,8 @@ class _Backup:
         target.check_room(self.to, size_bytes)
         self.progress.all_bytes = 2 * size_bytes  # copied, and read again for the check sums
 
-    def _copy_database(self, taken: Snapshot, schema: str) -> _Database:
+    async def _copy_database(self, taken: Snapshot, schema: str) -> _Database:
+        await asyncio.sleep(0)  # Ctrl-C is noticed here
         what, size_bytes = f"copying database {schema}", taken.size_bytes(schema)
         path = target.new_file(self.to / DATABASES / f"{schema}.sqlite")
         taken.copy(schema, path, lambda part: self.progress.part(what, size_bytes, part))
@@ -171,11 +173,14 @@ class _Backup:
         self.progress.whole(f"copying {source.name}", size_bytes)
         return is_there
 
-    def _entries(self, databases: Iterable[_Database]) -> list[Entry]:
+    async def _entries(self, databases: Iterable[_Database]) -> list[Entry]:
         """Return an entry for each file that is there, all of which are on the disk then."""
         of = {database.path: database for database in databases}
         paths = sorted(path for path in self.to.rglob("*") if path.name != BACKUP_DRAFT)
-        entries = [self._entry(path, of.get(path)) for path in paths if path.is_file()]
+        entries = []
+        for file in (path for path in paths if path.is_file()):
+            await asyncio.sleep(0)  # and here
+            entries.append(self._entry(file, of.get(file)))
         for directory in (path for path in paths if path.is_dir()):
             sync(directory)
         return entries

@@ -174,6 +174,18 @@ def test_a_backup_that_fails_leaves_nothing(home: DataDir, tmp_path: Path) -> No
     assert not to.exists()
 
 
+@pytest.mark.parametrize("at", ["copying database network", "check sum of images.sqlite"])
+def test_a_backup_that_is_cancelled_leaves_nothing(home: DataDir, tmp_path: Path, at: str) -> None:
+    def meanwhile(what: str) -> None:
+        task = asyncio.current_task()
+        if what == at and task and not task.cancelling():
+            task.cancel()  # as Ctrl-C does
+
+    with pytest.raises(asyncio.CancelledError):
+        made(home, tmp_path / "copy", meanwhile=meanwhile)
+    assert not (tmp_path / "copy").exists()
+
+
 def test_without_a_cloud(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no cloud has been started"):
         made(DataDir(tmp_path / "nothing"), tmp_path / "copy")
