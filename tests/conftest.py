@@ -7,6 +7,10 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests import process_guard
+
+process_guard.start()
+
 settings.register_profile("timeless", deadline=None)  # a test judges what is done, not a busy machine
 settings.load_profile("timeless")
 
