@@ -19,5 +19,5 @@ def program(name: str) -> str:
 
 def promtool(*words: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [program("promtool"), *map(str, words)], input=given, capture_output=True, text=True, timeout=60, check=False
+        [program("promtool"), *map(str, words)], input=given, capture_output=True, text=True, check=False
     )

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from tests.live.libvirt_hosts import LibvirtHosts, libvirt_hosts  # noqa: F401
+from tests.processes import HANG_S
 from whimbrel.adapters import file_modes
 from whimbrel.adapters.keep import MemoryKeep
 from whimbrel.adapters.libvirt import LibvirtHypervisor
@@ -39,7 +40,6 @@ from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
 from whimbrel.sim.images import MemoryImages
 
 CAPACITY = {"vcpus": 8, "memory_mib": 4096, "disk_gib": 100}
-BOOTS_WITHIN_S = 30.0
 POLL_S = 0.02
 NO_WAIT_S = 0.0
 LOCALHOST = "127.0.0.1"
@@ -109,7 +109,7 @@ class HypervisorPair(ABC):
 
     async def seen(self, host: Hypervisor, key: GuestKey, boots: int) -> str:
         """Wait until the guest's last boot is the disk's boot number `boots`; give what marks the disk."""
-        deadline = time.monotonic() + BOOTS_WITHIN_S
+        deadline = time.monotonic() + HANG_S
         while not (found := self.boots(await host.console_log(key, None))) or found[-1][0] < boots:
             assert time.monotonic() < deadline, f"no boot {boots} on the console: {found}"
             await asyncio.sleep(POLL_S)
@@ -221,7 +221,7 @@ class LibvirtPair(HypervisorPair):
         data.write_bytes(b"\1" * (8 << 20))
         slowly = ["qemu-img", "convert", "-r", "1000000", "-m", "1", "-O", "qcow2", str(data), str(part)]
         self._orphans.append(await asyncio.to_thread(lambda: subprocess.Popen(slowly, stderr=subprocess.DEVNULL)))
-        deadline = time.monotonic() + BOOTS_WITHIN_S
+        deadline = time.monotonic() + HANG_S
         while not part.exists():
             assert time.monotonic() < deadline
             await asyncio.sleep(POLL_S)

@@ -11,6 +11,7 @@ from threading import Barrier
 from typing import Literal
 from uuid import UUID
 
+from tests.processes import HANG_S
 from whimbrel.adapters.sql.database import open_database
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.domain.errors import WorldError
@@ -27,7 +28,6 @@ CLIENTS = 8
 TRIES = 4
 UNITS = 20  # of CLIENTS * TRIES that are wanted
 ROUNDS = 4
-PATIENCE_S = 60.0
 
 OWNER = Owner(ProjectId("project"), UserId("user"))
 HOST, OTHER = ProviderId("11111111-0000-4000-8000-000000000001"), ProviderId("11111111-0000-4000-8000-000000000002")
@@ -54,7 +54,7 @@ def alone(race: Race, url: str, schema: str, number: int) -> Ends:
             store = SqlPlacement(database)
             await store.generations([HOST])  # it is connected: nobody is late for that
             assert _start
-            _start.wait(PATIENCE_S)
+            _start.wait(HANG_S)
             return await race(store, number)
         finally:
             await database.close()

@@ -15,8 +15,9 @@ import sqlalchemy as sa
 
 from tests.contracts import racers
 from tests.contracts.databases import Opener, Postgres
-from tests.contracts.racers import BOTH, CLIENTS, EMPTY, FULL, HOST, OTHER, PATIENCE_S, ROUNDS, TRIES, UNITS, Ends, Race
+from tests.contracts.racers import BOTH, CLIENTS, EMPTY, FULL, HOST, OTHER, ROUNDS, TRIES, UNITS, Ends, Race
 from tests.contracts.test_placement import check_sums
+from tests.processes import HANG_S
 from whimbrel.adapters.sql.database import Tx, open_database
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.claims import read_held
@@ -91,7 +92,7 @@ def _in_one(race: Race, where: Where) -> list[Ends]:
 def _in_eight(processes: Executor) -> Run:
     def run(race: Race, where: Where) -> list[Ends]:
         clients = [processes.submit(racers.alone, race, *where, number) for number in range(CLIENTS)]
-        return [client.result(PATIENCE_S) for client in clients]
+        return [client.result(HANG_S) for client in clients]
 
     return run
 

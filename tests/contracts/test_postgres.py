@@ -43,7 +43,7 @@ async def opened(postgres: Postgres) -> AsyncIterator[Database]:
 
 def told(postgres: Postgres, story: Story) -> None:
     async def tell() -> None:
-        async with opened(postgres) as database, asyncio.timeout(20):
+        async with opened(postgres) as database:
             await story(database)
 
     asyncio.run(tell())

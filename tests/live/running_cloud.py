@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.live.openstack_client import DEADLINE_S, openstack_client
+from tests.live.openstack_client import openstack_client
+from tests.processes import execute, program
 from whimbrel.cli.demo.processes import Program
 from whimbrel.datadir import DataDir
 
@@ -75,9 +76,7 @@ class RunningCloud:
         return self._run([str(Path(sys.executable).with_name(command)), *words])
 
     def _run(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            arguments, env=self.environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False
-        )
+        return execute(arguments, self.environment)
 
 
 @contextmanager
@@ -87,9 +86,9 @@ def running_cloud(directory: Path, *more: str, settings: str = "", hosts: str = 
     cloud_file.write_text(CLOUD + hosts + settings)
     home = DataDir(directory / "data")
     arguments = ["up", "--data-dir", str(home.path), "--port", "0", "--cloud", str(cloud_file), *more]
-    program = Program("up", arguments, directory / "up.log")
-    with _ready(program, "Whimbrel is up"):
-        yield RunningCloud(home, program)
+    up = program("up", arguments, directory / "up.log")
+    with _ready(up, "Whimbrel is up"):
+        yield RunningCloud(home, up)
 
 
 @contextmanager
@@ -97,7 +96,7 @@ def further_conductor(cloud: RunningCloud, directory: Path) -> Iterator[str]:
     """Start a conductor that Prometheus may ask; give the URL below which it has /metrics."""
     words = ["conductor", "--name", "two", "--data-dir", str(cloud.home.path), "--metrics-port", "0"]
     said = directory / "two.log"
-    with _ready(Program("two", words, said), "Prometheus asks at"):
+    with _ready(program("two", words, said), "Prometheus asks at"):
         yield _address(said, r"asks at (http://\S+)/metrics")
 
 
@@ -106,15 +105,15 @@ def running_placement(directory: Path, *more: str) -> Iterator[str]:
     """Start Placement by itself, which believes everybody; give its URL."""
     words = ["placement", "--db", f"sqlite:///{directory / 'db'}", "--port", "0", "--auth", "noauth2", *more]
     said = directory / "placement.log"
-    with _ready(Program("placement", words, said), "curl "):
+    with _ready(program("placement", words, said), "curl "):
         yield _address(said, r"Placement is up at (http://\S+)")
 
 
 @contextmanager
 def _ready(program: Program, words: str) -> Iterator[None]:
     """Have a program run that has come to say these words; end it afterwards."""
-    program.start()
     try:
+        program.start()
         program.wait_until_it_says(words)
         yield
     finally:

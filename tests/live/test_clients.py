@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.live.running_cloud import DEADLINE_S, RunningCloud, running_cloud
+from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.processes import HANG_S
 
 ADMIN = "whimbrel-admin"
 
@@ -25,7 +26,7 @@ def boot(cloud: RunningCloud, name: str, *more: str) -> Any:
 
 
 def until(look: Callable[[], Any], enough: Callable[[Any], bool]) -> Any:
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + HANG_S
     while not enough(seen := look()):
         assert time.monotonic() < deadline, seen
         time.sleep(0.1)

@@ -17,10 +17,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.live.running_cloud import DEADLINE_S, RunningCloud, running_cloud
+from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.processes import HANG_S, Operator, execute, http, wait_for
 from whimbrel.cli import books
 from whimbrel.cli.client import Api, Login
-from whimbrel.cli.demo.people import Operator, wait_for
 from whimbrel.cli.demo.stage import JsonLines
 
 SLOW = """
@@ -73,7 +73,7 @@ class SmallDisk(Disk):
 
     def start(self, *words: str) -> subprocess.CompletedProcess[str]:
         self.fill(0)
-        return subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        return execute(words)
 
 
 class NoGrowth(Disk):
@@ -87,7 +87,7 @@ class NoGrowth(Disk):
 
     def start(self, *words: str) -> subprocess.CompletedProcess[str]:
         limited = ("sh", "-c", 'ulimit -S -f 0; exec "$@"', "sh", *words)
-        return subprocess.run(limited, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        return execute(limited)
 
 
 @pytest.fixture(params=["small disk", "no growth"])
@@ -115,7 +115,7 @@ class People:
         self._operator = Operator(self.api, JsonLines())
         self.image = self.api.get("image", "/v2/images")["images"][0]["id"]
         self.http = httpx.Client(
-            timeout=DEADLINE_S,
+            timeout=HANG_S,
             headers={"x-auth-token": _token(login), "openstack-api-version": "compute 2.104"},
         )
         self.url = cloud.home.running().url
@@ -157,7 +157,7 @@ class People:
 
 
 def _token(login: Login) -> str:
-    answer = httpx.post(f"{login.auth_url}/auth/tokens", json=login.body)
+    answer = http.post(f"{login.auth_url}/auth/tokens", json=login.body)
     return answer.headers["x-subject-token"]
 
 
@@ -329,7 +329,7 @@ def test_a_cloud_needs_nobody_who_reads_what_it_says(tmp_path: Path, output: str
                 assert api.get("compute", "/servers") == {"servers": []}
         finally:
             program.terminate()
-            program.wait(DEADLINE_S)
+            program.wait()
 
 
 def _nobody(output: str) -> Any:

@@ -16,15 +16,14 @@ import psycopg
 import pytest
 
 from tests.prerequisites import POSTGRES, missing
+from tests.processes import HANG_S, program
 from whimbrel.cli import books
 from whimbrel.cli.client import Api, Login
-from whimbrel.cli.demo.processes import Program
 from whimbrel.datadir import DataDir
 from whimbrel.domain.errors import WorldError
 
 ROUNDS = 20
 SERVERS = 8
-ENDS_WITHIN_S = 180.0
 UNDISTURBED_EPOCH = 4  # accepted, taken, taken again after the verdict, turned round
 
 CELL = """
@@ -74,8 +73,8 @@ class Cloud:
         door = ["up", *where, "--port", str(_free_port()), "--cloud", str(directory / "cloud.toml"), "--no-conductor"]
         door += ["--policy", str(directory / "policy.yaml")]
         door += ["--database", database] if database else []
-        self.programs = {"api": Program("api", door, directory / "api.log")} | {
-            name: Program(name, ["conductor", *where, "--name", name], directory / f"{name}.log")
+        self.programs = {"api": program("api", door, directory / "api.log")} | {
+            name: program(name, ["conductor", *where, "--name", name], directory / f"{name}.log")
             for name in ("c1", "c2")
         }
         self._chance = chance
@@ -115,7 +114,7 @@ class Cloud:
 
     def end(self, api: Api) -> None:
         """Wait until nothing is under way, with what waits confirmed."""
-        deadline = time.monotonic() + ENDS_WITHIN_S
+        deadline = time.monotonic() + HANG_S
         while time.monotonic() < deadline:
             servers = self.servers(api)
             for server in servers:
@@ -125,7 +124,7 @@ class Cloud:
             if not moves and all(server["status"] == "ACTIVE" for server in servers):
                 return
             time.sleep(0.1)
-        raise AssertionError(f"not over after {ENDS_WITHIN_S} s: {moves} {[s['status'] for s in servers]}")
+        raise AssertionError(f"not over after {HANG_S} s: {moves} {[s['status'] for s in servers]}")
 
 
 def _free_port() -> int:

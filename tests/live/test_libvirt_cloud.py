@@ -15,6 +15,7 @@ import pytest
 
 from tests.contracts.hypervisors import LibvirtPair, libvirt_hosts, libvirt_pair  # noqa: F401
 from tests.live.running_cloud import running_cloud
+from tests.processes import HANG_S
 from whimbrel.adapters.qemu import processes
 from whimbrel.adapters.qemu.storage_daemon import PROGRAM
 from whimbrel.cli.client import Api, Login
@@ -23,7 +24,6 @@ from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Guest
 from whimbrel.embedded.tick_guest import ticks
 
-DEADLINE_S = 60.0
 POLL_S = 0.1
 
 HOST = """
@@ -89,7 +89,7 @@ class Cloud:
         self.until(is_so)
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + HANG_S
         while not is_so():
             assert time.monotonic() < deadline
             time.sleep(POLL_S)

@@ -13,6 +13,7 @@ import pytest
 from tests.contracts.hypervisors import LibvirtPair, libvirt_hosts, libvirt_pair, new_spec, quiet  # noqa: F401
 from tests.live import libvirt_victim
 from tests.live.libvirt_victim import MARKER, spec_of
+from tests.processes import HANG_S
 from whimbrel.adapters.libvirt import LibvirtHypervisor
 from whimbrel.adapters.qemu import processes
 from whimbrel.domain.errors import Unavailable
@@ -21,7 +22,6 @@ from whimbrel.embedded.tick_guest import Tick, ticks
 
 NO_TIME_S = 0.0
 A_WHILE_S = 0.5
-SPEAKS_WITHIN_S = 30.0
 POLL_S = 0.02
 
 
@@ -46,7 +46,7 @@ def killed_while(pair: LibvirtPair, act: str) -> GuestSpec:
 
 async def tick_after(host: LibvirtHypervisor, key: GuestKey, before: Tick | None) -> Tick:
     """Wait until the guest says something new, None: anything."""
-    deadline = time.monotonic() + SPEAKS_WITHIN_S
+    deadline = time.monotonic() + HANG_S
     while not (seen := ticks(await host.console_log(key, None))) or seen[-1] == before:
         assert time.monotonic() < deadline, f"the guest is silent after {before}"
         await asyncio.sleep(POLL_S)

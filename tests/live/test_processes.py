@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.live.running_cloud import DEADLINE_S, RunningCloud, running_cloud
+from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.processes import Operator, execute, program, wait_for
 from whimbrel.cli.client import Api, Login
-from whimbrel.cli.demo.people import Operator, wait_for
-from whimbrel.cli.demo.processes import Program
 from whimbrel.cli.demo.stage import JsonLines
 
 
@@ -26,8 +25,7 @@ def cloud(tmp_path: Path) -> Iterator[RunningCloud]:
 
 
 def whimbrel(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "whimbrel", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    return execute([sys.executable, "-m", "whimbrel", *words])
 
 
 def operator_of(cloud: RunningCloud) -> Operator:
@@ -70,7 +68,7 @@ def test_a_directory_has_one_cloud(cloud: RunningCloud) -> None:
 
 def test_a_conductor_has_its_name_alone(cloud: RunningCloud, tmp_path: Path) -> None:
     arguments = ["conductor", "--name", "c1", "--data-dir", str(cloud.home.path)]
-    first = Program("c1", arguments, tmp_path / "c1.log")
+    first = program("c1", arguments, tmp_path / "c1.log")
     first.start()
     try:
         first.wait_until_it_says("is ready")
@@ -169,7 +167,7 @@ def test_the_demo_ends_with_books_that_agree() -> None:
 def test_moves_are_taken_over_by_a_conductor_of_another_process(tmp_path: Path) -> None:
     with running_cloud(tmp_path, "--no-conductor") as cloud:
         operator = operator_of(cloud)
-        conductor = Program(
+        conductor = program(
             "c1", ["conductor", "--name", "c1", "--data-dir", str(cloud.home.path)], tmp_path / "c1.log"
         )
         conductor.start()

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from tests.live.running_cloud import RunningCloud, further_conductor, running_cloud, running_placement
+from tests.processes import http, wait_for
 from tests.prometheus_tools import ALARMS, DOCS, program, promtool
-from whimbrel.cli.demo.people import wait_for
 
 LEAK = """
 import openstack
@@ -35,7 +35,7 @@ class Prometheus:
     def ask(self, what: str, **query: str) -> Any:
         """Ask its API; None: it does not answer yet."""
         try:
-            answer = httpx.get(f"{self._url}/api/v1/{what}", params=query)
+            answer = http.get(f"{self._url}/api/v1/{what}", params=query)
         except httpx.TransportError:
             return None
         return answer.json()["data"] if answer.status_code == 200 else None
@@ -86,7 +86,7 @@ def ask_for_what_there_is_not(cloud: RunningCloud) -> None:
     headers = {"X-Auth-Token": cloud.openstack("token", "issue")["id"]}
     url = f"{cloud.home.running().url}/compute/v2.1/servers/{cloud.openstack('server', 'show', 'one')['id']}/action"
     for body in ({"theSecretOfSomebody": None}, {}):
-        assert httpx.post(url, json=body, headers=headers).status_code == 400
+        assert http.post(url, json=body, headers=headers).status_code == 400
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_alarms_come_and_go(cloud: RunningCloud, tmp_path: Path) -> None:
         watcher.until('whimbrel_http_requests_total{route="/servers/{server_id}/action"}', [2])
         for where in (front, two):
             checked = promtool(
-                "check", "metrics", given=httpx.get(f"{where}/metrics", headers=cloud.metrics_headers).text
+                "check", "metrics", given=http.get(f"{where}/metrics", headers=cloud.metrics_headers).text
             )
             assert (checked.returncode, checked.stderr) == (0, "")
 
@@ -129,6 +129,6 @@ def test_alarms_come_and_go(cloud: RunningCloud, tmp_path: Path) -> None:
 def test_a_scrape_of_placement_alone_is_as_prometheus_wants_it(tmp_path: Path) -> None:
     program("promtool")
     with running_placement(tmp_path) as url:
-        assert json.loads(httpx.get(f"{url}/").text)["versions"]
-        checked = promtool("check", "metrics", given=httpx.get(f"{url}/metrics").text)
+        assert json.loads(http.get(f"{url}/").text)["versions"]
+        checked = promtool("check", "metrics", given=http.get(f"{url}/metrics").text)
         assert (checked.returncode, checked.stderr) == (0, "")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.live.running_cloud import DEADLINE_S, RunningCloud, running_cloud
+from tests.live.running_cloud import RunningCloud, running_cloud
+from tests.processes import HANG_S
 
 ADMIN = "whimbrel-admin"
 
@@ -18,7 +19,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCloud]:
 
 
 def until_available(cloud: RunningCloud, *what: str) -> Any:
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + HANG_S
     while (seen := cloud.openstack(*what))["status"] != "available":
         assert time.monotonic() < deadline, seen
         time.sleep(0.1)
@@ -41,7 +42,7 @@ def test_a_volume_is_created_changed_enlarged_snapshot_and_deleted(cloud: Runnin
     assert (listed["Status"], listed["Size"]) == ("available", 2)
     assert "has snapshots" in cloud.refusal("volume", "delete", "life2")
     cloud.say("volume", "delete", "--purge", "life2")
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + HANG_S
     while cloud.openstack("volume", "list"):
         assert time.monotonic() < deadline
 

@@ -4,17 +4,17 @@ import json
 import re
 from pathlib import Path
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.live.running_cloud import RunningCloud, further_conductor, running_cloud, running_placement
+from tests.processes import http
 
 Found = dict[str, list[tuple[dict[str, str], float]]]
 
 
 def look(url: str, **headers: str) -> Found:
-    answer = httpx.get(url, headers=headers)
+    answer = http.get(url, headers=headers)
     assert answer.status_code == 200, answer.text
     found: Found = {}
     for family in text_string_to_metric_families(answer.text):
@@ -44,7 +44,7 @@ def test_a_cloud_a_conductor_and_a_history(tmp_path: Path) -> None:
         cloud.say("server", "resize", "--flavor", "m1.small", "--wait", "one")
         cloud.say("server", "resize", "confirm", "one")
         cloud.say("server", "delete", "--wait", "one")
-        assert httpx.get(f"{url}/metrics").status_code == 401
+        assert http.get(f"{url}/metrics").status_code == 401
         secret = cloud.metrics_headers
         found = look(f"{url}/metrics", **secret)
         assert total(found, "whimbrel_hosts", state="up") == 4
@@ -59,13 +59,13 @@ def test_a_cloud_a_conductor_and_a_history(tmp_path: Path) -> None:
         tokens = {"service": "identity", "route": "/v3/auth/tokens", "method": "POST"}
         assert total(found, "whimbrel_http_requests_total", **tokens, code="201") >= 4
         assert total(found, "whimbrel_http_requests_total", service="image") >= 1
-        assert httpx.get(f"{url}/no/such/path").status_code == 404
+        assert http.get(f"{url}/no/such/path").status_code == 404
         assert (
             total(look(f"{url}/metrics", **secret), "whimbrel_http_requests_total", service="none", route="none") == 1
         )
-        assert httpx.post(f"{url}/metrics", headers=secret).status_code == 405
+        assert http.post(f"{url}/metrics", headers=secret).status_code == 405
         secrets = re.findall(r"password: (\S+)", cloud.home.clouds.read_text())
-        text = httpx.get(f"{url}/metrics", headers=secret).text
+        text = http.get(f"{url}/metrics", headers=secret).text
         assert not [secret for secret in [*secrets, server_id] if secret in text]
 
         told = json.loads(cloud.run("whimbrel", "server", "history", server_id, "--json").stdout)["history"]
@@ -88,7 +88,7 @@ def test_at_a_port_of_its_own(tmp_path: Path) -> None:
         cloud.program.wait_until_it_says("Prometheus asks at")
         at = re.search(r"asks at (http://\S+)", (tmp_path / "up.log").read_text())
         assert at
-        assert httpx.get(f"{cloud.home.running().url}/metrics").status_code == 404
+        assert http.get(f"{cloud.home.running().url}/metrics").status_code == 404
         assert total(look(at[1]), "whimbrel_hosts", state="up") == 4
         assert total(look(at[1]), "whimbrel_http_requests_total", service="none") == 1
 
@@ -100,17 +100,17 @@ def test_open_to_everybody(tmp_path: Path) -> None:
 
 def test_not_at_all(tmp_path: Path) -> None:
     with running_cloud(tmp_path, settings="\n[metrics]\nenabled = false\n") as cloud:
-        assert httpx.get(f"{cloud.home.running().url}/metrics").status_code == 404
+        assert http.get(f"{cloud.home.running().url}/metrics").status_code == 404
 
 
 @pytest.mark.parametrize("more", [[], ["--no-metrics"]])
 def test_a_placement_process(tmp_path: Path, more: list[str]) -> None:
     with running_placement(tmp_path, *more) as url:
-        assert httpx.get(f"{url}/").status_code == 200
-        asked = httpx.get(f"{url}/resource_providers/x/inventories", headers={"x-auth-token": "admin"})
+        assert http.get(f"{url}/").status_code == 200
+        asked = http.get(f"{url}/resource_providers/x/inventories", headers={"x-auth-token": "admin"})
         if more:
             headers = {"x-auth-token": "admin"}
-            assert httpx.get(f"{url}/metrics", headers=headers).status_code == 404
+            assert http.get(f"{url}/metrics", headers=headers).status_code == 404
         else:
             labels = {"service": "placement", "method": "GET", "route": "/resource_providers/{uuid}/inventories"}
             found = look(f"{url}/metrics")

@@ -18,9 +18,10 @@ PATIENCE_S = 60.0
 class Member:
     """The owner of the servers, with what he would type."""
 
-    def __init__(self, api: Api, stage: Stage) -> None:
+    def __init__(self, api: Api, stage: Stage, patience_s: float = PATIENCE_S) -> None:
         self.api = api
         self._stage = stage
+        self._patience_s = patience_s
 
     def boot(self, names: list[str], flavor: str, image: str) -> dict[str, str]:
         """Boot servers and wait until they run; give their ids by name."""
@@ -59,6 +60,7 @@ class Member:
             lambda: self.server(server),
             lambda now: now["status"] == status and now["OS-EXT-STS:task_state"] is None,
             f"server {server} to become {status}",
+            patience_s=self._patience_s,
         )
 
     def _act(self, server: str, body: Any) -> None:
@@ -84,15 +86,21 @@ class Operator(Member):
         self.api.post("compute", "/flavors", {"flavor": flavor})
 
 
-def wait_for(look: Callable[[], Any], enough: Callable[[Any], bool], what: str, poll_s: float = POLL_S) -> Any:
+def wait_for(
+    look: Callable[[], Any],
+    enough: Callable[[Any], bool],
+    what: str,
+    poll_s: float = POLL_S,
+    patience_s: float = PATIENCE_S,
+) -> Any:
     """Look until it is enough. Raises: Unavailable: patience ended."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while True:
         seen = look()
         if enough(seen):
             return seen
         if time.monotonic() > deadline:
-            raise Unavailable(f"waited {PATIENCE_S:.0f} s for {what}{_last(seen)}")
+            raise Unavailable(f"waited {patience_s:.0f} s for {what}{_last(seen)}")
         time.sleep(poll_s)
 
 

@@ -37,8 +37,7 @@ def on_a_full_disk(path: Path | None, story: Callable[[Database], Awaitable[None
         async with database.write() as tx:
             await tx.run(sa.text(f"PRAGMA max_page_count = {PAGES}"))
         await story(database)
-        async with asyncio.timeout(5):
-            await database.close()
+        await database.close()
 
     asyncio.run(tell())
 
