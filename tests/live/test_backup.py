@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.live.running_cloud import DEADLINE_S, RunningCloud, further_conductor, running_cloud
+from tests.live.running_cloud import RunningCloud, further_conductor, running_cloud
+from tests.processes import Operator, execute, program, wait_for
 from whimbrel.cli import books
 from whimbrel.cli.client import Api, Login
-from whimbrel.cli.demo.people import Operator, wait_for
-from whimbrel.cli.demo.processes import Program
 from whimbrel.cli.demo.stage import JsonLines
 from whimbrel.datadir import DataDir
 
@@ -40,7 +39,7 @@ def command(*words: str | Path) -> list[str]:
 
 def backup(code: int, *words: str | Path) -> str:
     """Run `whimbrel backup`; return what it wrote."""
-    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    done = execute(command(*words))
     assert done.returncode == code, f"{words}:\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
 
@@ -71,7 +70,7 @@ def test_a_copy_made_while_servers_move_goes_on_from_there(cloud: RunningCloud, 
     assert "complete and unchanged" in backup(0, "verify", to)
 
     words = ["up", "--data-dir", str(to), "--port", "0", "--cloud", str(to / "cloud.toml")]
-    copy = Program("copy", words, tmp_path / "copy.log")
+    copy = program("copy", words, tmp_path / "copy.log")
     copy.start()
     try:
         copy.wait_until_it_says("Whimbrel is up")
