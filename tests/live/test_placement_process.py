@@ -219,6 +219,7 @@ def test_what_keeps_it_from_starting_is_said_in_a_sentence(tmp_path: Path) -> No
     (tmp_path / "bad.yaml").write_text("placement:usages: role:\nno:such: '@'\n")
     assert "bad.yaml" in refusal(2, *noauth, "--policy", str(tmp_path / "bad.yaml"))
     assert "is not supported" in refusal(2, "--db", "mysql://there", "--port", "0", "--auth", "noauth2")
+    assert "--db-file" in refusal(2, "--port", "0", "--auth", "noauth2")
     assert "--os-auth-url" in refusal(2, *db)
     assert "no cloud has been started" in refusal(1, *db, "--auth", "embedded", "--data-dir", str(tmp_path / "none"))
     assert not (tmp_path / "db").exists()

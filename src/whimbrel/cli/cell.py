@@ -2,6 +2,7 @@
 
 import time
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
+from whimbrel.cli.database import chosen_database, warn_of_passwords
 from whimbrel.cli.move import POLL_S, Where
 from whimbrel.domain.errors import Invalid, NotFound, Refused
 
@@ -66,6 +68,7 @@ def add(
     /,
     *,
     database: str | None = None,
+    database_file: Path | None = None,
     physnet: list[str] | None = None,
     storage: list[str] | None = None,
     disabled: bool = False,
@@ -81,7 +84,9 @@ def add(
     name
         At most 31 small letters, digits and underscores, the first a letter.
     database
-        postgresql://USER:PASSWORD@HOST/NAME, or sqlite:///DIRECTORY. Default: the cloud's own.
+        postgresql://USER@HOST/NAME, or sqlite:///DIRECTORY. Default: the cloud's own.
+    database_file
+        A file with that URL: a password in it is not shown to other users, as one on the command line is.
     physnet
         A physical network that its hosts reach; may be said several times. Default: all.
     storage
@@ -91,6 +96,8 @@ def add(
     json
         One JSON document instead of text.
     """
+    warn_of_passwords()
+    database = chosen_database(database, database_file, variable=None)
     wish = {"name": name, "physnets": physnet or None, "storage": storage or None, "enabled": not disabled}
     with where.api() as api:
         api.post("compute", URL, {"cell": wish | ({"database": database} if database else {})})

@@ -13,8 +13,9 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from whimbrel import serve, settings
-from whimbrel.adapters.sql.urls import check_url, without_password
+from whimbrel.adapters.sql.urls import without_password
 from whimbrel.cli import logs
+from whimbrel.cli.database import VARIABLE, chosen_database, warn_of_passwords
 from whimbrel.cli.service import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.datadir import DataDir, default_path
 from whimbrel.domain.errors import Invalid
@@ -69,7 +70,8 @@ class Metrics:
 
 def placement(
     *,
-    db: str,
+    db: str | None = None,
+    db_file: Path | None = None,
     port: int = 8778,
     host: str = "127.0.0.1",
     auth: Auth = "keystone",
@@ -92,7 +94,10 @@ def placement(
     Parameters
     ----------
     db
-        sqlite:///DIRECTORY, or postgresql://USER:PASSWORD@HOST/NAME. What is missing is made.
+        sqlite:///DIRECTORY, or postgresql://USER@HOST/NAME. What is missing is made. Default: what is in the
+        environment variable WHIMBREL_DATABASE.
+    db_file
+        A file with that URL: a password in it is not shown to other users, as one on the command line is.
     port
         Port to listen at, 0: a free one.
     host
@@ -124,12 +129,15 @@ def placement(
         Log more than warnings.
     """
     logs.configure(verbose)
-    check_url(db)
+    warn_of_passwords()
+    database_url = chosen_database(db, db_file, "--db")
+    if database_url is None:
+        raise Invalid(f"no database is named: give --db, --db-file or {VARIABLE}")
     limits = settings.http_limits(http_limit)
     from whimbrel.placement_wiring import PlacementSettings
 
     chosen = PlacementSettings(
-        database_url=db,
+        database_url=database_url,
         identity=_identity(auth, data_dir, keystone or Keystone()),
         policy_defaults=policy_defaults,
         policy=policy,

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from whimbrel import serve, settings
-from whimbrel.adapters.sql.urls import absolute, check_url
+from whimbrel.adapters.sql.urls import absolute
 from whimbrel.cli import logs
+from whimbrel.cli.database import chosen_database, warn_of_passwords
 from whimbrel.cli.service import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.cli.terminal import counted
 from whimbrel.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir, Running, default_path
@@ -55,6 +56,7 @@ def up(
     host: str | None = None,
     cloud: Path | None = None,
     database: str | None = None,
+    database_file: Path | None = None,
     policy: Path | None = None,
     public_url: str | None = None,
     no_conductor: bool = False,
@@ -75,7 +77,10 @@ def up(
     cloud
         Settings: cells, hosts, rules. Default: six simulated hosts in two zones.
     database
-        postgresql://USER:PASSWORD@HOST/NAME, or sqlite:///DIRECTORY. Default: SQLite in the data directory.
+        postgresql://USER@HOST/NAME, or sqlite:///DIRECTORY. Default: what is in the environment variable
+        WHIMBREL_DATABASE or in the settings, else SQLite in the data directory.
+    database_file
+        A file with that URL: a password in it is not shown to other users, as one on the command line is.
     policy
         A policy file in oslo.policy's format that overrides the defaults.
     public_url
@@ -87,8 +92,8 @@ def up(
     """
     logs.configure(verbose)
     config = settings.load(cloud)
-    if database:
-        check_url(database)
+    warn_of_passwords()
+    database = chosen_database(database, database_file)
     home = DataDir(data_dir or default_path())
     home.make(config.guests_dirs(home.path))
     place = config.listen

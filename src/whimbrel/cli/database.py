@@ -1,0 +1,58 @@
+"""Which database a command is told to use, so that its password need not stand on the command line.
+
+The command line of a process is readable by every user of the machine, and stays in the history of the shell.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from whimbrel.adapters.sql.urls import check_url, without_password
+from whimbrel.domain.errors import Invalid
+
+log = structlog.get_logger(__name__)
+
+VARIABLE = "WHIMBREL_DATABASE"
+
+
+def chosen_database(
+    url: str | None, file: Path | None, option: str = "--database", variable: str | None = VARIABLE
+) -> str | None:
+    """Return the database URL that was given by an option, in a file or in the environment; None: in none of them.
+
+    variable: None: the environment says nothing about this database.
+    Raises: Invalid: it is given twice, the file cannot be read, or the URL is not supported.
+    """
+    if url and file:
+        raise Invalid(f"{option} and {option}-file both name a database: give one of them")
+    found = url or (_read(file, option) if file else os.environ.get(variable or ""))
+    if found:
+        check_url(found)
+    return found or None
+
+
+def warn_of_passwords(arguments: Sequence[str] = sys.argv) -> None:
+    """Log a warning where a password stands on the command line."""
+    if any(each != without_password(each) for each in arguments if "://" in each):
+        log.warning(
+            f"the password of a database is on the command line, where all users of this machine can read it: use a"
+            f" file (--database-file; for Placement --db-file), {VARIABLE}, or PGPASSFILE"
+        )
+    if any(each.startswith("--os-password") for each in arguments):
+        log.warning(
+            "the password of --os-password is on the command line, where all users of this machine can read it: use"
+            " OS_PASSWORD"
+        )
+
+
+def _read(file: Path, option: str) -> str:
+    try:
+        found = file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"{option}-file {file} cannot be read ({error}): name a readable file") from None
+    if not found:
+        raise Invalid(f"{option}-file {file} is empty: write postgresql://USER:PASSWORD@HOST/NAME into it")
+    return found
