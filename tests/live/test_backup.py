@@ -66,7 +66,8 @@ def test_a_copy_made_while_servers_move_goes_on_from_there(cloud: RunningCloud, 
         for name in NAMES:
             operator.until(ids[name], "VERIFY_RESIZE")
     cloud.program.end()
-    assert (made["missing"], len(made["files"])) == ([], 13)
+    assert made["missing"] == []
+    assert {file["path"] for file in made["files"]} >= {"cloud.toml", "db/global.sqlite", "db/cell_one.sqlite"}
     assert "complete and unchanged" in backup(0, "verify", to)
 
     words = ["up", "--data-dir", str(to), "--port", "0", "--cloud", str(to / "cloud.toml")]

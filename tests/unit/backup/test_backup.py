@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import HANG_S
 from whimbrel.adapters.clock import SystemClock
 from whimbrel.adapters.sql.schema import prepare
 from whimbrel.adapters.sql.tables import MODULES
@@ -19,7 +20,7 @@ from whimbrel.backup.manifest import MANIFEST
 from whimbrel.datadir import BACKUP_DRAFT, DataDir, Running
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
-USUAL = Options(timeout_s=60.0)
+USUAL = Options(timeout_s=HANG_S)
 STATEMENTS = {
     "images": "INSERT INTO images (id, visibility, min_disk_gib, min_ram_mib, protected, hidden, created_at,"
     " updated_at, generation, file_name, size_bytes, md5, sha512)"
@@ -126,7 +127,7 @@ def test_volumes_are_copied_if_asked_for_and_stay_sparse(home: DataDir, tmp_path
         (home.volumes / f"volume-{name}").touch()
         os.truncate(home.volumes / f"volume-{name}", 64 << 20)
     assert "volumes/volume-rest" not in paths_of(made(home, tmp_path / "without"))
-    found = made(home, tmp_path / "copy", Options(timeout_s=60.0, volumes=True))
+    found = made(home, tmp_path / "copy", Options(timeout_s=HANG_S, volumes=True))
     assert paths_of(found) >= {"volumes/volume-rest", "volumes/volume-used"}
     assert (found.changing, found.missing) == (["volume-used"], ["volumes/volume-lost"])
     assert target.size_on_disk(tmp_path / "copy" / "volumes" / "volume-rest") < 1 << 20
