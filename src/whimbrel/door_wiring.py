@@ -49,7 +49,7 @@ def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: s
         "placement": placement_app(
             process.placement, identity, cloud.clock, cloud.ids, rights=access("legacy", policy)
         ),
-        "image": image_app(process.image_store, process.image_files, identity, cloud.clock, cloud.ids),
+        "image": image_app(process.image_service, identity, cloud.ids),
         "network": process.network_service.app(identity),
         "volume": process.embedded_volumes.app,
         INTERNAL: cells_app({name: cell.agents for name, cell in cloud.cells.items()}, data.agents_secret()),

@@ -4,13 +4,11 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import structlog
 
 from whimbrel import host_wiring
 from whimbrel.adapters.sql.identity import SqlIdentity
-from whimbrel.adapters.sql.images import SqlImages
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.upkeep import keep_up
 from whimbrel.agent.host import HostAgent
@@ -18,6 +16,7 @@ from whimbrel.cell_wiring import OpenCell, OpenCells
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import HostName
+from whimbrel.embedded.image.service import ImageService
 from whimbrel.network_wiring import NetworkService
 from whimbrel.placement.trees import StoredTrees
 from whimbrel.ports.cloud import Cloud
@@ -41,8 +40,7 @@ class Process:
     cloud: Cloud
     cells: OpenCells
     identity: SqlIdentity
-    image_store: SqlImages
-    image_files: Path
+    image_service: ImageService
     placement: SqlPlacement
     engine: Engine
     conductor: Conductor | None

@@ -59,7 +59,7 @@ async def embedded_volumes(
     """Make the service. closing: closes what it opens."""
     service = VolumeService(
         store=store,
-        files=VolumeFiles(data.volumes),
+        files=VolumeFiles(data.volumes, reserved_bytes=config.storage.reserved_bytes),
         identity=identity,
         images=images,
         exports=_exports(config, data),

@@ -38,7 +38,10 @@ from whimbrel.conductor.book import BOOK
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.datadir import DataDir
 from whimbrel.domain.ids import CellName, HostName
+from whimbrel.embedded.image.allowance import Allowance
 from whimbrel.embedded.image.files import LocalImages
+from whimbrel.embedded.image.service import ImageService
+from whimbrel.embedded.image.shelf import Shelf
 from whimbrel.hypervisor_wiring import hypervisors_of
 from whimbrel.moves.steps import record
 from whimbrel.network_wiring import network_service
@@ -102,8 +105,10 @@ async def _opened(
         return made
 
     clock, ids = SystemClock(), RandomIds()
-    image_store, image_files = SqlImages(database("images")), data.images
-    images = LocalImages(image_store, image_files, clock)
+    image_store = SqlImages(database("images"))
+    shelf = Shelf(data.images, config.storage.reserved_bytes)
+    image_service = ImageService(image_store, shelf, clock, Allowance(image_store, config.images.limits))
+    images = LocalImages(image_service)
     global_ = database("global")
     keep = SqlKeep(database("keep"))
     placement = SqlPlacement(database("placement"), Random())
@@ -152,8 +157,7 @@ async def _opened(
         cloud=cloud,
         cells=cells,
         identity=identity,
-        image_store=image_store,
-        image_files=image_files,
+        image_service=image_service,
         placement=placement,
         engine=engine,
         conductor=conducting,
@@ -174,6 +178,7 @@ async def _start(process: Process) -> None:
     await process.check_hosts(cells.up)
     if process.embedded_volumes:
         await process.embedded_volumes.start()
+        await process.image_service.sweep()
     if process.has_hosts:
         await process.register(cells.up)
         await host_wiring.write_down_flavors(cloud)

@@ -194,3 +194,23 @@ def test_copies_are_sparse_and_equal(tmp_path: Path) -> None:
                 assert file.read(len(content)) == content
 
     asyncio.run(story())
+
+
+def test_what_is_reserved_for_databases_stays_free(tmp_path: Path) -> None:
+    async def story(cloud: VolumeCloud) -> None:
+        empty = await cloud.volume()
+        cloud.write(empty, b"data")
+        files = VolumeFiles(tmp_path, on_the_spot, reserved_bytes=1 << 62)
+        object.__setattr__(cloud.service, "files", files)
+        assert await cloud.status(await cloud.volume()) == "available"  # it takes no room
+        assert await cloud.status(await cloud.volume(imageRef=IMAGE)) == "error"
+        assert await cloud.status(await cloud.volume(source_volid=empty)) == "error"
+        made = await cloud.done("ann", "POST", "/snapshots", {"snapshot": {"volume_id": empty}})
+        shown = await cloud.done("ann", "GET", f"/snapshots/{made['snapshot']['id']}")
+        assert shown["snapshot"]["status"] == "error"
+        sent = {"os-volume_upload_image": {"image_name": "i"}}
+        await cloud.done("ann", "POST", f"/volumes/{empty}/action", sent)
+        assert await cloud.status(empty) == "available"
+        assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]
+
+    tell(tmp_path, story)

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
 from whimbrel.adapters.sql.images import SqlImages
-from whimbrel.domain.errors import Conflict, NotFound, Refused
-from whimbrel.ports.images import ImageQuery, ImageRecord, Member, StoredFile
+from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused
+from whimbrel.ports.images import ImageQuery, ImageRecord, ImageUsage, Member, StoredFile
 
 IMAGE = ImageRecord(
     id="i1", name="tick", owner="p1", visibility="private", disk_format="raw", container_format="bare",
@@ -146,5 +146,35 @@ def test_every_order_is_whole(tell: Teller, key: str, down: bool) -> None:
         while page := await store.search(replace(query, limit=2, after=paged[-1] if paged else None)):
             paged += page
         assert paged == everything
+
+    tell(story)
+
+
+def test_a_project_has_so_many_images_whoever_adds_at_once(tell: Teller) -> None:
+    async def story(store: SqlImages) -> None:
+        async def add(number: int) -> bool:
+            try:
+                await store.add(replace(IMAGE, id=f"n{number}", owner="p2"), most=2)
+            except OverQuota:
+                return False
+            return True
+
+        added = await asyncio.gather(*(add(number) for number in range(4)))
+        assert sum(added) == 2
+        assert (await store.usage("p2")).images == 2
+        await store.add(replace(IMAGE, id="other", owner="p3"), most=1)
+        await store.remove(f"n{added.index(True)}")
+        assert await add(8)
+
+    tell(story)
+
+
+def test_the_bytes_of_a_project_are_counted(tell: Teller) -> None:
+    async def story(store: SqlImages) -> None:
+        await store.add(replace(IMAGE, id="i2"))
+        await store.attach_file("i1", FILE, 2.0)
+        assert await store.usage("p1") == ImageUsage(images=2, size_bytes=FILE.size_bytes)
+        assert await store.usage("p1", but=["f1"]) == ImageUsage(images=2, size_bytes=0)
+        assert await store.usage("p2") == ImageUsage(images=0, size_bytes=0)
 
     tell(story)

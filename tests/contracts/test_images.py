@@ -15,7 +15,9 @@ from whimbrel.adapters.openstack.images import HttpImages
 from whimbrel.adapters.sql.images import SqlImages
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.embedded.image import LocalImages, image_app, seed_image
+from whimbrel.embedded.image import ImageService, LocalImages, image_app, seed_image
+from whimbrel.embedded.image.allowance import Allowance
+from whimbrel.embedded.image.shelf import Shelf
 from whimbrel.ports.identity import Caller
 from whimbrel.ports.images import Image, Images
 from whimbrel.sim.clock import JumpingClock
@@ -59,10 +61,11 @@ def tell(request: pytest.FixtureRequest, open_store: Opener, tmp_path: Path) -> 
             return
         async with open_store("images") as db:
             store = SqlImages(db)
+            service = ImageService(store, Shelf(tmp_path / "files"), clock, Allowance(store))
             if request.param == "local":
-                yield LocalImages(store, tmp_path / "files", clock)
+                yield LocalImages(service)
                 return
-            app = image_app(store, tmp_path / "files", OneService(), clock, SeededIds(1))
+            app = image_app(service, OneService(), SeededIds(1))
             async with httpx.AsyncClient(
                 transport=httpx.ASGITransport(app), base_url="http://image", headers={"X-Auth-Token": "service"}
             ) as client:

@@ -280,7 +280,14 @@ def test_an_image_becomes_raw_unless_it_lies_or_refers_elsewhere(tmp_path: Path)
     img("create", "-f", "qcow2", str(image), "4M")
     img("create", "-f", "qcow2", "-b", "/etc/passwd", "-F", "raw", str(backed), "1M")
 
+    img("create", "-f", "qcow2", str(filled := tmp_path / "filled"), "1G")
+    subprocess.run(["qemu-io", "-c", "write -P 5 0 3M", str(filled)], check=True, capture_output=True)
+
     async def story() -> None:
+        assert await QemuConverter().data_bytes(image, "qcow2") == 0
+        assert await QemuConverter().data_bytes(filled, "qcow2") == 3 * MIB
+        with pytest.raises(Refused, match="another file"):
+            await QemuConverter().data_bytes(backed, "qcow2")
         await QemuConverter().to_raw(image, "qcow2", raw, 4 * MIB)
         assert raw.stat().st_size == 4 * MIB
         with pytest.raises(Refused, match="more than"):

@@ -10,6 +10,7 @@ from whimbrel.domain.cards import Card, HostNet
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciAlias, PciDevice
+from whimbrel.ports.images import ImageLimits
 from whimbrel.settings import LibvirtHost, SimulatedHost
 
 GOOD = """
@@ -331,3 +332,10 @@ def test_limits_of_http_are_read_from_lines_of_its_table() -> None:
 def test_a_limit_of_http_that_is_wrong_is_refused(line: str, complaint: str) -> None:
     with pytest.raises(Invalid, match=complaint):
         settings.http_limits([line])
+
+
+def test_limits_of_images_and_what_stays_free(tmp_path: Path) -> None:
+    config = load(tmp_path, GOOD + "[images]\nimages_quota = -1\ngigabytes_quota = 2\n[storage]\nreserved_mib = 3\n")
+    assert config.images.limits == ImageLimits(images=-1, size_bytes=2 << 30, image_bytes=100 << 30)
+    assert config.storage.reserved_bytes == 3 << 20
+    assert load(tmp_path, GOOD).storage.reserved_bytes is None

@@ -1,6 +1,7 @@
 """A process made of its settings: what does not fit what is stored is refused, and nothing is changed by it."""
 
 import asyncio
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -58,6 +59,18 @@ def test_hosts_may_come_and_go(tmp_path: Path) -> None:
         assert await home.hosts(ONE + HOST.format("n3")) == {"n1": "one", "n2": "one", "n3": "one"}
         # A host that the settings do not have any more is down, until an operator deletes its service.
         assert await home.hosts(CELL.format("one") + HOST.format("n2")) == {"n1": "one", "n2": "one", "n3": "one"}
+
+    asyncio.run(story())
+
+
+def test_files_of_uploads_that_died_are_removed_at_the_start(tmp_path: Path) -> None:
+    async def story() -> None:
+        home = Home(tmp_path)
+        await home.hosts(ONE)
+        for name in ("of-a-killed-upload.part", "of-no-image"):
+            (home.data.images / name).write_bytes(b"x" * 1000)
+        await home.hosts(ONE)
+        assert os.listdir(home.data.images) == []
 
     asyncio.run(story())
 

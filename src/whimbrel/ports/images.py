@@ -1,6 +1,6 @@
 """The image service, as conductor and agents need it, and the records that the embedded one keeps."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -78,6 +78,24 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
     sha512: str
 
 
+class ImageLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What each project may have, -1: no limit. image_bytes: in one file."""
+
+    images: int = -1
+    size_bytes: int = -1
+    image_bytes: int = -1
+
+
+NO_LIMITS = ImageLimits()
+
+
+class ImageUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project has."""
+
+    images: int
+    size_bytes: int
+
+
 class Member(msgspec.Struct, frozen=True, kw_only=True):
     """A project with which an image is shared."""
 
@@ -111,8 +129,15 @@ class ImageStore(Protocol):
     All of it raises Unavailable.
     """
 
-    async def add(self, record: ImageRecord) -> None:
-        """Raises: Conflict: the id is taken."""
+    async def add(self, record: ImageRecord, most: int = -1) -> None:
+        """Add an image, one of at most so many of its project; -1: no limit.
+
+        Raises: Conflict: the id is taken; OverQuota.
+        """
+        ...
+
+    async def usage(self, project_id: str, but: Collection[str] = ()) -> ImageUsage:
+        """Count the images of a project, and the bytes of its files. but: files that do not count."""
         ...
 
     async def find(self, image_id: str) -> ImageRecord:

@@ -46,6 +46,10 @@ class VolumeExports(Protocol):
 
 
 class ImageConverter(Protocol):
+    async def data_bytes(self, source: Path, disk_format: str) -> int:
+        """Return how much of a disk is not empty. Raises: Refused: it is no such disk, or refers to other files."""
+        ...
+
     async def to_raw(self, source: Path, disk_format: str, target: Path, limit_bytes: int) -> None:
         """Write a disk as raw bytes. Raises: Refused: it is no such disk, refers to other files, or is larger."""
         ...

@@ -11,6 +11,7 @@ from whimbrel.domain.cards import Card, HostNet, Kbps
 from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciDevice
 from whimbrel.ports.cloud import Rules
+from whimbrel.ports.images import ImageLimits
 
 CellNamed = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,30}$")]  # it names a schema in a database
 HostNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
@@ -147,6 +148,34 @@ class VolumesTable(Table, frozen=True, kw_only=True):
         return {name.removesuffix("_quota"): limit for name, limit in fields.items() if name.endswith("_quota")}
 
 
+class ImagesTable(Table, frozen=True, kw_only=True):
+    """The embedded image service: what each project may have."""
+
+    images_quota: Quota = 100
+    gigabytes_quota: Quota = 1000
+    per_image_gigabytes_quota: Quota = 100
+
+    @property
+    def limits(self) -> ImageLimits:
+        total, one = self.gigabytes_quota, self.per_image_gigabytes_quota
+        return ImageLimits(
+            images=self.images_quota,
+            size_bytes=total << 30 if total >= 0 else -1,
+            image_bytes=one << 30 if one >= 0 else -1,
+        )
+
+
+class StorageTable(Table, frozen=True, kw_only=True):
+    """The file system of the data directory."""
+
+    # What images and volumes leave free; None: 1 GiB, or a 20th of a small file system.
+    reserved_mib: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+
+    @property
+    def reserved_bytes(self) -> int | None:
+        return None if self.reserved_mib is None else self.reserved_mib << 20
+
+
 class CloudConfig(Table, frozen=True, kw_only=True):
     """A whole cloud.toml."""
 
@@ -155,6 +184,8 @@ class CloudConfig(Table, frozen=True, kw_only=True):
     simulated: SimulatedTimes = SimulatedTimes()
     listen: Listen = Listen()
     volumes: VolumesTable = VolumesTable()
+    images: ImagesTable = ImagesTable()
+    storage: StorageTable = StorageTable()
     metrics: MetricsTable = MetricsTable()
     http: HttpTable = HttpTable()
     database: DatabaseTable | None = None

@@ -18,8 +18,11 @@ from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import Catalog, Service, identity_app
 from whimbrel.embedded.identity.attempts import Attempts
 from whimbrel.embedded.identity.passwords import hash_now
-from whimbrel.embedded.image import image_app
+from whimbrel.embedded.image import ImageService, image_app
+from whimbrel.embedded.image.allowance import Allowance
+from whimbrel.embedded.image.shelf import Shelf
 from whimbrel.ports.identity import Assignment, Domain, NewToken, Population, Project, Role, User
+from whimbrel.ports.images import NO_LIMITS, ImageLimits
 from whimbrel.sim.clock import JumpingClock
 from whimbrel.sim.ids import SeededIds
 
@@ -77,7 +80,7 @@ def population() -> Population:
 
 
 @asynccontextmanager
-async def opened(files_dir: Path, limit_bytes: int = 1 << 30) -> AsyncIterator[Opened]:
+async def opened(files_dir: Path, limits: ImageLimits = NO_LIMITS) -> AsyncIterator[Opened]:
     clock, ids = JumpingClock(), SeededIds(1)
     accounts, records = open_database("sqlite://", "identity"), open_database("sqlite://", "images")
     await create_all(accounts, "identity")
@@ -95,10 +98,12 @@ async def opened(files_dir: Path, limit_bytes: int = 1 << 30) -> AsyncIterator[O
                 expires_at=clock.now() + 3600,
             )
         )
+    image_store = SqlImages(records)
+    images = ImageService(image_store, Shelf(files_dir), clock, Allowance(image_store, limits))
     app = Starlette(
         routes=[
             Mount("/identity", identity_app(store, clock, ids, CATALOG, attempts=Attempts(clock, (CHEAP,)))),
-            Mount("/image", image_app(SqlImages(records), files_dir, store, clock, ids, limit_bytes)),
+            Mount("/image", image_app(images, store, ids)),
         ]
     )
     async with httpx.AsyncClient(

@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.embedded.conftest import Teller
 from tests.unit.embedded.opened import Opened, opened
+from whimbrel.ports.images import ImageLimits
 
 IMAGES = "/image/v2/images"
 ID = "6a09e667-f3bc-4908-b2fb-1366ea957d3e"
@@ -378,7 +379,7 @@ def test_bad_uploads_leave_the_image_queued_and_no_file(tell: Teller, tmp_path: 
 
 def test_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
     async def story() -> None:
-        async with opened(tmp_path, limit_bytes=10) as services:
+        async with opened(tmp_path, ImageLimits(image_bytes=10)) as services:
             image_id = (await create(services))["id"]
             assert (await upload(services, image_id, b"x" * 11)).status_code == 413
             said = await upload(services, image_id, b"", X_OpenStack_Image_Size="11")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from whimbrel.domain.errors import Conflict, Unavailable
+from whimbrel.embedded.free_space import FreeSpace
 from whimbrel.embedded.image.shelf import CHUNK_BYTES, Shelf, TooLarge
 
 
@@ -112,3 +113,24 @@ def test_a_file_that_is_removed_is_read_to_its_end(tmp_path: Path) -> None:
         assert len(first) + sum([len(chunk) async for chunk in chunks]) == 2 * CHUNK_BYTES
 
     asyncio.run(story())
+
+
+def test_a_reserve_of_the_file_system_stays_free(tmp_path: Path) -> None:
+    async def story() -> None:
+        shelf = Shelf(tmp_path, reserved_bytes=1 << 62)
+        with pytest.raises(TooLarge, match="no room left"):
+            shelf.check_free(1)
+        with pytest.raises(TooLarge, match="no room left"):
+            async with shelf.stored(blocks(1)):
+                pytest.fail("it was stored")
+        assert os.listdir(tmp_path) == []
+
+    asyncio.run(story())
+
+
+def test_the_reserve_is_a_part_of_the_file_system(tmp_path: Path) -> None:
+    found = os.statvfs(tmp_path)
+    free = found.f_bavail * found.f_frsize
+    FreeSpace(tmp_path, 0).check(free * 2)  # the disk will say it itself
+    with pytest.raises(OSError, match="reserved"):
+        FreeSpace(tmp_path, None).check(free)

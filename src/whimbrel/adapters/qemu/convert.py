@@ -2,8 +2,17 @@
 
 from pathlib import Path
 
+import msgspec
+
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain.errors import Refused
+
+
+class _Extent(msgspec.Struct):
+    """One line of `qemu-img map`."""
+
+    length: int
+    zero: bool = False
 
 
 class QemuConverter:
@@ -11,6 +20,11 @@ class QemuConverter:
 
     def __init__(self) -> None:
         self._tools = Tools(None)
+
+    async def data_bytes(self, source: Path, disk_format: str) -> int:
+        await self._tools.info(source, disk_format)  # which refuses one that refers to other files: those would be read
+        extents = await self._tools.run("qemu-img", "map", "--output=json", "-f", disk_format, str(source))
+        return sum(each.length for each in msgspec.json.decode(extents, type=list[_Extent]) if not each.zero)
 
     async def to_raw(self, source: Path, disk_format: str, target: Path, limit_bytes: int) -> None:
         info = await self._tools.info(source, disk_format)

@@ -1,7 +1,7 @@
 """The embedded image service's records in a database. The files lie beside it, under the names that rows give."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -11,8 +11,8 @@ from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.markers import behind
 from whimbrel.adapters.sql.tables.images import images, members, properties, tags
-from whimbrel.domain.errors import Conflict, NotFound, Refused
-from whimbrel.ports.images import ImageQuery, ImageRecord, Member, StoredFile
+from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused
+from whimbrel.ports.images import ImageQuery, ImageRecord, ImageUsage, Member, StoredFile
 
 _IMAGE = images.c.id == sa.bindparam("image")
 _FIND = fixed(sa.select(images).where(_IMAGE))
@@ -22,6 +22,11 @@ _ATTACH = sa.update(images).where(_IMAGE, images.c.file_name.is_(None))
 _NAMES_FILE = sa.select(images.c.id).where(images.c.file_name == sa.bindparam("file"))
 _MEMBERS = sa.select(members).where(members.c.image_id == sa.bindparam("image")).order_by(members.c.project_id)
 _MEMBER = (members.c.image_id == sa.bindparam("image"), members.c.project_id == sa.bindparam("project"))
+
+_OWNED = fixed(sa.select(images.c.file_name, images.c.size_bytes).where(images.c.owner == sa.bindparam("owner")))
+
+# PostgreSQL lets two transactions count at the same time; one project's additions wait for each other.
+_ONE_AT_A_TIME = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sa.bindparam("what", type_=sa.String))))
 
 _OWN_COLUMNS = (
     "id", "name", "owner", "visibility", "disk_format", "container_format", "min_disk_gib", "min_ram_mib",
@@ -49,12 +54,21 @@ class SqlImages:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def add(self, record: ImageRecord) -> None:
+    async def add(self, record: ImageRecord, most: int = -1) -> None:
         async with self._db.write() as tx:
+            if most >= 0 and record.owner:
+                await _check_number(tx, record.owner, most)
             if await tx.row(_FIND, {"image": record.id}) is not None:
                 raise Conflict(f"Image ID {record.id} already exists!")
             await tx.run(sa.insert(images), _columns(record))
             await _write_extras(tx, record)
+
+    async def usage(self, project_id: str, but: Collection[str] = ()) -> ImageUsage:
+        async with self._db.read() as tx:
+            found = await tx.rows(_OWNED, {"owner": project_id})
+        return ImageUsage(
+            images=len(found), size_bytes=sum(row.size_bytes or 0 for row in found if row.file_name not in but)
+        )
 
     async def find(self, image_id: str) -> ImageRecord:
         async with self._db.read() as tx:
@@ -216,6 +230,15 @@ def _stored(row: sa.Row[Any]) -> StoredFile | None:
 
 def _columns(record: ImageRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in _OWN_COLUMNS}
+
+
+async def _check_number(tx: Tx, project_id: str, most: int) -> None:
+    """Raises: OverQuota: one image more is more than the project may have."""
+    if tx.dialect == "postgresql":
+        await tx.run(_ONE_AT_A_TIME, {"what": f"images of {project_id}"})
+    has = len(await tx.rows(_OWNED, {"owner": project_id}))
+    if has >= most:
+        raise OverQuota(f"The project may have {most} images and has {has}.")
 
 
 async def _write_extras(tx: Tx, record: ImageRecord) -> None:

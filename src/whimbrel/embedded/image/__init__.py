@@ -4,6 +4,7 @@ Law: it knows no database; what it keeps goes through ports.images.ImageStore.
 """
 
 from whimbrel.embedded.image.app import image_app
-from whimbrel.embedded.image.files import LocalImages, seed_image, sweep
+from whimbrel.embedded.image.files import LocalImages, seed_image
+from whimbrel.embedded.image.service import ImageService
 
-__all__ = ["LocalImages", "image_app", "seed_image", "sweep"]
+__all__ = ["ImageService", "LocalImages", "image_app", "seed_image"]

@@ -1,17 +1,14 @@
 """Every URL of the image service and what answers."""
 
-from pathlib import Path
-
 from starlette.requests import Request
 from starlette.responses import Response
 
 from whimbrel.embedded.door import App, Line, base_url, json
-from whimbrel.embedded.image import images, members, schemas, transfer
+from whimbrel.embedded.image import images, members, schemas, transfer, usage
 from whimbrel.embedded.image.door import MANNERS, Door, Handler, endpoint
-from whimbrel.embedded.image.shelf import LIMIT_BYTES, Shelf
-from whimbrel.ports.clock import Clock, IdSource
+from whimbrel.embedded.image.service import ImageService
+from whimbrel.ports.clock import IdSource
 from whimbrel.ports.identity import Identity
-from whimbrel.ports.images import ImageStore
 
 IMAGE = "/v2/images/{image_id}"
 VERSIONS = (("v2.9", "CURRENT"), ("v2.5", "SUPPORTED"), ("v2.2", "SUPPORTED"), ("v2.0", "SUPPORTED"))
@@ -31,6 +28,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", IMAGE + "/members/{project_id}", members.show),
     ("PUT", IMAGE + "/members/{project_id}", members.update),
     ("DELETE", IMAGE + "/members/{project_id}", members.delete),
+    ("GET", "/v2/info/usage", usage.show),
     ("GET", "/v2/schemas/image", schemas.image),
     ("GET", "/v2/schemas/images", schemas.images),
     ("GET", "/v2/schemas/member", schemas.member),
@@ -38,17 +36,9 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 )
 
 
-def image_app(
-    store: ImageStore,
-    files_dir: Path,
-    identity: Identity,
-    clock: Clock,
-    ids: IdSource,
-    limit_bytes: int = LIMIT_BYTES,
-) -> App:
-    """Make the application, to be mounted at /image. limit_bytes: how large one file may be."""
-    shelf = Shelf(files_dir, limit_bytes)
-    door = Door(store=store, shelf=shelf, identity=identity, clock=clock, ids=ids)
+def image_app(service: ImageService, identity: Identity, ids: IdSource) -> App:
+    """Make the application, to be mounted at /image."""
+    door = Door(service=service, identity=identity, ids=ids)
     lines: list[Line] = [(method, path, endpoint(door, handler)) for method, path, handler in ROUTES]
     return App([("GET", "/", _versions), ("GET", "/versions", _versions), *lines], MANNERS)
 

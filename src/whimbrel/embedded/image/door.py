@@ -13,11 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable, WorldError
+from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable, WorldError
 from whimbrel.embedded.bodies import decode, read
 from whimbrel.embedded.door import Asked, Endpoint, Manners, caller_of, json
-from whimbrel.embedded.image.shelf import Shelf, TooLarge
-from whimbrel.ports.clock import Clock, IdSource
+from whimbrel.embedded.image.service import ImageService
+from whimbrel.embedded.image.shelf import TooLarge
+from whimbrel.ports.clock import IdSource
 from whimbrel.ports.identity import Identity
 from whimbrel.ports.images import ImageRecord, ImageStore
 
@@ -31,10 +32,8 @@ Body = TypeVar("Body")
 class Door:
     """What the handlers work with."""
 
-    store: ImageStore
-    shelf: Shelf
+    service: ImageService
     identity: Identity
-    clock: Clock
     ids: IdSource
 
 
@@ -46,7 +45,11 @@ class Ask(Asked):
 
     @property
     def store(self) -> ImageStore:
-        return self.door.store
+        return self.service.store
+
+    @property
+    def service(self) -> ImageService:
+        return self.door.service
 
     @property
     def is_admin(self) -> bool:
@@ -110,6 +113,7 @@ STATUS: Sequence[tuple[type[WorldError], int]] = (
     (NotFound, 404),
     (Conflict, 409),
     (TooLarge, 413),
+    (OverQuota, 413),
     (Refused, 403),
     (Unavailable, 503),
 )

@@ -74,7 +74,7 @@ def new_record(ask: Ask, sent: dict[str, Any]) -> ImageRecord:
     image_id = checked(sent.pop("id", None) or ask.door.ids.uuid(), Uuid)
     for name in sent:
         check_writable(name)
-    now = ask.door.clock.now()
+    now = ask.service.clock.now()
     empty = ImageRecord(
         id=image_id, name=None, owner=ask.caller.project_id, visibility="shared", disk_format=None,
         container_format=None, created_at=now, updated_at=now,
@@ -101,7 +101,7 @@ def applied(ask: Ask, record: ImageRecord, flat: dict[str, Any]) -> ImageRecord:
         hidden=draft.os_hidden,
         tags=sorted(set(draft.tags)),
         properties=draft.properties,
-        updated_at=ask.door.clock.now(),
+        updated_at=ask.service.clock.now(),
     )
 
 

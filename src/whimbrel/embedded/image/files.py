@@ -1,25 +1,24 @@
 """The image service without HTTP, for whoever is in its process; and what is done when it starts."""
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
 from whimbrel.domain.errors import Conflict, NotFound
-from whimbrel.embedded.image.shelf import CHUNK_BYTES, Shelf
-from whimbrel.ports.clock import Clock
-from whimbrel.ports.images import Image, ImageQuery, ImageRecord, Images, ImageStore
+from whimbrel.embedded.image.service import ImageService
+from whimbrel.embedded.image.shelf import CHUNK_BYTES
+from whimbrel.ports.images import Image, ImageQuery, ImageRecord, Images
 from whimbrel.ports.pages import Page
 
 
 class LocalImages:
     """Fulfils ports.images.Images; sees and may do everything."""
 
-    def __init__(self, store: ImageStore, files_dir: Path, clock: Clock) -> None:
-        self._store = store
-        self._shelf = Shelf(files_dir)
-        self._clock = clock
+    def __init__(self, service: ImageService) -> None:
+        self._service = service
+        self._store, self._shelf = service.store, service.shelf
 
     async def show(self, image_id: str) -> Image:
         return _shown(await self._store.find(image_id))
@@ -38,7 +37,7 @@ class LocalImages:
             yield chunk
 
     async def create(self, image: Image) -> None:
-        now = self._clock.now()
+        now = self._service.clock.now()
         record = ImageRecord(
             id=image.id,
             name=image.name,
@@ -53,22 +52,23 @@ class LocalImages:
             properties=image.properties,
         )
         try:
-            await self._store.add(record)
+            await self._service.add(record)
         except Conflict:
             await self._store.find(image.id)  # it is there: fine
 
     async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
-        if (await self._store.find(image_id)).stored:
+        record = await self._store.find(image_id)
+        if record.stored:
             return
         try:
-            await upload(self._store, self._shelf, self._clock, image_id, chunks)
+            await self._service.upload(record, chunks)
         except Conflict:
             if not (await self._store.find(image_id)).stored:
                 raise
 
     async def delete(self, image_id: str) -> None:
         try:
-            await remove(self._store, self._shelf, image_id)
+            await self._service.remove(image_id)
         except NotFound:
             return
 
@@ -87,27 +87,6 @@ def _shown(record: ImageRecord) -> Image:
         visibility=record.visibility,
         properties=record.properties,
     )
-
-
-async def upload(store: ImageStore, shelf: Shelf, clock: Clock, image_id: str, chunks: AsyncIterable[bytes]) -> None:
-    """Store a queued image's file: whole and active, or queued and nothing.
-
-    Raises: NotFound; Conflict: it has a file; TooLarge; Unavailable: the disk fails.
-    """
-    async with shelf.stored(chunks) as stored:
-        await store.attach_file(image_id, stored, clock.now())
-
-
-async def remove(store: ImageStore, shelf: Shelf, image_id: str) -> None:
-    """Forget an image and its file. A crash in between leaves a file for `sweep`."""
-    stored = await store.remove(image_id)
-    if stored:
-        shelf.discard(stored.name)
-
-
-async def sweep(store: ImageStore, files_dir: Path) -> list[str]:
-    """Remove the files that crashes left over; to be called at start, fine beside others that work."""
-    return await Shelf(files_dir).sweep(store.names_file)
 
 
 async def seed_image(images: Images, image: Image, source: Path | bytes) -> Image:

@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whimbrel.embedded.door import json, nothing
-from whimbrel.embedded.image import drafts, files, queries, views
+from whimbrel.embedded.image import drafts, queries, views
 from whimbrel.embedded.image.door import Ask, checked
 from whimbrel.ports.images import ImageRecord
 
@@ -16,7 +16,7 @@ PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
 
 async def create(ask: Ask) -> Response:
     record = drafts.new_record(ask, await ask.body(dict[str, Any]))
-    await ask.store.add(record)
+    await ask.service.add(record)
     location = f"/v2/images/{record.id}"
     return json(views.image(record), 201, {"Location": location})
 
@@ -50,7 +50,7 @@ async def update(ask: Ask) -> Response:
 
 async def delete(ask: Ask) -> Response:
     record = await ask.owned()
-    await files.remove(ask.store, ask.door.shelf, record.id)
+    await ask.service.remove(record.id)
     return nothing()
 
 
@@ -74,5 +74,5 @@ async def _retag(ask: Ask, record: ImageRecord, tags: list[str]) -> None:
     whole = sorted(set(tags))
     if len(whole) > drafts.MOST_TAGS:
         raise HTTPException(413, f"An image has at most {drafts.MOST_TAGS} tags.")
-    now = ask.door.clock.now()
+    now = ask.service.clock.now()
     await ask.store.change(msgspec.structs.replace(record, tags=whole, updated_at=now))

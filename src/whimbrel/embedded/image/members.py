@@ -36,7 +36,7 @@ async def show(ask: Ask) -> Response:
 async def create(ask: Ask) -> Response:
     record = _shareable(await ask.owned())
     project_id = (await ask.body(NewMember)).member
-    now = ask.door.clock.now()
+    now = ask.service.clock.now()
     member = Member(image_id=record.id, project_id=project_id, status="pending", created_at=now, updated_at=now)
     await ask.store.add_member(member)
     return json(views.member(member))
@@ -49,7 +49,7 @@ async def update(ask: Ask) -> Response:
     if not (ask.is_admin or project_id == ask.caller.project_id):
         raise Refused("Only the member itself accepts or rejects an image.")
     status = (await ask.body(ChangedMember)).status
-    return json(views.member(await ask.store.change_member(record.id, project_id, status, ask.door.clock.now())))
+    return json(views.member(await ask.store.change_member(record.id, project_id, status, ask.service.clock.now())))
 
 
 async def delete(ask: Ask) -> Response:

@@ -17,10 +17,10 @@ from uuid import uuid4
 import anyio.to_thread
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
+from whimbrel.embedded.free_space import FreeSpace
 from whimbrel.ports.images import StoredFile
 
 CHUNK_BYTES = 1 << 20
-LIMIT_BYTES = 1 << 40
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # EFBIG: a limit of the process
 UNFINISHED = ".part"
 
@@ -37,22 +37,25 @@ class TooLarge(Refused):
 
 
 class Shelf:
-    """Takes and gives files. offload: how not to keep everybody else waiting; a simulation runs it on the spot."""
+    """Takes and gives files. offload: how not to keep everybody else waiting; a simulation runs it on the spot.
+
+    reserved_bytes: see FreeSpace.
+    """
 
     def __init__(
         self,
         directory: Path,
-        limit_bytes: int = LIMIT_BYTES,
+        reserved_bytes: int | None = 0,
         offload: Offload = anyio.to_thread.run_sync,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.directory = directory
-        self.limit_bytes = limit_bytes
+        self._space = FreeSpace(directory, reserved_bytes)
         self._offload = offload
 
     @asynccontextmanager
     async def stored(self, chunks: AsyncIterable[bytes]) -> AsyncIterator[StoredFile]:
-        """Write a new file, for the block that is entered with it to record.
+        """Write a new file of these chunks, best not small ones, for the block that is entered with it to record.
 
         If the block learns for sure that it cannot be recorded (NotFound, Conflict), the file never was. If it does
         not know (Unavailable), the file stays: the record may be there, and `sweep` will find out.
@@ -76,13 +79,13 @@ class Shelf:
         size_bytes = 0
 
         def add(block: bytes) -> None:
+            self._space.check(len(block))
             file.write(block)
             for each in sums:
                 each.update(block)
 
-        async for block in _gathered(chunks):
+        async for block in chunks:
             size_bytes += len(block)
-            self.check_size(size_bytes)
             await self._on_disk(add, block)
         return StoredFile(name=name, size_bytes=size_bytes, md5=sums[0].hexdigest(), sha512=sums[1].hexdigest())
 
@@ -90,10 +93,10 @@ class Shelf:
         with _disk_errors():
             return await self._offload(function, *arguments)
 
-    def check_size(self, size_bytes: int) -> None:
-        """Raises: TooLarge: a file of this size is not taken."""
-        if size_bytes > self.limit_bytes:
-            raise TooLarge(f"An image file has at most {self.limit_bytes} bytes here.")
+    def check_free(self, size_bytes: int) -> None:
+        """Raises: TooLarge: there is no room for a file of this size."""
+        with _disk_errors():
+            self._space.check(size_bytes)
 
     def open(self, name: str) -> BinaryIO:
         """Open a stored file; it can be read to its end also if it is removed meanwhile. Raises: NotFound."""
@@ -124,7 +127,7 @@ class Shelf:
         return swept
 
 
-async def _gathered(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+async def blocks_of(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     """Make few large blocks of many small chunks."""
     gathered = bytearray()
     async for chunk in chunks:

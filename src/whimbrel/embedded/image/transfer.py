@@ -10,7 +10,6 @@ from starlette.responses import Response, StreamingResponse
 
 from whimbrel.domain.errors import Conflict
 from whimbrel.embedded.door import nothing
-from whimbrel.embedded.image import files
 from whimbrel.embedded.image.door import Ask
 
 OCTETS = "application/octet-stream"
@@ -24,9 +23,8 @@ async def upload(ask: Ask) -> Response:
         raise Conflict(f"Image {record.id} has a file already; it cannot be replaced.")
     if not (record.disk_format and record.container_format):
         raise HTTPException(400, "disk_format and container_format must be set before the file is sent.")
-    door = ask.door
-    chunks = _whole(ask.request.stream(), _announced_bytes(ask))
-    await files.upload(door.store, door.shelf, door.clock, record.id, chunks)
+    announced = _announced_bytes(ask)
+    await ask.service.upload(record, _whole(ask.request.stream(), announced), announced)
     return nothing()
 
 
@@ -34,19 +32,18 @@ async def download(ask: Ask) -> Response:
     record = await ask.seen()
     if record.stored is None:
         return nothing()
-    shelf = ask.door.shelf
+    shelf = ask.service.shelf
     headers = {"Content-MD5": record.stored.md5, "Content-Length": str(record.stored.size_bytes)}
     return StreamingResponse(shelf.chunks(shelf.open(record.stored.name)), headers=headers, media_type=OCTETS)
 
 
 def _announced_bytes(ask: Ask) -> int | None:
-    """Read how long the file says that it is. Raises: TooLarge: more than is taken, before any of it is sent."""
+    """Read how long the file says that it is."""
     announced = None
     for name in ("content-length", "x-openstack-image-size"):
         value = ask.request.headers.get(name, "")
         if value.isdecimal():
             announced = int(value)
-            ask.door.shelf.check_size(announced)
     return announced
 
 

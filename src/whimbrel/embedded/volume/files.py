@@ -15,9 +15,11 @@ from typing import Any, BinaryIO
 import anyio.to_thread
 
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.embedded.free_space import FreeSpace
 
 PART = ".part"
 BLOCK_BYTES = 1 << 20
+STAT_BLOCK_BYTES = 512
 STEP_BYTES = 64 << 20  # of a copy, done in one go
 ZEROES = bytes(BLOCK_BYTES)
 FICLONE = 0x40049409  # of linux/fs.h: share the blocks of another file
@@ -30,11 +32,14 @@ Offload = Callable[..., Awaitable[Any]]
 class VolumeFiles:
     """All of it raises Refused: the disk is full; Unavailable: it fails.
 
-    offload: how not to keep everybody else waiting; tests run it on the spot.
+    reserved_bytes: see FreeSpace. offload: how not to keep everybody else waiting; tests run it on the spot.
     """
 
-    def __init__(self, directory: Path, offload: Offload = anyio.to_thread.run_sync) -> None:
+    def __init__(
+        self, directory: Path, offload: Offload = anyio.to_thread.run_sync, reserved_bytes: int | None = 0
+    ) -> None:
         self.directory = directory
+        self._space = FreeSpace(directory, reserved_bytes)
         self._offload = offload
 
     def volume(self, volume_id: str) -> Path:
@@ -53,10 +58,10 @@ class VolumeFiles:
             return
         # In steps: whoever ends us does not wait for a large file to be done.
         old, new = await self._on_disk(_open_both, source, _part(path))
-        with old, new:
+        with old, new, _removed_if_refused(_part(path)):
             position = None if await self._on_disk(_share, old, new) else 0
             while position is not None:
-                position = await self._on_disk(_copy_some, old, new, position)
+                position = await self._on_disk(_copy_some, old, new, position, self._space)
             await self._on_disk(_lengthen, old, new)
         await self.finish(path, size_bytes)
 
@@ -71,15 +76,24 @@ class VolumeFiles:
         size = 0
         file = await self._on_disk(_new, part)
         try:
-            async for chunk in chunks:
-                size += len(chunk)
-                if limit_bytes is not None and size > limit_bytes:
-                    raise Refused(f"The image has more than the {limit_bytes} bytes of the volume.")
-                await self._on_disk(_write_sparse, file, chunk)
-            await self._on_disk(file.truncate, size)
+            with _removed_if_refused(part):
+                async for chunk in chunks:
+                    size += len(chunk)
+                    if limit_bytes is not None and size > limit_bytes:
+                        raise Refused(f"The image has more than the {limit_bytes} bytes of the volume.")
+                    await self._on_disk(_write_sparse, file, chunk, self._space)
+                await self._on_disk(file.truncate, size)
         finally:
             await self._on_disk(file.close)
         return part
+
+    async def check_free(self, size_bytes: int) -> None:
+        """Raises: Refused: the file system has no room for so many bytes beside what is reserved."""
+        await self._on_disk(self._space.check, size_bytes)
+
+    async def check_copy(self, source: Path) -> None:
+        """Raises: Refused: there is no room for what a file holds."""
+        await self._on_disk(lambda: self._space.check(source.stat().st_blocks * STAT_BLOCK_BYTES))
 
     async def finish(self, path: Path, size_bytes: int) -> None:
         """Give the part of a file its size and its name, when it is on the disk."""
@@ -125,6 +139,16 @@ class VolumeFiles:
             return await self._offload(function, *arguments)
 
 
+@contextmanager
+def _removed_if_refused(part: Path) -> Iterator[None]:
+    """Leave no part of a file that is not to be: it would take the room for which it was refused."""
+    try:
+        yield
+    except Refused:
+        part.unlink(missing_ok=True)
+        raise
+
+
 def _part(path: Path) -> Path:
     return path.with_name(path.name + PART)
 
@@ -140,13 +164,14 @@ def _new(part: Path) -> BinaryIO:
     return os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb", buffering=0)
 
 
-def _write_sparse(file: BinaryIO, chunk: bytes) -> None:
+def _write_sparse(file: BinaryIO, chunk: bytes, space: FreeSpace) -> None:
     """Write a chunk; blocks of nothing take no room."""
     for start in range(0, len(chunk), BLOCK_BYTES):
         block = chunk[start : start + BLOCK_BYTES]
         if block == ZEROES[: len(block)]:
             file.seek(len(block), os.SEEK_CUR)
             continue
+        space.check(len(block))
         rest = memoryview(block)
         while rest:
             rest = rest[file.write(rest) :]
@@ -165,7 +190,7 @@ def _share(old: BinaryIO, new: BinaryIO) -> bool:
     return True
 
 
-def _copy_some(old: BinaryIO, new: BinaryIO, position: int) -> int | None:
+def _copy_some(old: BinaryIO, new: BinaryIO, position: int, space: FreeSpace) -> int | None:
     """Copy what a file holds from somewhere on, up to STEP_BYTES; give where to go on, None: it is all done."""
     try:
         start = os.lseek(old.fileno(), position, os.SEEK_DATA)
@@ -174,6 +199,7 @@ def _copy_some(old: BinaryIO, new: BinaryIO, position: int) -> int | None:
             return None
         raise
     end = min(os.lseek(old.fileno(), start, os.SEEK_HOLE), start + STEP_BYTES)
+    space.check(end - start)
     while start < end:
         block = os.pread(old.fileno(), min(BLOCK_BYTES, end - start), start)
         if not block:

@@ -58,6 +58,7 @@ async def _convert(service: VolumeService, volume: VolumeRecord, image: Image) -
     fetched = await service.files.receive(path.with_name(f"{path.name}.image"), service.images.read(image.id))
     try:
         part = path.with_name(path.name + PART)
+        await service.files.check_free(await service.converter.data_bytes(fetched, image.disk_format))
         await service.converter.to_raw(fetched, image.disk_format, part, size_bytes)
         await service.files.finish(path, size_bytes)
     finally:
@@ -70,6 +71,7 @@ async def _copy_volume(service: VolumeService, source_id: str, path: Path, size_
         return
     part = path.with_name(path.name + PART)
     source = service.files.volume(source_id)
+    await service.files.check_copy(source)
     if await service.exports.copy(source_id, source, part):
         await service.files.finish(path, size_bytes)
     else:
@@ -96,6 +98,7 @@ async def upload(service: VolumeService, volume: VolumeRecord) -> None:
 async def _content(service: VolumeService, volume: VolumeRecord) -> AsyncIterator[bytes]:
     path = service.files.volume(volume.id)
     part = path.with_name(f"{path.name}.upload{PART}")
+    await service.files.check_copy(path)
     served = await service.exports.copy(volume.id, path, part)
     try:
         async for block in service.files.chunks(part if served else path):

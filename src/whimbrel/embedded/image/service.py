@@ -1,0 +1,44 @@
+"""The image service as its API and the cloud itself use it: records in a store, files on a shelf."""
+
+from collections.abc import AsyncIterable
+from dataclasses import dataclass
+
+from whimbrel.embedded.image.allowance import Allowance
+from whimbrel.embedded.image.shelf import Shelf
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.images import ImageRecord, ImageStore
+
+
+@dataclass(frozen=True)
+class ImageService:
+    store: ImageStore
+    shelf: Shelf
+    clock: Clock
+    allowance: Allowance
+
+    async def add(self, record: ImageRecord) -> None:
+        """Raises: Conflict: it is there; OverQuota."""
+        await self.store.add(record, most=-1 if record.owner is None else self.allowance.limits.images)
+
+    async def upload(self, record: ImageRecord, chunks: AsyncIterable[bytes], announced: int | None = None) -> None:
+        """Store a queued image's file: whole and active, or queued and nothing. announced: how long it will be.
+
+        Raises: NotFound; Conflict: it has a file; TooLarge; Unavailable: the disk fails.
+        """
+        with self.allowance.upload(record) as upload:
+            if announced is not None:
+                await upload.claim(announced)
+                self.shelf.check_free(announced)
+            async with self.shelf.stored(upload.counted(chunks)) as stored:
+                upload.file_name = stored.name
+                await self.store.attach_file(record.id, stored, self.clock.now())
+
+    async def remove(self, image_id: str) -> None:
+        """Forget an image and its file. A crash in between leaves a file for `sweep`."""
+        stored = await self.store.remove(image_id)
+        if stored:
+            self.shelf.discard(stored.name)
+
+    async def sweep(self) -> list[str]:
+        """Remove the files that crashes left over; to be called at start, fine beside others that work."""
+        return await self.shelf.sweep(self.store.names_file)

@@ -1,0 +1,22 @@
+"""What a project uses of its limits. Source: Glance's quota usage API, with the names of its unified limits."""
+
+from starlette.responses import Response
+
+from whimbrel.embedded.door import json
+from whimbrel.embedded.image.door import Ask
+
+MIB = 1 << 20
+NO_LIMIT = -1
+
+
+async def show(ask: Ask) -> Response:
+    """Show the usage of the caller's project, in images and in MiB. Nothing is ever staged here."""
+    project, allowance = ask.caller.project_id, ask.service.allowance
+    used, limits = await ask.store.usage(project), allowance.limits
+    usage = {
+        "image_size_total": (used.size_bytes // MIB, limits.size_bytes // MIB if limits.size_bytes >= 0 else NO_LIMIT),
+        "image_stage_total": (0, NO_LIMIT),
+        "image_count_total": (used.images, limits.images),
+        "image_count_uploading": (allowance.uploading(project), NO_LIMIT),
+    }
+    return json({"usage": {name: {"usage": used, "limit": limit} for name, (used, limit) in usage.items()}})
