@@ -32,8 +32,9 @@ async def make(
         await client.done("PUT", f"/traits/{trait}") if trait.startswith("CUSTOM_") else None
     inventories = {each: {"total": total} for each, total in room.items()}
     await client.done("PUT", f"{here}/inventories", {"resource_provider_generation": 0, "inventories": inventories})
-    await client.done("PUT", f"{here}/traits", {"resource_provider_generation": 1, "traits": list(traits)})
-    aggregate = {"resource_provider_generation": 2, "aggregates": list(aggregates)}
+    having = {"resource_provider_generation": 1, "traits": list(traits)}
+    generation = (await client.done("PUT", f"{here}/traits", having)).json()["resource_provider_generation"]
+    aggregate = {"resource_provider_generation": generation, "aggregates": list(aggregates)}
     await client.done("PUT", f"{here}/aggregates", aggregate)
 
 

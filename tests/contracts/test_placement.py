@@ -718,6 +718,7 @@ def test_names(open_store: Opener) -> None:
         assert await store.create_trait("CUSTOM_FAST")
         node = await store.set_traits(HOST, node.provider.generation + 1, ["CUSTOM_FAST", "HW_CPU_X86_AVX2"])
         assert node.traits == {"CUSTOM_FAST", "HW_CPU_X86_AVX2"}
+        assert await store.set_traits(HOST, None, ["HW_CPU_X86_AVX2", "CUSTOM_FAST"]) == node
         assert await store.traits(associated=True) == ["CUSTOM_FAST", "HW_CPU_X86_AVX2"]
         assert "CUSTOM_FAST" not in await store.traits(associated=False)
         assert {"CUSTOM_FAST", "HW_CPU_X86_AVX"} <= set(await store.traits())

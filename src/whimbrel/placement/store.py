@@ -65,7 +65,7 @@ class Store(Protocol):
         ...
 
     async def set_traits(self, uuid: ProviderId, generation: int | None, traits: Collection[str]) -> Node:
-        """Make these the whole of its traits. Raises: UnknownName."""
+        """Make these the whole of its traits; if they are, the generation stays. Raises: UnknownName."""
         ...
 
     async def put_aggregates(self, uuid: ProviderId, generation: int | None, aggregates: Collection[str]) -> Node:

@@ -133,8 +133,8 @@ class ProviderStore:
     async def set_traits(self, uuid: ProviderId, generation: int | None, traits: Collection[str]) -> Node:
         async with self._db.write() as tx:
             await providers.lock(tx, uuid, generation)
-            await traits_of.write_traits(tx, uuid, traits)
-            await providers.bump(tx, uuid)
+            if await traits_of.write_traits(tx, uuid, traits):
+                await providers.bump(tx, uuid)
             return await read_node(tx, uuid)
 
     async def put_aggregates(self, uuid: ProviderId, generation: int | None, aggregates: Collection[str]) -> Node:

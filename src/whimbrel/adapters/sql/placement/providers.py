@@ -1,7 +1,8 @@
 """Providers in a database: their trees, inventories and aggregates, in the caller's transaction.
 
-Law: a provider's row is locked before anything of it is changed, and its generation rises with each change. Changes
-of trees wait for each other: a circle cannot be made by two of them at once.
+Law: a provider's row is locked before anything of it is changed, and its generation rises with each change. As in
+Placement it also rises when inventories or claims are written that change nothing, and aggregates since 1.19; not for
+traits. Changes of trees wait for each other: a circle cannot be made by two of them at once.
 """
 
 from collections.abc import Collection, Mapping, Sequence

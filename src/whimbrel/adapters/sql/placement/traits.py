@@ -25,11 +25,16 @@ _DELETE_TRAIT = sa.delete(provider_traits).where(
 _TRAITS = sa.select(provider_traits.c.trait, provider_traits.c.offered).where(provider_traits.c.provider == _THIS)
 
 
-async def write_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> None:
-    """Make these the traits of a locked provider; what it offers and keeps is still its own. Raises: UnknownName."""
+async def write_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> bool:
+    """Make these the traits of a locked provider; False: they were. What it offers and keeps is still its own.
+
+    Raises: UnknownName.
+    """
     await refer_traits(tx, traits)
     had = await _read_traits(tx, uuid)
-    await _change_traits(tx, uuid, taken=had.keys() - set(traits), given=set(traits) - had.keys(), offered=False)
+    taken, given = had.keys() - set(traits), set(traits) - had.keys()
+    await _change_traits(tx, uuid, taken=taken, given=given, offered=False)
+    return bool(taken or given)
 
 
 async def offer_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> bool:
