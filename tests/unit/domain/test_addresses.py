@@ -66,3 +66,20 @@ def test_overlaps_and_shortest_form() -> None:
     assert addresses.canonical("2001:DB8:0::01") == "2001:db8::1"
     with pytest.raises(ValueError, match="banana"):
         addresses.canonical("banana")
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::1", "::/64"),
+        ("", ""),
+        ("a socket", "a socket"),
+    ],
+)
+def test_clients_are_counted_by_address_or_network(address: str, name: str) -> None:
+    assert addresses.network_of(address) == name

@@ -55,7 +55,9 @@ class Connection:
         """pause_s: what the application does after each part of a body."""
         self._pause_s = pause_s
         limits = HttpTable()
-        config = uvicorn.Config(self._app, lifespan="off", log_config=None, access_log=False, interface="asgi3")
+        config = uvicorn.Config(
+            self._app, lifespan="off", log_config=None, access_log=False, interface="asgi3", timeout_keep_alive=75
+        )
         self.wire = Wire()
         self.protocol = BoundedProtocol(
             config, ServerState(), {}, asyncio.get_running_loop(), limits=limits, peers=Peers(limits)
