@@ -203,3 +203,12 @@ async def test_who_does_not_take_the_answer_is_left(server: Server) -> None:
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
     await client.send(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
     await server.large_answer_ended.wait()
+
+
+@with_server(**{**PATIENT, "header_timeout_s": SHORT_S, "idle_timeout_s": SHORT_S})
+async def test_a_request_for_another_protocol_is_answered_and_its_connection_ends(server: Server) -> None:
+    upgrade = GET + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    for rest in (b"", b"\x81\x85", GET):
+        client = await server.connect()
+        assert await client.ask(upgrade + rest) == 200
+        assert await client.ended()
