@@ -55,12 +55,21 @@ Arrived = Callable[[OpenCell], Awaitable[None]]
 class OpenCells(Mapping[CellName, Cell]):
     """All cells of this process by name. Whoever goes through them is not disturbed by one that is added."""
 
-    def __init__(self, infos: SqlCells, own_url: str, agents: Callable[[CellName], Agents], clock: Clock) -> None:
-        """own_url: of the cloud's database. agents: gives the bus of a cell."""
+    def __init__(
+        self,
+        infos: SqlCells,
+        own_url: str,
+        agents: Callable[[CellName], Agents],
+        clock: Clock,
+        *,
+        migrates: bool = True,
+    ) -> None:
+        """own_url: of the cloud's database. agents: gives the bus of a cell. migrates: brings cells to this schema."""
         self._infos = infos
         self._own_url = own_url
         self._agents = agents
         self._clock = clock
+        self._migrates = migrates
         self._open: Mapping[CellName, OpenCell] = {}
 
     def __getitem__(self, name: CellName) -> Cell:
@@ -133,7 +142,7 @@ class OpenCells(Mapping[CellName, Cell]):
             await before[name].database.close()
 
     def _made(self, info: CellInfo) -> OpenCell:
-        database = AwaitedDatabase(info.database or self._own_url, f"cell_{info.name}")
+        database = AwaitedDatabase(info.database or self._own_url, f"cell_{info.name}", migrates=self._migrates)
         cell = Cell(
             name=info.name,
             servers=SqlServers(database),

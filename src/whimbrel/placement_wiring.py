@@ -20,7 +20,7 @@ from whimbrel.adapters.sql.database import open_database
 from whimbrel.adapters.sql.identity import SqlIdentity
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.upkeep import keep_up, load
-from whimbrel.adapters.sql.schema import prepare
+from whimbrel.adapters.sql.schema import check, prepare
 from whimbrel.adapters.sql.urls import check_url
 from whimbrel.datadir import DataDir
 from whimbrel.placement_api.access import access
@@ -78,6 +78,7 @@ async def _identity(asked: Login | DataDir | None, closing: AsyncExitStack) -> t
         return None, None
     if isinstance(asked, DataDir):
         running = asked.running()
+        check(running.database_url, "identity")
         database = open_database(running.database_url, "identity")
         closing.push_async_callback(database.close)
         return SqlIdentity(database, SystemClock()), f"{running.url}/identity"

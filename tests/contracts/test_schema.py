@@ -17,7 +17,7 @@ from alembic.migration import MigrationContext
 from tests.contracts.databases import Postgres
 from whimbrel.adapters.sql.database import sqlite_file
 from whimbrel.adapters.sql.migrations import config_of
-from whimbrel.adapters.sql.schema import VERSION, prepare, revisions, upgrade
+from whimbrel.adapters.sql.schema import VERSION, check, prepare, revisions, upgrade, version_of
 from whimbrel.adapters.sql.tables import MODULES, kind_of, metadata_of
 from whimbrel.adapters.sql.tables.global_ import aggregates, directory, runs, zones
 from whimbrel.adapters.sql.tables.keep import kept
@@ -236,3 +236,22 @@ def test_kinds() -> None:
     assert kind_of("blue__global") == "global"
     with pytest.raises(ValueError, match="nonsense"):
         kind_of("nonsense")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_only_checks_changes_nothing(place: Place, kind: str) -> None:
+    store = "cell_c1" if kind == "cell" else kind
+    schema = place.schema(store)
+    assert version_of(place.url, schema) is None
+    with pytest.raises(Refused, match=r"has schema version none, and this program needs .*: start `whimbrel up`"):
+        check(place.url, schema)
+    assert version_of(place.url, schema) is None
+    prepare(place.url, schema)
+    check(place.url, schema)
+    assert version_of(place.url, schema) == revisions(kind)[-1]
+    for version, words in (("0000", "newer Whimbrel"), (revisions(kind)[0], "needs")):
+        with place.engine(schema).begin() as connection:
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = :v"), {"v": version})
+        if version != revisions(kind)[-1]:
+            with pytest.raises(Refused, match=words):
+                check(place.url, schema)

@@ -10,8 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from whimbrel.adapters.sql import schema as schemas
 from whimbrel.adapters.sql.database import Database, open_database
-from whimbrel.adapters.sql.schema import prepare
 from whimbrel.adapters.sql.urls import is_postgres, with_defaults
 from whimbrel.domain.errors import Unavailable, WorldError
 
@@ -24,12 +24,16 @@ _ASK = sa.text("SELECT 1")
 class AwaitedDatabase(Database):
     """Stands before `open_database(url, schema)`; away until the first `check`."""
 
-    def __init__(self, url: str, schema: str, patience_s: float = PATIENCE_S) -> None:
-        """patience_s: how long a database that was there may be silent. Raises: Invalid: the URL."""
+    def __init__(self, url: str, schema: str, patience_s: float = PATIENCE_S, *, migrates: bool = True) -> None:
+        """patience_s: how long a database that was there may be silent. migrates: else an older schema is refused.
+
+        Raises: Invalid: the URL.
+        """
         self.dialect = "postgresql" if is_postgres(url) else "sqlite"
         self._url = with_defaults(url, _LIMITS) if self.dialect == "postgresql" else url
         self._schema = schema
         self._patience_s = patience_s
+        self._ready = schemas.prepare if migrates else schemas.check
         self._opened: Database | None = None
         self._trouble: str | None = "it was not asked yet"
 
@@ -45,7 +49,7 @@ class AwaitedDatabase(Database):
         """
         try:
             if self._opened is None:
-                await asyncio.to_thread(prepare, self._url, self._schema)
+                await asyncio.to_thread(self._ready, self._url, self._schema)
                 self._opened = open_database(self._url, self._schema)
             elif self.dialect == "postgresql":  # a file does not go away
                 await self._ask(self._opened)

@@ -40,13 +40,49 @@ def prepare(url: str, schema: str) -> None:
     not answer.
     """
     kind = kind_of(schema)
-    try:
+    with _said(schema):
         if is_postgres(url):
             _prepare_postgres(url, schema, kind)
         else:
-            file = sqlite_file(url, schema)
-            assert file, "a database in memory has one connection only: use `create_all`"
-            _prepare_sqlite(file, kind)
+            _prepare_sqlite(_file(url, schema), kind)
+
+
+def check(url: str, schema: str) -> None:
+    """Check that a schema is at the version of this program, without changing it: for all but the one that prepares.
+
+    Raises: Refused: it is older or newer, or is no database. Unavailable: it does not answer.
+    """
+    kind, version = kind_of(schema), version_of(url, schema)
+    if version != revisions(kind)[-1]:
+        raise Refused(
+            f"the database {schema} has schema version {version or 'none'}, and this program needs"
+            f" {revisions(kind)[-1]}: start `whimbrel up` of this version first, which migrates it"
+        )
+
+
+def version_of(url: str, schema: str) -> str | None:
+    """Return the version of a schema; None: it is not there. Raises: Refused: it is newer than this program."""
+    with _said(schema):
+        if is_postgres(url):
+            with _postgres_engine(url, schema).begin() as connection:
+                version = _postgres_version(connection)
+        else:
+            version = _sqlite_version(_file(url, schema))
+    _is_current(kind_of(schema), version)
+    return version
+
+
+def _file(url: str, schema: str) -> Path:
+    file = sqlite_file(url, schema)
+    assert file, "a database in memory has one connection only: use `create_all`"
+    return file
+
+
+@contextmanager
+def _said(schema: str) -> Iterator[None]:
+    """Turn the drivers' errors into sentences for people."""
+    try:
+        yield
     except (sa.exc.OperationalError, sqlite3.OperationalError, OSError) as error:
         raise Unavailable(f"the database {schema} cannot be opened: {_sentence(error)}") from error
     except (sa.exc.DatabaseError, sqlite3.DatabaseError) as error:
@@ -76,8 +112,8 @@ def _is_current(kind: str, version: str | None) -> bool:
     known = revisions(kind)
     if version is not None and version not in known:
         raise Refused(
-            f"The data directory is of a newer Whimbrel: its {kind} database has version {version}, this program"
-            f" knows versions up to {known[-1]}. Start the newer program, or give this one another directory."
+            f"the {kind} database is of a newer Whimbrel: it has schema version {version}, and this program knows"
+            f" versions up to {known[-1]}. Start the newer program, or give this one another --data-dir or --database"
         )
     return version == known[-1]
 
@@ -125,12 +161,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def _prepare_postgres(url: str, schema: str, kind: str) -> None:
-    engine = sa.create_engine(
-        ENGINE,
-        poolclass=sa.pool.NullPool,
-        connect_args=connect_arguments(url, schema),
-    )
-    with engine.begin() as connection:
+    with _postgres_engine(url, schema).begin() as connection:
         if _is_current(kind, _postgres_version(connection)):
             return
         # CREATE SCHEMA IF NOT EXISTS fails when two do it at once, so the lock comes first.
@@ -140,6 +171,10 @@ def _prepare_postgres(url: str, schema: str, kind: str) -> None:
             return
         connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
         _make_or_upgrade(connection, kind)
+
+
+def _postgres_engine(url: str, schema: str) -> sa.Engine:
+    return sa.create_engine(ENGINE, poolclass=sa.pool.NullPool, connect_args=connect_arguments(url, schema))
 
 
 def _postgres_version(connection: sa.Connection) -> str | None:
