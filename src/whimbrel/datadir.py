@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import secrets
+import socket
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,9 @@ import platformdirs
 
 from whimbrel.adapters import file_modes
 from whimbrel.domain.errors import NotFound, Refused
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Linux: another one each time that the machine starts, and on each machine."""
 
 DEMO_CLOUD = "whimbrel"
 ADMIN_CLOUD = "whimbrel-admin"
@@ -105,10 +109,12 @@ class DataDir:
             raise Refused(f"{self.path} is an incomplete backup: use a complete one (whimbrel backup verify)")
 
     @contextmanager
-    def used_as(self, role: str, option: str = "--data-dir") -> Iterator[None]:
-        """Keep other processes from using the directory in the same role.
+    def used_as(self, role: str, option: str = "--data-dir") -> Iterator[str]:
+        """Keep other processes from using the directory in the same role; yield what identifies the lock.
 
-        option: what is to be another where one does. Raises: Refused: one does.
+        Of two processes with the same lock one is dead. option: what is to be another where another process has it.
+
+        Raises: Refused: one has it.
         """
         file = self.path / f"{role}.lock"
         with _said("write", file):
@@ -118,7 +124,7 @@ class DataDir:
             with _said("write", file):
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-            yield
+            yield _lock_id(descriptor)
         finally:
             os.close(descriptor)
 
@@ -191,6 +197,16 @@ class DataDir:
                 draft.replace(file)
             finally:
                 draft.unlink(missing_ok=True)
+
+
+def _lock_id(descriptor: int) -> str:
+    """Identify a file lock: by the file, and by the run of the kernel that holds the lock."""
+    file = os.fstat(descriptor)
+    try:
+        boot = BOOT_ID.read_text().strip()
+    except OSError:
+        boot = socket.gethostname()
+    return f"{boot}/{file.st_dev}/{file.st_ino}"
 
 
 def default_path() -> Path:

@@ -21,6 +21,7 @@ from whimbrel.network_wiring import NetworkService
 from whimbrel.placement.trees import StoredTrees
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hypervisor import Hypervisor
+from whimbrel.registration import Registration
 from whimbrel.saga.engine import Engine
 from whimbrel.settings import CloudConfig
 from whimbrel.volume_wiring import EmbeddedVolumes
@@ -42,6 +43,7 @@ class Process:
     identity: SqlIdentity
     image_service: ImageService
     placement: SqlPlacement
+    registration: Registration
     engine: Engine
     conductor: Conductor | None
     agents: Mapping[HostName, HostAgent]
@@ -58,6 +60,7 @@ class Process:
     async def run(self) -> None:
         """Do the work in the background until cancelled: drive runs, tell that the hosts live, forget what is old."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self.registration.run())
             if self.conductor:
                 group.create_task(self.conductor.serve())
             if self.agents:

@@ -3,6 +3,7 @@
 A process with hosts has the agents and the doors; one without reaches the agents through the first one's door.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from random import Random
@@ -12,7 +13,7 @@ import httpx
 from whimbrel import host_wiring
 from whimbrel.adapters.bus.http import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
-from whimbrel.adapters.clock import RandomIds, SystemClock
+from whimbrel.adapters.clock import DatabaseClock, RandomIds, SystemClock
 from whimbrel.adapters.prometheus.timed import timed
 from whimbrel.adapters.sql.aggregates import SqlAggregates
 from whimbrel.adapters.sql.cells import SqlCells
@@ -27,8 +28,9 @@ from whimbrel.adapters.sql.keypairs import SqlKeypairs
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.upkeep import load
+from whimbrel.adapters.sql.processes import SqlProcesses
 from whimbrel.adapters.sql.quotas import SqlQuotas
-from whimbrel.adapters.sql.schema import prepare
+from whimbrel.adapters.sql.schema import check, prepare, version_of
 from whimbrel.adapters.sql.server_groups import SqlServerGroups
 from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.adapters.sql.zones import SqlZones
@@ -48,7 +50,9 @@ from whimbrel.network_wiring import network_service
 from whimbrel.ports.agent import Agents
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.meter import Meter
+from whimbrel.ports.processes import ProcessRecord
 from whimbrel.process import Process
+from whimbrel.registration import Registration, guarded
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.settings import CloudConfig
@@ -57,40 +61,91 @@ from whimbrel.volume_wiring import distant_volumes, embedded_volumes
 PATIENCE_S = 30.0  # for a host's answer
 
 
+STORES = ("global", "placement", "identity", "images", "network", "volumes", "keep")
+
+FIRST_WITH_PROCESSES = "0013"
+"""The version of the global schema that first has the table of processes."""
+
+
 def prepare_stores(url: str) -> None:
     """Bring every store but the cells' to this program's schema. Raises: Refused: of a newer version; Unavailable."""
-    for schema in ("global", "placement", "identity", "images", "network", "volumes", "keep"):
+    for schema in STORES:
         prepare(url, schema)
+
+
+def check_stores(url: str) -> None:
+    """Raises: Refused: a store is not at this program's schema; Unavailable."""
+    for schema in STORES:
+        check(url, schema)
 
 
 async def open_process(
     config: CloudConfig,
     data: DataDir,
     url: str,
-    name: str,
+    record: ProcessRecord,
     *,
     hosts: bool,
     conductor: bool,
     front_url: str = "",
 ) -> Process:
-    """Open a process named `name`; the stores are prepared. hosts: its agents run here, else elsewhere, over HTTP.
+    """Open the process that `record` describes. hosts: its agents run here, else elsewhere, over HTTP.
 
-    front_url: where the doors of the cloud are. Whatever fails, what is open by then is closed.
+    The process with the hosts brings the stores to this program's schema; others need them there. front_url: where
+    the doors of the cloud are. Whatever fails, what is open by then is closed.
 
-    Raises: Invalid: the settings do not fit what is stored; Unavailable: a database of the cloud itself is away.
+    Raises: Invalid: the settings do not fit what is stored; Refused: another process has the role, or a store is of
+    another version; Unavailable: a database of the cloud itself is away.
     """
     async with AsyncExitStack() as opened:
-        process = await _opened(config, data, url, name, opened, hosts=hosts, conductor=conductor, front_url=front_url)
+        clock = DatabaseClock(SystemClock())
+        registration, global_ = await _registered(url, record, clock, opened, migrates=hosts)
+        process = await _opened(
+            config,
+            data,
+            url,
+            registration,
+            global_,
+            clock,
+            opened,
+            hosts=hosts,
+            conductor=conductor,
+            front_url=front_url,
+        )
         await _start(process)
         process.closing = opened.pop_all()
     return process
+
+
+async def _registered(
+    url: str, record: ProcessRecord, clock: DatabaseClock, opened: AsyncExitStack, *, migrates: bool
+) -> tuple[Registration, Database]:
+    """Write this process down; give its registration and the global database.
+
+    Stores are migrated by a process that has its role already. A process that is refused leaves an older one's
+    databases as they are, so that this can start again.
+    """
+    if not migrates:
+        check_stores(url)
+    elif (version_of(url, "global") or "") < FIRST_WITH_PROCESSES:
+        prepare(url, "global")
+    database = open_database(url, "global")
+    opened.push_async_callback(database.close)
+    registration = Registration(SqlProcesses(database, SystemClock()), record, clock)
+    await registration.begin()
+    opened.push_async_callback(registration.end)
+    if migrates:
+        await asyncio.to_thread(prepare_stores, url)  # the lease is renewed meanwhile
+    return registration, database
 
 
 async def _opened(
     config: CloudConfig,
     data: DataDir,
     url: str,
-    name: str,
+    registration: Registration,
+    global_: Database,
+    clock: DatabaseClock,
     opened: AsyncExitStack,
     *,
     hosts: bool,
@@ -104,19 +159,19 @@ async def _opened(
         opened.push_async_callback(made.close)
         return made
 
-    clock, ids = SystemClock(), RandomIds()
+    ids = RandomIds()
     image_store = SqlImages(database("images"))
     shelf = Shelf(data.images, config.storage.reserved_bytes)
     image_service = ImageService(image_store, shelf, clock, Allowance(image_store, config.images.limits))
     images = LocalImages(image_service)
-    global_ = database("global")
-    keep = SqlKeep(database("keep"))
+    keep = guarded(SqlKeep(database("keep")), registration.check)
     placement = SqlPlacement(database("placement"), Random())
     hypervisors = hypervisors_of(config, data, keep, clock, images) if hosts else {}
+    hypervisors = {host: guarded(hypervisor, registration.check) for host, hypervisor in hypervisors.items()}
     local = {host: HostAgent(host, hypervisor, keep, images, clock) for host, hypervisor in hypervisors.items()}
     buses = _own_buses(config, local) if hosts else await _distant_buses(data, opened)
     aggregates, infos = SqlAggregates(global_), SqlCells(global_)
-    cells = OpenCells(infos, url, buses, clock)
+    cells = OpenCells(infos, url, buses, clock, migrates=hosts)
     opened.push_async_callback(cells.close)
     identity = SqlIdentity(database("identity"), clock)
     networks = await network_service(config, data, SqlNetworks(database("network")), front_url, clock, ids, opened)
@@ -146,8 +201,8 @@ async def _opened(
         rules=config.rules,
         meter=meter,
     )
-    engine = make_engine(cloud, name)
-    conducting = Conductor(cloud, engine) if conductor else None
+    engine = make_engine(cloud, registration.record.id)
+    conducting = Conductor(cloud, engine, predecessors=registration.predecessors) if conductor else None
     for agent in local.values():
         opened.push_async_callback(agent.close)
     if conducting:
@@ -159,6 +214,7 @@ async def _opened(
         identity=identity,
         image_service=image_service,
         placement=placement,
+        registration=registration,
         engine=engine,
         conductor=conducting,
         agents=local,

@@ -25,6 +25,7 @@ from whimbrel.policy import Policy
 from whimbrel.ports.identity import NewToken
 from whimbrel.ports.journal import RunFilter
 from whimbrel.process import Process
+from whimbrel.registration import this_process
 from whimbrel.serve import front as mounted
 from whimbrel.servers import delete
 from whimbrel.sim.invariants import Invariants, books
@@ -445,7 +446,9 @@ async def whole(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Proces
     home.make()
     config = settings.load(None)
     wiring.prepare_stores(home.database_url)
-    process = await wiring.open_process(config, home, home.database_url, "main", hosts=True, conductor=False)
+    process = await wiring.open_process(
+        config, home, home.database_url, this_process("up", "main", "here", "lock"), hosts=True, conductor=False
+    )
     await bootstrap(process.identity, process.cloud.ids)
     app = mounted(door_wiring.doors(process, home, None, "http://cloud"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cloud") as client:

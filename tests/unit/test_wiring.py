@@ -17,6 +17,7 @@ from whimbrel.placement.inventory import TRAITS_OF_HOSTS
 from whimbrel.placement.names import standard_traits
 from whimbrel.ports.catalog import zone_of
 from whimbrel.process import Process
+from whimbrel.registration import this_process
 from whimbrel.servers import create, lookup
 from whimbrel.sim.world import SMALL, World
 
@@ -37,7 +38,14 @@ class Home:
         self._file.write_text(text)
         config = settings.load(self._file)
         wiring.prepare_stores(self.data.database_url)
-        return await wiring.open_process(config, self.data, self.data.database_url, "main", hosts=True, conductor=False)
+        return await wiring.open_process(
+            config,
+            self.data,
+            self.data.database_url,
+            this_process("up", "main", "here", "lock"),
+            hosts=True,
+            conductor=False,
+        )
 
     async def hosts(self, text: str) -> dict[str, str]:
         """Start with these settings; give the hosts that are known, with their cells."""
@@ -232,8 +240,9 @@ def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
         await home.refusal(CELL.format("two") + HOST.format("n1"))
         assert open_files() == []
         config = settings.load(tmp_path / "cloud.toml")
+        record = this_process("conductor", "c1", "here", "other lock")
         with pytest.raises(NotFound, match="no cloud has been started") as failed:  # where the agents are
-            await wiring.open_process(config, home.data, home.data.database_url, "c1", hosts=False, conductor=True)
+            await wiring.open_process(config, home.data, home.data.database_url, record, hosts=False, conductor=True)
         assert open_files() == [], failed  # which refers to what was made
 
     asyncio.run(story())
@@ -247,7 +256,7 @@ def _target(link: Path) -> str:
 
 
 async def _drive(process: Process) -> None:
-    while runs := await process.cloud.journal.take("main", 1e12, 60, 10):
+    while runs := await process.cloud.journal.take(process.engine.name, 1e12, 60, 10):
         for run in runs:
             await process.engine.drive(run)
 

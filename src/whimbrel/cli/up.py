@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from whimbrel.metrics_wiring import Watch
+    from whimbrel.ports.processes import ProcessRecord
     from whimbrel.process import Process
 
 IMAGE_NAME = "tick"
@@ -43,7 +44,7 @@ class Start:
     config: CloudConfig
     home: DataDir
     running: Running
-    name: str
+    record: "ProcessRecord"
     policy: Path | None = None
     conducts: bool = True
     metrics_door: "socket.socket | None" = None  # None: there is none beside the cloud's own
@@ -106,8 +107,9 @@ def up(
     )
     metrics = config.metrics
     own = _metrics_door(metrics.host, metrics.port if metrics.enabled else None, "port of [metrics]")
-    start = Start(config, home, running, MAIN, policy, conducts=not no_conductor, metrics_door=own)
-    with door, own or nullcontext(), home.used_as("up"), home.used_as(f"conductor-{MAIN}"):
+    with door, own or nullcontext(), home.used_as("up") as lock, home.used_as(f"conductor-{MAIN}"):
+        record = _record("up", MAIN, home, lock)
+        start = Start(config, home, running, record, policy, conducts=not no_conductor, metrics_door=own)
         run_until_stopped(lambda stop: _serve(start, door, stop), _loop_for(config))
 
 
@@ -119,7 +121,7 @@ def conductor(
     Parameters
     ----------
     name
-        What it is called: a conductor that is started again under its name takes up its own moves at once.
+        What it is called: a conductor that is started again under its name resumes its own moves at once.
     data_dir
         Directory of the cloud.
     metrics_port
@@ -132,8 +134,15 @@ def conductor(
     running = home.running()
     config = settings.load(Path(running.cloud_file) if running.cloud_file else None)
     own = _metrics_door(config.metrics.host, metrics_port, "--metrics-port")
-    with own or nullcontext(), home.used_as(f"conductor-{name}", "--name"):
-        run_until_stopped(lambda stop: _conduct(Start(config, home, running, name, metrics_door=own), stop))
+    with own or nullcontext(), home.used_as(f"conductor-{name}", "--name") as lock:
+        start = Start(config, home, running, _record("conductor", name, home, lock), metrics_door=own)
+        run_until_stopped(lambda stop: _conduct(start, stop))
+
+
+def _record(role: str, name: str, home: DataDir, lock: str) -> "ProcessRecord":
+    from whimbrel.registration import this_process
+
+    return this_process(role, name, str(home.path), lock)
 
 
 def _metrics_door(host: str, port: int | None, option: str) -> "socket.socket | None":
@@ -154,12 +163,11 @@ def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
 async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> None:
     from whimbrel import door_wiring, wiring
 
-    wiring.prepare_stores(start.running.database_url)
     process = await wiring.open_process(
         start.config,
         start.home,
         start.running.database_url,
-        start.name,
+        start.record,
         hosts=True,
         conductor=start.conducts,
         front_url=start.running.url,
@@ -184,13 +192,13 @@ async def _conduct(start: Start, stop: asyncio.Event) -> None:
         start.config,
         start.home,
         start.running.database_url,
-        start.name,
+        start.record,
         hosts=False,
         conductor=True,
         front_url=start.running.url,
     )
     try:
-        say(f"conductor {start.name} is ready (process {os.getpid()})")
+        say(f"conductor {start.record.name} is ready (process {os.getpid()})")
         if start.metrics_door is None:
             await _beside(process, stop.wait())
         else:

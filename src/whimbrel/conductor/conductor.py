@@ -4,7 +4,7 @@ Law: it drives a run only while it holds the lease under the epoch that it read;
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -34,10 +34,19 @@ class Pace:
 class Conductor:
     """Serves one engine. Everything that it knows is in the journal; killing it loses nothing."""
 
-    def __init__(self, cloud: Cloud, engine: Engine, *, capacity: int = 2000, pace: Pace = Pace()) -> None:
-        """capacity: how many runs it drives at once at most."""
+    def __init__(
+        self,
+        cloud: Cloud,
+        engine: Engine,
+        *,
+        predecessors: Sequence[str] = (),
+        capacity: int = 2000,
+        pace: Pace = Pace(),
+    ) -> None:
+        """predecessors: names of engines that are known to be dead. capacity: how many runs it drives at once."""
         self._cloud = cloud
         self._engine = engine
+        self._predecessors = predecessors
         self._capacity = capacity
         self._pace = pace
         self._driving: dict[RunId, asyncio.Task[None]] = {}
@@ -47,10 +56,10 @@ class Conductor:
         engine.ring = self._bell.set
 
     async def serve(self) -> None:
-        """Work until cancelled. What this conductor's earlier life had in hand is taken up at once."""
-        left = await self._cloud.journal.take_back(self._engine.name, self._cloud.clock.now())
-        if left:
-            log.info("taking up what an earlier life had in hand", runs=left)
+        """Work until cancelled. The runs of its predecessors are resumed at once."""
+        for name in self._predecessors:
+            if left := await self._cloud.journal.take_back(name, self._cloud.clock.now()):
+                log.info("resuming the runs of a dead process", process=name, runs=left)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_for_ever())
             group.create_task(self._repeat(self._engine.lease_s / 3, self._renew))

@@ -161,7 +161,7 @@ class Journal(Protocol):
         ...
 
     async def take_back(self, owner: str, now: float) -> int:
-        """Make everything that an earlier life of `owner` had leased due at once; give how many."""
+        """Make everything due at once that is leased to `owner`, which drives no runs any more; return how many."""
         ...
 
     async def renew(self, owner: str, run_ids: Sequence[RunId], now: float, lease_s: float) -> None:

@@ -85,7 +85,7 @@ class Staff:
         process = self._planes[name] = Process(name)
         cloud = self._cloud(process)
         engine = self.world.engine(name, cloud)
-        conductor = Conductor(cloud, engine, pace=PACE)
+        conductor = Conductor(cloud, engine, predecessors=[name], pace=PACE)  # an earlier one of this name is dead
         if name.startswith("door"):
             if not _POLICY:
                 _POLICY.append(Policy.load({**policy.DEFAULTS, **ALLOWED}))

@@ -108,7 +108,7 @@ def _waits(move: Move) -> bool:
 def _kill_its_conductor(stage: Stage, operator: Operator, cloud: Processes, move: Move) -> Move:
     """Kill who drives a move and give the move as the other one has taken it over."""
     assert move.owner, "it was caught with an owner"
-    victim = cloud.conductors[move.owner]
+    victim = cloud.conductors[move.owner.partition("@")[0]]  # the name of c1@HOST-PID-... is c1
     stage.say(f"conductor {move.owner} is at [bold]{move.at}[/]: clara is down, half of her is here and half there")
     stage.command(f"kill -9 {victim.pid}")
     victim.kill()
