@@ -25,13 +25,11 @@ log = structlog.get_logger(__name__)
 
 SINGLE = frozenset({b"host", b"authorization", b"x-auth-token", b"x-subject-token"})
 """Headers of which a request has one at most: two readers of the same request must not see two callers."""
+INVALID = "Invalid HTTP request received."
 PIPELINED = 32
 """How many requests a client may send before the first of them is answered."""
 LINGER_S = 2.0
 """How long input is still read after a refusal: closing on unread input would reset the connection and its answer."""
-
-
-INVALID = "Invalid HTTP request received."
 
 
 class Refusal(Exception):
