@@ -1,0 +1,86 @@
+"""The pages: their commands are understood, their links lead somewhere, their layers are the enforced ones."""
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from cyclopts import CycloptsError, MissingArgumentError
+
+from whimbrel.cli import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
+
+
+def printed(text: str) -> Iterator[str]:
+    """List the commands of ours in blocks, as they are typed."""
+    for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if line.removeprefix("$ ").startswith("whimbrel "):
+                yield re.split(r" [>|] ", line.removeprefix("$ "))[0]
+
+
+def mentioned(text: str) -> Iterator[str]:
+    """List the commands of ours in running text: with optional parts, and without what is said elsewhere."""
+    for words in re.findall(r"`(whimbrel [^`\n]*)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)):
+        yield re.sub(r"[\[\]]|\.\.\.", "", words)
+
+
+def parse(command: str) -> None:
+    """Raises: CycloptsError: the command line does not understand it."""
+    words = shlex.split(command, comments=True)[1:]
+    if "--help" not in words:
+        app.parse_args(words, exit_on_error=False, print_error=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_its_commands_are_understood(page: Path) -> None:
+    text = page.read_text()
+    for command in printed(text):
+        parse(command)
+    for command in mentioned(text):
+        with suppress(MissingArgumentError):  # the name of a command
+            parse(command)
+
+
+@pytest.mark.parametrize("wrong", ["whimbrel mov list", "whimbrel move show X --wach", "whimbrel up --port high"])
+def test_a_command_that_is_wrong_is_seen(wrong: str) -> None:
+    with pytest.raises(CycloptsError):
+        parse(wrong)
+
+
+def test_commands_are_found() -> None:
+    text = "`whimbrel up [--port N]`\n```console\n$ whimbrel move list  # all\nwhimbrel move show X > y\n```\n"
+    assert list(printed(text)) == ["whimbrel move list  # all", "whimbrel move show X"]
+    assert list(mentioned(text)) == ["whimbrel up --port N"]
+
+
+def anchors(page: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_its_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        assert file.exists(), target
+        if anchor and file.suffix == ".md":
+            assert anchor in anchors(file), target
+
+
+def test_architecture_shows_the_layers_that_are_enforced() -> None:
+    table = (ROOT / "ARCHITECTURE.md").read_text().partition("## The layers")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (\d+) \| ([^|]*) \|", table, re.MULTILINE)
+    shown = [(int(number), sorted(re.findall(r"`(\w+)`", names))) for number, names in rows]
+    enforced = [sorted(re.findall(r"\w+", layer)) for layer in LAYERS]
+    assert shown == list(zip(range(len(LAYERS), 0, -1), enforced, strict=True))
