@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import signal
 import socket
 import sqlite3
@@ -55,6 +54,10 @@ class Placement:
         assert found, self.said
         return found[1]
 
+    def commands(self) -> list[str]:
+        """List the commands of the openstack client that it says to type."""
+        return [line.strip() for line in self.said.splitlines() if "openstack --os-" in line]
+
     def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = ADMIN) -> httpx.Response:
         return http.request(method, self.url + path, json=body, headers=VERSION | dict(headers))
 
@@ -87,18 +90,23 @@ def openstack(*words: str, **environment: str) -> str:
     return done.stdout
 
 
-def cpu_s(pid: int) -> float:
-    user, system = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+def typed(command: str, environment: Mapping[str, str]) -> str:
+    """Give a command to a shell in which these variables are exported."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = processes.execute(["sh", "-c", command], CLEAN | {"PATH": path} | dict(environment))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_what_it_says_can_be_typed(tmp_path: Path) -> None:
     with running(tmp_path, "--auth", "noauth2") as placement:
-        commands = [shlex.split(line) for line in placement.said.splitlines() if "  openstack" in line]
-        for _, *words in commands:
-            told = openstack(*words)
-        assert len(commands) == 2
-        assert "one" in told
+        (tmp_path / "clouds.yaml").write_text(
+            "clouds: {other: {auth: {auth_url: 'http://127.0.0.1:1/v3', username: u}}}"
+        )
+        clouds = {"OS_CLIENT_CONFIG_FILE": str(tmp_path / "clouds.yaml"), "OS_CLOUD": "other"}
+        told = [typed(command, clouds) for command in placement.commands()]
+        assert len(told) == 2
+        assert "one" in told[-1]
 
 
 def test_a_new_database_has_the_standard_names(tmp_path: Path) -> None:
@@ -195,9 +203,9 @@ def test_tokens_of_keystone_and_of_the_embedded_identity(tmp_path: Path) -> None
                     assert answer.status_code == status, answer.text
                 where = f'Keystone uri="{cloud.home.running().url}/identity"'
                 assert answer.headers["www-authenticate"] == where
-                [create, _] = [line for line in placement.said.splitlines() if "  openstack" in line]
-                typed = create.replace('"$(openstack token issue -f value -c id)"', token.strip()).split()
-                assert placement.program.name in openstack(*typed[1:-1], placement.program.name)
+                [create, _] = placement.commands()
+                name = placement.program.name
+                assert name in typed(f"{create.removesuffix(' one')} {name}", clouds | {"OS_CLOUD": "whimbrel-admin"})
 
 
 def refusal(code: int, *words: str) -> str:

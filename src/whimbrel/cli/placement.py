@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from whimbrel.adapters.openstack.identity import Login
     from whimbrel.placement_wiring import PlacementSettings
 
+ALONE = "env -u OS_CLOUD"
+"""Before a client's command: a cloud that was exported brings a login, which these kinds of authentication refuse."""
 Auth = Literal["noauth2", "keystone", "embedded"]
 
 
@@ -225,12 +227,13 @@ def _ready(chosen: "PlacementSettings", url: str) -> None:
     """Say where it listens, and what to type next."""
     version = "--os-placement-api-version 1.39"
     if chosen.identity is None:
-        client = f"openstack --os-auth-type none --os-endpoint {url} {version}"
+        client = f"{ALONE} openstack --os-auth-type none --os-endpoint {url} {version}"
         note = "[yellow]It believes whoever asks: this is for tests.[/]"
     else:
         token = '"$(openstack token issue -f value -c id)"'
-        client = f"openstack --os-auth-type admin_token --os-token {token} --os-endpoint {url} {version}"
+        client = f"{ALONE} openstack --os-auth-type admin_token --os-token {token} --os-endpoint {url} {version}"
         note = "Clients that look in the catalog find it there once it has an endpoint of the service type placement."
+    needs = "[dim]openstack needs the plug-in osc-placement for this: pip install osc-placement[/]"
     say(
         f"[bold green]Placement is up[/] at {url}",
         f"Data: {escape(without_password(chosen.database_url))}   To end it: Ctrl-C or kill {os.getpid()}",
@@ -239,4 +242,5 @@ def _ready(chosen: "PlacementSettings", url: str) -> None:
         f"  [bold]{client} resource provider create one[/]",
         f"  [bold]{client} resource provider list[/]",
         f"  [bold]curl {url}/[/]",
+        f"\n{needs}",
     )
