@@ -9,12 +9,12 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -101,7 +101,7 @@ async def serve(
     """Answer requests until `stop`, then end those that are under way."""
     server = _Server(
         uvicorn.Config(
-            app,
+            _Forsaken(app),
             http=bounded(limits),  # type: ignore[arg-type]  # it is called as the class of a protocol would be
             ws="none",
             interface="asgi3",
@@ -123,6 +123,17 @@ async def serve(
     stopping.cancel()
     server.should_exit = True
     await serving
+
+
+class _Forsaken:
+    """Ends a request quietly whose client goes away in the middle of it: nothing is wrong here, and nobody listens."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(ClientDisconnect):
+            await self._app(scope, receive, send)
 
 
 class _Server(uvicorn.Server):

@@ -1,6 +1,7 @@
 """The HTTP door: taking a port, one path a service, ending in order."""
 
 import asyncio
+import logging
 import socket
 
 import httpx
@@ -57,6 +58,36 @@ def test_a_port_that_is_taken_between_bind_and_listen_is_said() -> None:
             await serve.serve(serve.front({}), door, asyncio.Event(), lambda: None)
 
     asyncio.run(story())
+
+
+def test_a_client_that_dies_while_it_asks_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """A killed conductor left 80 lines of traceback in the log of the process with the agents."""
+
+    async def story() -> None:
+        reading, ended = asyncio.Event(), asyncio.Event()
+
+        async def read(request: Request) -> Response:
+            reading.set()
+            try:
+                await request.body()
+            finally:
+                ended.set()
+            raise AssertionError("the body never comes whole")
+
+        stop, ready, door = asyncio.Event(), asyncio.Event(), serve.listen("127.0.0.1", 0)
+        app = serve.front({"agents": Starlette(routes=[Route("/", read, methods=["POST"])])})
+        serving = asyncio.create_task(serve.serve(app, door, stop, ready.set))
+        await ready.wait()
+        _, writer = await asyncio.open_connection(*door.getsockname())
+        writer.write(b"POST /agents HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\nhalf")
+        await reading.wait()
+        writer.close()
+        await ended.wait()
+        stop.set()
+        await serving
+
+    asyncio.run(story())
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 def test_an_address_of_another_machine_is_said() -> None:
