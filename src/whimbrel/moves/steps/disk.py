@@ -12,7 +12,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.local_disks import names_of
 from whimbrel.domain.run import Run
 from whimbrel.moves.facts import Move, carried_disks, key_at, sends_disk, source_of, target_of, target_spec
-from whimbrel.moves.steps.guest import agent_at
+from whimbrel.moves.steps.guest import agent_at, see_replaced
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.images import Image
 
@@ -64,6 +64,7 @@ async def _hand_over(move: Move, disk: DiskName, cloud: Cloud) -> None:
 
 async def discard_carried(move: Move, cloud: Cloud) -> None:
     source, target = source_of(move), target_of(move)
+    await see_replaced(move, cloud)
     await agent_at(cloud, target).discard_disk(move.order, key_at(move, target))
     await agent_at(cloud, source).unexport_disk(move.order, key_at(move, source))
     if sends_disk(move.facts):

@@ -18,7 +18,9 @@ async def prepare_target(move: Move, cloud: Cloud) -> None:
 
 
 async def abandon_target(move: Move, cloud: Cloud) -> None:
+    """Give up what was reserved on the target."""
     target = target_of(move)
+    await see_replaced(move, cloud)
     await agent_at(cloud, target).destroy(move.order, key_at(move, target))
 
 
@@ -80,6 +82,19 @@ async def destroy_for_good(move: Move, cloud: Cloud) -> None:
     """Destroy the guest of a server that its owner deletes."""
     source = source_of(move)
     await agent_at(cloud, source).destroy(move.order, key_at(move, source))
+
+
+async def see_replaced(move: Move, cloud: Cloud) -> None:
+    """Before a guest or a disk on the target goes: where it is whole, the source's must be seen whole.
+
+    Raises: Unavailable: it is not; nothing is destroyed.
+    """
+    if move.facts.source is None:
+        return  # a create has nothing that its guest replaced
+    target = target_of(move)
+    guest = await agent_at(cloud, target).look(key_at(move, target))
+    if guest and (guest.has_disk or guest.disks):
+        await _see(move, cloud, source_of(move))
 
 
 async def _see(move: Move, cloud: Cloud, place: Place) -> None:
