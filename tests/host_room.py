@@ -47,6 +47,14 @@ class SlowKeep(MemoryKeep):
         self.puts += 1
         await super().put(space, key, value)
 
+    async def replace(self, space: str, key: str, before: bytes | None, value: bytes) -> bool:
+        await asyncio.sleep(0)
+        if self.fails:
+            raise Unavailable("the disk is full")
+        done = await super().replace(space, key, before, value)
+        self.puts += done
+        return done
+
 
 class Room:
     """Two hosts of one cell. What survives the death of all processes is `keep` and `images`."""
@@ -97,8 +105,8 @@ class Room:
         )
 
 
-def order(run: str = "run-1", epoch: int = 1) -> Order:
-    return Order(RunId(run), epoch)
+def order(run: str = "run-1", epoch: int = 1, progress: int = 0, incarnation: int = 0) -> Order:
+    return Order(RunId(run), epoch, progress, incarnation)
 
 
 def spec(

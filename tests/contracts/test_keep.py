@@ -43,3 +43,16 @@ def test_delete_is_fine_twice(open_store: Opener) -> None:
             assert await keep.scan("jobs") == {}
 
     asyncio.run(story())
+
+
+def test_replaces_only_what_is_there_as_it_was_read(open_store: Opener) -> None:
+    async def story() -> None:
+        async with open_store("keep") as db:
+            keep = SqlKeep(db)
+            assert await keep.replace("fences", "run-1", None, b"\x003")
+            assert not await keep.replace("fences", "run-1", None, b"4")
+            assert not await keep.replace("fences", "run-1", b"\x002", b"4")
+            assert await keep.replace("fences", "run-1", b"\x003", b"7")
+            assert await keep.get("fences", "run-1") == b"7"
+
+    asyncio.run(story())

@@ -4,6 +4,8 @@
 class MemoryKeep:
     """Fulfils ports.keep.Keep. Agents and hosts that are made anew on the same MemoryKeep find what they put."""
 
+    is_shared = True
+
     def __init__(self) -> None:
         self._spaces: dict[str, dict[str, bytes]] = {}
 
@@ -12,6 +14,13 @@ class MemoryKeep:
 
     async def put(self, space: str, key: str, value: bytes) -> None:
         self._spaces.setdefault(space, {})[key] = value
+
+    async def replace(self, space: str, key: str, before: bytes | None, value: bytes) -> bool:
+        values = self._spaces.setdefault(space, {})
+        if values.get(key) != before:
+            return False
+        values[key] = value
+        return True
 
     async def delete(self, space: str, key: str) -> None:
         self._spaces.get(space, {}).pop(key, None)

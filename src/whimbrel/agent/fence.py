@@ -1,16 +1,18 @@
-"""The fence of one host: the newest epoch seen of each run, and which run was the last to order something of a server.
+"""The fence of one host and its ledger: the newest order obeyed of each run, and the last run to order of each server.
 
-Laws: an order older than the newest seen is refused, also after a restart; a newer one is durable before it is obeyed.
-Once another run has ordered something of the server, an order of the same epoch is a double that comes late, and is
-refused too: runs on a server follow each other, and one that goes on after another does so under a new epoch.
+Invariants: an order older than the newest seen is refused, also after a restart; a newer one is durable before it is
+obeyed. Once another run has ordered something of the server, an order of the same epoch is a late duplicate and is
+refused too: runs on a server follow each other, and one that goes on after another does so under a new epoch. An order
+under a newer epoch with less progress than was obeyed comes from a restored database: it is refused with Behind.
 """
 
 import asyncio
 
 import msgspec
+from msgspec.structs import asdict
 
 from whimbrel.domain.errors import Superseded
-from whimbrel.domain.guest import Order
+from whimbrel.domain.guest import Ledger, Obeyed, Order
 from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.keep import Keep
@@ -20,38 +22,71 @@ class Seen(msgspec.Struct, frozen=True):
     epoch: int
     at: float  # seconds since 1970
     server: ServerId | None = None
-    number: int = 0  # in which order epochs came to this host
+    number: int = 0  # in which order these came to this host
+    progress: int = 0
+    incarnation: int = 0
 
 
 _decode = msgspec.json.Decoder(Seen).decode
 _encode = msgspec.json.Encoder().encode
 
+_HIGHEST = "highest"
+
 
 class Fence:
     def __init__(self, host: HostName, keep: Keep, clock: Clock) -> None:
+        self._host = host
         self._space = f"fence/{host}"
+        self._incarnation_space = f"incarnation/{host}"
         self._keep = keep
         self._clock = clock
         self._seen: dict[RunId, Seen] | None = None
         self._last: dict[ServerId, RunId] = {}
         self._number = 0
+        self._incarnation = 0
         self._changing = asyncio.Lock()  # so that of two rising epochs the higher one is written last
 
     async def admit(self, order: Order, server: ServerId | None = None) -> None:
-        """Let an order in and remember its epoch; equal epochs cost no write. Raises: Superseded."""
+        """Let an order in and remember it; what is known already costs no write. Raises: Superseded, Behind."""
         seen = await self._all()
+        if self._keep.is_shared:
+            await self._read_again(order.run)
         if not self._is_news(order, server):
             return
         async with self._changing:
-            if self._is_news(order, server):  # nobody was faster while we waited
-                self._number += 1
-                value = Seen(order.epoch, self._clock.now(), server, self._number)
-                await self._keep.put(self._space, order.run, _encode(value))
-                self._note(seen, order.run, value)
+            while self._is_news(order, server):  # it may have been admitted while this waited
+                await self.adopt(order.incarnation)
+                before = seen.get(order.run)
+                value = Seen(
+                    order.epoch,
+                    self._clock.now(),
+                    server,
+                    self._number + 1,
+                    max(order.progress, before.progress if before else 0),
+                    max(order.incarnation, before.incarnation if before else 0),
+                )
+                known = _encode(before) if before else None
+                if await self._keep.replace(self._space, order.run, known, _encode(value)):
+                    self._note(seen, order.run, value)
+                else:  # another agent of this host has written
+                    await self._read_again(order.run)
 
     def check(self, order: Order, server: ServerId | None = None) -> None:
-        """Look again at an order that was let in a while ago. Raises: Superseded."""
+        """Check again an order that was let in a while ago. Raises: Superseded, Behind."""
         self._is_news(order, server)
+
+    async def adopt(self, incarnation: int) -> None:
+        """Refuse orders of older incarnations of the cloud from now on. Durable; a lower one changes nothing."""
+        await self._all()
+        if incarnation > self._incarnation:
+            await self._keep.put(self._incarnation_space, _HIGHEST, str(incarnation).encode())
+            self._incarnation = incarnation
+
+    async def ledger(self, newest: int = 0) -> Ledger:
+        """Return what was obeyed, the newest first. newest: at most so many; 0: all."""
+        seen = await self._all()
+        entries = sorted(seen.items(), key=lambda one: -one[1].number)[: newest or None]
+        return Ledger(self._incarnation, tuple(Obeyed(run=run, **asdict(value)) for run, value in entries))
 
     async def prune(self, before: float) -> None:
         """Forget the runs of which nothing new was seen since `before`."""
@@ -65,28 +100,46 @@ class Fence:
 
     def _is_news(self, order: Order, server: ServerId | None) -> bool:
         assert self._seen is not None, "an order is checked after it was admitted"
+        if order.incarnation and order.incarnation < self._incarnation:
+            what = f"of incarnation {order.incarnation} of the cloud, and {self._incarnation} has ordered here"
+            raise Superseded(f"the order of run {order.run} is {what}")
         newest = self._seen.get(order.run)
-        if newest and newest.epoch > order.epoch:
-            raise Superseded(f"run {order.run} is in newer hands: epoch {newest.epoch}, not {order.epoch}")
-        if newest is None or newest.epoch < order.epoch:
+        if newest is None:
+            return True
+        order.check(f"host {self._host}", newest.epoch, newest.progress)
+        if newest.epoch < order.epoch:
             return True
         last = self._last.get(server, order.run) if server else order.run
         if last != order.run:
             raise Superseded(f"run {last} has ordered something of server {server} since run {order.run} did")
-        return False
+        return order.progress > newest.progress or order.incarnation > newest.incarnation
 
     def _note(self, seen: dict[RunId, Seen], run: RunId, value: Seen) -> None:
         seen[run] = value
         self._number = max(self._number, value.number)
+        self._incarnation = max(self._incarnation, value.incarnation)
         if value.server:
             self._last[value.server] = run
+
+    async def _read_again(self, run: RunId) -> None:
+        """Read what another process may have written of this run."""
+        assert self._seen is not None
+        kept = await self._keep.get(self._space, run)
+        if kept is None:
+            self._seen.pop(run, None)
+            return
+        value = _decode(kept)
+        if value != self._seen.get(run):
+            self._note(self._seen, run, value)
 
     async def _all(self) -> dict[RunId, Seen]:
         if self._seen is None:
             kept = await self._keep.scan(self._space)
-            if self._seen is None:  # nobody was faster while we read
+            highest = await self._keep.get(self._incarnation_space, _HIGHEST)
+            if self._seen is None:  # another caller may have read them meanwhile
                 found = {RunId(run): _decode(value) for run, value in kept.items()}
                 self._seen = {}  # once all of it could be read: half a fence would admit what is old
+                self._incarnation = int(highest or 0)
                 for run, value in sorted(found.items(), key=lambda one: one[1].number):
                     self._note(self._seen, run, value)
         return self._seen

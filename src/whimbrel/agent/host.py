@@ -15,7 +15,7 @@ from whimbrel.agent.jobs import Job, Jobs
 from whimbrel.domain import local_disks
 from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import NotFound, Refused
-from whimbrel.domain.guest import DiskExport, DiskName, Guest, GuestKey, GuestSpec, Order, Progress
+from whimbrel.domain.guest import DiskExport, DiskName, Guest, GuestKey, GuestSpec, Ledger, Order, Progress
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hypervisor import Hypervisor, Percent
@@ -67,6 +67,14 @@ class HostAgent:
 
     async def connector(self) -> dict[str, Any]:
         return await self._hypervisor.connector()
+
+    # The ledger
+
+    async def ledger(self, newest: int = 0) -> Ledger:
+        return await self._fence.ledger(newest)
+
+    async def adopt(self, incarnation: int) -> None:
+        await self._fence.adopt(incarnation)
 
     # Short orders
 

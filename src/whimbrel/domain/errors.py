@@ -33,6 +33,14 @@ class Superseded(Conflict):
     """A newer epoch of the same run has been seen: stop, the run is somebody else's now."""
 
 
+class LockLost(Superseded):
+    """The run does not hold the lock of its server: nothing more may be done for it."""
+
+
+class Behind(Superseded):
+    """The journal knows less of the run than was carried out for it: its database was restored from an older copy."""
+
+
 class Unavailable(WorldError):
     """No answer: it may have happened, or not. Look, or ask again; never assume."""
 

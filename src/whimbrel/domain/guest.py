@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from whimbrel.domain.devices import GuestNic, GuestVolume
+from whimbrel.domain.errors import Behind, Superseded
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.numa import NumaNode
 
@@ -19,11 +20,48 @@ def instance_name(server: ServerId) -> str:
     return NAME_PREFIX + server
 
 
-class Order(msgspec.Struct, frozen=True):
-    """Who orders: a run and its epoch. A door that changes something refuses an epoch older than the newest seen."""
+class Order(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which run orders, and how current it is. Every store and agent that changes something checks it.
+
+    An order with an older epoch or incarnation than the newest seen is refused: it is stale. An order with a newer
+    epoch but less progress than was seen comes from a journal that is behind: its database was restored.
+    """
 
     run: RunId
     epoch: int
+    progress: int = 0  # 1 + steps in the journal's log of the run; 0: an older release does not send it
+    incarnation: int = 0  # of the cloud; 0: an older release does not send it
+
+    def check(self, where: str, epoch: int, progress: int) -> None:
+        """Compare with the newest order of the run seen `where`. Raises: Superseded: it is older; Behind: see above."""
+        if epoch > self.epoch:
+            raise Superseded(f"{where} has seen epoch {epoch} of run {self.run}, newer than {self.epoch}")
+        if not 0 < self.progress < progress:
+            return
+        if epoch == self.epoch:
+            raise Superseded(f"{where} has seen step {progress} of run {self.run}: step {self.progress} comes late")
+        raise Behind(
+            f"{where} has carried out step {progress} of run {self.run}, and the journal knows of {self.progress}"
+        )
+
+
+class Obeyed(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of a host's ledger: the newest order of a run that its agent has obeyed."""
+
+    run: RunId
+    epoch: int
+    at: float  # seconds since 1970
+    server: ServerId | None = None
+    number: int = 0  # in which order the entries came to the host
+    progress: int = 0  # see Order; 0: not known
+    incarnation: int = 0
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """What the agent of a host has obeyed, the newest first. incarnation: the highest that was seen."""
+
+    incarnation: int = 0
+    entries: tuple[Obeyed, ...] = ()
 
 
 class GuestKey(msgspec.Struct, frozen=True):

@@ -61,10 +61,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     parked_at: float | None = None
     finished_at: float | None = None
     is_foreign: bool = False  # a newer program wrote more into the row than this one knows: it must not write it back
+    incarnation: int = 0  # of the cloud, when the journal was read; not a column of the row
 
     @property
     def order(self) -> Order:
-        return Order(self.id, self.epoch)
+        return Order(self.id, self.epoch, 1 + len(self.log), self.incarnation)
 
     @property
     def is_over(self) -> bool:

@@ -9,7 +9,7 @@ whose guest or disk is missing is Refused; a reading one raises NotFound.
 from typing import Any, Protocol
 
 from whimbrel.domain.devices import GuestNic, GuestVolume
-from whimbrel.domain.guest import DiskExport, DiskName, Guest, GuestKey, GuestSpec, Order, Progress
+from whimbrel.domain.guest import DiskExport, DiskName, Guest, GuestKey, GuestSpec, Ledger, Order, Progress
 from whimbrel.domain.ids import HostName
 
 
@@ -28,6 +28,14 @@ class Agent(Protocol):
 
     async def connector(self) -> dict[str, Any]:
         """Tell what a volume service wants to know of this host, as Cinder's connectors do."""
+        ...
+
+    async def ledger(self, newest: int = 0) -> Ledger:
+        """Return what this agent has obeyed, the newest first. newest: at most so many entries; 0: all."""
+        ...
+
+    async def adopt(self, incarnation: int) -> None:
+        """Refuse orders of older incarnations of the cloud from now on. Repeatable; a lower one changes nothing."""
         ...
 
     async def prepare(self, order: Order, spec: GuestSpec) -> None:

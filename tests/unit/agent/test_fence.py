@@ -8,7 +8,7 @@ import pytest
 from tests.host_room import H1, H2, SlowKeep, order, story
 from whimbrel.adapters.keep import MemoryKeep
 from whimbrel.agent.fence import Fence
-from whimbrel.domain.errors import Superseded, Unavailable
+from whimbrel.domain.errors import Behind, Superseded, Unavailable
 from whimbrel.domain.ids import ServerId
 from whimbrel.sim.clock import JumpingClock
 
@@ -118,3 +118,81 @@ async def test_a_run_that_goes_on_after_another_does_so_under_a_new_epoch() -> N
     await fence.admit(order("move", epoch=2), server)
     with pytest.raises(Superseded):
         fence.check(order("attach", epoch=1), server)
+
+
+@story
+async def test_of_two_agents_of_one_host_the_older_order_is_refused() -> None:
+    keep = MemoryKeep()
+    one, other = Fence(H1, keep, JumpingClock()), Fence(H1, keep, JumpingClock())
+    await one.admit(order(epoch=2))
+    await other.admit(order(epoch=7))
+    with pytest.raises(Superseded):
+        await one.admit(order(epoch=3))
+    with pytest.raises(Superseded):
+        await one.admit(order(epoch=2))
+    with pytest.raises(Superseded):
+        await Fence(H1, keep, JumpingClock()).admit(order(epoch=6))
+
+
+@story
+async def test_a_new_epoch_with_less_progress_comes_from_a_restored_journal() -> None:
+    keep = MemoryKeep()
+    await Fence(H1, keep, JumpingClock()).admit(order(epoch=1, progress=9))
+    for fence in (Fence(H1, keep, JumpingClock()), Fence(H1, keep, JumpingClock())):
+        with pytest.raises(Behind):
+            await fence.admit(order(epoch=2, progress=8))
+        await fence.admit(order(epoch=1, progress=9))
+    await Fence(H1, keep, JumpingClock()).admit(order(epoch=2, progress=9))
+
+
+@story
+async def test_a_duplicate_of_an_earlier_step_is_refused() -> None:
+    fence = Fence(H1, MemoryKeep(), JumpingClock())
+    await fence.admit(order(progress=3))
+    await fence.admit(order(progress=4))
+    with pytest.raises(Superseded) as refused:
+        await fence.admit(order(progress=3))
+    assert not isinstance(refused.value, Behind)
+
+
+@story
+async def test_an_order_of_an_older_release_tells_no_progress_and_is_judged_by_its_epoch() -> None:
+    keep = MemoryKeep()
+    fence = Fence(H1, keep, JumpingClock())
+    await fence.admit(order(epoch=1, progress=9))
+    await fence.admit(order(epoch=2))
+    with pytest.raises(Behind):
+        await Fence(H1, keep, JumpingClock()).admit(order(epoch=3, progress=8))
+
+
+@story
+async def test_an_older_incarnation_of_the_cloud_is_refused() -> None:
+    keep = MemoryKeep()
+    fence = Fence(H1, keep, JumpingClock())
+    await fence.admit(order("run-1", incarnation=1))
+    await fence.adopt(3)
+    await fence.adopt(2)
+    for known in (fence, Fence(H1, keep, JumpingClock())):
+        with pytest.raises(Superseded):
+            await known.admit(order("run-2", incarnation=2))
+        with pytest.raises(Superseded):
+            await known.admit(order("run-1", incarnation=1))
+        assert (await known.ledger()).incarnation == 3
+    await fence.admit(order("run-1", incarnation=4))
+    assert (await Fence(H1, keep, JumpingClock()).ledger()).incarnation == 4
+
+
+@story
+async def test_the_ledger_lists_what_was_obeyed_the_newest_first() -> None:
+    keep, server = MemoryKeep(), ServerId("server")
+    fence = Fence(H1, keep, JumpingClock())
+    await fence.admit(order("run-1", progress=2), server)
+    await fence.admit(order("run-2", epoch=4, progress=1), server)
+    await fence.admit(order("run-1", epoch=2, progress=3), server)
+    for known in (fence, Fence(H1, keep, JumpingClock())):
+        entries = (await known.ledger()).entries
+        assert [(each.run, each.epoch, each.progress, each.server) for each in entries] == [
+            ("run-1", 2, 3, server),
+            ("run-2", 4, 1, server),
+        ]
+        assert [each.run for each in (await known.ledger(newest=1)).entries] == ["run-1"]

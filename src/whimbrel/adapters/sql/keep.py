@@ -16,6 +16,11 @@ _INSERTS: dict[str, sqlite.Insert | postgresql.Insert] = {
     "sqlite": sqlite.insert(kept),
     "postgresql": postgresql.insert(kept),
 }
+_REPLACE = fixed(sa.update(kept).where(*_HERE, kept.c.value == sa.bindparam("was")).values(value=sa.bindparam("to_be")))
+_INSERT_NEW = {
+    dialect: fixed(insert.on_conflict_do_nothing(index_elements=["space", "key"]))
+    for dialect, insert in _INSERTS.items()
+}
 _PUTS = {
     dialect: fixed(insert.on_conflict_do_update(index_elements=["space", "key"], set_={"value": insert.excluded.value}))
     for dialect, insert in _INSERTS.items()
@@ -28,6 +33,8 @@ class SqlKeep:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._put = _PUTS[db.dialect]
+        self._insert_new = _INSERT_NEW[db.dialect]
+        self.is_shared = db.dialect != "sqlite"  # one process holds the directory of a SQLite file
 
     async def get(self, space: str, key: str) -> bytes | None:
         async with self._db.read() as tx:
@@ -37,6 +44,14 @@ class SqlKeep:
     async def put(self, space: str, key: str, value: bytes) -> None:
         async with self._db.write() as tx:
             await tx.run(self._put, {"space": space, "key": key, "value": value})
+
+    async def replace(self, space: str, key: str, before: bytes | None, value: bytes) -> bool:
+        async with self._db.write() as tx:
+            if before is None:
+                done = await tx.run(self._insert_new, {"space": space, "key": key, "value": value})
+            else:
+                done = await tx.run(_REPLACE, {"in_space": space, "at_key": key, "was": before, "to_be": value})
+        return int(done.rowcount) == 1
 
     async def delete(self, space: str, key: str) -> None:
         async with self._db.write() as tx:

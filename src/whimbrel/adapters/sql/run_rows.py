@@ -23,12 +23,12 @@ class Sagas(Protocol):
         ...
 
 
-COLUMNS = tuple(name for name in Run.__struct_fields__ if name != "is_foreign")
+COLUMNS = tuple(name for name in Run.__struct_fields__ if name not in ("is_foreign", "incarnation"))
 
 _DOCS = ("facts", "log", "debts")
 _LOG = tuple[LogEntry, ...]
 _encode = msgspec.json.Encoder().encode
-_decode_log = msgspec.json.Decoder(_LOG).decode
+decode_log = msgspec.json.Decoder(_LOG).decode
 _decode_debts = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
@@ -45,7 +45,7 @@ def read_run(row: sa.Row[Any], sagas: Sagas) -> Run:
     values = dict(row._mapping)
     try:
         values["facts"] = msgspec.json.decode(values["facts"], type=sagas.facts_type(row.saga, row.version))
-        values["log"] = _decode_log(values["log"])
+        values["log"] = decode_log(values["log"])
         values["debts"] = _decode_debts(values["debts"])
     except msgspec.DecodeError as error:
         raise Unavailable(f"{_cannot_be_read(row)}: {error}; have it back from a backup") from None
