@@ -30,6 +30,7 @@ from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.upkeep import load
 from whimbrel.adapters.sql.processes import SqlProcesses
 from whimbrel.adapters.sql.quotas import SqlQuotas
+from whimbrel.adapters.sql.restores import SqlRestores
 from whimbrel.adapters.sql.schema import check, prepare, version_of
 from whimbrel.adapters.sql.server_groups import SqlServerGroups
 from whimbrel.adapters.sql.volumes import SqlVolumes
@@ -46,6 +47,7 @@ from whimbrel.embedded.image.service import ImageService
 from whimbrel.embedded.image.shelf import Shelf
 from whimbrel.hypervisor_wiring import hypervisors_of
 from whimbrel.moves.steps import record
+from whimbrel.moves.steps.in_hand import check_lock, hold_all
 from whimbrel.network_wiring import network_service
 from whimbrel.ports.agent import Agents
 from whimbrel.ports.cloud import Cloud
@@ -198,6 +200,7 @@ async def _opened(
         aggregates=aggregates,
         server_groups=SqlServerGroups(global_),
         zones=SqlZones(global_),
+        restores=SqlRestores(global_),
         rules=config.rules,
         meter=meter,
     )
@@ -253,6 +256,8 @@ def make_engine(cloud: Cloud, name: str) -> Engine:
         name=name,
         lease_s=cloud.rules.lease_s,
         patience_s=cloud.rules.patience_s,
+        check_lock=lambda run: check_lock(run, cloud),
+        hold=lambda because: hold_all(because, cloud),
     )
 
 

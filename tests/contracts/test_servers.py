@@ -29,7 +29,7 @@ from whimbrel.adapters.sql.database import Database
 from whimbrel.adapters.sql.servers import SqlServers
 from whimbrel.adapters.sql.tables import cell as tables
 from whimbrel.domain import machine
-from whimbrel.domain.errors import Conflict, NotFound, Superseded, Unavailable, WrongState
+from whimbrel.domain.errors import Conflict, LockLost, NotFound, Superseded, Unavailable, WrongState
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
@@ -134,8 +134,10 @@ def test_a_lock_is_one_runs_until_it_gives_it_up(open_store: Opener) -> None:
         with pytest.raises(WrongState, match="task_state resize_prep"):
             await store.lock(Order(OTHER, 1), SERVER, "deleting", "active", SLOT, NOW)
         await store.unlock(Order(OTHER, 1), SERVER, {"name": "by somebody else"})
-        await store.change_by_run(Order(OTHER, 1), SERVER, {"name": "by somebody else"})
-        await store.show_task(Order(OTHER, 1), SERVER, "deleting", NOW)
+        with pytest.raises(LockLost):
+            await store.change_by_run(Order(OTHER, 1), SERVER, {"name": "by somebody else"})
+        with pytest.raises(LockLost):
+            await store.show_task(Order(OTHER, 1), SERVER, "deleting", NOW)
         assert await store.get(SERVER) == locked
         await store.unlock(FIRST, SERVER, {"vm_state": "stopped"})
         free = await store.get(SERVER)
@@ -196,11 +198,13 @@ def test_a_lock_is_lent_by_the_run_that_is_named_and_given_back_to_it(open_store
             await store.lock(errand, SERVER, None, "resized", SLOT, NOW, MOVE)
         with pytest.raises(WrongState):
             await store.lock(third, SERVER, None, "resized", SLOT, NOW, MOVE)
-        await store.change_by_run(FIRST, SERVER, {"name": "by the move, which has lent it"})
+        with pytest.raises(LockLost):
+            await store.change_by_run(FIRST, SERVER, {"name": "by the move, which has lent it"})
         await store.change_by_run(errand, SERVER, {"description": "by the errand"})
         for _ in range(2):
             await store.unlock(errand, SERVER, {}, MOVE)
-        await store.change_by_run(errand, SERVER, {"name": "by the errand, which has given it back"})
+        with pytest.raises(LockLost):
+            await store.change_by_run(errand, SERVER, {"name": "by the errand, which has given it back"})
         await store.change_by_run(FIRST, SERVER, {"hostname": "by-the-move"})
         record = await store.get(SERVER)
         assert (record.name, record.description, record.hostname) == ("s", "by the errand", "by-the-move")
@@ -267,6 +271,10 @@ def test_after_any_order_none_of_an_older_epoch_is_obeyed(open_store: Opener, la
         with pytest.raises(Superseded):
             await CHANGES[older](store, FIRST)
         assert await store.find(ServerQuery()) == before
+        if later == "unlock" and older in ("show", "change"):
+            with pytest.raises(LockLost):
+                await CHANGES[older](store, Order(MOVE, 3))
+            return
         await CHANGES[older](store, Order(MOVE, 3))
         with pytest.raises(Superseded):
             await CHANGES[older](store, SECOND)

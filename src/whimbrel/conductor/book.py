@@ -1,6 +1,7 @@
 """Every saga that this program knows. A released one stays, so that runs finish on the list on which they started."""
 
 from whimbrel.moves.resize import MIGRATE, RESIZE
+from whimbrel.restore.service import LOST_RUN
 from whimbrel.saga.step import Book
 from whimbrel.servers.create import CREATE
 from whimbrel.servers.delete import DELETE
@@ -14,5 +15,6 @@ from whimbrel.servers.volumes import ATTACH_VOLUME, DETACH_VOLUME
 
 BOOK = Book(
     *(RESIZE, MIGRATE, CREATE, DELETE, START, STOP, REBOOT, SNAPSHOT),
+    LOST_RUN,
     *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, TIDY, HEAL_PORTS, REPAIR, FOLLOW_POWER),
 )

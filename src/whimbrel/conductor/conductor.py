@@ -84,11 +84,11 @@ class Conductor:
         """Take a run that a door of this process has begun; it is leased to this engine already."""
         if self._stopping or len(self._driving) >= self._capacity:
             return False
-        self._drive(run)
+        self._drive(run, begun_here=True)
         return True
 
-    def _drive(self, run: Run) -> None:
-        task = asyncio.get_running_loop().create_task(self._engine.drive(run))
+    def _drive(self, run: Run, *, begun_here: bool = False) -> None:
+        task = asyncio.get_running_loop().create_task(self._engine.drive(run, begun_here=begun_here))
         self._driving[run.id] = task
         task.add_done_callback(lambda done: self._let_go(run.id, done))
 

@@ -10,6 +10,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, GroupId, ProjectId, ProviderId, RunId, ServerId, UserId
 from whimbrel.domain.resources import Resources
 from whimbrel.ports.pages import Consumers
+from whimbrel.ports.restores import KnownRun
 from whimbrel.ports.rooms import ProviderState, Rooms
 from whimbrel.ports.wishes import Lack, Way, Wish
 
@@ -175,6 +176,10 @@ class Placement(Consumers, Protocol):
 
         Raises: UnknownProvider; Superseded.
         """
+        ...
+
+    async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
+        """Return the newest order of these runs that was obeyed here; others are left out."""
         ...
 
     async def forget_fences(self, runs: Sequence[RunId]) -> None:

@@ -10,6 +10,7 @@ from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot, User
 from whimbrel.domain.server import Server
 from whimbrel.ports.fleet import Load
 from whimbrel.ports.pages import Holds, ServerIds
+from whimbrel.ports.restores import KnownRun
 
 Standing = Literal["whole", "shared", "frozen"]
 """How a record stands: as the only one; with a copy in another cell, where the directory says which counts; and so that
@@ -110,11 +111,14 @@ class Servers(ServerIds, Holds, Protocol):
         ...
 
     async def show_task(self, order: Order, server_id: ServerId, task_state: str | None, now: float) -> None:
-        """Set the task_state of a server that this run has locked. Repeatable. Raises: Superseded."""
+        """Set the task_state of a server that this run has locked. Repeatable. Raises: as `change_by_run`."""
         ...
 
     async def change_by_run(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
-        """Set fields of Server on a server that this run has locked. Repeatable. Raises: Superseded; NotFound."""
+        """Set fields of Server on a server that this run has locked. Repeatable.
+
+        Raises: LockLost: it has not; Superseded; NotFound.
+        """
         ...
 
     async def unlock(
@@ -128,6 +132,10 @@ class Servers(ServerIds, Holds, Protocol):
 
     async def erase(self, order: Order, server_id: ServerId) -> None:
         """Remove the row altogether (a copy that is no longer the server). Fine if it is not there."""
+        ...
+
+    async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
+        """Return the newest order of these runs that was obeyed here; others are left out."""
         ...
 
     async def forget_fences(self, runs: Sequence[RunId]) -> None:

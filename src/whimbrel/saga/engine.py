@@ -15,7 +15,17 @@ from typing import Any, Literal
 import structlog
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Conflict, NotFound, Refused, Superseded, Unavailable, WorldError, WrongState
+from whimbrel.domain.errors import (
+    Behind,
+    Conflict,
+    LockLost,
+    NotFound,
+    Refused,
+    Superseded,
+    Unavailable,
+    WorldError,
+    WrongState,
+)
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.journal import Booking, Evidence, Journal
@@ -37,6 +47,8 @@ log = structlog.get_logger(__name__)
 Show = Callable[[Run, str], Awaitable[None]]
 Why = Literal["refused", "reverted", "asked"]
 Adopt = Callable[[Run], bool]
+CheckLock = Callable[[Run], Awaitable[None]]
+Hold = Callable[[str], Awaitable[None]]
 
 
 class Engine:
@@ -55,8 +67,14 @@ class Engine:
         lease_s: float,
         patience_s: float,
         adopt: Adopt | None = None,
+        check_lock: CheckLock | None = None,
+        hold: Hold | None = None,
     ) -> None:
-        """show: makes the subject show a step's `shows`. adopt: hands a begun run to a conductor of this process."""
+        """show: makes the subject show a step's `shows`. adopt: hands a begun run to a conductor of this process.
+
+        check_lock: raises LockLost where a run does not hold the lock of its subject. hold: holds all runs, because
+        the database is older than what was carried out.
+        """
         self.book = book
         self.name = name
         self.lease_s = lease_s
@@ -67,6 +85,8 @@ class Engine:
         self._show = show
         self._patience_s = patience_s
         self.adopt = adopt
+        self._check_lock = check_lock
+        self._hold = hold
         self.ring: Callable[[], None] = lambda: None
         """Tells a conductor of this process that there is something due; others see it when they look."""
         self.took: Callable[[Run, LogEntry], None] = lambda run, entry: None
@@ -159,6 +179,9 @@ class Engine:
             await self._save(mine, raised=True)
             learned = await step.do(mine, self._world)
             await self._save(self._advanced(mine, saga, step, began, learned))
+        except Behind as behind:
+            await self._hold_all(mine, behind)
+            return False
         except Superseded:
             return True  # it went on by itself
         except WorldError:
@@ -169,17 +192,46 @@ class Engine:
 
     # Drive: what a conductor does
 
-    async def drive(self, run: Run) -> None:
-        """Take a run as far as it goes: to its end, to where it parks or has to wait long, or out of our hands."""
+    async def drive(self, run: Run, *, begun_here: bool = False) -> None:
+        """Take a run as far as it goes: to its end, to where it parks or has to wait long, or out of our hands.
+
+        begun_here: this process has just taken the lock of its subject; else that is checked first.
+        """
         try:
+            if not begun_here:
+                await self._see_lock(run)
             while run.state == "open" and run.owner == self.name:
                 run = await self._step(run)
+        except LockLost as lost:
+            log.error("a run without its lock stands still", run=run.id, saga=run.saga, at=run.at, reason=lost.reason)
+            await self._stand_still(run, lost.reason, lost.reason)
+        except Behind as behind:
+            await self._hold_all(run, behind)
         except Superseded:
             log.info("run is in other hands now", run=run.id, epoch=run.epoch)
         except Unavailable as trouble:
             log.warning("the journal does not answer; the lease will run out", run=run.id, reason=trouble.reason)
         except Exception:
-            await self._stand_still(run, traceback.format_exc())
+            story = traceback.format_exc()
+            log.error("a run met a bug and stands still", run=run.id, saga=run.saga, at=run.at, traceback=story)
+            await self._stand_still(run, story, "stopped at a bug: see problem")
+
+    async def _see_lock(self, run: Run) -> None:
+        """Raises: LockLost. Where the record cannot be read the run goes on: agents and stores check its orders."""
+        if self._check_lock and self.book.of(run).holds_lock(run):
+            with suppress(Unavailable):
+                await self._check_lock(run)
+
+    async def _hold_all(self, run: Run, behind: Behind) -> None:
+        """Stop every run: what was carried out for this one is not in the journal, so others may be as old."""
+        log.error(
+            "the database is older than what was carried out; all runs are held", run=run.id, reason=behind.reason
+        )
+        if self._hold:
+            try:
+                await self._hold(behind.reason)
+            except WorldError as trouble:
+                log.error("the runs could not be held", reason=trouble.reason)
 
     async def _step(self, run: Run) -> Run:
         saga = self.book.of(run)
@@ -334,7 +386,7 @@ class Engine:
                 continue
             paid = tuple(debt for debt in run.debts if debt != name)
             entry = self._entry(run, step, "undo", began, "done", "a debt is paid")
-            run = replace(run, debts=paid, log=(*run.log, entry), tries=0)
+            run = await self._save(replace(run, debts=paid, log=(*run.log, entry), tries=0))  # before the next acts
         message = troubles[0] if troubles else _why_turned(run)  # others may only wait for the first
         run = replace(run, tries=run.tries + 1, message=message, updated_at=self._clock.now())
         return await (self._pause(run) if run.debts else self._save(self._undone(run, saga)))
@@ -374,14 +426,13 @@ class Engine:
         await self._journal.save(run, raised, evidence)
         return run
 
-    async def _stand_still(self, run: Run, story: str) -> None:
-        """A bug of ours: the run stops where it is, visible, with its traceback."""
-        stopped = replace(run, problem=story, message="stopped at a bug: see problem", owner=None, due_at=NEVER)
+    async def _stand_still(self, run: Run, problem: str, message: str) -> None:
+        """Stop a run where it is, visible, until somebody says retry."""
+        stopped = replace(run, problem=problem, message=message, owner=None, due_at=NEVER)
         try:
             await self._journal.save(stopped)
         except WorldError as trouble:
             log.error("the problem of a run could not be written down", run=run.id, reason=trouble.reason)
-        log.error("a run met a bug and stands still", run=run.id, saga=run.saga, at=run.at, traceback=story)
 
 
 def _why_turned(run: Run) -> str | None:

@@ -34,6 +34,7 @@ class Step:
     again: Callable[[Any], Any] | None = None  # a choice: facts with the next alternate, or None when none is left
     accepted: bool = False  # written down in one write with the run itself, which begins below it
     door: bool = False  # taken by the door before it answers; below the accepted lines, above all others
+    unlocks: bool = False  # gives up the lock of the subject; without one the last line does
     parks: bool = False  # waits for a verdict here, holding nothing but its row
     status: str | None = None  # what a migration record shows from here on
     shows: str | None = None  # what the subject shows from here on
@@ -77,6 +78,17 @@ class Saga:
     def may_turn_back(self, name: str) -> bool:
         """Tell whether a run that stands at this step can still be undone."""
         return self._index[name] < len(self.undoable)
+
+    def holds_lock(self, run: Run) -> bool:
+        """Check whether a run that stands there holds the lock of its subject for certain.
+
+        The first line of the door takes the lock. At that line and at the one that unlocks, it may or may not.
+        """
+        if run.at not in self._index:
+            return False
+        lock = next(number for number, step in enumerate(self.steps) if step.door)
+        unlock = next((number for number, step in enumerate(self.steps) if step.unlocks), len(self.steps) - 1)
+        return lock < self._index[run.at] < unlock
 
     def following(self, name: str, facts: Any) -> Step | None:
         """Give the next line that applies, None at the end."""

@@ -75,7 +75,7 @@ DELETE = Saga(
         Step(let_go_ports, only_if=has_devices, event="compute_terminate_instance"),
         Step(release_devices, only_if=has_devices, event="compute_terminate_instance"),
         Step(claims.release_server, event="compute_terminate_instance"),
-        Step(close_record, only_if=is_placed, event="compute_terminate_instance"),
+        Step(close_record, unlocks=True, only_if=is_placed, event="compute_terminate_instance"),
         Step(erase_entry, event="compute_terminate_instance"),
     ),
 )

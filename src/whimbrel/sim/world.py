@@ -20,6 +20,7 @@ from whimbrel.adapters.sql.journal import SqlJournal
 from whimbrel.adapters.sql.keypairs import SqlKeypairs
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.quotas import SqlQuotas
+from whimbrel.adapters.sql.restores import SqlRestores
 from whimbrel.adapters.sql.schema import create_all
 from whimbrel.adapters.sql.server_groups import SqlServerGroups
 from whimbrel.adapters.sql.servers import SqlServers
@@ -33,6 +34,7 @@ from whimbrel.domain.host import Host, Zone
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, ServerId, UserId
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.moves.steps import record
+from whimbrel.moves.steps.in_hand import check_lock, hold_all
 from whimbrel.placement.inventory import of_host
 from whimbrel.ports.cells import CellInfo
 from whimbrel.ports.cloud import Asker, Cell, Cloud, Rules
@@ -183,6 +185,7 @@ class World:
             aggregates=aggregates,
             server_groups=SqlServerGroups(global_),
             zones=SqlZones(global_),
+            restores=SqlRestores(global_),
             rules=self.plan.rules,
         )
 
@@ -247,6 +250,8 @@ class World:
             name=name,
             lease_s=cloud.rules.lease_s,
             patience_s=cloud.rules.patience_s,
+            check_lock=lambda run: check_lock(run, cloud),
+            hold=lambda because: hold_all(because, cloud),
         )
 
     async def settle(self, engine: Engine, rounds: int = 60) -> None:

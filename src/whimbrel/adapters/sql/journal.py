@@ -13,6 +13,7 @@ from whimbrel.adapters.sql import bookings, rounds
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.evidence import add_evidence, read_evidence
 from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.restores import check_not_held, may_go_on, read_state
 from whimbrel.adapters.sql.run_filter import asked
 from whimbrel.adapters.sql.run_rows import COLUMNS, Sagas, read_run, run_values, unknown_part
 from whimbrel.adapters.sql.server_groups import join
@@ -37,6 +38,7 @@ _CHANGING = tuple(
 _save = fixed(
     sa.update(runs)
     .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), runs.c.finished_at.is_(None))
+    .where(may_go_on)
     .values({name: bindparam(name) for name in _CHANGING})
 )
 _insert_run = fixed(sa.insert(runs).returning(runs.c.number))
@@ -56,7 +58,7 @@ _due = fixed(
     sa.select(
         runs.c.id, runs.c.owner, runs.c.epoch, *(runs.c[name] for name in ("saga", "version", "at", "facts", "log"))
     )
-    .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"), _is_known)
+    .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"), _is_known, may_go_on)
     .order_by(runs.c.due_at)
     .limit(bindparam("b_limit"))
     .with_for_update(skip_locked=True)
@@ -104,7 +106,7 @@ _takeovers_of = fixed(
 _park = fixed(
     sa.update(runs)
     .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), runs.c.verdict.is_(None))
-    .where(runs.c.state == "open")
+    .where(runs.c.state == "open", may_go_on)
     .values(
         state="parked",
         status=bindparam("b_status"),
@@ -144,9 +146,10 @@ class SqlJournal:
         self._sagas = sagas
         self._left_alone: dict[RunId, None] = {}  # the runs that were seen to be a newer program's
         self._tally = SqlTally(db)
+        self._incarnation = 0  # as it was when a run was last accepted or taken
 
     def _run(self, row: sa.Row[Any]) -> Run:
-        return read_run(row, self._sagas)
+        return replace(read_run(row, self._sagas), incarnation=self._incarnation)
 
     # Accept
 
@@ -161,6 +164,7 @@ class SqlJournal:
         beside: RunId | None = None,
     ) -> Run:
         async with self._db.write() as tx:
+            self._incarnation = (await check_not_held(tx, run.saga)).incarnation
             there = [(row.id, row.state) for row in await tx.rows(_open_of, {"b_subject": run.subject})]
             if there != ([(beside, "parked")] if beside else []):
                 raise Conflict(f"something is under way on server {run.subject}")
@@ -178,7 +182,7 @@ class SqlJournal:
             del values["number"]
             number = await tx.value(_insert_run, values)
             await tx.run(_insert_action, asdict(action))
-        return replace(run, number=number)
+        return replace(run, number=number, incarnation=self._incarnation)
 
     async def forget(self, run: Run, before: Booking | None = None) -> None:
         async with self._db.write() as tx:
@@ -199,7 +203,7 @@ class SqlJournal:
         async with self._db.write() as tx:
             done = await tx.run(_save, {**bound, "b_id": run.id, "b_epoch": run.epoch - raised})
             if done.rowcount != 1:
-                raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}")
+                raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}, or all runs are held")
             if evidence:
                 await add_evidence(tx, run.id, evidence)
 
@@ -223,6 +227,7 @@ class SqlJournal:
                 return []
             taken = {"b_ids": [row.id for row in due], "b_owner": owner, "b_until": now + lease_s}
             rows = await tx.rows(_take, taken)
+            self._incarnation = (await read_state(tx)).incarnation
             for row in due:
                 if row.owner not in (None, owner):
                     epoch = row.epoch + 1
@@ -281,8 +286,8 @@ class SqlJournal:
             what = {"b_id": run.id, "b_epoch": run.epoch, "b_status": run.status}
             done = await tx.run(_park, {**what, "b_parked_at": run.parked_at, "b_updated_at": run.updated_at})
             row = await tx.row(_by_id, {"b_id": run.id})
-        if row is None or row.epoch != run.epoch:
-            raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}")
+        if row is None or row.epoch != run.epoch or not (done.rowcount or row.verdict):
+            raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}, or all runs are held")
         return run if done.rowcount else self._run(row)
 
     async def give_verdict(
@@ -290,6 +295,7 @@ class SqlJournal:
     ) -> Run:
         given = {"b_id": run_id, "b_verdict": verdict, "b_status": status, "b_action": action.request_id}
         async with self._db.write() as tx:
+            await check_not_held(tx, "")
             done = await tx.run(_give_verdict, {**given, "b_now": now, "b_heard_at": list(heard_at)})
             if done.rowcount:
                 await tx.run(_insert_action, asdict(action))
@@ -311,6 +317,7 @@ class SqlJournal:
 
     async def _nudge(self, run_id: RunId, now: float, *same: sa.ColumnElement[bool], **fields: Any) -> Run:
         async with self._db.write() as tx:
+            await check_not_held(tx, "")
             rows = await tx.rows(
                 sa.update(runs)
                 .where(runs.c.id == run_id, runs.c.finished_at.is_(None), _is_alone, *same)

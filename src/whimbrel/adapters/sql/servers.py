@@ -8,18 +8,19 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.database import Database, Tx
-from whimbrel.adapters.sql.fences import pass_fence
+from whimbrel.adapters.sql.fences import orders_of, pass_fence
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.pages import RecordIds
 from whimbrel.adapters.sql.server_queries import asked
 from whimbrel.adapters.sql.server_rows import ROW, read_record, record_values
 from whimbrel.adapters.sql.tables.cell import fences, servers
 from whimbrel.domain import machine
-from whimbrel.domain.errors import Conflict, NotFound, WrongState
+from whimbrel.domain.errors import Conflict, LockLost, NotFound, WrongState
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
 from whimbrel.ports.fleet import Load
+from whimbrel.ports.restores import KnownRun
 from whimbrel.ports.servers import Reading, ServerQuery, Standing
 
 _by_id = fixed(
@@ -137,7 +138,9 @@ class SqlServers(RecordIds):
         async with self._db.write() as tx:
             await pass_fence(tx, order)
             server, holder = await _held(tx, server_id)
-            if holder == order.run and any(getattr(server, name) != value for name, value in fields.items()):
+            if holder != order.run:
+                raise LockLost(_not_held(order, server_id, holder))
+            if any(getattr(server, name) != value for name, value in fields.items()):
                 await _put(tx, server, fields, order.run)
 
     async def unlock(
@@ -154,6 +157,10 @@ class SqlServers(RecordIds):
             await pass_fence(tx, order)
             await tx.run(_delete, {"b_id": server_id})
 
+    async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
+        async with self._db.read() as tx:
+            return await orders_of(tx, runs)
+
     async def forget_fences(self, runs: Sequence[RunId]) -> None:
         async with self._db.write() as tx:
             await tx.run(sa.delete(fences).where(fences.c.run.in_(runs)))
@@ -169,6 +176,11 @@ class SqlServers(RecordIds):
             if row.standing == "frozen" or current.generation != server.generation:
                 raise Conflict(f"server {server.id} was changed meanwhile")
             return await _put(tx, current, fields, holder)
+
+
+def _not_held(order: Order, server_id: ServerId, holder: str | None) -> str:
+    by = f"run {holder} locks it" if holder else "nothing locks it"
+    return f"run {order.run} does not hold the lock of server {server_id}: {by}"
 
 
 def _wrong(server: Server, attribute: str, value: str | None) -> str:

@@ -1,12 +1,13 @@
 """The server's record: its lock, what it shows, and where it lives."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
 
 from whimbrel.domain import machine
-from whimbrel.domain.errors import NotFound, WrongState
+from whimbrel.domain.errors import LockLost, NotFound, WrongState
 from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
 from whimbrel.moves.steps import volumes
 from whimbrel.moves.steps.home import home_record, records_at_home, switch
@@ -89,7 +90,8 @@ async def await_verdict(move: Move, cloud: Cloud) -> None:
 
 async def show_reverting(move: Move, cloud: Cloud) -> None:
     """A verdict undone is a revert: have the server show it."""
-    await show(move, "resize_reverting", cloud)
+    with suppress(LockLost):  # as a debt it may be paid after the server was unlocked: there is nothing to show then
+        await show(move, "resize_reverting", cloud)
 
 
 def _home(place: Place) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from whimbrel.adapters.sql.pages import ConsumerIds
 from whimbrel.adapters.sql.placement import changes, groups, holdings, providers
 from whimbrel.adapters.sql.placement.claims import read_held, rewrite
 from whimbrel.adapters.sql.placement.feed import CHECKED, Feed
-from whimbrel.adapters.sql.placement.fences import forget_fences, raise_fence
+from whimbrel.adapters.sql.placement.fences import forget_fences, orders_of, raise_fence
 from whimbrel.adapters.sql.placement.group_store import GroupStore
 from whimbrel.adapters.sql.placement.name_store import NameStore
 from whimbrel.adapters.sql.placement.provider_store import ProviderStore
@@ -27,6 +27,7 @@ from whimbrel.placement.provider import Claim, Consumer, Held, Provider, Shape, 
 from whimbrel.placement.rooms import IndexRooms, state_of
 from whimbrel.placement.ways import all_ways
 from whimbrel.ports.placement import Allocation, GroupRule, Miscount, Owner, ZoneRule
+from whimbrel.ports.restores import KnownRun
 from whimbrel.ports.rooms import ProviderState
 from whimbrel.ports.wishes import Lack, Way, Wish
 
@@ -125,6 +126,10 @@ class SqlPlacement(ProviderStore, GroupStore, NameStore, ZoneStore, ConsumerIds)
     async def allocations(self, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:
         async with self._db.read() as tx:
             return await holdings.of_consumers(tx, consumers)
+
+    async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
+        async with self._db.read() as tx:
+            return await orders_of(tx, runs)
 
     async def forget_fences(self, runs: Sequence[RunId]) -> None:
         async with self._db.write() as tx:

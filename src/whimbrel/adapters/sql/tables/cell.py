@@ -76,6 +76,7 @@ fences = sa.Table(
     metadata,
     sa.Column("run", sa.String(36), primary_key=True),
     sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("progress", sa.Integer, nullable=False, server_default="0"),  # see domain.guest.Order
     sa.CheckConstraint("epoch >= 1", name="fences_epoch"),
 )
 

@@ -285,6 +285,18 @@ rounds = sa.Table(
 )
 """When a conductor last began a round that one of them makes for all."""
 
+cloud = sa.Table(
+    "cloud",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("incarnation", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("held_at", sa.Double),  # since when all runs are held; NULL: they are not
+    sa.Column("held_because", sa.Text),
+    sa.Column("restoring", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.CheckConstraint("id = 1", name="cloud_one_row"),
+)
+"""The state of the cloud as a whole: ports/restores.py. No row: the first incarnation, not held."""
+
 last_proof = sa.Table(
     "last_proof",
     metadata,

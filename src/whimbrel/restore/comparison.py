@@ -1,0 +1,91 @@
+"""What hosts, cells and Placement have carried out, compared with what the journal knows.
+
+The journal is written before each order, so it is never behind; where it is, its database was restored from a copy.
+Nothing is changed here, except that nothing is believed of a host that does not answer.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.guest import Ledger, Obeyed
+from whimbrel.domain.ids import CellName, HostName, RunId
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.restores import KnownRun
+from whimbrel.proof.asking import each, of_cells
+
+NEWEST = 16
+"""How many entries of each ledger are compared at a start: where the journal is behind, the last ones are unknown."""
+
+
+class Ledgers(msgspec.Struct, kw_only=True):
+    """What the hosts have obeyed. unreachable: hosts and cells that did not answer, and why."""
+
+    of_hosts: dict[HostName, Ledger] = {}
+    cell_of: dict[HostName, CellName] = {}
+    unreachable: dict[str, str] = {}
+
+    @property
+    def incarnation(self) -> int:
+        return max((ledger.incarnation for ledger in self.of_hosts.values()), default=0)
+
+    def entries(self) -> Iterator[tuple[HostName, Obeyed]]:
+        for host, ledger in sorted(self.of_hosts.items()):
+            for entry in ledger.entries:
+                yield host, entry
+
+    def runs(self) -> set[RunId]:
+        return {entry.run for _, entry in self.entries()}
+
+
+class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
+    """A host has carried out what the journal does not know. known: None: the journal has no row of the run."""
+
+    host: HostName
+    entry: Obeyed
+    known: KnownRun | None
+
+    def __str__(self) -> str:
+        what = f"host {self.host} has obeyed run {self.entry.run}"
+        if self.known is None:
+            return f"{what}, of which the journal has no row"
+        done, knows = self.entry.progress, self.known.progress
+        return f"{what} up to step {done} under epoch {self.entry.epoch}, and the journal knows {knows} of them"
+
+
+async def read_ledgers(cloud: Cloud, newest: int = 0) -> Ledgers:
+    """Read the ledgers of all hosts, from the agents. newest: at most so many entries of each; 0: all."""
+    found, down = Ledgers(), dict[CellName, str]()
+    async for cell, hosts in of_cells(cloud, down, lambda cell: cell.hosts.all()):
+        found.cell_of |= {host.name: cell for host in hosts}
+    found.unreachable |= {f"cell {cell}": reason for cell, reason in down.items()}
+
+    async def ask(host: HostName) -> None:
+        try:
+            found.of_hosts[host] = await cloud.agent(found.cell_of[host], host).ledger(newest)
+        except WorldError as trouble:
+            found.unreachable[f"host {host}"] = trouble.reason
+
+    await each(sorted(found.cell_of), ask)
+    return found
+
+
+async def contradictions(cloud: Cloud, ledgers: Ledgers) -> list[Contradiction]:
+    """Compare ledgers that were read with the journal as it is now."""
+    known = await cloud.restores.known(sorted(ledgers.runs()))
+    return list(_contradictions(ledgers.entries(), known))
+
+
+def _contradictions(
+    entries: Iterable[tuple[HostName, Obeyed]], known: Mapping[RunId, KnownRun]
+) -> Iterator[Contradiction]:
+    for host, entry in entries:
+        journal = known.get(entry.run)
+        if journal is None or entry.epoch > journal.epoch or entry.progress > journal.progress:
+            yield Contradiction(host=host, entry=entry, known=journal)
+
+
+async def check(cloud: Cloud) -> list[Contradiction]:
+    """Compare the newest entries of all ledgers with the journal: what a process does when it starts."""
+    return await contradictions(cloud, await read_ledgers(cloud, NEWEST))

@@ -1,0 +1,149 @@
+"""A move after whose end older copies of databases are put back: what the cloud does then, and how it is restored.
+
+The copies are made at one touch of the move. What hosts, ports and volumes are stays as it is: only databases go back.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from whimbrel.adapters.sql.sqlite import SqliteDatabase
+from whimbrel.conductor.book import BOOK
+from whimbrel.domain.errors import Conflict, WorldError
+from whimbrel.domain.guest import Guest
+from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.ports.journal import RunFilter
+from whimbrel.proof.proving import Proof, prove
+from whimbrel.restore import comparison, service
+from whimbrel.saga.engine import Engine
+from whimbrel.servers.repair import repair, survey
+from whimbrel.sim.chaos import Plan
+from whimbrel.sim.invariants import Violation
+from whimbrel.sim.stories import Story, Telling
+from whimbrel.sim.world import World
+
+ROUNDS = 12
+"""How often leases run out before the restore begins: long enough for a restored run to do all the harm it can."""
+
+REPAIRS = 6
+"""How often the cloud is looked at for repairs, at most."""
+
+
+@dataclass
+class Restored:
+    """What came of it. noticed: why the journal is behind, as a start sees it."""
+
+    world: World
+    server: ServerId
+    touch: str
+    noticed: list[str]
+    held_at_once: bool
+    stopped: bool  # before the restore began all runs were held, or this one stood still
+    left: list[str]
+    proof: Proof
+
+
+class Copying(Telling):
+    """Tells a move, and copies databases after one of its touches."""
+
+    def __init__(self, story: Story, touch: int, which: Collection[str], *plans: Plan) -> None:
+        super().__init__(story, *plans)
+        self._touch = touch
+        self._which = which
+        self.copies: dict[str, SqliteDatabase] = {}
+        self.name = ""
+
+    async def after_each(self, touch: str) -> None:
+        await super().after_each(touch)
+        if not self.copies and sum(len(chaos.touches) for chaos in self.lives) > self._touch:
+            databases = self.world.remains.databases
+            self.copies = {name: databases[name].copy() for name in databases if name.split("_")[0] in self._which}
+            self.name = touch
+
+
+async def tell(story: Story, touch: int, which: Collection[str], *, checked: bool = True) -> Restored:
+    """Tell the move to its end, put the copies back, and restore the cloud.
+
+    which: kinds of databases (global, cell, placement). checked: the start compares the ledgers, as it always does;
+    False: it does not, so that every line of defence behind it shows what it is worth.
+    Raises: Violation: a guest was lost, or ran twice.
+    """
+    telling = Copying(story, touch, which)
+    await telling.tell()
+    assert telling.copies, f"the move has no touch {touch}"
+    world, server = _with(telling.world, telling.copies), telling.server.id
+    engine = world.engine("restored")
+    noticed = [str(one) for one in await comparison.check(world.cloud)]
+    if checked and noticed:
+        await world.cloud.restores.hold(noticed[0], world.cloud.clock.now())
+    held_at_once = (await world.cloud.restores.state()).hold is not None
+    for _ in range(ROUNDS):
+        await _drive(world, engine)
+        await _see_guest(world, server, f"after a restore to {telling.name}")
+    stopped = await _is_stopped(world, server)
+    left = await _restore(world, engine)
+    await _see_guest(world, server, f"after the repairs of a restore to {telling.name}")
+    proof = await prove(world.cloud)
+    return Restored(world, server, telling.name, noticed, held_at_once, stopped, left, proof)
+
+
+def _with(world: World, copies: dict[str, SqliteDatabase]) -> World:
+    """Return the cloud as it starts with these databases instead of its own."""
+    remains = replace(world.remains, databases={**world.remains.databases, **copies})
+    restored = World(world.plan, remains)
+    restored.simulated.double_runs += world.simulated.double_runs
+    return restored
+
+
+async def _drive(world: World, engine: Engine) -> None:
+    clock = world.cloud.clock
+    await clock.sleep(engine.lease_s + 1)
+    for run in await world.cloud.journal.take(engine.name, clock.now(), engine.lease_s, 1000):
+        await engine.drive(run)
+
+
+async def _is_stopped(world: World, server: ServerId) -> bool:
+    run = await world.cloud.journal.open_run(server)
+    is_held = (await world.cloud.restores.state()).hold is not None
+    return is_held or (run is not None and run.problem is not None)
+
+
+async def _restore(world: World, engine: Engine) -> list[str]:
+    """Lead through a restore, as `whimbrel restore` does; return what nothing can be done about."""
+    cloud = world.cloud
+    await service.begin(cloud, "the story says so")
+    await service.close_overtaken(cloud, BOOK)
+    left: list[str] = []
+    for _ in range(REPAIRS):
+        _, findings = await survey(cloud)
+        left = [words for finding in findings for words in finding.plan.left]
+        wanted = [ServerId(finding.subject) for finding in findings if finding.plan.mends]
+        if not wanted:
+            break
+        for subject in wanted:
+            try:
+                await repair(cloud, engine, world.asker(), subject)
+            except (Conflict, WorldError):
+                continue
+            for _ in range(3):
+                await _drive(world, engine)
+    await service.end(cloud, BOOK, force=bool(left))
+    for _ in range(ROUNDS):
+        await _drive(world, engine)
+    return left
+
+
+async def _see_guest(world: World, server: ServerId, when: str) -> None:
+    """Check that the server has a guest with all its disks, and one that runs at most."""
+    found = await _guests(world, server)
+    running = [host for host, guest in found if guest.power == "running"]
+    if len(running) > 1 or world.simulated.double_runs:
+        raise Violation(f"{when}: it runs on {', '.join(running)}")
+    if not any(guest.has_disk for _, guest in found):
+        seen = ", ".join(f"{guest.power} on {host}" for host, guest in found) or "nothing"
+        runs = await world.cloud.journal.find(RunFilter(subject=server, limit=1))
+        raise Violation(f"{when}: no whole guest is left ({seen}); {[(run.at, run.way, run.message) for run in runs]}")
+
+
+async def _guests(world: World, server: ServerId) -> list[tuple[HostName, Guest]]:
+    found = [(host, guest) for host, hv in world.hypervisors.items() for guest in await hv.guests()]
+    return [(host, guest) for host, guest in found if guest.key.server == server]

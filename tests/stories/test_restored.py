@@ -1,0 +1,79 @@
+"""Older copies of databases are put back after a move: no server is lost or runs twice, and the cloud can be restored.
+
+The copies are of each touch of the move at which anything changes, of each database alone and of all together.
+"""
+
+import asyncio
+
+import pytest
+
+from tests.stories.telling import STORIES
+from tests.stories.test_crashes import touches_of
+from whimbrel.sim.chaos import changes
+from whimbrel.sim.restored import Restored, tell
+from whimbrel.sim.stories import Story
+
+TOLD = tuple(
+    story
+    for story in STORIES
+    if story.name
+    in (
+        "resize of a stopped server, confirm",
+        "cold migration, revert",
+        "resize to another cell, confirm",
+        "resize with ports and volumes, revert",
+    )
+)
+EVERYTHING = ("global", "cell", "placement")
+
+
+async def _touches(story: Story, every: int) -> list[int]:
+    found = [number for number, name in enumerate(await touches_of(story)) if changes(name)][::every]
+    assert len(found) > 10
+    return found
+
+
+def _check_restored(told: Restored, story: Story) -> None:
+    """Check that nothing is wrong in the end; of a move to another cell the directory is left to a person."""
+    is_named = story.crosses and bool(told.left)
+    assert told.proof.holds or is_named, (told.touch, told.left, told.proof.violations)
+
+
+@pytest.mark.parametrize("story", TOLD, ids=str)
+def test_a_restored_journal_harms_no_server_and_the_cloud_is_restored(story: Story) -> None:
+    async def every() -> None:
+        noticed = 0
+        for touch in await _touches(story, 2):
+            told = await tell(story, touch, ("global",))
+            assert told.held_at_once == bool(told.noticed), told.touch
+            _check_restored(told, story)
+            noticed += bool(told.noticed)
+        assert noticed > 5
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("story", TOLD, ids=str)
+def test_orders_of_a_restored_journal_are_refused_where_no_start_has_noticed_it(story: Story) -> None:
+    async def every() -> None:
+        stopped = 0
+        for touch in await _touches(story, 2):
+            told = await tell(story, touch, ("global",), checked=False)
+            _check_restored(told, story)
+            stopped += told.stopped
+        assert stopped > 5
+
+    asyncio.run(every())
+
+
+@pytest.mark.parametrize("which", [("cell",), ("placement",), EVERYTHING], ids=" ".join)
+@pytest.mark.parametrize("story", TOLD, ids=str)
+def test_other_restored_databases_harm_no_server_and_what_is_left_is_named(
+    story: Story, which: tuple[str, ...]
+) -> None:
+    async def every() -> None:
+        for touch in await _touches(story, 3):
+            told = await tell(story, touch, which, checked=False)
+            assert told.proof.holds or told.left, (told.touch, told.proof.violations)
+
+    asyncio.run(every())
