@@ -80,7 +80,6 @@ def test_its_links_lead_somewhere(page: Path) -> None:
 
 def test_architecture_shows_the_layers_that_are_enforced() -> None:
     table = (ROOT / "ARCHITECTURE.md").read_text().partition("## The layers")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (\d+) \| ([^|]*) \|", table, re.MULTILINE)
-    shown = [(int(number), sorted(re.findall(r"`(\w+)`", names))) for number, names in rows]
-    enforced = [sorted(re.findall(r"\w+", layer)) for layer in LAYERS]
-    assert shown == list(zip(range(len(LAYERS), 0, -1), enforced, strict=True))
+    rows = re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
+    shown = [sorted(re.findall(r"`(\w+)`", modules)) for modules in rows]
+    assert shown == [sorted(re.findall(r"\w+", layer)) for layer in LAYERS]

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from whimbrel.adapters.openstack.identity import Login
     from whimbrel.placement_wiring import PlacementSettings
 
-ALONE = "env -u OS_CLOUD"
-"""Before a client's command: a cloud that was exported brings a login, which these kinds of authentication refuse."""
+NO_CLOUD = "--os-cloud ''"
+"""For the client: a cloud that is exported, or the only one there is, brings a login that some plug-ins refuse."""
 Auth = Literal["noauth2", "keystone", "embedded"]
 
 
@@ -227,11 +227,11 @@ def _ready(chosen: "PlacementSettings", url: str) -> None:
     """Say where it listens, and what to type next."""
     version = "--os-placement-api-version 1.39"
     if chosen.identity is None:
-        client = f"{ALONE} openstack --os-auth-type none --os-endpoint {url} {version}"
+        client = f"openstack {NO_CLOUD} --os-auth-type none --os-endpoint {url} {version}"
         note = "[yellow]It believes whoever asks: this is for tests.[/]"
     else:
         token = '"$(openstack token issue -f value -c id)"'
-        client = f"{ALONE} openstack --os-auth-type admin_token --os-token {token} --os-endpoint {url} {version}"
+        client = f"openstack {NO_CLOUD} --os-auth-type admin_token --os-token {token} --os-endpoint {url} {version}"
         note = "Clients that look in the catalog find it there once it has an endpoint of the service type placement."
     needs = "[dim]openstack needs the plug-in osc-placement for this: pip install osc-placement[/]"
     say(
