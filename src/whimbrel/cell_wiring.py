@@ -13,6 +13,7 @@ import structlog
 
 from whimbrel.adapters.sql.awaited import AwaitedDatabase
 from whimbrel.adapters.sql.cells import SqlCells
+from whimbrel.adapters.sql.database import Databases
 from whimbrel.adapters.sql.devices import SqlDevices
 from whimbrel.adapters.sql.hosts import SqlHosts
 from whimbrel.adapters.sql.servers import SqlServers
@@ -61,10 +62,12 @@ class OpenCells(Mapping[CellName, Cell]):
         own_url: str,
         agents: Callable[[CellName], Agents],
         clock: Clock,
+        databases: Databases,
         *,
         migrates: bool = True,
     ) -> None:
         """own_url: of the cloud's database. agents: gives the bus of a cell. migrates: brings cells to this schema."""
+        self._databases = databases
         self._infos = infos
         self._own_url = own_url
         self._agents = agents
@@ -142,7 +145,8 @@ class OpenCells(Mapping[CellName, Cell]):
             await before[name].database.close()
 
     def _made(self, info: CellInfo) -> OpenCell:
-        database = AwaitedDatabase(info.database or self._own_url, f"cell_{info.name}", migrates=self._migrates)
+        url, schema = info.database or self._own_url, f"cell_{info.name}"
+        database = AwaitedDatabase(url, schema, migrates=self._migrates, databases=self._databases)
         cell = Cell(
             name=info.name,
             servers=SqlServers(database),

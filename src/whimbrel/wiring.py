@@ -17,7 +17,7 @@ from whimbrel.adapters.clock import DatabaseClock, RandomIds, SystemClock
 from whimbrel.adapters.prometheus.timed import timed
 from whimbrel.adapters.sql.aggregates import SqlAggregates
 from whimbrel.adapters.sql.cells import SqlCells
-from whimbrel.adapters.sql.database import Database, open_database
+from whimbrel.adapters.sql.database import Database, Databases
 from whimbrel.adapters.sql.directory import SqlDirectory
 from whimbrel.adapters.sql.flavors import SqlFlavors
 from whimbrel.adapters.sql.identity import SqlIdentity
@@ -100,11 +100,12 @@ async def open_process(
     another version; Unavailable: a database of the cloud itself is away.
     """
     async with AsyncExitStack() as opened:
-        clock = DatabaseClock(SystemClock())
-        registration, global_ = await _registered(url, record, clock, opened, migrates=hosts)
+        clock, databases = DatabaseClock(SystemClock()), Databases(config.database.connections)
+        registration, global_ = await _registered(databases, url, record, clock, opened, migrates=hosts)
         process = await _opened(
             config,
             data,
+            databases,
             url,
             registration,
             global_,
@@ -120,7 +121,13 @@ async def open_process(
 
 
 async def _registered(
-    url: str, record: ProcessRecord, clock: DatabaseClock, opened: AsyncExitStack, *, migrates: bool
+    databases: Databases,
+    url: str,
+    record: ProcessRecord,
+    clock: DatabaseClock,
+    opened: AsyncExitStack,
+    *,
+    migrates: bool,
 ) -> tuple[Registration, Database]:
     """Write this process down; give its registration and the global database.
 
@@ -131,9 +138,9 @@ async def _registered(
         check_stores(url)
     elif (version_of(url, "global") or "") < FIRST_WITH_PROCESSES:
         prepare(url, "global")
-    database = open_database(url, "global")
+    database = databases.open(url, "global")
     opened.push_async_callback(database.close)
-    registration = Registration(SqlProcesses(database, SystemClock()), record, clock)
+    registration = Registration(SqlProcesses(database.urgent, SystemClock()), record, clock)
     await registration.begin()
     opened.push_async_callback(registration.end)
     if migrates:
@@ -144,6 +151,7 @@ async def _registered(
 async def _opened(
     config: CloudConfig,
     data: DataDir,
+    databases: Databases,
     url: str,
     registration: Registration,
     global_: Database,
@@ -157,7 +165,7 @@ async def _opened(
     """Make all parts of a process; each is closed with `opened`, the last one first."""
 
     def database(schema: str) -> Database:
-        made = open_database(url, schema)
+        made = databases.open(url, schema)
         opened.push_async_callback(made.close)
         return made
 
@@ -173,7 +181,7 @@ async def _opened(
     local = {host: HostAgent(host, hypervisor, keep, images, clock) for host, hypervisor in hypervisors.items()}
     buses = _own_buses(config, local) if hosts else await _distant_buses(data, opened)
     aggregates, infos = SqlAggregates(global_), SqlCells(global_)
-    cells = OpenCells(infos, url, buses, clock, migrates=hosts)
+    cells = OpenCells(infos, url, buses, clock, databases, migrates=hosts)
     opened.push_async_callback(cells.close)
     identity = SqlIdentity(database("identity"), clock)
     networks = await network_service(config, data, SqlNetworks(database("network")), front_url, clock, ids, opened)

@@ -97,14 +97,14 @@ def test_a_transaction_that_commits_late_is_not_missed(open_store: Opener) -> No
     """It took its number before another one, which a reader has seen already."""
 
     async def tell() -> None:
-        async with open_store("placement") as database:
+        async with open_store("placement") as database, open_store("placement") as elsewhere:
             if not isinstance(database, PostgresDatabase):
                 pytest.skip("on SQLite one writer waits for the other")
             writer, reader = SqlPlacement(database), SqlPlacement(database)
             for uuid in (A, B):
                 await writer.register_host(uuid, f"host {uuid}", {"VCPU": Inventory(total=3)})
             assert await is_current(reader, database)
-            async with database.write() as slow:
+            async with elsewhere.write() as slow:
                 await slow.run(sa.update(tables.providers).where(tables.providers.c.uuid == A).values(name="late"))
                 await changes.note(slow, [A])
                 await writer.rename_provider(B, "early")
@@ -119,12 +119,12 @@ def test_what_was_seen_is_not_read_again_while_an_old_transaction_is_open(open_s
     """Else each request would read all that was changed since that began, which may be everything."""
 
     async def tell() -> None:
-        async with open_store("placement") as database:
+        async with open_store("placement") as database, open_store("placement") as elsewhere:
             if not isinstance(database, PostgresDatabase):
                 pytest.skip("on SQLite one writer waits for the other")
             writer = SqlPlacement(database)
             await writer.create_provider(A, "a", None)
-            async with database.write() as old:
+            async with elsewhere.write() as old:
                 await changes.note(old, [A])
                 await old.row(sa.select(1))  # or the note is not sent yet
                 async with database.read() as tx:

@@ -216,10 +216,10 @@ def test_who_is_made_between_the_lock_and_the_look_is_not_taken_for_locked(open_
     """Else the next writer would change it under us, and what we give back would be what it held before."""
 
     async def main() -> None:
-        async with open_store("placement") as database:
+        async with open_store("placement") as database, open_store("placement") as elsewhere:
             if not isinstance(database, PostgresDatabase):
                 pytest.skip("on SQLite one writer waits for the other")
-            other = SqlPlacement(database)
+            other = SqlPlacement(elsewhere)
             await other.register_host(HOST, "host", {"VCPU": Inventory(total=8)})
 
             class Slow(Tx):

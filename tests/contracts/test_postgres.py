@@ -13,13 +13,15 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import bindparam
 
 from tests.contracts.databases import Postgres
+from tests.hand_clock import settle
 from tests.unit.adapters.sql.test_fixed import ASKED, METADATA, A, B, C, things
-from whimbrel.adapters.sql import pool, wire
+from whimbrel.adapters.sql import wire
 from whimbrel.adapters.sql.awaited import AwaitedDatabase
 from whimbrel.adapters.sql.creation import make_missing
-from whimbrel.adapters.sql.database import Database, open_database
+from whimbrel.adapters.sql.database import Database, Databases, open_database
 from whimbrel.adapters.sql.fixed import fixed
 from whimbrel.adapters.sql.schema import prepare
+from whimbrel.adapters.sql.urls import CONNECTIONS
 from whimbrel.domain.errors import Conflict, Unavailable
 
 _ADD = fixed(sa.insert(things))
@@ -165,8 +167,14 @@ def test_who_is_cancelled_leaves_nothing_behind(postgres: Postgres) -> None:
 
 def test_connections_that_were_ended_while_nobody_used_them_are_made_anew(postgres: Postgres) -> None:
     async def pids(database: Database) -> set[int]:
-        async with database.read() as one, database.read() as other:
-            return {await one.value(_PID), await other.value(_PID)}
+        async def pid(both: asyncio.Barrier) -> int:
+            async with database.read() as tx:
+                found: int = await tx.value(_PID)
+                await both.wait()
+                return found
+
+        both = asyncio.Barrier(2)
+        return set(await asyncio.gather(pid(both), pid(both)))
 
     async def story(database: Database) -> None:
         lost = await pids(database)
@@ -202,10 +210,10 @@ def test_more_than_there_are_connections_wait_for_their_turn(postgres: Postgres)
                 pid: int = await tx.value(_PID)
                 return pid
 
-        count = pool.MOST * 3
+        count = CONNECTIONS * 3
         used = await asyncio.gather(*map(add, range(count)))
         assert await ids(database) == list(range(count))
-        assert len(set(used)) <= pool.MOST
+        assert len(set(used)) <= CONNECTIONS
 
     told(postgres, story)
 
@@ -225,3 +233,113 @@ def test_few_stay_prepared(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) 
             assert await tx.value(prepared) == 2
 
     told(postgres, story)
+
+
+# Stores that share connections
+
+
+@asynccontextmanager
+async def sharing(postgres: Postgres, connections: int, stores: int) -> AsyncIterator[list[Database]]:
+    """Open several stores of one process, each with the same tables in its own schema."""
+    databases = Databases(connections)
+    opened = [databases.open(postgres.url, postgres.make_schema(f"keep_{number}")) for number in range(stores)]
+    try:
+        for each in opened:
+            await each.create_all(METADATA)
+        yield opened
+    finally:
+        for each in opened:
+            await each.close()
+
+
+def shared(postgres: Postgres, connections: int, story: Callable[[list[Database]], Awaitable[None]]) -> None:
+    async def tell() -> None:
+        async with sharing(postgres, connections, stores=3) as databases:
+            await story(databases)
+
+    asyncio.run(tell())
+
+
+async def add(database: Database, number: int) -> int:
+    """Add a thing; return which connection did it."""
+    async with database.write() as tx:
+        await tx.tell(_ADD, {"id": number, "on": True})
+        pid: int = await tx.value(_PID)
+        return pid
+
+
+def test_stores_of_one_process_share_the_connections_and_nothing_else(postgres: Postgres) -> None:
+    async def story(databases: list[Database]) -> None:
+        told = [(each, number) for number in range(30) for each in databases[: 1 + number % 3]]
+        used = set(await asyncio.gather(*(add(*each) for each in told)))
+        assert len(used) <= 2
+        for number, each in enumerate(databases):
+            assert await ids(each) == [own for own in range(30) if own % 3 >= number]
+
+    shared(postgres, 2, story)
+
+
+def test_what_is_taken_back_leaves_a_connection_in_its_schema(postgres: Postgres) -> None:
+    """Also a statement that SQLAlchemy sends, and one that was prepared in the other schema."""
+
+    async def fail(database: Database) -> None:
+        async with database.write() as tx:
+            await tx.run(_ADD, A)
+            raise RuntimeError("somebody thinks better of it")
+
+    async def story(databases: list[Database]) -> None:
+        for each in databases:
+            with pytest.raises(RuntimeError):
+                await fail(each)
+            async with each.write() as tx:
+                await tx.run(_ADD, A)
+                await tx.run(sa.insert(things), B)
+        assert [await ids(each) for each in databases] == [[1, 2]] * 3
+
+    shared(postgres, 1, story)
+
+
+def test_more_tasks_than_connections_end_one_after_the_other(postgres: Postgres) -> None:
+    async def story(databases: list[Database]) -> None:
+        used = await asyncio.gather(*(add(databases[number % 3], number) for number in range(300)))
+        assert len(set(used)) <= 3
+
+    shared(postgres, 3, story)
+
+
+def test_a_transaction_inside_another_one_is_a_bug(postgres: Postgres) -> None:
+    """Where each task held one connection and waited for a second one, none would ever get it."""
+
+    async def nest(databases: list[Database]) -> None:
+        async with databases[0].read(), databases[1].read():
+            pass
+
+    async def story(databases: list[Database]) -> None:
+        with pytest.raises(AssertionError, match="inside another"):
+            await nest(databases)
+        await add(databases[0], 1)
+
+    shared(postgres, 2, story)
+
+
+def test_urgent_work_does_not_wait_behind_the_rest(postgres: Postgres) -> None:
+    async def story(databases: list[Database]) -> None:
+        order: list[str] = []
+
+        async def work(name: str, database: Database) -> None:
+            async with database.write() as tx:
+                await tx.value(_PID)
+                order.append(name)
+
+        async def queue() -> None:
+            async with databases[0].write():
+                waiting = [asyncio.create_task(work(f"usual {number}", databases[1])) for number in range(5)]
+                await settle()
+                waiting.append(asyncio.create_task(work("urgent", databases[2].urgent)))
+                await settle()
+            await asyncio.gather(*waiting)
+
+        await queue()
+        assert order == ["urgent", *(f"usual {number}" for number in range(5))]
+
+    shared(postgres, 1, story)

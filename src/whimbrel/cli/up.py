@@ -102,7 +102,7 @@ def up(
     running = Running(
         url=public_url or serve.url_of(door),
         pid=os.getpid(),
-        database_url=absolute(database or (config.database.url if config.database else home.database_url)),
+        database_url=absolute(database or config.database.url or home.database_url),
         cloud_file=str(cloud.absolute()) if cloud else None,
     )
     metrics = config.metrics

@@ -40,7 +40,7 @@ def check(name: str, config: CloudConfig) -> None:
 def _check_databases(name: str, config: CloudConfig) -> None:
     """Raises: Invalid: the driver does not understand a URL."""
     urls = {f"cell '{cell.name}'": cell.database for cell in config.cells if cell.database}
-    if config.database:
+    if config.database.url:
         urls["[database]"] = config.database.url
     for place, url in urls.items():
         try:

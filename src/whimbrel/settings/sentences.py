@@ -102,6 +102,7 @@ MUST_BE = {
     "http.connections_per_peer": AN_AMOUNT,
     "http.trusted_proxies": "a list of addresses of proxies, such as '127.0.0.1'",
     "database.url": A_DATABASE,
+    "database.connections": "a whole number from 1 to 1000",
 }
 """What each key must be, for the sentence that is said when it is not. Keys that are not here are times or rules."""
 

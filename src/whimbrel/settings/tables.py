@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from whimbrel.adapters.sql.urls import CONNECTIONS
 from whimbrel.domain.cards import Card, HostNet, Kbps
 from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciDevice
@@ -118,7 +119,8 @@ class HttpTable(Table, frozen=True, kw_only=True):
 
 
 class DatabaseTable(Table, frozen=True, kw_only=True):
-    url: DatabaseUrl
+    url: DatabaseUrl | None = None  # None: SQLite in the data directory
+    connections: Annotated[int, Meta(ge=1, le=1000)] = CONNECTIONS  # to one PostgreSQL database, of each process
 
 
 class MetricsTable(Table, frozen=True, kw_only=True):
@@ -188,7 +190,7 @@ class CloudConfig(Table, frozen=True, kw_only=True):
     storage: StorageTable = StorageTable()
     metrics: MetricsTable = MetricsTable()
     http: HttpTable = HttpTable()
-    database: DatabaseTable | None = None
+    database: DatabaseTable = DatabaseTable()
 
     def volume_zones(self) -> tuple[str, ...]:
         """List the zones in which volumes can lie; the first is that of volumes for which nobody names one."""

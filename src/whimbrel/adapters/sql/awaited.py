@@ -11,26 +11,32 @@ from typing import Any
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql import schema as schemas
-from whimbrel.adapters.sql.database import Database, open_database
+from whimbrel.adapters.sql.database import PATIENCE, PATIENCE_S, Database, Databases
 from whimbrel.adapters.sql.urls import is_postgres, with_defaults
 from whimbrel.domain.errors import Unavailable, WorldError
 
-PATIENCE_S = 5
-_LIMITS = {"connect_timeout": str(PATIENCE_S), "tcp_user_timeout": str(PATIENCE_S * 1000)}
-"""How long the driver waits for a silent server, unless the URL says so."""
 _ASK = sa.text("SELECT 1")
 
 
 class AwaitedDatabase(Database):
     """Stands before `open_database(url, schema)`; away until the first `check`."""
 
-    def __init__(self, url: str, schema: str, patience_s: float = PATIENCE_S, *, migrates: bool = True) -> None:
+    def __init__(
+        self,
+        url: str,
+        schema: str,
+        patience_s: float = PATIENCE_S,
+        *,
+        migrates: bool = True,
+        databases: Databases | None = None,
+    ) -> None:
         """patience_s: how long a database that was there may be silent. migrates: else an older schema is refused.
 
-        Raises: Invalid: the URL.
+        databases: opens it; None: it shares its connections with no other. Raises: Invalid: the URL.
         """
+        self._databases = databases or Databases()
         self.dialect = "postgresql" if is_postgres(url) else "sqlite"
-        self._url = with_defaults(url, _LIMITS) if self.dialect == "postgresql" else url
+        self._url = with_defaults(url, PATIENCE) if self.dialect == "postgresql" else url
         self._schema = schema
         self._patience_s = patience_s
         self._ready = schemas.prepare if migrates else schemas.check
@@ -50,7 +56,7 @@ class AwaitedDatabase(Database):
         try:
             if self._opened is None:
                 await asyncio.to_thread(self._ready, self._url, self._schema)
-                self._opened = open_database(self._url, self._schema)
+                self._opened = self._databases.open(self._url, self._schema)
             elif self.dialect == "postgresql":  # a file does not go away
                 await self._ask(self._opened)
         except WorldError as trouble:
@@ -60,7 +66,7 @@ class AwaitedDatabase(Database):
 
     async def _ask(self, database: Database) -> None:
         try:
-            async with asyncio.timeout(self._patience_s), database.look() as tx:
+            async with asyncio.timeout(self._patience_s), database.urgent.look() as tx:
                 await tx.value(_ASK)
         except TimeoutError:
             database.hang_up()
@@ -74,6 +80,10 @@ class AwaitedDatabase(Database):
 
     def look(self) -> Any:
         return self._there().look()
+
+    @property
+    def urgent(self) -> Database:
+        return self._there().urgent
 
     def _there(self) -> Database:
         if self._opened is None or self._trouble is not None:

@@ -5,12 +5,19 @@ Law: a transaction never spans an await on anything but this database.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.fixed import FixedResult, Values
-from whimbrel.adapters.sql.urls import check_url, is_postgres
+from whimbrel.adapters.sql.urls import CONNECTIONS, check_url, is_postgres, with_defaults
+
+if TYPE_CHECKING:
+    from whimbrel.adapters.sql.postgres import PostgresConnections
+
+PATIENCE_S = 5
+PATIENCE = {"connect_timeout": str(PATIENCE_S), "tcp_user_timeout": str(PATIENCE_S * 1000)}
+"""How long the driver waits for a silent server, unless the URL says so."""
 
 
 class Tx:
@@ -65,6 +72,11 @@ class Database:
         """Read without a transaction, each statement at a moment of its own: `async with db.look() as tx`."""
         return self.read()
 
+    @property
+    def urgent(self) -> "Database":
+        """Return this database for work that does not wait behind other work for a connection, such as leases."""
+        return self
+
     async def create_all(self, metadata: sa.MetaData) -> None:
         """Make these tables where they are missing, without migrations: for a database in memory."""
         raise NotImplementedError
@@ -84,16 +96,34 @@ def sqlite_file(url: str, schema: str) -> Path | None:
     return Path(directory) / f"{schema}.sqlite" if directory else None
 
 
+class Databases:
+    """Opens the databases of one process: its stores in one PostgreSQL database share its connections."""
+
+    def __init__(self, connections: int = CONNECTIONS) -> None:
+        """connections: to one PostgreSQL database, at most."""
+        self._limit = connections
+        self._connections: dict[str, PostgresConnections] = {}
+
+    def open(self, url: str, schema: str) -> Database:
+        """Open `sqlite:///DIR` (file DIR/<schema>.sqlite), `sqlite://` (in memory) or `postgresql://...` (that schema).
+
+        The schema must be there: see `schema.prepare`. Raises: Unavailable: the file cannot be used now (disk full).
+        Invalid: the URL.
+        """
+        if is_postgres(url):
+            return self._connected(with_defaults(url, PATIENCE)).open(schema)
+        from whimbrel.adapters.sql.sqlite import open_sqlite  # which knows this face
+
+        return open_sqlite(sqlite_file(url, schema))
+
+    def _connected(self, url: str) -> "PostgresConnections":
+        from whimbrel.adapters.sql.postgres import PostgresConnections  # a process on SQLite needs no psycopg
+
+        if url not in self._connections:
+            self._connections[url] = PostgresConnections(url, self._limit)
+        return self._connections[url]
+
+
 def open_database(url: str, schema: str) -> Database:
-    """Open `sqlite:///DIR` (file DIR/<schema>.sqlite), `sqlite://` (in memory) or `postgresql://...` (that schema).
-
-    The schema must be there: see `schema.prepare`. Raises: Unavailable: the file cannot be used now (disk full).
-    Invalid: the URL.
-    """
-    if is_postgres(url):
-        from whimbrel.adapters.sql.postgres import PostgresDatabase  # who has SQLite needs no psycopg
-
-        return PostgresDatabase(url, schema)
-    from whimbrel.adapters.sql.sqlite import open_sqlite  # which knows this face
-
-    return open_sqlite(sqlite_file(url, schema))
+    """Open a database that shares its connections with no other: see `Databases.open`."""
+    return Databases().open(url, schema)

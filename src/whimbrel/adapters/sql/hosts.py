@@ -117,7 +117,7 @@ class SqlHosts(Counting):
 
     async def seen(self, names: Sequence[HostName], now: float) -> None:
         if names:
-            async with self._db.write() as tx:
+            async with self._db.urgent.write() as tx:
                 await tx.run(_SEEN, {"names": list(names), "now": now})
 
     async def tell(self, metrics: Mapping[HostName, Mapping[str, float]]) -> None:

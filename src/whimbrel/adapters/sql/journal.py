@@ -276,7 +276,7 @@ class SqlJournal:
         return int(done.rowcount)
 
     async def renew(self, owner: str, run_ids: Sequence[RunId], now: float, lease_s: float) -> None:
-        async with self._db.write() as tx:
+        async with self._db.urgent.write() as tx:
             await tx.run(_renew, {"b_ids": list(run_ids), "b_owner": owner, "b_due_at": now + lease_s})
 
     # Verdicts and operators' words

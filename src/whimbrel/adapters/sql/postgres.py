@@ -1,4 +1,4 @@
-"""A schema of a PostgreSQL database. Transactions are begun and ended by us, below SQLAlchemy, as on SQLite.
+"""The schemas of a PostgreSQL database. Transactions are begun and ended by us, below SQLAlchemy, as on SQLite.
 
 Law: a write sees what others committed before each of its statements, so that what it reads after it has a lock is the
 newest; a read is one moment for all of its statements.
@@ -6,6 +6,7 @@ newest; a read is one moment for all of its statements.
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from copy import copy
 from typing import Any
 
 import psycopg
@@ -16,7 +17,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.fixed import FixedResult, Values, is_fixed, text_of
 from whimbrel.adapters.sql.pool import Pool
-from whimbrel.adapters.sql.urls import ENGINE, connect_arguments
+from whimbrel.adapters.sql.urls import ENGINE, postgres_arguments
 from whimbrel.adapters.sql.wire import Sent, Wire, positional
 from whimbrel.domain.errors import Conflict, Unavailable, WorldError
 
@@ -57,27 +58,56 @@ class PostgresTx(Tx):
         return [self._wire.send(text, each) for each in many]
 
 
-class PostgresDatabase(Database):
-    """Through psycopg."""
+class PostgresConnections:
+    """The connections of a process to one database, whatever schemas its stores have there."""
 
-    dialect = "postgresql"
-
-    def __init__(self, url: str, schema: str) -> None:
+    def __init__(self, url: str, limit: int) -> None:
         self._engine = create_async_engine(
             ENGINE,
             poolclass=sa.pool.NullPool,
             isolation_level="AUTOCOMMIT",
             # What psycopg itself has prepared it throws away with all that is prepared, ours too.
-            connect_args={**connect_arguments(url, schema), "prepare_threshold": None},
+            connect_args={**postgres_arguments(url), "prepare_threshold": None},
         )
-        self._positional = positional(self._engine.dialect)
-        self._pool = Pool(self._connect)
+        self.positional = positional(self._engine.dialect)
+        self.pool = Pool(self._connect, limit)
+        self._users = 0
 
     async def _connect(self) -> Wire:
         connection = await self._engine.connect()
         driver = (await connection.get_raw_connection()).driver_connection
         assert isinstance(driver, psycopg.AsyncConnection)
         return Wire(connection, driver)
+
+    def open(self, schema: str) -> "PostgresDatabase":
+        self._users += 1
+        return PostgresDatabase(self, schema)
+
+    async def release(self) -> None:
+        """Close all when no store uses them any more."""
+        self._users -= 1
+        if self._users == 0:
+            await self.pool.close()
+            await self._engine.dispose()
+
+
+class PostgresDatabase(Database):
+    """Through psycopg."""
+
+    dialect = "postgresql"
+
+    def __init__(self, connections: PostgresConnections, schema: str) -> None:
+        self._connections = connections
+        self._schema = schema
+        self._positional = connections.positional
+        self._is_urgent = False
+        self._in_use: set[Wire] = set()
+
+    @property
+    def urgent(self) -> "PostgresDatabase":
+        urgent = copy(self)
+        urgent._is_urgent = True
+        return urgent
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Tx]:
@@ -97,20 +127,28 @@ class PostgresDatabase(Database):
 
     @asynccontextmanager
     async def look(self) -> AsyncIterator[Tx]:
-        with _named_errors():
-            async with self._pool.wire() as wire:
-                yield PostgresTx(wire, self._positional)
+        async with self._wire() as wire:
+            yield PostgresTx(wire, self._positional)
 
     @asynccontextmanager
     async def _transaction(self, begin: bytes) -> AsyncIterator[Wire]:
+        async with self._wire() as wire:
+            wire.command(begin)
+            try:
+                yield wire
+            except BaseException:
+                await wire.roll_back()
+                raise
+
+    @asynccontextmanager
+    async def _wire(self) -> AsyncIterator[Wire]:
         with _named_errors():
-            async with self._pool.wire() as wire:
-                wire.command(begin)
+            async with self._connections.pool.wire(self._schema, urgent=self._is_urgent) as wire:
+                self._in_use.add(wire)
                 try:
                     yield wire
-                except BaseException:
-                    await wire.roll_back()
-                    raise
+                finally:
+                    self._in_use.discard(wire)
 
     async def create_all(self, metadata: sa.MetaData) -> None:
         async with self._transaction(_WRITE) as wire:
@@ -119,11 +157,11 @@ class PostgresDatabase(Database):
             await wire.answers()
 
     def hang_up(self) -> None:
-        self._pool.hang_up()
+        for wire in self._in_use:
+            wire.hang_up()
 
     async def close(self) -> None:
-        await self._pool.close()
-        await self._engine.dispose()
+        await self._connections.release()
 
 
 @contextmanager

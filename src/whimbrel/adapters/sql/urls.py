@@ -1,4 +1,4 @@
-"""Database URLs: which ones are accepted, and what a driver is given for one.
+"""Database URLs: which ones are accepted, what a driver is given for one, and how many connections a process opens.
 
 Invariant: a URL that is not accepted is refused before anything is opened, and the refusal says what to write instead.
 libpq parses PostgreSQL URLs, so that all of its parameters and several hosts, for fail-over, work as it documents them.
@@ -9,6 +9,12 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from whimbrel.domain.errors import Invalid
+
+CONNECTIONS = 16
+"""How many connections a process has to one PostgreSQL database at most, unless its settings say so.
+
+Five processes fit into PostgreSQL's default of 100.
+"""
 
 SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgresql+psycopg://")

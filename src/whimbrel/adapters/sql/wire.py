@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from whimbrel.adapters.sql.fixed import Text, Values
 
 PREPARED = 1000
-"""How many statements one connection keeps prepared."""
+"""How many statements one connection keeps prepared in one schema."""
 
 _SAID = [psycopg.postgres.types[name].oid for name in ("bool", "float8", "bytea")]
 """Types that are said to PostgreSQL; others it finds out from where a value stands, or are written there."""
@@ -39,11 +39,11 @@ thrown it away."""
 class Sent:
     """Something that was sent, and later its answer."""
 
-    __slots__ = ("answer", "name", "text")
+    __slots__ = ("answer", "prepared", "text")
 
-    def __init__(self, text: Text | None = None, name: bytes = b"") -> None:
+    def __init__(self, text: Text | None = None, prepared: dict[Text, bytes] | None = None) -> None:
         self.text = text
-        self.name = name  # of the statement that it prepares
+        self.prepared = prepared  # where the statement is noted that it prepares
         self.answer: pq.abc.PGresult | None = None
 
     @property
@@ -67,7 +67,9 @@ class Wire:
         self._pq = driver.pgconn
         self._encoding = driver.info.encoding
         self._values = Transformer(driver)
-        self._prepared: dict[Text, bytes] = {}
+        self.schema: str | None = None  # None: none was entered yet
+        self._prepared: dict[Text, bytes] = {}  # in this schema
+        self._prepared_in: dict[str, dict[Text, bytes]] = {}
         self._numbers = 0
         self._sent: deque[Sent] = deque()
 
@@ -78,6 +80,17 @@ class Wire:
         self._enter()
         self._pq.send_query_params(sql, None)
         return self._note(Sent())
+
+    def enter(self, schema: str) -> None:
+        """Take this schema for the statements that come next."""
+        if schema == self.schema:
+            return
+        name = schema.replace('"', '""').encode(self._encoding)
+        self.command(b'SET search_path TO "%s"' % name)
+        self._pq.pipeline_sync()  # or the transaction that comes next takes it back where it is rolled back
+        self._note(Sent())
+        self.schema = schema
+        self._prepared = self._prepared_in.setdefault(schema, {})
 
     def send(self, text: Text, values: Mapping[str, Any]) -> Sent:
         self._enter()
@@ -100,7 +113,7 @@ class Wire:
         self._numbers += 1
         name = self._prepared[text] = b"fixed_%d" % self._numbers
         self._pq.send_prepare(name, text.sql.encode(self._encoding), [each if each in _SAID else 0 for each in types])
-        self._note(Sent(text, name))
+        self._note(Sent(text, self._prepared))
         return name
 
     def _enter(self) -> None:
@@ -185,8 +198,8 @@ class Wire:
         sent.answer = answer
         if answer.status in _GOOD or answer.status == pq.ExecStatus.PIPELINE_SYNC:
             return None
-        if sent.name and sent.text:
-            self._prepared.pop(sent.text, None)  # it was not
+        if sent.prepared and sent.text:
+            sent.prepared.pop(sent.text, None)  # it was not
         if answer.status == pq.ExecStatus.PIPELINE_ABORTED:
             return None  # something before it went wrong
         return error_from_result(answer, self._encoding)
@@ -223,8 +236,8 @@ class Wire:
     def has_ended(self) -> bool:
         """Tell whether the server has ended it while nobody used it. Costs a look at the socket, and asks nothing."""
         unread = select.poll()
-        unread.register(self._pq.socket, select.POLLIN)
         try:
+            unread.register(self._pq.socket, select.POLLIN)
             while unread.poll(0):  # answers to what somebody parted from; after them, if at all, the end
                 self._pq.consume_input()
         except psycopg.Error:
