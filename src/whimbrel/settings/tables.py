@@ -109,7 +109,7 @@ class HttpTable(Table, frozen=True, kw_only=True):
     header_bytes: Annotated[int, Meta(ge=1024, le=2**20)] = 64 << 10  # 431; the request line and all headers together
     headers: Annotated[int, Meta(ge=16, le=10_000)] = 128  # 431
     header_timeout_s: Timeout = 30.0  # 408; from the first byte of a request to the end of its headers
-    body_timeout_s: Timeout = 30.0  # 408; in each such period a client sends at least body_bytes_per_s
+    body_timeout_s: Timeout = 120.0  # 408; in each such period a client sends at least body_bytes_per_s
     body_bytes_per_s: Annotated[int, Meta(ge=0, le=2**30)] = 500
     write_timeout_s: Timeout = 60.0  # for a client that does not take its answer
     idle_timeout_s: Timeout = 75.0  # longer than clients keep an idle connection, so that they are the ones to close it
