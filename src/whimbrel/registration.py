@@ -16,11 +16,10 @@ import structlog
 
 from whimbrel.adapters.clock import DatabaseClock, since_boot
 from whimbrel.domain.errors import Superseded, Unavailable, WorldError
-from whimbrel.ports.processes import Processes, ProcessRecord
+from whimbrel.ports.processes import LEASE_S, Processes, ProcessRecord
 
 log = structlog.get_logger(__name__)
 
-LEASE_S = 30.0
 RENEW_S = 5.0
 
 Port = TypeVar("Port")
@@ -55,7 +54,7 @@ class Registration:
         self.record = record
         self.predecessors: tuple[str, ...] = ()
         """Ids of the dead processes whose place this one takes."""
-        self._processes = processes
+        self.processes = processes
         self._clock = clock
         self._elapsed = elapsed
         self._lease_ends = float("-inf")  # as `elapsed` counts
@@ -77,7 +76,7 @@ class Registration:
 
     async def _enter(self) -> None:
         before = self._elapsed()
-        entered = await self._processes.enter(self.record, LEASE_S)
+        entered = await self.processes.enter(self.record, LEASE_S)
         self._clock.correct(entered.clock)
         self._lease_ends = before + LEASE_S
         self.predecessors = entered.predecessors
@@ -91,7 +90,7 @@ class Registration:
         """Raises: Superseded: another process has the exclusive role."""
         before = self._elapsed()
         try:
-            self._clock.correct(await self._processes.renew(self.record, LEASE_S))
+            self._clock.correct(await self.processes.renew(self.record, LEASE_S))
             self._lease_ends, self._is_silent = before + LEASE_S, False
         except Superseded as lost:
             self._lease_ends = float("-inf")
@@ -126,7 +125,7 @@ class Registration:
             self._renewing.cancel()
             await asyncio.wait((self._renewing,))
         try:
-            await self._processes.leave(self.record)
+            await self.processes.leave(self.record)
         except WorldError as trouble:
             log.warning("the lease of this process ends by itself", seconds=LEASE_S, reason=trouble.reason)
 

@@ -209,6 +209,7 @@ async def _opened(
         server_groups=SqlServerGroups(global_),
         zones=SqlZones(global_),
         restores=SqlRestores(global_),
+        processes=registration.processes,
         rules=config.rules,
         meter=meter,
     )

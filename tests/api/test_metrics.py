@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from starlette.types import ASGIApp
 
 from tests.api.front import Front, with_front
+from tests.clocks import enter
 from whimbrel.adapters.prometheus.app import metrics_app
 from whimbrel.adapters.prometheus.figures import Figures
 from whimbrel.adapters.prometheus.readings import FRESH_S, Readings
@@ -18,6 +19,7 @@ from whimbrel.domain.host import SERVICE_DOWN_S, Host
 from whimbrel.domain.ids import CellName, HostName, ProviderId
 from whimbrel.ports.cells import CellInfo
 from whimbrel.ports.journal import LastProof, RunFilter
+from whimbrel.ports.processes import LEASE_S
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
@@ -147,6 +149,16 @@ async def test_what_cannot_be_read_is_left_out_and_the_rest_is_told(front: Front
     assert seen("whimbrel_hosts", cell="c1", state="up") is None
     assert seen("whimbrel_runs_overdue_seconds") is None
     assert seen("process_start_time_seconds")
+
+
+@with_front
+async def test_clocks_of_live_processes_are_compared_with_the_databases(front: Front) -> None:
+    await enter(front.world, "c1", -90.0)
+    seen = await Watch(front).look()
+    labels = {"role": "conductor", "process": "c1", "host": "of-c1"}
+    assert seen("whimbrel_process_clock_offset_seconds", **labels) == -90.0
+    await front.world.cloud.clock.sleep(LEASE_S)
+    assert (await Watch(front).look())("whimbrel_process_clock_offset_seconds", **labels) is None
 
 
 @with_front

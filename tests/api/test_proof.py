@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from tests.api.front import Front, fault, with_front
+from tests.clocks import enter
 from whimbrel.domain.ids import ConsumerId, HostName, ProviderId
 from whimbrel.placement.provider import Claim
 from whimbrel.ports.placement import Owner
@@ -68,3 +69,14 @@ async def test_a_host_that_does_not_answer_is_not_proved(front: Front) -> None:
     assert proof["violations"] == []
     [unseen] = proof["unseen"]
     assert unseen.startswith("host h1 does not answer")
+
+
+@with_front
+async def test_a_process_whose_clock_is_wrong_is_named(front: Front) -> None:
+    for name, offset_s in (("right", 0.9), ("ahead", 3600.0), ("behind", -90.0)):
+        await enter(front.world, name, offset_s)
+    proof = (await front.get(URL, who="admin"))["proof"]
+    assert proof["holds"]
+    ahead, behind = proof["warnings"]
+    assert "host of-ahead is 3600.0 s ahead of the database's, as process 42 (conductor ahead) sees it" in ahead
+    assert "host of-behind is 90.0 s behind the database's" in behind

@@ -13,8 +13,8 @@ from whimbrel.adapters.sql.processes import FORGET_S, SqlProcesses
 from whimbrel.adapters.sql.schema import create_all
 from whimbrel.adapters.sql.tables.global_ import processes
 from whimbrel.domain.errors import Refused, Superseded, Unavailable
-from whimbrel.ports.processes import ClockReading, ProcessRecord
-from whimbrel.registration import LEASE_S, RENEW_S, Registration, guarded, this_process
+from whimbrel.ports.processes import LEASE_S, ClockReading, ProcessRecord
+from whimbrel.registration import RENEW_S, Registration, guarded, this_process
 
 _END_LEASES = sa.update(processes).values(lease_until=sa.bindparam("b_until"))
 

@@ -46,6 +46,7 @@ def shown(proof: Proof) -> dict[str, Any]:
         ],
         "violations": [violation(each) for each in proof.violations],
         "unseen": list(proof.unseen),
+        "warnings": list(proof.warnings),
     }
 
 

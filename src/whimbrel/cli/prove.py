@@ -46,6 +46,7 @@ class Proof(msgspec.Struct, kw_only=True):
     laws: list[Law]
     violations: list[Violation]
     unseen: list[str]
+    warnings: list[str] = []  # an older cloud sends none
 
     def faults(self) -> list[str]:
         """Say everything that is wrong, one sentence each."""
@@ -96,7 +97,13 @@ def terminal_json(proof: Proof) -> None:
 
 def report(proof: Proof) -> RenderableType:
     """Show each law with how much of it was looked at, then what does not hold, with its evidence."""
-    return Group(laws(proof.laws), *violations(proof.violations), *_unseen(proof.unseen), _verdict(proof))
+    return Group(
+        laws(proof.laws),
+        *violations(proof.violations),
+        *_unseen(proof.unseen),
+        *_warned(proof.warnings),
+        _verdict(proof),
+    )
 
 
 def laws(told: Sequence[Law]) -> Table:
@@ -125,6 +132,11 @@ def _words(value: Any) -> str:
 def _unseen(sentences: Sequence[str]) -> Iterator[Text]:
     for sentence in sentences:
         yield Text.assemble("\n", ("not seen", "bold yellow"), f" {sentence}")
+
+
+def _warned(sentences: Sequence[str]) -> Iterator[Text]:
+    for sentence in sentences:
+        yield Text.assemble("\n", ("warning", "bold yellow"), f" {sentence}")
 
 
 def _verdict(proof: Proof) -> Text:

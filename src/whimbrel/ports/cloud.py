@@ -24,6 +24,7 @@ from whimbrel.ports.meter import Meter
 from whimbrel.ports.network import Network
 from whimbrel.ports.outages import Outages
 from whimbrel.ports.placement import Placement
+from whimbrel.ports.processes import Processes
 from whimbrel.ports.restores import Restores
 from whimbrel.ports.server_groups import ServerGroups
 from whimbrel.ports.servers import Servers
@@ -99,6 +100,7 @@ class Cloud:
     server_groups: ServerGroups
     zones: Zones
     restores: Restores
+    processes: Processes
     rules: Rules = field(default_factory=Rules)
     meter: Meter = field(default_factory=Meter)
     outages: Outages = field(default_factory=Outages)

@@ -8,6 +8,9 @@ from typing import Protocol
 
 import msgspec
 
+LEASE_S = 30.0
+"""How long a process may be silent before another one may take its role."""
+
 MARGIN_S = 60.0
 """How much later than allowed a lease may end before it counts as written by a wrong clock."""
 

@@ -13,6 +13,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import LastProof, RunFilter
 from whimbrel.proof import asking, groups, reading, sights, subjects
 from whimbrel.proof.asking import PAGE
+from whimbrel.proof.clocks import clock_warnings
 from whimbrel.proof.due import Roots
 from whimbrel.proof.laws import providers, runs, volumes
 from whimbrel.proof.laws.groups import rule_holds
@@ -42,7 +43,10 @@ class LawCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
-    """unseen: what could not be looked at, in sentences; while there is any, nothing is proved of it."""
+    """unseen: what could not be looked at, in sentences; while there is any, nothing is proved of it.
+
+    warnings: what breaks no law and is wrong all the same, in sentences.
+    """
 
     began_at: float
     took_s: float
@@ -51,6 +55,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     laws: tuple[LawCount, ...]
     violations: tuple[Violation, ...]
     unseen: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -92,6 +97,7 @@ class _Proving:
         self._unsettled: list[ServerId] = []
         self._servers: set[ServerId] = set()
         self._seen = 0  # of them
+        self._warnings: list[str] = []
         self._homes: Mapping[CellName, int] = {}  # how many servers each cell has; read where one is blind
 
     async def steps(self) -> AsyncIterator[Progress]:
@@ -114,6 +120,7 @@ class _Proving:
             self._violations += verdicts.violations
             self._unsettled = verdicts.unsettled
             self._sights.blind |= verdicts.blind
+        self._warnings = await clock_warnings(self._cloud)
         if self._sights.blind:
             self._homes = await self._cloud.directory.homes()
 
@@ -221,6 +228,7 @@ class _Proving:
             ),
             violations=tuple(sorted(self._violations, key=lambda each: each.order)),
             unseen=tuple(self._unseen()),
+            warnings=tuple(self._warnings),
         )
 
     def _unseen(self) -> Iterator[str]:

@@ -19,6 +19,7 @@ from whimbrel.adapters.sql.hosts import SqlHosts
 from whimbrel.adapters.sql.journal import SqlJournal
 from whimbrel.adapters.sql.keypairs import SqlKeypairs
 from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.adapters.sql.processes import SqlProcesses
 from whimbrel.adapters.sql.quotas import SqlQuotas
 from whimbrel.adapters.sql.restores import SqlRestores
 from whimbrel.adapters.sql.schema import create_all
@@ -186,6 +187,7 @@ class World:
             server_groups=SqlServerGroups(global_),
             zones=SqlZones(global_),
             restores=SqlRestores(global_),
+            processes=SqlProcesses(global_, self.remains.clock),
             rules=self.plan.rules,
         )
 

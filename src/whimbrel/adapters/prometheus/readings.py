@@ -15,6 +15,7 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName
 from whimbrel.ports.cloud import Cell, Cloud
 from whimbrel.ports.journal import LastProof, RunGroup, Tally
+from whimbrel.ports.processes import LEASE_S, ProcessRecord
 
 FRESH_S = 5.0
 """How long what was read is good enough for the next who asks."""
@@ -34,6 +35,7 @@ class Readings(Collector):
         self._now = 0.0
         self._tally: Tally | None = None
         self._hosts: dict[CellName, Sequence[Host] | None] = {}
+        self._processes: Sequence[ProcessRecord] | None = None
         self._reading = asyncio.Lock()
 
     async def refresh(self) -> None:
@@ -43,7 +45,9 @@ class Readings(Collector):
             if 0 <= now - self._read_at < FRESH_S:
                 return
             cells = dict(self._cloud.cells)
-            self._tally, names, hosts = await asyncio.gather(self._count(now), self._names(), _gathered(cells.values()))
+            self._tally, self._processes, names, hosts = await asyncio.gather(
+                self._count(now), self._live(), self._names(), _gathered(cells.values())
+            )
             self._hosts = dict.fromkeys(names) | dict(zip(cells, hosts, strict=True))
             self._read_at = self._now = now
 
@@ -51,6 +55,13 @@ class Readings(Collector):
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await self._cloud.journal.tally(now)
+        except (WorldError, TimeoutError):
+            return None
+
+    async def _live(self) -> Sequence[ProcessRecord] | None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._cloud.processes.live(LEASE_S)
         except (WorldError, TimeoutError):
             return None
 
@@ -68,6 +79,8 @@ class Readings(Collector):
             yield from _of_runs(self._tally, self._now)
             yield from _of_proof(self._tally.proof)
         yield from _of_hosts(self._hosts, self._now)
+        if self._processes is not None:
+            yield _of_clocks(self._processes)
 
 
 async def _gathered(cells: Iterable[Cell]) -> list[Sequence[Host] | None]:
@@ -174,6 +187,25 @@ def _state(host: Host, now: float) -> str:
     if not host.is_up(now):
         return "down"
     return "up" if host.enabled else "disabled"
+
+
+# Processes
+
+
+def _of_clocks(processes: Sequence[ProcessRecord]) -> Metric:
+    """Show of processes with the same labels the clock that is furthest off."""
+    offsets = GaugeMetricFamily(
+        "whimbrel_process_clock_offset_seconds",
+        "How far the clock of a live process is ahead of the database's.",
+        labels=("role", "process", "host"),
+    )
+    shown: dict[tuple[str, str, str], float] = {}
+    for process in processes:
+        labels = process.role, process.name, process.host
+        shown[labels] = max(shown.get(labels, 0.0), process.clock_offset_s, key=abs)
+    for labels, offset_s in sorted(shown.items()):
+        offsets.add_metric(labels, offset_s)
+    return offsets
 
 
 # How they are written
