@@ -23,8 +23,9 @@ from whimbrel.adapters.sql.placement.upkeep import keep_up, load
 from whimbrel.adapters.sql.schema import check, prepare
 from whimbrel.adapters.sql.urls import check_url
 from whimbrel.datadir import DataDir
+from whimbrel.domain.errors import Invalid
 from whimbrel.placement_api.access import access
-from whimbrel.placement_api.app import placement_app
+from whimbrel.placement_api.app import MOST_CANDIDATES, placement_app
 from whimbrel.placement_api.cors import Cors
 from whimbrel.placement_api.policy import DEFAULTS, Defaults
 from whimbrel.policy import Policy
@@ -42,6 +43,7 @@ class PlacementSettings:
     policy_defaults: Defaults = "legacy"
     policy: Path | None = None
     cors_origins: tuple[str, ...] = ()
+    max_allocation_candidates: int = MOST_CANDIDATES  # -1: no cap
     seed: int | None = None  # of the order in which candidates come; None: one of its own
 
 
@@ -54,6 +56,7 @@ async def open_placement(settings: PlacementSettings) -> AsyncIterator[ASGIApp]:
     defaults = settings.policy_defaults
     rights = access(defaults, Policy.load(DEFAULTS[defaults], settings.policy))
     check_url(settings.database_url)
+    most = _most_candidates(settings.max_allocation_candidates)
     async with AsyncExitStack() as closing:
         identity, identity_url = await _identity(settings.identity, closing)
         make_missing(settings.database_url)
@@ -63,13 +66,23 @@ async def open_placement(settings: PlacementSettings) -> AsyncIterator[ASGIApp]:
         store, clock = SqlPlacement(database, Random(settings.seed)), SystemClock()
         await load(store, clock)
         closing.push_async_callback(_end, asyncio.create_task(keep_up(store, clock)))
-        app = placement_app(store, identity, clock, RandomIds(), identity_url=identity_url, rights=rights)
+        app = placement_app(
+            store, identity, clock, RandomIds(), identity_url=identity_url, rights=rights, most_candidates=most
+        )
         yield Cors(app, settings.cors_origins) if settings.cors_origins else app
 
 
 async def _end(work: "asyncio.Task[None]") -> None:
     work.cancel()
     await asyncio.wait((work,))
+
+
+def _most_candidates(option: int) -> int | None:
+    if option < -1 or option == 0:
+        raise Invalid(
+            f"a cap of {option} leaves no candidates: give --max-allocation-candidates a number from 1, or -1"
+        )
+    return None if option == -1 else option
 
 
 async def _identity(asked: Login | DataDir | None, closing: AsyncExitStack) -> tuple[Identity | None, str | None]:

@@ -103,10 +103,10 @@ class Client:
         return answer
 
 
-def application(database: Database) -> ASGIApp:
+def application(database: Database, **more: Any) -> ASGIApp:
     """Make the application, below /placement, over a store that is there."""
     counting = Counting()
-    return front({"placement": placement_app(SqlPlacement(database), Tokens(), counting, counting)})
+    return front({"placement": placement_app(SqlPlacement(database), Tokens(), counting, counting, **more)})
 
 
 @asynccontextmanager

@@ -1,11 +1,16 @@
 """GET /allocation_candidates with groups, trees and shared providers: what 1.25 to 1.39 brought."""
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.api.placement_client import Client, with_placement
+from tests.api.placement_client import Client, application, with_placement
+from whimbrel.placement import candidates
+from whimbrel.placement_api.microversions import LAST
 
 EAST, WEST = "e0000000-0000-4000-8000-000000000000", "e1111111-0000-4000-8000-000000000000"
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
@@ -199,3 +204,49 @@ async def test_the_first_policy_holds(client: Client) -> None:
     await make(client, "h", {"VCPU": 4})
     query = "resources1=VCPU:1&resources2=VCPU:1&group_policy=none&group_policy=isolate"
     assert len((await client.get(f"{PATH}?{query}", at=25))[REQUESTS]) == 1
+
+
+# Many candidates
+
+
+@asynccontextmanager
+async def another(client: Client, most: int | None) -> AsyncIterator[Client]:
+    """Open a client of another server on the same database that gives so many candidates at most."""
+    transport = httpx.ASGITransport(application(client.database, most_candidates=most))
+    async with httpx.AsyncClient(transport=transport, base_url="http://cloud") as http:
+        yield Client(http, client.database)
+
+
+@pytest.mark.parametrize(
+    ("most", "limit", "number"), [(None, None, 5), (None, 4, 4), (3, None, 3), (3, 4, 3), (3, 2, 2)]
+)
+@with_placement
+async def test_a_server_has_a_cap(client: Client, most: int | None, limit: int | None, number: int) -> None:
+    for name in "abcde":
+        await make(client, name, {"VCPU": 4})
+    query = "resources=VCPU:1" + (f"&limit={limit}" if limit else "")
+    async with another(client, most) as capped:
+        for at in (16, 29, LAST):
+            answer = await capped.get(f"{PATH}?{query}", at=at)
+            assert len(answer["allocation_requests"]) == len(answer["provider_summaries"]) == number
+
+
+@with_placement
+async def test_others_are_answered_while_many_are_found(client: Client) -> None:
+    async def turns() -> int:
+        """Count how often something else can run until the answer is there."""
+        answer = asyncio.create_task(client.get(f"{PATH}?resources=VCPU:1"))
+        count = 0
+        while not answer.done():
+            await asyncio.sleep(0)
+            count += 1
+        assert len((await answer)["allocation_requests"]) == 5
+        return count
+
+    for name in "abcde":
+        await make(client, name, {"VCPU": 4})
+    await turns()  # the first one loads the index
+    at_once = await turns()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "ABREAST", 1)
+        assert await turns() == at_once + 4

@@ -229,6 +229,7 @@ def test_what_keeps_it_from_starting_is_said_in_a_sentence(tmp_path: Path) -> No
     assert "is not supported" in refusal(2, "--db", "mysql://there", "--port", "0", "--auth", "noauth2")
     assert "--db-file" in refusal(2, "--port", "0", "--auth", "noauth2")
     assert "--os-auth-url" in refusal(2, *db)
+    assert "a number from 1, or -1" in refusal(2, *noauth, "--max-allocation-candidates", "0")
     assert "no cloud has been started" in refusal(1, *db, "--auth", "embedded", "--data-dir", str(tmp_path / "none"))
     assert not (tmp_path / "db").exists()
 

@@ -80,6 +80,7 @@ def placement(
     policy_defaults: Literal["legacy", "secure-rbac"] = "legacy",
     policy: Path | None = None,
     cors_origin: tuple[str, ...] = (),
+    max_allocation_candidates: int = 10_000,
     data_dir: Path | None = None,
     seed: int | None = None,
     no_metrics: bool = False,
@@ -113,6 +114,8 @@ def placement(
         A policy file in oslo.policy's format that overrides the defaults.
     cors_origin
         Web page from which browsers may ask, such as https://dashboard.example.org; can be repeated.
+    max_allocation_candidates
+        Allocation candidates in one answer, at most, whatever limit the client gives or leaves out; -1: no cap.
     data_dir
         With --auth embedded: the directory of the cloud.
     seed
@@ -144,6 +147,7 @@ def placement(
         policy_defaults=policy_defaults,
         policy=policy,
         cors_origins=cors_origin,
+        max_allocation_candidates=max_allocation_candidates,
         seed=seed,
     )
     metrics = None if no_metrics else Metrics(open_metrics, _read_secret(metrics_secret))

@@ -1,34 +1,82 @@
 """Where a request could be placed: tree by tree, no further than is asked for.
 
-Law: a tree gives its second candidate only when each tree that is looked at beside it has given its first, so that a
-limit is not used up by one host with many devices. The work is bounded; how, choices.py says.
+Invariants: a tree gives its second candidate only when each tree that is looked at beside it has given its first, so
+that a limit is not used up by one host with many devices. The work is bounded; how, choices.py says. It is done in
+pieces, between which the providers may change: each piece is of the providers as they are then.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 
+from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.search import Request, Woods
 from whimbrel.placement.tree_search import Candidate, Quest, ways_in
 
 ABREAST = 1024
 """How many trees give their candidates in turns; the next ones follow when these have given all."""
 
+Key = tuple[frozenset[tuple[ProviderId, str, int]], frozenset[tuple[str, frozenset[ProviderId]]]]
+
 
 def candidates(woods: Woods, request: Request) -> list[Candidate]:
     """List where the request could be placed, each way once."""
-    quest = Quest(woods, request)
-    if quest.is_hopeless:
-        return []
-    ways = (ways_in(quest, root) for root in woods.roots(request))
-    found = _in_turns(ways)
-    if quest.sharing:
-        found = _once(found)
-    return list(islice(found, request.limit))
+    search = Search(woods, request)
+    found = search.piece()
+    while not search.is_done:
+        found += search.piece()
+    return found
 
 
-def _in_turns(ways: Iterator[Iterator[Candidate]]) -> Iterator[Candidate]:
-    for way in ways:  # looked for only when it is its turn: a limit may come before
-        yield from _abreast(chain((way,), islice(ways, ABREAST - 1)))
+class Search:
+    """Finds the candidates of a request, those of so many trees at once."""
+
+    def __init__(self, woods: Woods, request: Request) -> None:
+        self._woods = woods
+        self._request = request
+        self._quest = Quest(woods, request)
+        self._version = woods.version
+        self._has_changed = False
+        self._roots = iter(woods.roots(request))
+        self._left = request.limit
+        self._seen: set[Key] = set()
+        self.is_done = self._quest.is_hopeless
+
+    def piece(self) -> list[Candidate]:
+        """List the next candidates. When it returns, and before it is called again, providers may change."""
+        if self.is_done:
+            return []
+        roots: Iterable[ProviderId] = islice(self._roots, ABREAST)
+        if self._woods.version != self._version:
+            self._start_again()
+        if self._has_changed:
+            roots = self._woods.still_roots(list(roots), self._request)
+        # A tree is looked at only when it is its turn: a limit may come before.
+        found = _abreast(ways_in(self._quest, root) for root in roots)
+        if self._quest.sharing:
+            found = self._once(found)
+        piece = list(islice(found, self._left))
+        if self._left is not None:
+            self._left -= len(piece)
+        following = (
+            [] if self._left == 0 or self._quest.is_hopeless else list(self._roots)
+        )  # by their ids: rows are used again
+        self._roots = iter(following)
+        self.is_done = not following
+        return piece
+
+    def _start_again(self) -> None:
+        """Make the request ready for the providers as they are now."""
+        self._version = self._woods.version
+        self._has_changed = True  # since the roots were listed
+        self._quest = Quest(self._woods, self._request, self._quest.budget)
+
+    def _once(self, found: Iterable[Candidate]) -> Iterator[Candidate]:
+        """Leave out what was there: what sharing providers give by themselves is found in each tree beside them."""
+        for candidate in found:
+            key = _key(candidate)
+            if key not in self._seen:
+                self._seen.add(key)
+                yield candidate
 
 
 def _abreast(ways: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
@@ -42,14 +90,6 @@ def _abreast(ways: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
         ways = going
 
 
-def _once(found: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Leave out what was there: what sharing providers give all by themselves is found in each tree beside them."""
-    seen = set()
-    for candidate in found:
-        taken = frozenset(
-            (uuid, name, amount) for uuid, given in candidate.parts.items() for name, amount in given.items()
-        )
-        key = taken, frozenset((suffix, frozenset(uuids)) for suffix, uuids in candidate.mappings.items())
-        if key not in seen:
-            seen.add(key)
-            yield candidate
+def _key(candidate: Candidate) -> Key:
+    taken = frozenset((uuid, name, amount) for uuid, given in candidate.parts.items() for name, amount in given.items())
+    return taken, frozenset((suffix, frozenset(uuids)) for suffix, uuids in candidate.mappings.items())

@@ -35,6 +35,7 @@ class Index:
 
     def __init__(self, nodes: Iterable[Node], chance: Random) -> None:
         self.nodes: dict[ProviderId, Node] = {}
+        self.version = 0
         self._trees: dict[ProviderId, dict[ProviderId, Node]] = {}
         self._chance = chance
         self._room = 0
@@ -58,6 +59,7 @@ class Index:
 
     def apply(self, touched: Iterable[ProviderId], nodes: Iterable[Node]) -> None:
         """Take over how these providers are now; those that were touched and are not among the nodes are gone."""
+        self.version += 1
         now = {node.provider.uuid: node for node in nodes}
         for uuid in {*touched, *now}:
             if old := self.nodes.pop(uuid, None):
@@ -183,6 +185,10 @@ class Index:
             found = np.roll(found, -self._chance.randrange(len(found)))
         for start in range(0, len(found), 256):
             yield from map(self._uuids.__getitem__, found[start : start + 256].tolist())
+
+    def still_roots(self, roots: Sequence[ProviderId], request: Request) -> list[ProviderId]:
+        could = self.could_hold(request)
+        return [root for root in roots if root in self._rows and could[self._rows[root]]]
 
     def could_hold(self, request: Request) -> Mask:
         """Tell, at the rows of roots, which trees could hold a candidate."""

@@ -52,6 +52,11 @@ class Woods(Protocol):
     @property
     def nodes(self) -> Mapping[ProviderId, Node]: ...
 
+    @property
+    def version(self) -> int:
+        """Return a number that changes whenever a provider does."""
+        ...
+
     def tree(self, root: ProviderId) -> Collection[Node]:
         """Give the providers of a tree by its root."""
         ...
@@ -65,6 +70,10 @@ class Woods(Protocol):
 
         Where nobody shares, a tree of one provider is among them only if that one can serve each group by itself.
         """
+        ...
+
+    def still_roots(self, roots: Sequence[ProviderId], request: Request) -> list[ProviderId]:
+        """Return those of these former roots of trees to look at that still are."""
         ...
 
     def sharing(self) -> Sequence[Node]:
@@ -82,7 +91,9 @@ class Woods(Protocol):
 
 
 class Forest:
-    """All providers, by uuid and by tree: the plain Woods."""
+    """All providers, by uuid and by tree: the plain Woods. They do not change."""
+
+    version = 0
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes = {node.provider.uuid: node for node in nodes}
@@ -101,6 +112,9 @@ class Forest:
         if self.sharing():
             return self.trees
         return [root for root, tree in self.trees.items() if len(tree) > 1 or serves(tree[0], request)]
+
+    def still_roots(self, roots: Sequence[ProviderId], request: Request) -> list[ProviderId]:
+        return list(roots)
 
     def sharing(self) -> list[Node]:
         return [node for node in self.nodes.values() if SHARING in node.traits]

@@ -29,10 +29,11 @@ class Candidate(msgspec.Struct, frozen=True):
 class Quest:
     """A request made ready: cut into parts, with the sharing providers that could give one of them."""
 
-    def __init__(self, woods: Woods, request: Request) -> None:
+    def __init__(self, woods: Woods, request: Request, budget: Budget | None = None) -> None:
+        """budget: what an earlier search for the same request has left."""
         self.woods = woods
         self.request = request
-        self.budget = Budget()
+        self.budget = budget or Budget()
         cut = [part for suffix, wanted in request.groups.items() for part in _cut(suffix, wanted)]
         takers = Counter(name for _, resources in cut for name in resources)
         self.contested = {name for name, number in takers.items() if number > 1}  # classes that several parts take

@@ -32,6 +32,8 @@ log = structlog.get_logger(__name__)
 
 MAX_BODY_BYTES = 4 << 20
 DATED_SINCE = 15
+MOST_CANDIDATES = 10_000
+"""In one answer, if nothing else is set: some 10 MB."""
 
 
 def placement_app(
@@ -42,25 +44,35 @@ def placement_app(
     *,
     identity_url: str | None = None,
     rights: Access | None = None,
+    most_candidates: int | None = MOST_CANDIDATES,
 ) -> ASGIApp:
     """Make the Placement API, to be mounted at /placement (or to be a server of its own).
 
     identity: None: whoever asks is believed, for tests. identity_url: where clients without a token are sent; None:
-    /identity on the same server. rights: None: the legacy defaults.
+    /identity on the same server. rights: None: the legacy defaults. most_candidates: in one answer, None: all.
     """
     callers = ByToken(identity, identity_url) if identity else ByWord()
-    return Door(store, callers, rights or access("legacy"), clock, ids)
+    return Door(store, callers, rights or access("legacy"), clock, ids, most_candidates)
 
 
 class Door:
     """The ASGI application itself."""
 
-    def __init__(self, store: Store, callers: Callers, rights: Access, clock: Clock, ids: IdSource) -> None:
+    def __init__(
+        self,
+        store: Store,
+        callers: Callers,
+        rights: Access,
+        clock: Clock,
+        ids: IdSource,
+        most_candidates: int | None,
+    ) -> None:
         self._store = store
         self._callers = callers
         self._rights = rights
         self._clock = clock
         self._ids = ids
+        self._most_candidates = most_candidates
         self._dispatcher = Dispatcher(ROUTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,6 +120,7 @@ class Door:
             query=query,
             body=await self._body(request, route, params, minor) if takes_body else None,
             mounted_at=_mounted_at(request),
+            most_candidates=self._most_candidates,
             origin=_origin(request),
         )
         answer = await route.handler(call)

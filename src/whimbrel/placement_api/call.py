@@ -37,6 +37,7 @@ class Call:
     query: Mapping[str, list[str]]  # key -> all its values
     body: Any  # decoded JSON; None: the route takes none
     mounted_at: str  # the path before ours, "/placement"
+    most_candidates: int | None  # in one answer; None: all
     origin: str  # scheme and host, as the client knows them
 
     @property

@@ -1,13 +1,15 @@
 """Allocation candidates: where a request could be placed, and what the providers there have."""
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.candidates import candidates
+from whimbrel.placement.candidates import Search
+from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import Request, Woods
 from whimbrel.placement.tree_search import Candidate
@@ -19,20 +21,38 @@ WHOLE = 29
 
 
 async def index(call: Call) -> Any:
-    request = await candidates_query.request(call)
+    """List candidates. Where there are many, other requests are answered between two pieces of the search."""
+    request = _capped(await candidates_query.request(call), call.most_candidates)
     woods = await call.store.forest()
-    found = candidates(woods, request)
-    asked = frozenset[str]().union(*(wanted.resources for wanted in request.groups.values()))
+    search = Search(woods, request)
+    requests: list[bytes] = []
+    summaries: dict[ProviderId, Any] = {}
+    while True:
+        found = search.piece()
+        if found:
+            requests.append(msgspec.json.encode([_request(call, candidate) for candidate in found])[1:-1])
+            summaries |= _summaries(call, woods, request, found)
+        if search.is_done:
+            return {
+                "allocation_requests": msgspec.Raw(b"[" + b",".join(requests) + b"]"),
+                "provider_summaries": summaries,
+            }
+        await asyncio.sleep(0)
+
+
+def _capped(request: Request, most: int | None) -> Request:
+    """Return the request with a limit that is not above the cap of the server."""
+    if most is None or (request.limit is not None and request.limit <= most):
+        return request
+    return msgspec.structs.replace(request, limit=most)
+
+
+def _summaries(call: Call, woods: Index, request: Request, found: Sequence[Candidate]) -> dict[ProviderId, Any]:
     involved = _involved(woods, request, found)
-    summaries: Mapping[ProviderId, Any]
     if call.minor >= WHOLE:
-        summaries = woods.derived(involved, _whole_summary)
-    else:
-        summaries = {node.provider.uuid: _summary(call.minor, node, asked) for node in involved}
-    return {
-        "allocation_requests": [_request(call, candidate) for candidate in found],
-        "provider_summaries": summaries,
-    }
+        return woods.derived(involved, _whole_summary)
+    asked = frozenset[str]().union(*(wanted.resources for wanted in request.groups.values()))
+    return {node.provider.uuid: _summary(call.minor, node, asked) for node in involved}
 
 
 def _involved(woods: Woods, request: Request, found: Iterable[Candidate]) -> Iterable[Node]:
