@@ -24,6 +24,7 @@ from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.identity import Identity
 from whimbrel.ports.images import Images
 from whimbrel.ports.volume_backing import VolumeExports
+from whimbrel.ports.volume_users import VolumeUsers
 from whimbrel.ports.volumes import Volumes
 from whimbrel.settings import CloudConfig, LibvirtHost
 from whimbrel.sim.volume_exports import SimulatedExports
@@ -54,7 +55,7 @@ class EmbeddedVolumes:
 
 async def embedded_volumes(
     config: CloudConfig, data: DataDir, store: SqlVolumes, images: Images, identity: Identity, clock: Clock,
-    ids: IdSource, closing: AsyncExitStack,
+    ids: IdSource, closing: AsyncExitStack, users: VolumeUsers,
 ) -> EmbeddedVolumes:  # fmt: skip
     """Make the service. closing: closes what it opens."""
     service = VolumeService(
@@ -66,6 +67,7 @@ async def embedded_volumes(
         converter=QemuConverter(),
         clock=clock,
         ids=ids,
+        users=users,
         zones=config.volume_zones(),
         limits=config.volumes.limits,
     )

@@ -57,6 +57,7 @@ from whimbrel.process import Process
 from whimbrel.registration import Registration, guarded
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.fleet import KnownFleet
+from whimbrel.servers.recorded_volumes import RecordedVolumes
 from whimbrel.settings import CloudConfig
 from whimbrel.volume_wiring import distant_volumes, embedded_volumes
 
@@ -188,7 +189,8 @@ async def _opened(
     embedded = None
     if hosts:
         volume_store = SqlVolumes(database("volumes"))
-        embedded = await embedded_volumes(config, data, volume_store, images, identity, clock, ids, opened)
+        users = RecordedVolumes(SqlDirectory(global_), cells)
+        embedded = await embedded_volumes(config, data, volume_store, images, identity, clock, ids, opened, users)
     meter = Meter()
     cloud = Cloud(
         clock=clock,

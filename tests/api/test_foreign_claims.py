@@ -12,6 +12,7 @@ from whimbrel.domain.ids import ServerId
 from whimbrel.ports.cloud import Asker
 from whimbrel.ports.network import Port
 from whimbrel.servers import lookup, strays
+from whimbrel.servers.recorded_volumes import RecordedVolumes
 from whimbrel.servers.tidy import tidy
 
 PROOF, REPAIRS = "/whimbrel/proof", "/whimbrel/repairs"
@@ -129,6 +130,22 @@ async def test_nor_where_both_say_the_same_host(front: Front) -> None:
     [left] = found["left"]
     assert "backup" not in left
     assert "detach the volume from the server and attach it again" in left
+
+
+@with_front
+async def test_a_server_uses_what_its_record_names_and_may_use_anything_while_it_changes(front: Front) -> None:
+    cloud, server = front.world.cloud, ServerId(await boot(front))
+    users = RecordedVolumes(cloud.directory, cloud.cells)
+    [own] = [one.id for one in await cloud.volumes.attachments(server)]
+    _, theirs = await claim(front, server)
+    assert await users.uses(server, own)
+    assert not await users.uses(server, theirs)
+    await front.act(server, {"resize": {"flavorRef": "2"}})
+    await front.settle()
+    assert await users.uses(server, theirs)
+    await front.ask("DELETE", f"/servers/{server}")
+    await front.settle()
+    assert not await users.uses(server, own)
 
 
 async def record_of(front: Front, server: str) -> Any:

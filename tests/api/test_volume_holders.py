@@ -8,6 +8,7 @@ import pytest
 
 from tests.api.volume_cloud import SERVERS, VolumeCloud, tell
 from whimbrel.domain.errors import Refused, Unavailable
+from whimbrel.domain.ids import ServerId
 from whimbrel.ports.volume_backing import Export
 
 ONE, TWO = SERVERS
@@ -241,6 +242,25 @@ def test_a_user_does_not_take_a_volume_from_under_a_guest(tmp_path: Path) -> Non
         await cloud.done("ann", "DELETE", f"/attachments/{empty['id']}")
 
     tell(tmp_path, story)
+
+
+class Unused:
+    """Fulfils ports.volume_users.VolumeUsers: no server uses anything."""
+
+    async def uses(self, server: ServerId, attachment_id: str) -> bool:
+        return False
+
+
+def test_a_user_deletes_what_no_server_uses(tmp_path: Path) -> None:
+    async def story(cloud: VolumeCloud) -> None:
+        volume = await cloud.volume()
+        wish = {"volume_uuid": volume, "instance_uuid": ONE, "connector": connector("a-laptop")}
+        made = (await cloud.done("ann", "POST", "/attachments", {"attachment": wish}))["attachment"]
+        await cloud.refused(404, "bob", "DELETE", f"/attachments/{made['id']}")
+        await cloud.done("ann", "DELETE", f"/attachments/{made['id']}")
+        assert (await cloud.status(volume), cloud.exports.served) == ("available", {})
+
+    tell(tmp_path, story, users=Unused())
 
 
 def test_a_read_only_volume_is_attached_read_only(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from whimbrel.ports.volume_store import (
     VolumeStore,
     VolumeType,
 )
+from whimbrel.ports.volume_users import AnyServer, VolumeUsers
 
 DEFAULT_TYPE = "__DEFAULT__"  # the name that Cinder gives it
 TRIES = 20
@@ -54,6 +55,7 @@ class VolumeService:
     converter: ImageConverter | None
     clock: Clock
     ids: IdSource
+    users: VolumeUsers = field(default_factory=AnyServer)
     zones: Sequence[str] = ("nova",)  # the first is where volumes go for which nobody names one
     limits: Mapping[str, int] = field(default_factory=lambda: dict(DEFAULT_LIMITS))
     bell: asyncio.Event = field(default_factory=asyncio.Event)
