@@ -43,6 +43,8 @@ bench: $(DEV_STAMP)  ## benchmarks; HOSTS="100 1000": Placement with these only,
 	@set -e; for bench in bench/bench_*.py; do $(BIN)/python $$bench; done
 	$(BIN)/python bench/placement_candidates.py $(HOSTS)
 	$(BIN)/python bench/placement_writes.py $(HOSTS)
+	$(BIN)/python bench/placement_feed.py
+	$(BIN)/python bench/placement_hold.py
 
 faultmap: $(DEV_STAMP)  ## docs/generated/fault-map.*: every fault at every step of every move; CHECK=1: is it still so? PAIRS=1: pairs
 	PYTHONHASHSEED=0 $(BIN)/python -m whimbrel.sim.faultmap $(if $(PAIRS),--pairs) $(if $(CHECK),--check)
