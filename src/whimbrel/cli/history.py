@@ -139,7 +139,8 @@ def _why(entry: Entry, project_id: str | None) -> str:
         case "asked" | "verdict":
             project = entry.project_name or entry.project_id
             other = "" if entry.project_id == project_id else f" of project {project}"
-            return f"user {entry.user_name or entry.user_id}{other}"
+            note = f"; {entry.detail}" if entry.detail else ""
+            return f"user {entry.user_name or entry.user_id}{other}{note}"
         case "takeover" if entry.before:
             return f"by {entry.after}: the lease of {entry.before} had run out (epoch {entry.epoch})"
         case "takeover":

@@ -59,6 +59,11 @@ def test_who_asked_is_told_by_name_where_it_is_known() -> None:
     ]
 
 
+def test_a_note_of_what_was_asked_is_told() -> None:
+    noted = [entry(0, "asked", "create", user_id="u1", project_id="p1", detail="user_data: not delivered")]
+    assert lines(history.whole(read(entries=noted)))[2].endswith("user u1; user_data: not delivered")
+
+
 def test_each_thing_is_a_line_with_who_and_why() -> None:
     seen = [line.split() for line in lines(history.whole(read()))]
     assert seen == [
