@@ -66,6 +66,22 @@ def test_a_directory_has_one_cloud(cloud: RunningCloud) -> None:
     assert f"in use by another whimbrel up (process {cloud.program.pid})" in second.stderr
 
 
+def test_a_database_has_one_cloud(cloud: RunningCloud, tmp_path: Path) -> None:
+    """Also with another data directory; kill -9 lets the same directory go on at once, and another one wait."""
+    other = ("up", "--data-dir", str(tmp_path / "other"), "--port", "0")
+    database = ("--database", f"sqlite:///{cloud.home.path / 'db'}")
+    second = whimbrel(*other, *database)
+    assert (second.returncode, second.stderr.count("\n")) == (1, 1)
+    assert f"in use by another whimbrel up: process {cloud.program.pid} on host" in second.stderr
+    assert f"with data directory {cloud.home.path}, started" in second.stderr
+    cloud.program.kill()
+    restarted(cloud)
+    cloud.program.kill()
+    second = whimbrel(*other, *database)
+    assert (second.returncode, "if that one is dead, start again in" in second.stderr) == (1, True)
+    restarted(cloud)
+
+
 def test_a_conductor_has_its_name_alone(cloud: RunningCloud, tmp_path: Path) -> None:
     arguments = ["conductor", "--name", "c1", "--data-dir", str(cloud.home.path)]
     first = program("c1", arguments, tmp_path / "c1.log")
