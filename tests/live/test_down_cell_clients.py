@@ -71,4 +71,4 @@ def test_servers_of_a_cell_that_is_away_are_unknown_until_it_is_back(
         assert {one["Host"]: one["Status"] for one in services} == {"n1": "enabled", "m1": "UNKNOWN"}
         keeper.have(keeper.door.open()) if away == "shut" else keeper.door.talk()
         while statuses(cloud, 96) != ["ACTIVE", "ACTIVE"]:
-            pass  # the test's deadline ends this
+            pass  # for as long as it takes

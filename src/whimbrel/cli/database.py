@@ -26,12 +26,13 @@ def chosen_database(
     variable: None: the environment says nothing about this database.
     Raises: Invalid: it is given twice, the file cannot be read, or the URL is not supported.
     """
-    if url and file:
+    if url is not None and file:
         raise Invalid(f"{option} and {option}-file both name a database: give one of them")
-    found = url or (_read(file, option) if file else os.environ.get(variable or ""))
-    if found:
-        check_url(found)
-    return found or None
+    if url is None:
+        url = _read(file, option) if file else os.environ.get(variable or "") or None
+    if url is not None:  # an option without a value, as of a variable that is not set, is no default
+        check_url(url)
+    return url
 
 
 def warn_of_passwords(arguments: Sequence[str] = sys.argv) -> None:

@@ -38,6 +38,14 @@ def test_what_is_wrong_is_said_without_the_password(tmp_path: Path, monkeypatch:
     assert "secret" not in caught.value.reason
 
 
+def test_an_empty_option_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--database "$URL"` with a variable that is not set must not start a cloud on SQLite."""
+    monkeypatch.setenv(VARIABLE, "")
+    assert chosen_database(None, None) is None
+    with pytest.raises(Invalid, match="'' is not supported: use postgresql://"):
+        chosen_database("", None)
+
+
 @pytest.mark.parametrize(
     ("arguments", "warned"),
     [
