@@ -4,7 +4,19 @@ zones with their ids, cells, and healing.
 How a resource is added is said at the head of routes.py.
 """
 
-from whimbrel.api import cells, group_moves, histories, moves, plans, port_healings, proof, repairs, server_moves, zones
+from whimbrel.api import (
+    cells,
+    group_moves,
+    histories,
+    moves,
+    plans,
+    port_healings,
+    proof,
+    repairs,
+    restores,
+    server_moves,
+    zones,
+)
 from whimbrel.api.dispatch import Route
 from whimbrel.api.schemas import cells as cell_bodies
 from whimbrel.api.schemas import history
@@ -12,6 +24,7 @@ from whimbrel.api.schemas import plans as plan_bodies
 from whimbrel.api.schemas import port_healings as healing_bodies
 from whimbrel.api.schemas import proof as proof_query
 from whimbrel.api.schemas import repairs as repair_bodies
+from whimbrel.api.schemas import restores as restore_bodies
 from whimbrel.api.schemas import server_groups as group_bodies
 from whimbrel.api.schemas import zones as zone_bodies
 from whimbrel.api.target import server_in_path
@@ -47,6 +60,10 @@ OWN_ROUTES: tuple[Route, ...] = (
     Route("GET", "/whimbrel/proof", proof.show, "whimbrel:proof:show", query=proof_query.SHOW),
     Route("GET", "/whimbrel/repairs", repairs.index, "whimbrel:repairs:index"),
     Route("POST", "/whimbrel/repairs", repairs.create, "whimbrel:repairs:create", 202, body=repair_bodies.CREATE),
+    Route("GET", "/whimbrel/restore", restores.show, "whimbrel:restore:show"),
+    Route("POST", "/whimbrel/restore", restores.begin, "whimbrel:restore:begin", action="begin",
+          body=restore_bodies.BEGIN),
+    Route("POST", "/whimbrel/restore", restores.end, "whimbrel:restore:end", action="end", body=restore_bodies.END),
     Route("GET", "/whimbrel/server-groups/{group_id}", group_moves.show, "whimbrel:server_groups:show"),
     Route("POST", "/whimbrel/server-groups/{group_id}/move", group_moves.move, "whimbrel:server_groups:move", 202,
           body=group_bodies.MOVE),

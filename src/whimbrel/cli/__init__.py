@@ -41,6 +41,7 @@ app.command("whimbrel.cli.plan:app", name="plan", help="What a move would do, an
 app.command("whimbrel.cli.prove:prove", help="Prove the cloud's books: every law, and the evidence.")
 app.command("whimbrel.cli.repair:repair", help="Repair what somebody else broke: the plan first, then the deed.")
 app.command("whimbrel.cli.backup:app", name="backup", help="Make a consistent copy of a running cloud; check copies.")
+app.command("whimbrel.cli.restore:app", name="restore", help="After a database was restored: compare, hold, go on.")
 app.command("whimbrel.cli.sim:app", name="sim", help="Run the whole cloud under a simulated clock, with faults.")
 app.command("whimbrel.cli.heal:app", name="heal", help="Heal what servers hold for their ports.")
 

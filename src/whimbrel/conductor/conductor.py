@@ -14,6 +14,7 @@ from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import Run
 from whimbrel.ports.cloud import Cloud
 from whimbrel.reconcilers.rounds import reconcile, reconcile_slowly
+from whimbrel.restore.watch import watch
 from whimbrel.saga.engine import Engine
 
 log = structlog.get_logger(__name__)
@@ -60,6 +61,7 @@ class Conductor:
         for name in self._predecessors:
             if left := await self._cloud.journal.take_back(name, self._cloud.clock.now()):
                 log.info("resuming the runs of a dead process", process=name, runs=left)
+        await watch(self._cloud)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_for_ever())
             group.create_task(self._repeat(self._engine.lease_s / 3, self._renew))

@@ -34,10 +34,11 @@ class CloudState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownRun(msgspec.Struct, frozen=True, kw_only=True):
-    """How much the journal knows of a run. progress: see domain.guest.Order."""
+    """How much a store knows of a run. progress: see domain.guest.Order. is_over: by the journal; it is not driven."""
 
     epoch: int
     progress: int
+    is_over: bool = False
 
 
 class Restores(Protocol):

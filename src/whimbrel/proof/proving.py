@@ -11,7 +11,7 @@ from whimbrel.domain.ids import CellName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import LastProof, RunFilter
-from whimbrel.proof import asking, groups, reading, sights, subjects
+from whimbrel.proof import asking, groups, ledgers, reading, sights, subjects
 from whimbrel.proof.asking import PAGE
 from whimbrel.proof.clocks import clock_warnings
 from whimbrel.proof.due import Roots
@@ -102,6 +102,9 @@ class _Proving:
 
     async def steps(self) -> AsyncIterator[Progress]:
         self._ground = await sights.read_ground(self._cloud, self._sights)
+        hold = (await self._cloud.restores.state()).hold
+        if hold:
+            self._warnings.append(f"all moves are held: {hold.because}; next: whimbrel restore")
         async for progress in self._see():
             yield progress
         async for page in subjects.living(self._cloud):
@@ -120,7 +123,7 @@ class _Proving:
             self._violations += verdicts.violations
             self._unsettled = verdicts.unsettled
             self._sights.blind |= verdicts.blind
-        self._warnings = await clock_warnings(self._cloud)
+        self._warnings += await clock_warnings(self._cloud)
         if self._sights.blind:
             self._homes = await self._cloud.directory.homes()
 
@@ -175,6 +178,8 @@ class _Proving:
             yield violation
         async for violation in self._of_runs(facts):
             yield violation
+        for violation in await self._of_ledgers(facts):
+            yield violation
         for volume_id, servers in self._sights.shared.items():
             for violation in volumes.shared_by(volume_id, *await reading.users(self._cloud, volume_id, servers)):
                 yield violation
@@ -212,6 +217,12 @@ class _Proving:
 
     def _in_hand(self, run: Run) -> Iterator[Violation]:
         return runs.in_hand(run, self._cloud.clock.now(), self._cloud.rules.lease_s)
+
+    async def _of_ledgers(self, facts: Counter[str]) -> list[Violation]:
+        """Compare the newest entries of the hosts' ledgers with the journal."""
+        found = await ledgers.read_ledgers(self._cloud, ledgers.NEWEST)
+        facts["I11"] += sum(1 for _ in found.entries())
+        return [runs.behind(one) for one in await ledgers.contradictions(self._cloud, found)]
 
     # What it came to
 

@@ -15,6 +15,7 @@ from whimbrel.reconcilers.latecomers import let_go_latecomers
 from whimbrel.reconcilers.lost_power import follow_lost_power
 from whimbrel.reconcilers.resting_groups import rest_groups
 from whimbrel.reconcilers.zoned_hosts import mend_zones
+from whimbrel.restore.watch import watch
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.delete import follow_up
 
@@ -40,12 +41,14 @@ SLOW_ROUNDS: Sequence[Look] = (
 
 async def reconcile(cloud: Cloud, engine: Engine) -> None:
     """Raises: what the first of them met that could not do its work; the others did theirs all the same."""
-    await _go_round(ROUNDS, cloud, engine)
+    if not (await cloud.restores.state()).hold:  # what looks wrong may be newer than what is known here
+        await _go_round(ROUNDS, cloud, engine)
 
 
 async def reconcile_slowly(cloud: Cloud, engine: Engine) -> None:
     """Raises: as `reconcile`."""
-    await _go_round(SLOW_ROUNDS, cloud, engine)
+    if not await watch(cloud):
+        await _go_round(SLOW_ROUNDS, cloud, engine)
 
 
 async def _go_round(looks: Sequence[Look], cloud: Cloud, engine: Engine) -> None:

@@ -18,8 +18,8 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.restores import LOST, CloudState, KnownRun
 from whimbrel.proof import asking
+from whimbrel.proof.ledgers import Ledgers, contradictions, read_ledgers
 from whimbrel.proof.proving import Proof, prove
-from whimbrel.restore.comparison import Ledgers, contradictions, read_ledgers
 from whimbrel.saga.step import Book, Saga
 
 Verdict = Literal["agrees", "overtaken", "not checked"]
@@ -50,7 +50,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunCheck, ...]
     lost: tuple[LostRun, ...]
     unreachable: Mapping[str, str]
-    behind: tuple[str, ...]  # why the journal is behind, in sentences
+    behind: tuple[str, ...]  # what the hosts know more of runs that the journal has, in sentences
 
     @property
     def is_settled(self) -> bool:
@@ -84,7 +84,7 @@ async def survey(cloud: Cloud, book: Book) -> Survey:
             because = f"run {by_server[run.subject].id} has ordered something of its server since"
         verdict: Verdict = "overtaken" if because else "not checked" if ledgers.unreachable else "agrees"
         checks.append(RunCheck(run=run, verdict=verdict, because=because or ""))
-    behind = tuple(map(str, found))
+    behind = tuple(str(one) for one in found if one.known is not None)
     state = await cloud.restores.state()
     return Survey(state=state, runs=tuple(checks), lost=lost, unreachable=ledgers.unreachable, behind=behind)
 

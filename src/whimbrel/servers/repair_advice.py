@@ -35,6 +35,7 @@ _LEFT: Mapping[str, str] = {
     "zone_differs": "put the host back into that zone, or move the server there",
     "broken_rule": "move a server of the group",
     "places_differ": "delete who is no member from Placement's table group_places; move who is one",
+    "journal_behind": "a database was restored: whimbrel restore",
     "fallen_epoch": "have the journal back from a later backup; until then let no conductor run",
     "no_reason": "look into the log of the process that carried it: the journal cannot tell any more",
 }
@@ -67,7 +68,7 @@ def before_verdict(move: Run, violation: Violation) -> str:
 OF_OTHERS = frozenset(
     {
         *("over_capacity", "not_offered", "broken_rule", "places_differ", "fallen_epoch", "stands_still"),
-        *("never_due", "no_reason", "attached_twice"),
+        *("never_due", "no_reason", "attached_twice", "journal_behind"),
     }
 )
 """What does not hold of providers, groups, runs and volumes, and not of a server."""

@@ -45,6 +45,7 @@ READS = frozenset(
     | {"group_places", "of_server"}
     | {"read", "residents", "switched_since", "unplaced_ids"}
     | {"all_attachments", "all_images", "all_ways", "consumers", "counts", "holds", "ids", "now", "port_holders"}
+    | {"ledger", "orders_of"}
     | {"miscounts", "owners", "volume_use", "volume_uses", "zoned_hosts"}
 )
 """Calls that change nothing: a crash before one is the crash before the change that follows."""

@@ -12,8 +12,9 @@ from whimbrel.domain.errors import Conflict, WorldError
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.ports.journal import RunFilter
+from whimbrel.proof import ledgers
 from whimbrel.proof.proving import Proof, prove
-from whimbrel.restore import comparison, service
+from whimbrel.restore import service
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.repair import repair, survey
 from whimbrel.sim.chaos import Plan
@@ -72,7 +73,7 @@ async def tell(story: Story, touch: int, which: Collection[str], *, checked: boo
     assert telling.copies, f"the move has no touch {touch}"
     world, server = _with(telling.world, telling.copies), telling.server.id
     engine = world.engine("restored")
-    noticed = [str(one) for one in await comparison.check(world.cloud)]
+    noticed = [str(one) for one in await ledgers.check(world.cloud)]
     if checked and noticed:
         await world.cloud.restores.hold(noticed[0], world.cloud.clock.now())
     held_at_once = (await world.cloud.restores.state()).hold is not None

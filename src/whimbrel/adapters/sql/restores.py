@@ -21,7 +21,11 @@ _restoring = sa.exists().where(cloud.c.restoring.is_(True)).correlate(None)
 may_go_on = sa.or_(~_held, sa.and_(runs.c.saga.in_(RESTORING_SAGAS), _restoring))
 """The condition under which a row of `runs` may be taken or written."""
 
-_known = fixed(sa.select(runs.c.id, runs.c.epoch, runs.c.log).where(runs.c.id.in_(bindparam("b_ids", expanding=True))))
+_known = fixed(
+    sa.select(runs.c.id, runs.c.epoch, runs.c.log, runs.c.finished_at).where(
+        runs.c.id.in_(bindparam("b_ids", expanding=True))
+    )
+)
 _close = fixed(
     sa.update(runs)
     .where(runs.c.id == bindparam("b_id"), runs.c.finished_at.is_(None))
@@ -109,7 +113,12 @@ class SqlRestores:
     async def known(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
         async with self._db.read() as tx:
             rows = await tx.rows(_known, {"b_ids": list(runs)})
-        return {row.id: KnownRun(epoch=row.epoch, progress=1 + len(decode_log(row.log))) for row in rows}
+        return {
+            row.id: KnownRun(
+                epoch=row.epoch, progress=1 + len(decode_log(row.log)), is_over=row.finished_at is not None
+            )
+            for row in rows
+        }
 
     async def close(self, run: Run, because: str, now: float) -> None:
         async with self._db.write() as tx:

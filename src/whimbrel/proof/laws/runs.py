@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import Run
+from whimbrel.proof.ledgers import Contradiction
 from whimbrel.proof.violation import Violation
 from whimbrel.saga.engine import NEVER
 
@@ -30,6 +33,14 @@ def in_hand(run: Run, now: float, lease_s: float) -> Iterator[Violation]:
 def has_reason(run: Run) -> Iterator[Violation]:
     if run.state == "undone" and run.turned == "refused" and not run.message:
         yield _violation("I14", "no_reason", run, "was refused, and does not say why")
+
+
+def behind(one: Contradiction) -> Violation:
+    """Name what a host has carried out that the journal does not know: its database is older than the host."""
+    evidence = {"host": one.host, "server": one.entry.server, "epoch": one.entry.epoch, "step": one.entry.progress,
+                "known": msgspec.to_builtins(one.known)}  # fmt: skip
+    return Violation(law="I11", kind="journal_behind", subject=one.entry.run, about=one.host, host=one.host,
+                     sentence=f"the journal is behind: {one}", evidence=evidence)  # fmt: skip
 
 
 def _violation(law: str, kind: str, run: Run, what: str) -> Violation:

@@ -82,6 +82,8 @@ def _contradictions(
 ) -> Iterator[Contradiction]:
     for host, entry in entries:
         journal = known.get(entry.run)
+        if journal and journal.is_over:
+            continue  # it is never driven again; one that a restore has closed knows less than its hosts
         if journal is None or entry.epoch > journal.epoch or entry.progress > journal.progress:
             yield Contradiction(host=host, entry=entry, known=journal)
 
