@@ -4,7 +4,8 @@ Law: every start does it, for each cell that is up then, and for others when the
 starts, but servers stay where they are, and so does what operators changed.
 """
 
-from collections.abc import Collection, Mapping
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 import structlog
@@ -18,7 +19,9 @@ from whimbrel.domain.ids import CellName, HostName, ProviderId
 from whimbrel.placement.inventory import TRAITS_OF_HOSTS, besides, of_host
 from whimbrel.ports.catalog import zones_by_host
 from whimbrel.ports.cloud import Cell, Cloud
+from whimbrel.ports.hosts import SAID_BY_THE_HOST
 from whimbrel.ports.hypervisor import Hypervisor
+from whimbrel.ports.placement import HostOffer
 from whimbrel.servers import host_zones
 from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
 
@@ -48,11 +51,31 @@ async def check_hosts(cell: Cell, config: CloudConfig, providers: Mapping[str, P
 async def write_down_hosts(
     cloud: Cloud, cell: CellName, config: CloudConfig, hypervisors: Mapping[HostName, Hypervisor]
 ) -> None:
-    """Have the hosts of a cell there as the settings and the hosts themselves say."""
-    for each, host in config.hosts():
-        if each.name == cell:
-            hypervisor = hypervisors[HostName(host.name)]
-            await _register_host(cloud, cell, host, await _what_it_is(hypervisor, host))
+    """Register the hosts of a cell as the settings and the hosts themselves say; one that is so is not written."""
+    told = [host for each, host in config.hosts() if each.name == cell]
+    found = await asyncio.gather(*(_what_it_is(hypervisors[HostName(host.name)], host) for host in told))
+    rows = await _registered(cloud, cell, [_row(cloud, cell, *each) for each in zip(told, found, strict=True)])
+    has_devices = (await cloud.cell(cell).devices.counts()).keys()
+    for host in told:
+        if host.pci or host.name in has_devices:
+            await cloud.cell(cell).devices.register(HostName(host.name), host.pci)
+    await cloud.placement.register_hosts([_offer(cloud, host, rows[HostName(host.name)]) for host in told])
+
+
+async def _registered(cloud: Cloud, cell: CellName, said: Sequence[Host]) -> dict[HostName, Host]:
+    """Register the hosts that are new or have changed, the others give a sign of life; return all hosts as they are."""
+    hosts = cloud.cell(cell).hosts
+    known = {host.name: host for host in await hosts.all()}
+    changed = [host for host in said if host.name not in known or not _is_as_known(host, known[host.name])]
+    if changed:
+        known |= {host.name: host for host in await hosts.register_all(changed)}
+    alive = {host.name for host in said if host.seen_at} - {host.name for host in changed}
+    await hosts.seen(sorted(alive), cloud.clock.now())
+    return known
+
+
+def _is_as_known(said: Host, known: Host) -> bool:
+    return all(getattr(said, name) == getattr(known, name) for name in SAID_BY_THE_HOST)
 
 
 async def write_down_flavors(cloud: Cloud) -> None:
@@ -77,34 +100,35 @@ async def _what_it_is(hypervisor: Hypervisor, host: SimulatedHost | LibvirtHost)
         return unknown, False
 
 
-async def _register_host(
-    cloud: Cloud, cell: CellName, host: SimulatedHost | LibvirtHost, found: tuple[Capacity, bool]
-) -> None:
+def _row(cloud: Cloud, cell: CellName, host: SimulatedHost | LibvirtHost, found: tuple[Capacity, bool]) -> Host:
     capacity, answers = found
     now = cloud.clock.now()
-    row = await cloud.cell(cell).hosts.register(
-        Host(
-            name=HostName(host.name),
-            cell=cell,
-            id=ProviderId(cloud.ids.uuid()),
-            service_id=cloud.ids.uuid(),
-            driver="simulated" if isinstance(host, SimulatedHost) else "libvirt",
-            vcpus=host.vcpus,
-            memory_mib=host.memory_mib,
-            disk_gib=host.disk_gib,
-            seen_at=now if answers else 0.0,
-            created_at=now,
-            hypervisor_type=capacity.hypervisor_type,
-            hypervisor_version=capacity.hypervisor_version,
-            cpu_info=capacity.cpu_info,
-            numa=capacity.numa,
-        )
+    return Host(
+        name=HostName(host.name),
+        cell=cell,
+        id=ProviderId(cloud.ids.uuid()),
+        service_id=cloud.ids.uuid(),
+        driver="simulated" if isinstance(host, SimulatedHost) else "libvirt",
+        vcpus=host.vcpus,
+        memory_mib=host.memory_mib,
+        disk_gib=host.disk_gib,
+        seen_at=now if answers else 0.0,
+        created_at=now,
+        hypervisor_type=capacity.hypervisor_type,
+        hypervisor_version=capacity.hypervisor_version,
+        cpu_info=capacity.cpu_info,
+        numa=capacity.numa,
     )
-    await cloud.cell(cell).devices.register(row.name, host.pci)
-    offered = of_host(row, cloud.rules) | besides(host.dedicated_vcpus, host.resources)
-    await cloud.placement.register_host(row.id, row.name, offered)
-    await cloud.placement.offer_traits(row.id, [*TRAITS_OF_HOSTS, *host.traits])
-    await cloud.placement.set_disabled(row.id, not row.enabled)
+
+
+def _offer(cloud: Cloud, host: SimulatedHost | LibvirtHost, row: Host) -> HostOffer:
+    return HostOffer(
+        provider=row.id,
+        name=row.name,
+        inventories=of_host(row, cloud.rules) | besides(host.dedicated_vcpus, host.resources),
+        traits=frozenset((*TRAITS_OF_HOSTS, *host.traits)),
+        disabled=not row.enabled,
+    )
 
 
 async def write_down_zones(cloud: Cloud, config: CloudConfig, up: Collection[CellName]) -> None:
@@ -116,37 +140,57 @@ async def write_down_zones(cloud: Cloud, config: CloudConfig, up: Collection[Cel
     rows = {host.name: host for cell in up for host in await cloud.cell(cell).hosts.all()}
     known = {aggregate.name: aggregate for aggregate in await cloud.aggregates.all()}
     placed = zones_by_host(known.values())
+    wanted: dict[str, list[HostName]] = {}  # hosts that are in no zone yet, by the name of theirs
     for _, host in config.hosts():
         meant = known[host.zone].zone if host.zone in known else default.id
         if (zone := placed.get(HostName(host.name))) not in (None, meant):
             log.warning("a host stays in its zone, which is not that of the settings", host=host.name, zone=zone)
         if host.zone in (default.id, default.name) or host.name in placed:
             continue
-        if host.zone not in known:
-            zone = (await cloud.zones.ensure(Zone(id=cloud.ids.uuid(), name=host.zone, created_at=now))).id
+        wanted.setdefault(host.zone, []).append(HostName(host.name))
+    for name, hosts in wanted.items():
+        if name not in known:
+            zone = (await cloud.zones.ensure(Zone(id=cloud.ids.uuid(), name=name, created_at=now))).id
             metadata = {"availability_zone": zone}
-            known[host.zone] = await cloud.aggregates.create(host.zone, cloud.ids.uuid(), metadata, now)
-        try:
-            await _put_into(cloud, known[host.zone], HostName(host.name), rows.get(HostName(host.name)))
-        except (Conflict, NotFound) as trouble:
-            log.warning("a host is not in its zone", host=host.name, zone=host.zone, reason=trouble.reason)
+            known[name] = await cloud.aggregates.create(name, cloud.ids.uuid(), metadata, now)
+        await _put_all_into(cloud, known[name], hosts, rows)
     aggregates = await cloud.aggregates.all()
-    for name, row in rows.items():
-        await cloud.placement.set_aggregates(row.id, [a.uuid for a in aggregates if name in a.hosts])
+    members: dict[HostName, list[str]] = {name: [] for name in rows}
+    for aggregate in aggregates:
+        for name in aggregate.hosts:
+            members.setdefault(name, []).append(aggregate.uuid)
+    await cloud.placement.set_all_aggregates({row.id: members[name] for name, row in rows.items()})
 
 
-async def _put_into(cloud: Cloud, aggregate: Aggregate, name: HostName, row: Host | None) -> None:
-    """Have a host that is in no zone in that of an aggregate, of which Placement hears first.
+async def _put_all_into(
+    cloud: Cloud, aggregate: Aggregate, names: Sequence[HostName], rows: Mapping[HostName, Host]
+) -> None:
+    """Have hosts that are in no zone in that of an aggregate; each that cannot be is left out, which is logged."""
+    try:
+        await _put_into(cloud, aggregate, names, rows)
+    except (Conflict, NotFound) as trouble:
+        if len(names) == 1:
+            log.warning("a host is not in its zone", host=names[0], zone=aggregate.name, reason=trouble.reason)
+            return
+        for name in names:
+            await _put_all_into(cloud, aggregate, [name], rows)
 
-    row: None: its cell is down; then whoever looks after zones tells Placement later.
-    Raises: Conflict: somebody holds something on it, or put it into another zone just now.
+
+async def _put_into(
+    cloud: Cloud, aggregate: Aggregate, names: Sequence[HostName], rows: Mapping[HostName, Host]
+) -> None:
+    """Have hosts that are in no zone in that of an aggregate, of which Placement hears first.
+
+    rows: without those whose cell is down; then whoever looks after zones tells Placement later.
+    Raises: Conflict: somebody holds something on one, or put it into another zone just now.
     """
-    now = cloud.clock.now()
-    if row is None:
-        await cloud.aggregates.add_host(aggregate.id, name, now)
-        return
-    async with host_zones.changing(cloud, [row], [], [replace(aggregate, hosts=[name])]) as zoning:
-        await cloud.aggregates.add_host(aggregate.id, name, now, zoning)
+    now, known = cloud.clock.now(), [rows[name] for name in names if name in rows]
+    if away := [name for name in names if name not in rows]:
+        await cloud.aggregates.add_hosts(aggregate.id, away, now)
+    if known:
+        here = [host.name for host in known]
+        async with host_zones.changing(cloud, known, [], [replace(aggregate, hosts=here)]) as zoning:
+            await cloud.aggregates.add_hosts(aggregate.id, here, now, zoning)
 
 
 async def _default_zone(cloud: Cloud) -> Zone:

@@ -5,7 +5,7 @@ from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.errors import ProviderNotFound
 from whimbrel.placement.provider import Node
 from whimbrel.placement.store import Store
-from whimbrel.ports.providers import Part
+from whimbrel.ports.providers import KnownTrees, Part
 
 
 class StoredTrees:
@@ -14,9 +14,11 @@ class StoredTrees:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def host(self, name: str) -> ProviderId | None:
+    async def known(self) -> KnownTrees:
         nodes = (await self._store.forest()).nodes.values()
-        return next((node.provider.uuid for node in nodes if _is_root(node) and node.provider.name == name), None)
+        roots = {node.provider.name: node.provider.uuid for node in nodes if node.provider.parent is None}
+        parts = [_part(node, node.provider.parent) for node in nodes if node.provider.parent is not None]
+        return KnownTrees(roots=roots, parts={part.uuid: part for part in parts})
 
     async def have(self, part: Part) -> None:
         node = await self._there(part)
@@ -36,10 +38,6 @@ class StoredTrees:
             await self._store.create_provider(part.uuid, part.name, part.parent)
             return await self._store.node(part.uuid)
 
-    async def parts_of(self, parent: ProviderId) -> list[ProviderId]:
-        nodes = (await self._store.forest()).nodes.values()
-        return [node.provider.uuid for node in nodes if node.provider.parent == parent]
-
     async def remove(self, uuid: ProviderId) -> None:
         try:
             await self._store.delete_provider(uuid)
@@ -47,5 +45,11 @@ class StoredTrees:
             return
 
 
-def _is_root(node: Node) -> bool:
-    return node.provider.parent is None
+def _part(node: Node, parent: ProviderId) -> Part:
+    return Part(
+        uuid=node.provider.uuid,
+        name=node.provider.name,
+        parent=parent,
+        inventories={name: stock.inventory for name, stock in node.stocks.items()},
+        traits=node.traits,
+    )

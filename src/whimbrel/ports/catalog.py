@@ -185,6 +185,12 @@ class Aggregates(Protocol):
         """Raises: NotFound: no such aggregate; Conflict: the host is in, or in another zone."""
         ...
 
+    async def add_hosts(
+        self, number: int, hosts: Sequence[HostName], now: float, zoning: Zoning | None = None
+    ) -> Aggregate:
+        """Add several hosts, all or none; see `add_host`."""
+        ...
+
     async def remove_host(self, number: int, host: HostName, now: float, zoning: Zoning | None = None) -> Aggregate:
         """Raises: NotFound: no such aggregate, or the host is not in it."""
         ...

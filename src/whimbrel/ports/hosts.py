@@ -7,6 +7,12 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 
+SAID_BY_THE_HOST = (
+    *("driver", "vcpus", "memory_mib", "disk_gib"),
+    *("hypervisor_type", "hypervisor_version", "cpu_info", "host_ip", "numa"),
+)
+"""What `register` renews; the rest of a row is an operator's, or made with it."""
+
 
 class Hosts(Protocol):
     @property
@@ -22,6 +28,10 @@ class Hosts(Protocol):
 
     async def register(self, host: Host) -> Host:
         """Insert a host, or renew what it is (sizes, hypervisor) if it is known; what operators set stays."""
+        ...
+
+    async def register_all(self, hosts: Sequence[Host]) -> list[Host]:
+        """Register several hosts, all or none; see `register`."""
         ...
 
     async def seen(self, names: Sequence[HostName], now: float) -> None:

@@ -90,6 +90,16 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     allocation_ratio: float = 1.0
 
 
+class HostOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host's root provider is to be."""
+
+    provider: ProviderId
+    name: str
+    inventories: Mapping[str, Inventory]
+    traits: frozenset[str]  # that the host offers; operators may have set others
+    disabled: bool  # whether it takes no new servers
+
+
 class Placement(Consumers, Protocol):
     async def providers(self) -> list[ProviderState]:
         """Give all providers with their room now: a scheduler's snapshot, which is not to be changed."""
@@ -193,6 +203,13 @@ class Placement(Consumers, Protocol):
         """
         ...
 
+    async def register_hosts(self, offers: Sequence[HostOffer]) -> None:
+        """Make hosts as these offers say: see register_host, offer_traits and set_disabled. Repeatable.
+
+        A host that is so already is not written.
+        """
+        ...
+
     async def offer_traits(self, provider: ProviderId, traits: Collection[str]) -> None:
         """Have a provider these traits, no more those that it offered before, and what an operator set. Repeatable.
 
@@ -206,6 +223,10 @@ class Placement(Consumers, Protocol):
 
     async def set_aggregates(self, provider: ProviderId, aggregates: Sequence[str]) -> None:
         """Make these aggregate uuids the provider's whole membership."""
+        ...
+
+    async def set_all_aggregates(self, of_hosts: Mapping[ProviderId, Sequence[str]]) -> None:
+        """Do for many providers what `set_aggregates` does for one; one that is so already is not written."""
         ...
 
     async def zone_hosts(self, of_hosts: Mapping[ProviderId, str]) -> None:

@@ -19,11 +19,25 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     traits: frozenset[str] = frozenset()
 
 
+class KnownTrees(msgspec.Struct, frozen=True, kw_only=True):
+    """All trees: the root providers by name, and what is below them."""
+
+    roots: Mapping[str, ProviderId]
+    parts: Mapping[ProviderId, Part]
+
+    def by_parent(self) -> dict[ProviderId, list[ProviderId]]:
+        """Return the providers right below each provider that has some."""
+        found: dict[ProviderId, list[ProviderId]] = {}
+        for part in self.parts.values():
+            found.setdefault(part.parent, []).append(part.uuid)
+        return found
+
+
 class ProviderTrees(Protocol):
     """All of it raises Unavailable."""
 
-    async def host(self, name: str) -> ProviderId | None:
-        """Give the root provider of this name; None: there is none."""
+    async def known(self) -> KnownTrees:
+        """Return all trees as they are now."""
         ...
 
     async def have(self, part: Part) -> None:
@@ -31,10 +45,6 @@ class ProviderTrees(Protocol):
 
         Raises: Conflict: somebody holds of it what would go; Refused: the name is another's, or the parent is missing.
         """
-        ...
-
-    async def parts_of(self, parent: ProviderId) -> list[ProviderId]:
-        """List the providers right below this one."""
         ...
 
     async def remove(self, uuid: ProviderId) -> None:

@@ -119,20 +119,25 @@ class SqlAggregates(Counting):
             await tx.run(_DELETE, {"number": number})
 
     async def add_host(self, number: int, host: HostName, now: float, zoning: Zoning | None = None) -> Aggregate:
+        return await self.add_hosts(number, [host], now, zoning)
+
+    async def add_hosts(
+        self, number: int, hosts: Sequence[HostName], now: float, zoning: Zoning | None = None
+    ) -> Aggregate:
         async with self._changing() as tx:
             known = await _locked(tx)
             aggregate = _pick(known, number)
-            if host in aggregate.hosts:
+            for host in set(hosts).intersection(aggregate.hosts):
                 raise Conflict(f"Aggregate {number} already has host {host}.")
-            if others := await _other_zones(tx, known, aggregate, [host]):
+            if others := await _other_zones(tx, known, aggregate, hosts):
                 raise Conflict(
                     f"Cannot add host to aggregate {number}. Reason: One or more hosts already in availability"
                     f" zone(s) {others}."
                 )
-            were = _zones(known, [host])
-            await tx.run(_ADD_HOST, {"aggregate_id": number, "host": host})
-            aggregate.hosts = sorted([*aggregate.hosts, host])
-            await _check_zoning(tx, zoning, were, _zones(known, [host]))
+            were = _zones(known, hosts)
+            await tx.run(_ADD_HOST, [{"aggregate_id": number, "host": host} for host in hosts])
+            aggregate.hosts = sorted([*aggregate.hosts, *hosts])
+            await _check_zoning(tx, zoning, were, _zones(known, hosts))
             return await _write(tx, aggregate, now)
 
     async def remove_host(self, number: int, host: HostName, now: float, zoning: Zoning | None = None) -> Aggregate:

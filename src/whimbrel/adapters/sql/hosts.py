@@ -22,6 +22,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.numa import NumaNode
+from whimbrel.ports.hosts import SAID_BY_THE_HOST
 
 Row = sa.Row[tuple[object, ...]]
 
@@ -45,27 +46,28 @@ _SET_SERVICE = (
     .returning(*hosts.c)
 )
 
-_SAID_BY_THE_HOST = (
-    *("driver", "vcpus", "memory_mib", "disk_gib"),
-    *("hypervisor_type", "hypervisor_version", "cpu_info", "host_ip", "numa"),
-)
+_COLUMNS = [column.name for column in hosts.columns if column.name not in ("number", "numa", "metrics")]
+_REGISTERED = (*_COLUMNS, "numa")
 _INSERTS: dict[str, sqlite.Insert | postgresql.Insert] = {
     "sqlite": sqlite.insert(hosts),
     "postgresql": postgresql.insert(hosts),
 }
 _REGISTERS = {
-    dialect: insert.on_conflict_do_update(
-        index_elements=["name"],
-        set_={name: insert.excluded[name] for name in _SAID_BY_THE_HOST}
-        | {
-            "seen_at": sa.case(
-                (insert.excluded.seen_at > hosts.c.seen_at, insert.excluded.seen_at), else_=hosts.c.seen_at
-            )
-        },
-    ).returning(*hosts.c)
+    dialect: fixed(
+        insert.values({name: sa.bindparam(name) for name in _REGISTERED})
+        .on_conflict_do_update(
+            index_elements=["name"],
+            set_={name: insert.excluded[name] for name in SAID_BY_THE_HOST}
+            | {
+                "seen_at": sa.case(
+                    (insert.excluded.seen_at > hosts.c.seen_at, insert.excluded.seen_at), else_=hosts.c.seen_at
+                )
+            },
+        )
+        .returning(*hosts.c)
+    )
     for dialect, insert in _INSERTS.items()
 }
-_COLUMNS = [column.name for column in hosts.columns if column.name not in ("number", "numa", "metrics")]
 _TELL = fixed(sa.update(hosts).where(_NAMED).values(metrics=sa.bindparam("told")))
 
 _nodes = lru_cache(maxsize=1024)(msgspec.json.Decoder(tuple[NumaNode, ...]).decode)  # most hosts are alike
@@ -92,6 +94,10 @@ _FAILED = {
 }
 
 
+def _values(host: Host) -> dict[str, object]:
+    return {**{name: getattr(host, name) for name in _COLUMNS}, "numa": msgspec.json.encode(host.numa).decode()}
+
+
 class SqlHosts(Counting):
     """Fulfils ports.hosts.Hosts for the cell of this name."""
 
@@ -110,10 +116,15 @@ class SqlHosts(Counting):
             return self._found(name, await tx.row(_GET, {"named": name}))
 
     async def register(self, host: Host) -> Host:
+        [registered] = await self.register_all([host])
+        return registered
+
+    async def register_all(self, hosts: Sequence[Host]) -> list[Host]:
         async with self._changing() as tx:
-            columns = {name: getattr(host, name) for name in _COLUMNS}
-            row = await tx.row(self._register, {**columns, "numa": msgspec.json.encode(host.numa).decode()})
-        return self._found(host.name, row)
+            asked = ((self._register, _values(host)) for host in sorted(hosts, key=lambda host: host.name))
+            rows = await tx.ask(*asked)
+        found = {row.name: self._host(row) for [row] in rows}
+        return [found[host.name] for host in hosts]
 
     async def seen(self, names: Sequence[HostName], now: float) -> None:
         if names:

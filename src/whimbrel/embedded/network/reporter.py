@@ -26,27 +26,30 @@ NAMESPACES: dict[VnicType, UUID] = {
 
 
 async def report(trees: ProviderTrees, hosts: Iterable[HostNet]) -> None:
-    """Have Placement know what these hosts have now. Repeatable. Raises: Unavailable."""
+    """Have Placement know what these hosts have now; what it knows already is not written. Raises: Unavailable."""
+    known = await trees.known()
+    below = known.by_parent()
     for host in hosts:
-        root = await trees.host(host.host)
+        root = known.roots.get(host.host)
         if root is None:
             log.warning("a host is not known to Placement", host=host.host)
             continue
         for kind in AGENTS:
-            await _report_agent(trees, root, host, kind)
+            wanted = _parts(root, host, kind)
+            agent = _agent(root, host, kind).uuid
+            for part in wanted:
+                if known.parts.get(part.uuid) != part:
+                    await _have(trees, part)
+            for gone in (*below.get(agent, ()), *([agent] if agent in known.parts else ())):
+                if gone not in {part.uuid for part in wanted}:
+                    await _remove(trees, gone)
 
 
-async def _report_agent(trees: ProviderTrees, root: ProviderId, host: HostNet, kind: VnicType) -> None:
+def _parts(root: ProviderId, host: HostNet, kind: VnicType) -> list[Part]:
+    """List an agent and its cards; none where the host has nothing of that kind."""
     agent = _agent(root, host, kind)
     cards = list(_cards(agent, host, kind))
-    for part in [agent, *cards] if cards or agent.inventories else []:
-        await _have(trees, part)
-    known = {card.uuid for card in cards}
-    for gone in await trees.parts_of(agent.uuid):
-        if gone not in known:
-            await _remove(trees, gone)
-    if not cards and not agent.inventories:
-        await _remove(trees, agent.uuid)
+    return [agent, *cards] if cards or agent.inventories else []
 
 
 def _agent(root: ProviderId, host: HostNet, kind: VnicType) -> Part:

@@ -3,10 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from whimbrel.adapters.sql.database import Database
-from whimbrel.adapters.sql.placement import holdings, providers
+from whimbrel.adapters.sql.placement import provider_writes, providers
 from whimbrel.adapters.sql.placement import traits as traits_of
 from whimbrel.adapters.sql.placement.claims import read_stocks
-from whimbrel.adapters.sql.placement.names import CLASSES
 from whimbrel.adapters.sql.placement.nodes import read_node
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ProviderId
@@ -24,20 +23,7 @@ class ProviderStore:
 
     async def register_host(self, provider: ProviderId, name: str, inventory: dict[str, Inventory]) -> None:
         async with self._db.write() as tx:
-            if await holdings.generations(tx, [provider]):
-                await providers.rename(tx, provider, name)
-            else:
-                await providers.create(tx, provider, name, None)
-            await providers.lock(tx, provider)
-            stocks = await read_stocks(tx, [provider])
-            # What is held of a class that the host no longer has stays held until its owner lets go.
-            gone = [name for (_, name), stock in stocks.items() if name not in inventory and not stock.used]
-            now = {name: stock.inventory for (_, name), stock in stocks.items()}
-            if gone or any(now.get(name) != inventory[name] for name in inventory):
-                await CLASSES.ensure(tx, inventory)
-                await providers.delete_inventories(tx, provider, stocks, gone)
-                await providers.write_inventories(tx, provider, inventory, now)
-                await providers.bump(tx, provider)
+            await provider_writes.register(tx, provider, name, inventory)
 
     async def offer_traits(self, provider: ProviderId, traits: Collection[str]) -> None:
         async with self._db.write() as tx:
@@ -53,11 +39,7 @@ class ProviderStore:
 
     async def set_aggregates(self, provider: ProviderId, aggregates: Sequence[str]) -> None:
         async with self._db.write() as tx:
-            await providers.lock(tx, provider)
-            now = await read_node(tx, provider)
-            if now.aggregates != frozenset(aggregates):
-                await providers.write_aggregates(tx, provider, aggregates)
-                await providers.bump(tx, provider)
+            await provider_writes.set_aggregates(tx, provider, aggregates)
 
     # As operators say
 

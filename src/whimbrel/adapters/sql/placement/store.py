@@ -13,6 +13,7 @@ from whimbrel.adapters.sql.placement.claims import read_held, rewrite
 from whimbrel.adapters.sql.placement.feed import CHECKED, Feed
 from whimbrel.adapters.sql.placement.fences import forget_fences, orders_of, raise_fence
 from whimbrel.adapters.sql.placement.group_store import GroupStore
+from whimbrel.adapters.sql.placement.host_store import HostStore
 from whimbrel.adapters.sql.placement.name_store import NameStore
 from whimbrel.adapters.sql.placement.provider_store import ProviderStore
 from whimbrel.adapters.sql.placement.reshape import reshape
@@ -32,7 +33,7 @@ from whimbrel.ports.rooms import ProviderState
 from whimbrel.ports.wishes import Lack, Way, Wish
 
 
-class SqlPlacement(ProviderStore, GroupStore, NameStore, ZoneStore, ConsumerIds):
+class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, ConsumerIds):
     """Fulfils ports.placement.Placement and placement.store.Store."""
 
     def __init__(self, db: Database, chance: Random | None = None) -> None:

@@ -22,6 +22,7 @@ _ADD_TRAIT = sa.insert(provider_traits)
 _DELETE_TRAIT = sa.delete(provider_traits).where(
     provider_traits.c.provider == _THIS, provider_traits.c.trait == bindparam("named")
 )
+_OFFERED = sa.select(provider_traits.c.provider, provider_traits.c.trait).where(provider_traits.c.offered)
 _TRAITS = sa.select(provider_traits.c.trait, provider_traits.c.offered).where(provider_traits.c.provider == _THIS)
 
 
@@ -35,6 +36,14 @@ async def write_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> boo
     taken, given = had.keys() - set(traits), set(traits) - had.keys()
     await _change_traits(tx, uuid, taken=taken, given=given, offered=False)
     return bool(taken or given)
+
+
+async def all_offered(tx: Tx) -> dict[ProviderId, frozenset[str]]:
+    """Return the traits that providers offer themselves, by provider."""
+    found: dict[ProviderId, set[str]] = {}
+    for provider, trait in await tx.rows(_OFFERED):
+        found.setdefault(provider, set()).add(trait)
+    return {provider: frozenset(traits) for provider, traits in found.items()}
 
 
 async def offer_traits(tx: Tx, uuid: ProviderId, traits: Collection[str]) -> bool:

@@ -1,0 +1,77 @@
+"""The part of the store in which many hosts are registered at once.
+
+Invariant: a host that is as its offer says is not written. All hosts are compared with the index, which one read brings
+up to date; so a start at which nothing has changed costs as much for a thousand hosts as for one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.placement import provider_writes, providers
+from whimbrel.adapters.sql.placement import traits as traits_of
+from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.index import Index
+from whimbrel.placement.provider import Node
+from whimbrel.ports.placement import DISABLED, HostOffer
+
+Item = TypeVar("Item")
+TOGETHER = 100
+"""How many hosts are written in one transaction: while it is open, claims on these hosts wait."""
+
+
+class HostStore:
+    """Fulfils what ports.placement.Placement says of many hosts."""
+
+    _db: Database
+
+    async def forest(self) -> Index:
+        raise NotImplementedError
+
+    async def register_hosts(self, offers: Sequence[HostOffer]) -> None:
+        nodes = (await self.forest()).nodes
+        async with self._db.read() as tx:
+            offered = await traits_of.all_offered(tx)
+        changed = [
+            offer
+            for offer in sorted(offers, key=lambda offer: offer.provider)  # claims lock providers in this order too
+            if not _is_so(offer, nodes.get(offer.provider), offered.get(offer.provider, frozenset()))
+        ]
+        for some in _in_batches(changed):
+            async with self._db.write() as tx:
+                for offer in some:
+                    await _register(tx, offer)
+
+    async def set_all_aggregates(self, of_hosts: Mapping[ProviderId, Sequence[str]]) -> None:
+        nodes = (await self.forest()).nodes
+        changed = [
+            host
+            for host, aggregates in sorted(of_hosts.items())
+            if host not in nodes or nodes[host].aggregates != frozenset(aggregates)
+        ]
+        for some in _in_batches(changed):
+            async with self._db.write() as tx:
+                for host in some:
+                    await provider_writes.set_aggregates(tx, host, of_hosts[host])
+
+
+def _is_so(offer: HostOffer, node: Node | None, offered: frozenset[str]) -> bool:
+    return (
+        node is not None
+        and node.provider.name == offer.name
+        and {name: stock.inventory for name, stock in node.stocks.items()} == offer.inventories
+        and offered <= offer.traits <= node.traits
+        and (DISABLED in node.traits) == offer.disabled
+    )
+
+
+async def _register(tx: Tx, offer: HostOffer) -> None:
+    await provider_writes.register(tx, offer.provider, offer.name, offer.inventories)
+    has_other_traits = await traits_of.offer_traits(tx, offer.provider, offer.traits)
+    if await traits_of.switch_trait(tx, offer.provider, DISABLED, offer.disabled) or has_other_traits:
+        await providers.bump(tx, offer.provider)
+
+
+def _in_batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    for start in range(0, len(items), TOGETHER):
+        yield items[start : start + TOGETHER]
