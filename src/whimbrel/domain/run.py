@@ -62,10 +62,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: float | None = None
     is_foreign: bool = False  # a newer program wrote more into the row than this one knows: it must not write it back
     incarnation: int = 0  # of the cloud, when the journal was read; not a column of the row
+    unsaved: int = 0  # entries of the log that the journal does not have yet; not a column of the row
 
     @property
     def order(self) -> Order:
-        return Order(self.id, self.epoch, 1 + len(self.log), self.incarnation)
+        """Return the order of this run. Its progress is what the journal knows, so that it is never behind a host."""
+        return Order(self.id, self.epoch, 1 + len(self.log) - self.unsaved, self.incarnation)
 
     @property
     def is_over(self) -> bool:

@@ -151,7 +151,7 @@ class Engine:
             if not step.door:
                 break
             run = await self._save(run)  # before the next acts: who turns the run back undoes what is written down
-        if not (self.adopt and self.adopt(run)):
+        if not (self.adopt and self.adopt(replace(run, unsaved=1))):
             await self._journal.save(replace(run, owner=None, due_at=0.0))
 
     async def _leave_turned(self, run: Run, step: Step, why: Why, began: float, trouble: WorldError) -> None:
@@ -423,6 +423,7 @@ class Engine:
         """Write the run down; while it is ours, that is a sign of life and extends the lease."""
         if run.owner:  # else the due time that we read would take back a renewal
             run = replace(run, due_at=self._clock.now() + self.lease_s)
+        run = replace(run, unsaved=0)
         await self._journal.save(run, raised, evidence)
         return run
 

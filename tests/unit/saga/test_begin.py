@@ -135,3 +135,18 @@ def test_a_late_order_of_a_run_that_nobody_took_turns_it_back() -> None:
         assert (await room.stored()).way == "back"
 
     run_here(story())
+
+
+def test_an_order_of_an_adopted_run_claims_no_more_than_the_journal_knows() -> None:
+    """Else a process that dies before its first save leaves hosts that have seen more than the journal."""
+
+    async def story() -> None:
+        room, _, engine, run = await accepted()
+        adopted: list[Run] = []
+        engine.adopt = lambda run: not adopted.append(run)
+        await engine.begin(run)
+        stored = await room.stored()
+        assert adopted[0].order == stored.order
+        assert len(adopted[0].log) == len(stored.log) + 1
+
+    run_here(story())

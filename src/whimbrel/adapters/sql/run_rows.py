@@ -23,7 +23,7 @@ class Sagas(Protocol):
         ...
 
 
-COLUMNS = tuple(name for name in Run.__struct_fields__ if name not in ("is_foreign", "incarnation"))
+COLUMNS = tuple(name for name in Run.__struct_fields__ if name not in ("is_foreign", "incarnation", "unsaved"))
 
 _DOCS = ("facts", "log", "debts")
 _LOG = tuple[LogEntry, ...]
