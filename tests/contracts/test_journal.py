@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
 from tests.contracts.runs import BOOKING, NOW, UNKNOWN, Facts, Store, a_run, a_server, an_action, tell
-from whimbrel.adapters.sql.journal import MARGIN_S
 from whimbrel.adapters.sql.tables import global_ as tables
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded, Unavailable
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.directory import Usage
 from whimbrel.ports.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover
+from whimbrel.ports.processes import MARGIN_S
 from whimbrel.saga.engine import NEVER
 
 LEASE_S = 3.0

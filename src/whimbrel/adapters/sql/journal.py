@@ -24,6 +24,7 @@ from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import Action, Run, Verdict
 from whimbrel.domain.server import Server
 from whimbrel.ports.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover, Tally
+from whimbrel.ports.processes import MARGIN_S
 from whimbrel.saga.engine import NEVER
 
 log = structlog.get_logger(__name__)
@@ -65,9 +66,6 @@ _due = fixed(
 )
 MOST_LEFT_ALONE = 1000
 """How many runs of a newer program are remembered, so that they are not read again each time."""
-
-MARGIN_S = 60.0
-"""How much later than allowed a lease may end before it counts as written by a wrong clock."""
 
 _is_open = runs.c.state == "open"
 _is_leased = sa.and_(_is_open, runs.c.owner.is_not(None))
