@@ -6,6 +6,7 @@ A process with hosts has the agents and the doors; one without reaches the agent
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from random import Random
 
 import httpx
@@ -101,36 +102,36 @@ async def open_process(
     another version; Unavailable: a database of the cloud itself is away.
     """
     async with AsyncExitStack() as opened:
-        clock, databases = DatabaseClock(SystemClock()), Databases(config.database.connections)
-        registration, global_ = await _registered(databases, url, record, clock, opened, migrates=hosts)
-        process = await _opened(
-            config,
-            data,
-            databases,
-            url,
-            registration,
-            global_,
-            clock,
-            opened,
-            hosts=hosts,
-            conductor=conductor,
-            front_url=front_url,
-        )
+        base = await _registered(config, data, url, record, opened, migrates=hosts)
+        process = await _opened(base, hosts=hosts, conductor=conductor, front_url=front_url)
         await _start(process)
         process.closing = opened.pop_all()
     return process
 
 
+@dataclass(frozen=True)
+class _Base:
+    """What the parts of a process are made from. What they open is closed with `opened`, the last one first."""
+
+    config: CloudConfig
+    data: DataDir
+    url: str
+    clock: DatabaseClock
+    databases: Databases
+    global_: Database
+    registration: Registration
+    opened: AsyncExitStack
+
+    def database(self, schema: str) -> Database:
+        made = self.databases.open(self.url, schema)
+        self.opened.push_async_callback(made.close)
+        return made
+
+
 async def _registered(
-    databases: Databases,
-    url: str,
-    record: ProcessRecord,
-    clock: DatabaseClock,
-    opened: AsyncExitStack,
-    *,
-    migrates: bool,
-) -> tuple[Registration, Database]:
-    """Write this process down; give its registration and the global database.
+    config: CloudConfig, data: DataDir, url: str, record: ProcessRecord, opened: AsyncExitStack, *, migrates: bool
+) -> _Base:
+    """Write this process down, and bring the stores to this program's schema or check that they are there.
 
     Stores are migrated by a process that has its role already. A process that is refused leaves an older one's
     databases as they are, so that this can start again.
@@ -139,37 +140,21 @@ async def _registered(
         check_stores(url)
     elif (version_of(url, "global") or "") < FIRST_WITH_PROCESSES:
         prepare(url, "global")
-    database = databases.open(url, "global")
-    opened.push_async_callback(database.close)
-    registration = Registration(SqlProcesses(database.urgent, SystemClock()), record, clock)
+    clock, databases = DatabaseClock(SystemClock()), Databases(config.database.connections)
+    global_ = databases.open(url, "global")
+    opened.push_async_callback(global_.close)
+    registration = Registration(SqlProcesses(global_.urgent, SystemClock()), record, clock)
     await registration.begin()
     opened.push_async_callback(registration.end)
     if migrates:
         await asyncio.to_thread(prepare_stores, url)  # the lease is renewed meanwhile
-    return registration, database
+    return _Base(config, data, url, clock, databases, global_, registration, opened)
 
 
-async def _opened(
-    config: CloudConfig,
-    data: DataDir,
-    databases: Databases,
-    url: str,
-    registration: Registration,
-    global_: Database,
-    clock: DatabaseClock,
-    opened: AsyncExitStack,
-    *,
-    hosts: bool,
-    conductor: bool,
-    front_url: str,
-) -> Process:
-    """Make all parts of a process; each is closed with `opened`, the last one first."""
-
-    def database(schema: str) -> Database:
-        made = databases.open(url, schema)
-        opened.push_async_callback(made.close)
-        return made
-
+async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) -> Process:
+    """Make all parts of a process."""
+    config, data, url, clock, opened = base.config, base.data, base.url, base.clock, base.opened
+    database, databases, global_, registration = base.database, base.databases, base.global_, base.registration
     ids = RandomIds()
     image_store = SqlImages(database("images"))
     shelf = Shelf(data.images, config.storage.reserved_bytes)
