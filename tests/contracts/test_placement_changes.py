@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.database import Database, Tx
 from whimbrel.adapters.sql.placement import SqlPlacement, changes
 from whimbrel.adapters.sql.placement.changes import Mark
 from whimbrel.adapters.sql.tables import placement as tables
@@ -25,12 +25,15 @@ SEQUENCE = "pg_get_serial_sequence('changes', 'number')"
 OWN_ID = sa.text("SELECT pg_current_xact_id()::text")
 
 
-def on_postgresql(open_store: Opener, tell: Callable[[Database], Awaitable[None]]) -> None:
+def on_postgresql(open_store: Opener, tell: Callable[..., Awaitable[None]], processes: int = 1) -> None:
+    """Tell it with a database, which is given once for each of so many processes that have opened it."""
+
     async def told() -> None:
-        async with open_store("placement") as database:
-            if database.dialect != "postgresql":
+        async with AsyncExitStack() as closing:
+            opened = [await closing.enter_async_context(open_store("placement")) for _ in range(processes)]
+            if opened[0].dialect != "postgresql":
                 pytest.skip("transactions do not overlap there")
-            await tell(database)
+            await tell(*opened)
 
     asyncio.run(told())
 
@@ -71,9 +74,9 @@ def test_nothing_is_read_again_after_a_restore_into_a_younger_cluster(open_store
 
 
 def test_an_open_write_transaction_makes_no_reader_read_again(open_store: Opener) -> None:
-    async def tell(database: Database) -> None:
+    async def tell(database: Database, elsewhere: Database) -> None:
         writer = SqlPlacement(database)
-        async with database.write() as old:
+        async with elsewhere.write() as old:
             await old.value(OWN_ID)
             mark = await here(database)
             for uuid in (A, B):
@@ -82,7 +85,7 @@ def test_an_open_write_transaction_makes_no_reader_read_again(open_store: Opener
                 assert touched == {uuid}
                 assert await changes.unchanged(database, mark)
 
-    on_postgresql(open_store, tell)
+    on_postgresql(open_store, tell, processes=2)
 
 
 def test_a_transaction_has_its_id_before_its_change_has_a_number(open_store: Opener) -> None:
@@ -99,42 +102,53 @@ def test_a_transaction_has_its_id_before_its_change_has_a_number(open_store: Ope
     on_postgresql(open_store, tell)
 
 
+class Writer:
+    """A process that writes: one transaction after the other, each committed or rolled back."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._open = AsyncExitStack()
+        self._tx: Tx | None = None
+        self._noted: set[ProviderId] = set()
+
+    async def note(self, uuid: ProviderId) -> None:
+        self._tx = self._tx or await self._open.enter_async_context(self._database.write())
+        await changes.note(self._tx, [uuid])
+        await self._tx.value(OWN_ID)  # or the note is not sent yet
+        self._noted.add(uuid)
+
+    async def end(self, commits: bool) -> set[ProviderId]:
+        """End the transaction, if there is one; return what is changed by it."""
+        if self._tx and not commits:
+            await self._tx.run(sa.text("ROLLBACK"))
+        noted, self._noted, self._tx = self._noted if commits else set(), set(), None
+        await self._open.aclose()
+        return noted
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_each_committed_change_is_read_exactly_once(open_store: Opener, seed: int) -> None:
-    """Up to four transactions write at once, commit or roll back in any order, and a reader looks in between."""
+    """Four processes write at once, commit or roll back in any order, and a reader looks in between."""
 
-    async def tell(database: Database) -> None:
+    async def tell(database: Database, *elsewhere: Database) -> None:
         chance = Random(seed)
-        async with AsyncExitStack() as ending:
-            opened: list[tuple[AsyncExitStack, set[ProviderId]]] = []
-            mark, due = await here(database), set[ProviderId]()
-            for number in range(60):
-                what = chance.choice(("begin", "note", "note", "end", "read"))
-                if what == "begin" and len(opened) < 4:
-                    stack = await ending.enter_async_context(AsyncExitStack())
-                    stack.tx = await stack.enter_async_context(database.write())  # type: ignore[attr-defined]
-                    opened.append((stack, set()))
-                elif what == "note" and opened:
-                    stack, noted = chance.choice(opened)
-                    uuid = ProviderId(f"provider {number}")
-                    await changes.note(stack.tx, [uuid])  # type: ignore[attr-defined]
-                    await stack.tx.value(OWN_ID)  # type: ignore[attr-defined]
-                    noted.add(uuid)
-                elif what == "end" and opened:
-                    stack, noted = opened.pop(chance.randrange(len(opened)))
-                    if chance.random() < 0.3:
-                        await stack.tx.run(sa.text("ROLLBACK"))  # type: ignore[attr-defined]
-                    else:
-                        due |= noted
-                    await stack.aclose()
-                elif what == "read":
-                    changed = await changes.unchanged(database, mark) is None
-                    touched, mark = await read(database, mark)
-                    assert touched == due, (seed, number)
-                    assert changed == bool(due)
-                    due = set()
+        writers = [Writer(each) for each in elsewhere]
+        mark, due = await here(database), set[ProviderId]()
+        for number in range(60):
+            what, writer = chance.choice(("note", "note", "end", "read")), chance.choice(writers)
+            if what == "note":
+                await writer.note(ProviderId(f"provider {number}"))
+            elif what == "end":
+                due |= await writer.end(commits=chance.random() < 0.7)
+            else:
+                has_changed = await changes.unchanged(database, mark) is None
+                touched, mark = await read(database, mark)
+                assert (touched, has_changed) == (due, bool(due)), (seed, number)
+                due = set()
+        for writer in writers:
+            await writer.end(commits=False)
 
-    on_postgresql(open_store, tell)
+    on_postgresql(open_store, tell, processes=5)
 
 
 def test_a_reader_notices_another_server(open_store: Opener) -> None:
