@@ -77,6 +77,7 @@ class DataDir:
         self._running = self.path / "running.json"
         self._agents_secret = self.path / "agents.secret"
         self._metrics_secret = self.path / "metrics.secret"
+        self.agents = self.path / "agents"
         self.images = self.path / "images"
         self.volumes = self.path / "volumes"
 

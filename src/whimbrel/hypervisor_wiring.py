@@ -1,12 +1,19 @@
-"""Makes the hypervisors of the hosts that the settings name: simulated ones, and libvirt's."""
+"""Makes the hypervisors of the hosts that the settings name, simulated ones and libvirt's, and their agents' stores."""
 
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from whimbrel.adapters.sql.database import Databases
 from whimbrel.adapters.sql.keep import SqlKeep
+from whimbrel.adapters.sql.schema import prepare
+from whimbrel.agent.fence import move_ledger
 from whimbrel.datadir import DataDir
 from whimbrel.domain.guest import Capacity
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.embedded.image.files import LocalImages
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hypervisor import Hypervisor
+from whimbrel.ports.keep import Keep
 from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
 from whimbrel.sim.hosts import SimulatedWorld
 from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
@@ -55,3 +62,24 @@ def _libvirt(host: LibvirtHost, data: DataDir, images: LocalImages) -> Hyperviso
         host=host.name,
         nics=host.guest_nics,
     )
+
+
+async def ledger_stores(
+    config: CloudConfig, data: DataDir, databases: Databases, keep: Keep, opened: AsyncExitStack
+) -> Callable[[HostName], Keep]:
+    """Return where the agent of each host keeps its ledger: with the guests, so that a restore leaves it as it is.
+
+    The guests of simulated hosts are in `keep`, among the cloud's databases; those of libvirt's are not, and their
+    ledgers are in a file of this machine. What an older release had written into `keep` is taken along, once.
+    """
+    real = [HostName(host.name) for _, host in config.hosts() if isinstance(host, LibvirtHost)]
+    if not real:
+        return lambda host: keep
+    url = f"sqlite:///{data.agents}"
+    prepare(url, "keep")
+    database = databases.open(url, "keep")
+    opened.push_async_callback(database.close)
+    local = SqlKeep(database)
+    for host in real:
+        await move_ledger(host, keep, local)
+    return lambda host: local if host in real else keep

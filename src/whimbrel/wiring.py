@@ -46,7 +46,7 @@ from whimbrel.embedded.image.allowance import Allowance
 from whimbrel.embedded.image.files import LocalImages
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.embedded.image.shelf import Shelf
-from whimbrel.hypervisor_wiring import hypervisors_of
+from whimbrel.hypervisor_wiring import hypervisors_of, ledger_stores
 from whimbrel.moves.steps import record
 from whimbrel.moves.steps.in_hand import check_lock, hold_all
 from whimbrel.network_wiring import network_service
@@ -164,7 +164,11 @@ async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) 
     placement = SqlPlacement(database("placement"), Random())
     hypervisors = hypervisors_of(config, data, keep, clock, images) if hosts else {}
     hypervisors = {host: guarded(hypervisor, registration.check) for host, hypervisor in hypervisors.items()}
-    local = {host: HostAgent(host, hypervisor, keep, images, clock) for host, hypervisor in hypervisors.items()}
+    ledger_of = await ledger_stores(config, data, databases, keep, opened) if hosts else lambda host: keep
+    local = {
+        host: HostAgent(host, hypervisor, guarded(ledger_of(host), registration.check), images, clock)
+        for host, hypervisor in hypervisors.items()
+    }
     buses = _own_buses(config, local) if hosts else await _distant_buses(data, opened)
     aggregates, infos = SqlAggregates(global_), SqlCells(global_)
     cells = OpenCells(infos, url, buses, clock, databases, migrates=hosts)

@@ -3,15 +3,18 @@
 import asyncio
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from whimbrel import settings, wiring
+from whimbrel.adapters.keep import MemoryKeep
+from whimbrel.adapters.sql.database import Databases
 from whimbrel.datadir import DataDir
 from whimbrel.domain.errors import Invalid, NotFound, Unavailable
 from whimbrel.domain.ids import CellName, HostName, ProjectId
+from whimbrel.hypervisor_wiring import ledger_stores
 from whimbrel.moves import requests
 from whimbrel.placement.inventory import TRAITS_OF_HOSTS
 from whimbrel.placement.names import standard_traits
@@ -34,9 +37,12 @@ class Home:
         self.data.make()
         self._file = path / "cloud.toml"
 
-    async def start(self, text: str) -> Process:
+    def config(self, text: str) -> settings.CloudConfig:
         self._file.write_text(text)
-        config = settings.load(self._file)
+        return settings.load(self._file)
+
+    async def start(self, text: str) -> Process:
+        config = self.config(text)
         wiring.prepare_stores(self.data.database_url)
         return await wiring.open_process(
             config,
@@ -314,5 +320,23 @@ def test_the_default_zone_is_another_one_by_its_id_only(tmp_path: Path) -> None:
         process = await home.start(rule.format(zones["z"]) + ONE)
         assert {zone.name: zone.id for zone in await process.cloud.zones.all()} == zones
         await process.close()
+
+    asyncio.run(story())
+
+
+def test_the_ledger_of_a_real_host_is_not_among_the_databases_of_the_cloud(tmp_path: Path) -> None:
+    """A backup that is put back must leave it as it is: it tells what the host has carried out."""
+
+    async def story() -> None:
+        home, real = Home(tmp_path), HOST.format("n1").replace("simulated", "libvirt") + 'uri = "test:///default"\n'
+        config = home.config(CELL.format("one") + real + HOST.format("n2"))
+        async with AsyncExitStack() as opened:
+            keep, databases = MemoryKeep(), Databases()
+            await keep.put("fence/n1", "run-1", b"as an older release has written it")
+            ledger_of = await ledger_stores(config, home.data, databases, keep, opened)
+            assert ledger_of(HostName("n2")) is keep
+            assert await ledger_of(HostName("n1")).get("fence/n1", "run-1") == b"as an older release has written it"
+            assert list(home.data.agents.iterdir())
+            assert home.data.agents != Path(home.data.database_url.removeprefix("sqlite:///"))
 
     asyncio.run(story())

@@ -33,6 +33,14 @@ _encode = msgspec.json.Encoder().encode
 _HIGHEST = "highest"
 
 
+async def move_ledger(host: HostName, old: Keep, new: Keep) -> None:
+    """Copy the ledger of a host into a store that has none of it yet. Repeatable."""
+    for space in (f"fence/{host}", f"incarnation/{host}"):
+        if not await new.scan(space):
+            for key, value in (await old.scan(space)).items():
+                await new.put(space, key, value)
+
+
 class Fence:
     def __init__(self, host: HostName, keep: Keep, clock: Clock) -> None:
         self._host = host

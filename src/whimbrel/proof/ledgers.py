@@ -4,16 +4,19 @@ The journal is written before each order, so it is never behind; where it is, it
 Nothing is changed here, except that nothing is believed of a host that does not answer.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Ledger, Obeyed
 from whimbrel.domain.ids import CellName, HostName, RunId
+from whimbrel.domain.run import Run
 from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.restores import KnownRun
 from whimbrel.proof.asking import each, of_cells
+from whimbrel.proof.asking import runs as open_runs
 
 NEWEST = 16
 """How many entries of each ledger are compared at a start: where the journal is behind, the last ones are unknown."""
@@ -88,6 +91,32 @@ def _contradictions(
             yield Contradiction(host=host, entry=entry, known=journal)
 
 
-async def check(cloud: Cloud) -> list[Contradiction]:
-    """Compare the newest entries of all ledgers with the journal: what a process does when it starts."""
-    return await contradictions(cloud, await read_ledgers(cloud, NEWEST))
+async def ahead_in_stores(cloud: Cloud, runs: Sequence[Run]) -> dict[RunId, str]:
+    """Return why the databases of cells and Placement have seen more of these open runs than the journal."""
+    ids = [run.id for run in runs]
+    if not ids:
+        return {}
+    seen = [("placement", await cloud.placement.orders_of(ids))]
+    async for name, found in of_cells(cloud, {}, lambda cell: cell.servers.orders_of(ids)):
+        seen.append((f"cell {name}", found))
+    suspects = [run.id for run in runs if list(_ahead(run, seen))]
+    later = [await cloud.journal.get(run) for run in suspects]  # it may have gone on before the stores were asked
+    return {run.id: words for run in later if not run.is_over for words in _ahead(run, seen)}
+
+
+def _ahead(run: Run, seen: Sequence[tuple[str, Mapping[RunId, KnownRun]]]) -> Iterator[str]:
+    for where, orders in seen:
+        order = orders.get(run.id)
+        if order and (order.epoch > run.epoch or order.progress > run.order.progress):
+            yield f"the database of {where} has seen step {order.progress} of it under epoch {order.epoch}"
+
+
+async def check(cloud: Cloud) -> list[str]:
+    """Compare the newest entries of all ledgers, and what the stores have seen of open runs, with the journal.
+
+    Return what contradicts it, in sentences: what a process asks when it starts. Raises: Unavailable.
+    """
+    ledgers = await read_ledgers(cloud, NEWEST)
+    found = [str(one) for one in await contradictions(cloud, ledgers)]
+    opened = [run async for run in open_runs(cloud, RunFilter(only_open=True))]
+    return found + [f"of run {run} {words}" for run, words in (await ahead_in_stores(cloud, opened)).items()]

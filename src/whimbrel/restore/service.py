@@ -16,9 +16,9 @@ from whimbrel.domain.run import Run
 from whimbrel.moves.steps.in_hand import check_lock
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.restores import LOST, CloudState, KnownRun
+from whimbrel.ports.restores import LOST, CloudState
 from whimbrel.proof import asking
-from whimbrel.proof.ledgers import Ledgers, contradictions, read_ledgers
+from whimbrel.proof.ledgers import Ledgers, ahead_in_stores, contradictions, read_ledgers
 from whimbrel.proof.proving import Proof, prove
 from whimbrel.saga.step import Book, Saga
 
@@ -76,7 +76,7 @@ async def survey(cloud: Cloud, book: Book) -> Survey:
     ahead = {one.entry.run: str(one) for one in found if one.known is not None}
     by_server = {one.server: one for one in lost if one.server}
     opened = [run async for run in asking.runs(cloud, RunFilter(only_open=True))]
-    stores = await _ahead_in_stores(cloud, opened, ledgers)
+    stores = await ahead_in_stores(cloud, opened)
     checks = []
     for run in opened:
         because = ahead.get(run.id) or stores.get(run.id) or await _why_unlocked(run, book, cloud)
@@ -101,24 +101,6 @@ def _lost_runs(entries: Sequence[tuple[HostName, Obeyed]]) -> tuple[LostRun, ...
             at=max(entry.at, before.at if before else 0.0),
         )
     return tuple(found.values())
-
-
-async def _ahead_in_stores(cloud: Cloud, runs: Sequence[Run], ledgers: Ledgers) -> dict[RunId, str]:
-    """Return why the databases of cells and Placement have seen more of these runs than the journal."""
-    ids = [run.id for run in runs]
-    if not ids:
-        return {}
-    seen = [("placement", await cloud.placement.orders_of(ids))]
-    async for name, found in asking.of_cells(cloud, {}, lambda cell: cell.servers.orders_of(ids)):
-        seen.append((f"cell {name}", found))
-    return {run.id: words for run in runs for words in _ahead(run, seen)}
-
-
-def _ahead(run: Run, seen: Sequence[tuple[str, Mapping[RunId, KnownRun]]]) -> Iterator[str]:
-    for where, orders in seen:
-        order = orders.get(run.id)
-        if order and (order.epoch > run.epoch or order.progress > run.order.progress):
-            yield f"the database of {where} has seen step {order.progress} of it under epoch {order.epoch}"
 
 
 async def _why_unlocked(run: Run, book: Book, cloud: Cloud) -> str | None:

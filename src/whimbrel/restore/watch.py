@@ -14,7 +14,7 @@ log = structlog.get_logger(__name__)
 
 
 async def watch(cloud: Cloud) -> CloudHold | None:
-    """Hold all runs if the newest entries of the hosts' ledgers contradict the journal; return why they are held.
+    """Hold all runs if hosts, cells or Placement have seen more than the journal; return why they are held.
 
     Raises: Unavailable: the journal does not answer. Hosts that do not answer contradict nothing.
     """
@@ -24,7 +24,7 @@ async def watch(cloud: Cloud) -> CloudHold | None:
     found = await check(cloud)
     if not found:
         return None
-    because = f"the journal is behind the hosts, as a restored database is: {found[0]}"
+    because = f"the journal is behind what was carried out, as a restored database is: {found[0]}"
     await cloud.restores.hold(because, cloud.clock.now())
     log.error("all runs are held", because=because, contradictions=len(found), next="whimbrel restore")
     return (await cloud.restores.state()).hold

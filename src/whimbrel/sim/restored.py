@@ -73,7 +73,7 @@ async def tell(story: Story, touch: int, which: Collection[str], *, checked: boo
     assert telling.copies, f"the move has no touch {touch}"
     world, server = _with(telling.world, telling.copies), telling.server.id
     engine = world.engine("restored")
-    noticed = [str(one) for one in await ledgers.check(world.cloud)]
+    noticed = await ledgers.check(world.cloud)
     if checked and noticed:
         await world.cloud.restores.hold(noticed[0], world.cloud.clock.now())
     held_at_once = (await world.cloud.restores.state()).hold is not None

@@ -7,7 +7,7 @@ import pytest
 
 from tests.host_room import H1, H2, SlowKeep, order, story
 from whimbrel.adapters.keep import MemoryKeep
-from whimbrel.agent.fence import Fence
+from whimbrel.agent.fence import Fence, move_ledger
 from whimbrel.domain.errors import Behind, Superseded, Unavailable
 from whimbrel.domain.ids import ServerId
 from whimbrel.sim.clock import JumpingClock
@@ -196,3 +196,15 @@ async def test_the_ledger_lists_what_was_obeyed_the_newest_first() -> None:
             ("run-2", 4, 1, server),
         ]
         assert [each.run for each in (await known.ledger(newest=1)).entries] == ["run-1"]
+
+
+@story
+async def test_a_ledger_moves_to_another_store_once() -> None:
+    old, new = MemoryKeep(), MemoryKeep()
+    await Fence(H1, old, JumpingClock()).admit(order("run-1", epoch=3, progress=5, incarnation=2))
+    await move_ledger(H1, old, new)
+    assert await Fence(H1, new, JumpingClock()).ledger() == await Fence(H1, old, JumpingClock()).ledger()
+    await Fence(H1, new, JumpingClock()).admit(order("run-1", epoch=4, progress=6, incarnation=2))
+    await move_ledger(H1, old, new)
+    [entry] = (await Fence(H1, new, JumpingClock()).ledger()).entries
+    assert (entry.epoch, entry.progress) == (4, 6)
