@@ -23,7 +23,7 @@ from whimbrel.adapters.sql.database import sqlite_file
 from whimbrel.adapters.sql.fixed import fixed, run_fixed
 from whimbrel.adapters.sql.schema import VERSION
 from whimbrel.adapters.sql.tables import MODULES
-from whimbrel.adapters.sql.tables.global_ import cells
+from whimbrel.adapters.sql.tables.global_ import cells, processes
 from whimbrel.adapters.sql.tables.images import images
 from whimbrel.adapters.sql.tables.volumes import snapshots, volumes
 from whimbrel.adapters.sql.write_lock import WriteLock
@@ -83,13 +83,19 @@ class Snapshot:
         return {row.id: row.status for row in self._rows("volumes", _SNAPSHOTS)}
 
     def copy(self, schema: str, to: Path, progress: Progress) -> None:
-        """Write this file as it was at the moment of the snapshot. to: an empty file. Raises: Unavailable."""
+        """Write this file as it was at the moment of the snapshot. to: an empty file. Raises: Unavailable.
+
+        Processes that were alive are left out: the copy is in use by none of them.
+        """
 
         def report(_: int, remaining: int, total: int) -> None:
             progress(1 - remaining / total)
 
         with _named(to), closing(sqlite3.connect(to)) as target:
             self._readers[schema].backup(target, pages=STEP_PAGES, progress=report)
+            if target.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (processes.name,)).fetchone():
+                target.execute(f"DELETE FROM {processes.name}")
+                target.commit()
 
     def _rows(self, schema: str, statement: sa.Executable) -> list[Any]:
         return _rows(self._readers[schema], self.files[schema], statement)
