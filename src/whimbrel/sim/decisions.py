@@ -55,6 +55,10 @@ TROUBLES: Mapping[str, int] = {
 
 FAULTS: Mapping[str, int] = {**MESSAGES, **TROUBLES}
 
+RESTORE = "restore"
+RESTORES = 1
+"""Of seven seeds in a row, so many have a restore; `weights` may say otherwise."""
+
 SERVICES = ("network", "volumes", "images")
 DATABASES = ("global", "placement")  # and one of each cell
 BUS = "bus"
@@ -72,7 +76,10 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, tag="act"):
 
 
 class Mishap(msgspec.Struct, frozen=True, kw_only=True, tag="mishap"):
-    """Something goes wrong. A single call: the first on that line from then on."""
+    """Something goes wrong. A single call: the first on that line from then on.
+
+    restore: databases are copied at `at`, and the copies are put back `for_s` later; where: their names, with `+`.
+    """
 
     at: float
     what: str
@@ -155,8 +162,22 @@ def story_of(seed: int, steps: int, size: Size) -> Story:
         at += 0.0 if chance.random() < 0.3 else chance.expovariate(1 / size.gap_s)
         is_mishap = chance.random() < size.faults
         made.append(_mishap(chance, round(at, 3), size) if is_mishap else _act(chance, round(at, 3), size))
+    made += _restore(seed, made, size)
     made.sort(key=lambda decision: decision.at)
     return Story(seed=seed, size=size, decisions=tuple(made), order=seed)
+
+
+def _restore(seed: int, made: Sequence[Decision], size: Size) -> list[Decision]:
+    """Return the restore of a seed, or none. It has chances of its own, so that all other decisions stay the same."""
+    if not made or not size.faults or (seed - 3) % 7 >= size.weights.get(RESTORE, RESTORES):
+        return []
+    chance = Random(f"restore {seed}")
+    at = chance.random() * max(one.at for one in made)
+    names = size.databases
+    number = chance.choice((1, 1, chance.randint(1, len(names)), len(names)))
+    names = sorted(chance.sample(names, number))
+    for_s = round(min(60.0, chance.expovariate(1 / 12)) + 0.5, 1)
+    return [Mishap(at=round(at, 3), what=RESTORE, where="+".join(names), for_s=for_s)]
 
 
 def _act(chance: Random, at: float, size: Size) -> Act:
@@ -199,7 +220,7 @@ def _one_of(chance: Random, table: Mapping[str, int], size: Size) -> str:
 
 
 def names_of_weights() -> list[str]:
-    return [*ACTS, *FAULTS]
+    return [*ACTS, *FAULTS, RESTORE]
 
 
 def to_file(story: Story) -> bytes:

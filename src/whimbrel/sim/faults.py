@@ -3,14 +3,16 @@
 import asyncio
 
 from whimbrel.domain.ids import HostName
-from whimbrel.sim.decisions import MESSAGES, Mishap
+from whimbrel.sim.decisions import MESSAGES, RESTORE, Mishap
 from whimbrel.sim.processes import Staff
+from whimbrel.sim.restores import Restores
 from whimbrel.sim.trace import Trace
 
 
 class Faults:
-    def __init__(self, staff: Staff, trace: Trace) -> None:
+    def __init__(self, staff: Staff, trace: Trace, restores: Restores) -> None:
         self._staff = staff
+        self._restores = restores
         self._trace = trace
 
     async def happen(self, mishap: Mishap) -> None:
@@ -39,6 +41,8 @@ class Faults:
                 await self._cut_off(HostName(mishap.where), mishap.for_s)
             case "outage":
                 await self._outage(mishap)
+            case what if what == RESTORE:
+                await self._restores.happen(mishap)
             case _:
                 raise AssertionError(f"nobody knows how {mishap.what} goes")
         self._tell(f"over: {mishap.what}: {mishap.where}")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.adapters.sql.sqlite import SqliteDatabase
 from whimbrel.api import policy
 from whimbrel.api.context import Context
 from whimbrel.api.door import compute_app
@@ -20,6 +21,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.identity import Caller, with_implied
 from whimbrel.ports.images import Images
 from whimbrel.ports.outages import Outages
+from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.sim.held_up import HoldingAgent
 from whimbrel.sim.loop import Process, SimulatedLoop
@@ -100,7 +102,26 @@ class Staff:
             return
         self._trace.tell(self.loop.time(), name, f"ends: {ended.exception()!r}")
         process.is_dead = True
-        self.loop.call_later(RESTARTS_S, self.start, name, context=self._outside.context.copy())
+        self.loop.call_later(RESTARTS_S, self._start_again, name, process, context=self._outside.context.copy())
+
+    def _start_again(self, name: str, process: Process) -> None:
+        if self._planes[name] is process:  # else it was started meanwhile
+            self.start(name)
+
+    def put_back(self, copies: Mapping[str, SqliteDatabase]) -> None:
+        """Stop all doors and conductors, put older copies of databases back, and start them on these."""
+        for process in self._planes.values():
+            process.is_dead = True
+        for name, copy in copies.items():
+            self.world.remains.databases[name].replace_by(copy)
+        self.world.forget_memory()
+        for name in self._planes:
+            self.start(name)
+
+    def operator(self) -> tuple[Cloud, Engine]:
+        """Return the cloud and the engine of an operator's command."""
+        cloud = self._cloud(Process("operator"))
+        return cloud, self.world.engine("operator", cloud)
 
     def _cloud(self, process: Process) -> Cloud:
         """Give the ports of the cloud as one process has them: its memory is its own, and its wires."""

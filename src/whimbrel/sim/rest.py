@@ -21,8 +21,11 @@ Live = Mapping[str, Server]
 Where = tuple[str, tuple[str, str | None]]
 
 
-async def problems(world: World) -> list[str]:
-    """Say what is left over of what was, or missing of what is."""
+async def problems(world: World, *, journal_is_whole: bool = True) -> list[str]:
+    """Say what is left over of what was, or missing of what is.
+
+    journal_is_whole: it was never restored from a copy. Else nobody knows which images and volumes were made for whom.
+    """
     live = {str(server.id): server for server in await listing(world.cloud, ServerQuery())}
     return [
         *(f"{s.id} is still {s.vm_state} and {s.task_state}" for s in live.values() if s.task_state is not None),
@@ -30,8 +33,8 @@ async def problems(world: World) -> list[str]:
         *_guests(world, live),
         *_disks(world, live),
         *await _ports(world, live),
-        *await _volumes(world, live),
-        *await _images(world),
+        *await _attachments(world, live),
+        *(await _made(world, live) if journal_is_whole else ()),
     ]
 
 
@@ -89,17 +92,24 @@ async def _ports(world: World, live: Live) -> list[str]:
     return found
 
 
-async def _volumes(world: World, live: Live) -> list[str]:
-    volumes = world.remains.volumes
+async def _attachments(world: World, live: Live) -> list[str]:
     attached = {device.attachment_id for server in live.values() for device in server.volumes}
-    left = [
+    return [
         f"volume {one.volume_id} is attached to {one.server} on {host}, whose record knows nothing of it"
-        for one, host in volumes.everything()
+        for one, host in world.remains.volumes.everything()
         if one.server not in live or one.id not in attached
     ]
+
+
+async def _made(world: World, live: Live) -> list[str]:
+    return [*await _volumes(world, live), *await _images(world)]
+
+
+async def _volumes(world: World, live: Live) -> list[str]:
+    volumes = world.remains.volumes
     noted = await _noted(world)
     marks = {one: (await volumes.volume(one)).metadata.get(MARK, "") for one in volumes.ids()}
-    return left + [
+    return [
         f"volume {one} was made for {mark}, which is no more"
         for one, mark in marks.items()
         if mark and mark.split("/")[0] not in live and one not in noted

@@ -7,26 +7,20 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from whimbrel.adapters.sql.sqlite import SqliteDatabase
-from whimbrel.conductor.book import BOOK
-from whimbrel.domain.errors import Conflict, WorldError
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.ports.journal import RunFilter
 from whimbrel.proof import ledgers
 from whimbrel.proof.proving import Proof, prove
-from whimbrel.restore import service
 from whimbrel.saga.engine import Engine
-from whimbrel.servers.repair import repair, survey
 from whimbrel.sim.chaos import Plan
 from whimbrel.sim.invariants import Violation
+from whimbrel.sim.restoring import restore
 from whimbrel.sim.stories import Story, Telling
 from whimbrel.sim.world import World
 
 ROUNDS = 12
 """How often leases run out before the restore begins: long enough for a restored run to do all the harm it can."""
-
-REPAIRS = 6
-"""How often the cloud is looked at for repairs, at most."""
 
 
 @dataclass
@@ -81,7 +75,8 @@ async def tell(story: Story, touch: int, which: Collection[str], *, checked: boo
         await _drive(world, engine)
         await _see_guest(world, server, f"after a restore to {telling.name}")
     stopped = await _is_stopped(world, server)
-    left = await _restore(world, engine)
+    left = await restore(world.cloud, engine, world.asker(), lambda: _drive_often(world, engine, 3))
+    await _drive_often(world, engine, ROUNDS)
     await _see_guest(world, server, f"after the repairs of a restore to {telling.name}")
     proof = await prove(world.cloud)
     return Restored(world, server, telling.name, noticed, held_at_once, stopped, left, proof)
@@ -102,35 +97,15 @@ async def _drive(world: World, engine: Engine) -> None:
         await engine.drive(run)
 
 
+async def _drive_often(world: World, engine: Engine, times: int) -> None:
+    for _ in range(times):
+        await _drive(world, engine)
+
+
 async def _is_stopped(world: World, server: ServerId) -> bool:
     run = await world.cloud.journal.open_run(server)
     is_held = (await world.cloud.restores.state()).hold is not None
     return is_held or (run is not None and run.problem is not None)
-
-
-async def _restore(world: World, engine: Engine) -> list[str]:
-    """Lead through a restore, as `whimbrel restore` does; return what nothing can be done about."""
-    cloud = world.cloud
-    await service.begin(cloud, "the story says so")
-    await service.close_overtaken(cloud, BOOK)
-    left: list[str] = []
-    for _ in range(REPAIRS):
-        _, findings = await survey(cloud)
-        left = [words for finding in findings for words in finding.plan.left]
-        wanted = [ServerId(finding.subject) for finding in findings if finding.plan.mends]
-        if not wanted:
-            break
-        for subject in wanted:
-            try:
-                await repair(cloud, engine, world.asker(), subject)
-            except (Conflict, WorldError):
-                continue
-            for _ in range(3):
-                await _drive(world, engine)
-    await service.end(cloud, BOOK, force=bool(left))
-    for _ in range(ROUNDS):
-        await _drive(world, engine)
-    return left
 
 
 async def _see_guest(world: World, server: ServerId, when: str) -> None:

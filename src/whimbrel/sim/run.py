@@ -21,6 +21,7 @@ from whimbrel.sim.kinds import kind_of
 from whimbrel.sim.loop import Process, Stuck, at_once, new_loop, without_a_wait
 from whimbrel.sim.processes import Staff
 from whimbrel.sim.readings import Readings
+from whimbrel.sim.restores import EXPECTED, Restores
 from whimbrel.sim.stage import copy_into, stage
 from whimbrel.sim.tally import Counts
 from whimbrel.sim.trace import Line, Trace
@@ -91,7 +92,8 @@ class _Run:
         for server in servers:
             self.staff.names.of(server)
         self.users = Users(self.staff, self.trace, list(servers), story.size)
-        self.faults = Faults(self.staff, self.trace)
+        self.restores = Restores(self.staff, self.users, self.trace, (self._laws, self._watch))
+        self.faults = Faults(self.staff, self.trace, self.restores)
         self._busy: set[asyncio.Task[None]] = set()
 
     def tell(self) -> Outcome:
@@ -125,6 +127,10 @@ class _Run:
             await asyncio.sleep(max(0.0, decision.at - self.loop.time()))
             self._begin(decision)
         await self._calm()
+        if self.restores.problem:
+            raise Broken(f"restore: {self.restores.problem}")
+        if self.restores.left:
+            return  # to a person
         if self._story.seed % 3 == 1:
             await self._let_wait()
         await self._end_all()
@@ -188,7 +194,7 @@ class _Run:
         self._next_look = 0.0
         self._stamp = ()
         self.check("the end")
-        if problems := at_once(rest.problems(self.world)):
+        if problems := at_once(rest.problems(self.world, journal_is_whole="global" not in self.restores.which)):
             raise Broken("rest: " + "; ".join(problems))
 
     # Failing
@@ -196,6 +202,9 @@ class _Run:
     def check(self, after: str, about: ServerId | None = None) -> None:
         """Check what an event can have changed. about: the server that it is about; None: any."""
         if self.failure or after in OF_NO_LAW or line_of(after) == "images":
+            return
+        if self.restores.is_on or self.restores.left:
+            self._check_restoring(after)
             return
         stamp = tuple(database.changes for database in self.world.remains.databases.values())
         if stamp == self._stamp and line_of(after) in self._story.size.databases:
@@ -207,11 +216,23 @@ class _Run:
             self.fail(_law(str(violation)))
         except Exception as error:  # not for the code under test to see
             self.fail(f"check: {after}: {error!r}")
+        self._check_for_bugs()
+
+    def _check_restoring(self, after: str) -> None:
+        try:
+            self.restores.check(after)
+        except Violation as violation:
+            self.fail(_law(str(violation)))
+        self._check_for_bugs()
+
+    def _check_for_bugs(self) -> None:
         if self.loop.troubles:
             self.fail(f"bug: {self.loop.troubles[0]}")
         if self.users.problems:
             self.fail(f"answer-500: {self.users.problems[0]}")
-        bugs = [entry for entry in self._logs if entry["log_level"] in ("error", "critical")]
+        expected = EXPECTED if self.restores.which else ()
+        errors = (entry for entry in self._logs if entry["log_level"] in ("error", "critical"))
+        bugs = [entry for entry in errors if entry["event"] not in expected]
         if bugs:
             self.fail(f"bug: {msgspec.json.encode(bugs[0], enc_hook=repr).decode()}")
 
@@ -221,6 +242,7 @@ class _Run:
         if now >= self._next_look:
             self._next_look = now + LOOKS_AT_ALL_S * (1 + self._story.size.servers / 5)
             at_once(self._laws.check(after))
+            at_once(self.restores.check_ledgers(after))
         elif about and now < self._next_round:
             without_a_wait(self._watch.look_at(about, after))
         else:

@@ -11,7 +11,7 @@ from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts, changes_host, crosses_cells
 from whimbrel.moves.resize import MIGRATE, RESIZE
 
-KINDS = ("asked", "ended", "moved with", "went wrong")
+KINDS = ("asked", "ended", "moved with", "went wrong", "restored")
 
 Counts = dict[str, dict[str, dict[str, int]]]
 """Kind -> what -> how -> how often."""
@@ -27,6 +27,9 @@ class Tally:
     def went_wrong(self, what: str, where: str = "") -> None:
         """where: the line that it happened on; all cells are one."""
         self._counts["went wrong", what, "cell" if where.startswith("cell_") else where or "times"] += 1
+
+    def restored(self, which: str, how: str) -> None:
+        self._counts["restored", which, how] += 1
 
     def ended(self, runs: Iterable[Run]) -> None:
         for run in runs:
@@ -90,6 +93,8 @@ def lines(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
     """Write it for people: a line for each thing, the most frequent first, with what came of it."""
     said = []
     for kind in KINDS:
+        if kind == "restored" and kind not in counts:
+            continue  # most runs have no restore
         said.append(f"{kind}:")
         whats = sorted(counts.get(kind, {}).items(), key=lambda one: -sum(one[1].values()))
         for what, hows in whats:

@@ -36,6 +36,7 @@ class Users:
         self._ports = [*PORTS, *DIRECT_PORTS] if size.functions else PORTS
         self._groups = GROUPS if size.groups else ()
         self.problems: list[str] = []
+        self.deleted: set[str] = set()  # servers whose delete was asked for, whatever the answer was
 
     async def act(self, act: Act) -> None:
         """Ask for one thing. What is asked about is chosen by `pick`, among what there is."""
@@ -67,6 +68,7 @@ class Users:
             self._staff.names.of(self._servers[-1])
 
     async def _delete(self, act: Act, server: str) -> None:
+        self.deleted.add(server)
         await self._ask(act, "DELETE", f"/servers/{server}", about=server)
 
     async def _do(self, act: Act, server: str, body: Body, who: str = "member") -> None:

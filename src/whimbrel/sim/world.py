@@ -239,6 +239,11 @@ class World:
 
     # The control plane: what dies in a crash
 
+    def forget_memory(self) -> None:
+        """Replace what this world has read of its databases: their contents were replaced."""
+        self.placement = SqlPlacement(self.remains.databases["placement"])
+        self.cloud = self._cloud()
+
     def engine(self, name: str, cloud: Cloud | None = None) -> Engine:
         """Make an engine on this world; on `cloud` where its ports are wrapped."""
         cloud = cloud or self.cloud

@@ -72,6 +72,7 @@ class SqliteDatabase(Database):
         self._lock = WriteLock(self._write_sql)
         self._busy_timeout_s = busy_timeout_s
         self._together = path is not None
+        self._replaced = 0
         self._batch: asyncio.Future[None] | None = None
         self._inside = False
         self._first = False  # the write that is inside is the first of its batch: it needs no savepoint
@@ -84,14 +85,19 @@ class SqliteDatabase(Database):
 
     @property
     def changes(self) -> int:
-        """Tell how many rows were written so far."""
-        return self._write_driver.total_changes
+        """Return how many rows were written so far; contents that were replaced count as one."""
+        return self._write_driver.total_changes + self._replaced
 
     def copy(self) -> "SqliteDatabase":
         """Give another database in memory with the same contents: for worlds that begin where another one stands."""
         other = SqliteDatabase(None)
-        other._write_driver.deserialize(self._write_driver.serialize())
+        other.replace_by(self)
         return other
+
+    def replace_by(self, copy: "SqliteDatabase") -> None:
+        """Replace the contents of this database in memory by those of a copy, as a restore does."""
+        self._write_driver.deserialize(copy._write_driver.serialize())
+        self._replaced += 1
 
     # One write: in the batch that is open, or in a new one
 
