@@ -74,7 +74,7 @@ async def test_moves_are_told_by_where_they_stand_and_how_they_ended(front: Fron
     await front.settle()
     await front.world.cloud.clock.sleep(100)
     seen = await watch.look()
-    assert seen("whimbrel_journal_up") == 1
+    assert (seen("whimbrel_journal_up"), seen("whimbrel_held")) == (1, 0)
     assert seen("whimbrel_runs_ended_total", kind="create", outcome="done") == 2
     assert seen("whimbrel_runs_ended_total", kind="resize", outcome="reverted") == 1
     assert seen("whimbrel_runs_parked", kind="resize") == 1

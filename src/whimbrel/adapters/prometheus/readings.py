@@ -35,6 +35,7 @@ class Readings(Collector):
         self._now = 0.0
         self._tally: Tally | None = None
         self._hosts: dict[CellName, Sequence[Host] | None] = {}
+        self._is_held: bool | None = None
         self._processes: Sequence[ProcessRecord] | None = None
         self._reading = asyncio.Lock()
 
@@ -45,8 +46,8 @@ class Readings(Collector):
             if 0 <= now - self._read_at < FRESH_S:
                 return
             cells = dict(self._cloud.cells)
-            self._tally, self._processes, names, hosts = await asyncio.gather(
-                self._count(now), self._live(), self._names(), _gathered(cells.values())
+            self._tally, self._is_held, self._processes, names, hosts = await asyncio.gather(
+                self._count(now), self._held(), self._live(), self._names(), _gathered(cells.values())
             )
             self._hosts = dict.fromkeys(names) | dict(zip(cells, hosts, strict=True))
             self._read_at = self._now = now
@@ -55,6 +56,13 @@ class Readings(Collector):
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await self._cloud.journal.tally(now)
+        except (WorldError, TimeoutError):
+            return None
+
+    async def _held(self) -> bool | None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return (await self._cloud.restores.state()).hold is not None
         except (WorldError, TimeoutError):
             return None
 
@@ -81,6 +89,8 @@ class Readings(Collector):
         yield from _of_hosts(self._hosts, self._now)
         if self._processes is not None:
             yield _of_clocks(self._processes)
+        if self._is_held is not None:
+            yield _gauge("whimbrel_held", "1: all runs are held, because a database was restored.", int(self._is_held))
 
 
 async def _gathered(cells: Iterable[Cell]) -> list[Sequence[Host] | None]:
