@@ -83,10 +83,9 @@ async def scene() -> Scene:
 # Guests
 
 
-async def make_guest(scene: Scene, server: Server, host: str, slot: str, *, runs: bool) -> None:
-    hypervisor = scene.world.hypervisors[HostName(host)]
+def spec_of(server: Server, slot: str) -> GuestSpec:
     flavor = server.flavor
-    spec = GuestSpec(
+    return GuestSpec(
         key=GuestKey(server.id, Slot(slot)),
         name=server.name,
         vcpus=flavor.vcpus,
@@ -95,6 +94,11 @@ async def make_guest(scene: Scene, server: Server, host: str, slot: str, *, runs
         image_id=IMAGE,
         project_id=server.project_id,
     )
+
+
+async def make_guest(scene: Scene, server: Server, host: str, slot: str, *, runs: bool) -> None:
+    hypervisor = scene.world.hypervisors[HostName(host)]
+    spec = spec_of(server, slot)
     await hypervisor.reserve(spec)
     await hypervisor.create_disk(spec, lambda percent: None)
     await hypervisor.define(spec)

@@ -9,6 +9,7 @@ import pytest
 from tests.stories import breaking
 from tests.stories.breaking import ADOPTED, MENDED, Break, Scene
 from tests.stories.test_proof_sees import its_lock_is_lost
+from tests.stories.test_repair_older import OLDER
 from tests.stories.test_repair_owners import and_holds_nothing, both_say_another_project
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
@@ -46,7 +47,7 @@ OF_OWNERS = (
           frozenset({"columns_differ", "missing_claim"})),
     Break("a move that waits has lost its lock", its_lock_is_lost, frozenset({"lost_lock"})),
 )  # fmt: skip
-BREAKS = (*(one for one in MENDED if one.name in TOLD), *OF_OWNERS, ADOPTED)
+BREAKS = (*(one for one in MENDED if one.name in TOLD), *OF_OWNERS, *OLDER, ADOPTED)
 
 
 async def all_books(world: World) -> Books:
@@ -57,6 +58,7 @@ async def all_books(world: World) -> Books:
         **await books(world),
         "miscounts": await world.cloud.placement.miscounts(),
         "columns": await _columns(world),
+        "homes": {server: entry.cell for server, entry in entries.items()},
         "projects": {server: entry.project_id for server, entry in entries.items()},
         "zones": {one.root: one.zone for one in await world.cloud.placement.zoned_hosts()},
         "owners": await world.cloud.placement.owners([ConsumerId(server) for server in servers]),

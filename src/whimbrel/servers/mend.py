@@ -13,7 +13,7 @@ Kind = Literal[
     "adopt_record", "erase_copy", "adopt_guest", "destroy_guest", "claim_due", "release_claim", "bind_port",
     "let_go_binding", "let_go_port", "detach", "release_devices", "book", "delete_image", "unlock", "stand_alone",
     "recount", "write_columns", "tell_zone", "enter_project",
-    "name_owner", "give_lock", "record_project",
+    "name_owner", "give_lock", "record_project", "settle_record", "erase_entry",
 ]  # fmt: skip
 
 

@@ -21,13 +21,14 @@ from whimbrel.proof.stake import Stake
 from whimbrel.proof.violation import Violation
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
-from whimbrel.servers import errand, repair_steps
+from whimbrel.servers import errand, repair_steps, settled_steps
 from whimbrel.servers.mend import Kind, Mend
 from whimbrel.servers.own_claim import changes_claim, claim_as_before, claim_due, record_of
 from whimbrel.servers.repair_advice import OF_OTHERS, of_others
 from whimbrel.servers.repair_decision import decide
-from whimbrel.servers.repair_facts import RepairFacts, does, has_record
+from whimbrel.servers.repair_facts import RepairFacts, changes_cell, does, has_record
 from whimbrel.servers.repair_plan import Plan
+from whimbrel.servers.settled_record import record_of as older_record
 
 MAKES_ROOM: Collection[Kind] = ("recount", "release_claim")
 
@@ -102,8 +103,10 @@ async def take(run: Run, cloud: Cloud) -> None:
 
 
 async def let_go(run: Run, cloud: Cloud) -> None:
-    if has_record(run.facts):
-        await errand.unlock(run, cloud)
+    """Have the server idle, in whatever state its record says by now."""
+    for cell in run.facts.cells:
+        fields = {"updated_at": cloud.clock.now()}
+        await cloud.cell(cell).servers.unlock(run.order, run.subject, fields, run.facts.beside)
 
 
 async def look_again(run: Run, cloud: Cloud) -> RepairFacts:
@@ -121,6 +124,10 @@ async def look_again(run: Run, cloud: Cloud) -> RepairFacts:
     if now.left and not mends:
         raise Refused("; ".join(now.left))
     facts = replace(facts, mends=mends)
+    if does("settle_record")(facts) and decision.settled:
+        home = decision.settled.cell
+        left = facts.cell if facts.cell != home else None
+        facts = replace(facts, settled=decision.settled, cell=home, left_cell=left)
     return replace(facts, held=dict(found.stake.own), due=decision.due) if does("claim_due")(facts) else facts
 
 
@@ -132,7 +139,7 @@ async def repaired(run: Run, cloud: Cloud) -> None:
     """Have the server idle; its lock is given to the move that waits, not back to who held it."""
     facts: RepairFacts = run.facts
     if has_record(facts):
-        fields = {"vm_state": facts.was, "updated_at": cloud.clock.now()}
+        fields = {"updated_at": cloud.clock.now()}
         await errand.records(run, cloud).unlock(run.order, run.subject, fields, facts.waiting)
 
 
@@ -143,39 +150,45 @@ async def claim_back(run: Run, cloud: Cloud) -> None:
         record = await record_of(run, cloud)
     except NotFound:
         return
-    if record.host not in [mend.host for mend in facts.of_kind("adopt_guest")]:
+    known = [*facts.of_kind("adopt_guest"), *facts.of_kind("settle_record")]
+    if record.host not in [mend.host for mend in known]:
         await claim_as_before(run, cloud)
 
 
-REPAIR = Saga(
-    "repair",
-    1,
-    RepairFacts,
-    undoable=(  # each mend is right by itself: who is turned back in the middle leaves the rest as it was
-        Step(take, undo=let_go, door=True, after=(claim_due,)),
-        Step(look_again),
-        Step(repair_steps.record_project, only_if=does("record_project")),  # for which all is claimed
-        Step(repair_steps.name_owner, only_if=does("name_owner")),  # who is not known makes no claim
-        Step(claim_due, undo=claim_back, only_if=changes_claim),  # may be refused
-        Step(repair_steps.adopt_record, only_if=does("adopt_record")),
-        Step(repair_steps.erase_copies, only_if=does("erase_copy")),
-        Step(repair_steps.stand_alone, only_if=does("stand_alone")),
-        Step(repair_steps.adopt_guest, only_if=does("adopt_guest")),
-        Step(repair_steps.destroy_guests, only_if=does("destroy_guest")),  # the home of each was settled just now
-        Step(repair_steps.bind_ports, only_if=does("bind_port")),
-        Step(repair_steps.let_go_bindings, only_if=does("let_go_binding")),
-        Step(repair_steps.let_go_ports, only_if=does("let_go_port")),
-        Step(repair_steps.detach_volumes, only_if=does("detach")),
-        Step(repair_steps.release_devices, only_if=does("release_devices")),
-        Step(repair_steps.release_claim, only_if=does("release_claim")),
-        Step(repair_steps.recount, only_if=does("recount")),
-        Step(repair_steps.tell_zone, only_if=does("tell_zone")),
-        Step(repair_steps.enter_project, only_if=does("enter_project")),
-        Step(repair_steps.book, only_if=does("book")),
-        Step(repair_steps.delete_images, only_if=does("delete_image")),
-    ),
-    forward_only=(Step(repaired),),
+_TAKEN = (
+    Step(take, undo=let_go, door=True, after=(claim_due,)),
+    Step(look_again),
+)
+_MENDS = (  # each is right by itself: who is turned back in the middle leaves the rest as it was
+    Step(repair_steps.record_project, only_if=does("record_project")),  # for which all is claimed
+    Step(repair_steps.name_owner, only_if=does("name_owner")),  # who is not known makes no claim
+    Step(claim_due, undo=claim_back, only_if=changes_claim),  # may be refused
+    Step(repair_steps.adopt_record, only_if=does("adopt_record")),
+    Step(repair_steps.erase_copies, only_if=does("erase_copy")),
+    Step(repair_steps.stand_alone, only_if=does("stand_alone")),
+    Step(repair_steps.adopt_guest, only_if=does("adopt_guest")),
+    Step(repair_steps.destroy_guests, only_if=does("destroy_guest")),  # the home of each was settled just now
+    Step(repair_steps.bind_ports, only_if=does("bind_port")),
+    Step(repair_steps.let_go_bindings, only_if=does("let_go_binding")),
+    Step(repair_steps.let_go_ports, only_if=does("let_go_port")),
+    Step(repair_steps.detach_volumes, only_if=does("detach")),
+    Step(repair_steps.release_devices, only_if=does("release_devices")),
+    Step(repair_steps.release_claim, only_if=does("release_claim")),
+    Step(repair_steps.recount, only_if=does("recount")),
+    Step(repair_steps.tell_zone, only_if=does("tell_zone")),
+    Step(repair_steps.enter_project, only_if=does("enter_project")),
+    Step(repair_steps.book, only_if=does("book")),
+    Step(repair_steps.delete_images, only_if=does("delete_image")),
 )  # fmt: skip
+_SETTLE = (  # before all else: what comes after asks the record where its server is
+    Step(settled_steps.settle_record, only_if=does("settle_record")),
+    Step(settled_steps.enter_cell, only_if=does("settle_record")),
+    Step(settled_steps.erase_left, only_if=changes_cell),
+)
+
+REPAIR_1 = Saga("repair", 1, RepairFacts, (*_TAKEN, *_MENDS), (Step(repaired),))
+
+REPAIR = Saga("repair", 2, RepairFacts, (*_TAKEN, *_SETTLE, *_MENDS), (Step(repaired),))
 
 
 async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) -> tuple[Run, Finding]:
@@ -212,8 +225,9 @@ async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) 
 
 
 def _facts(stake: Stake, planned: Plan) -> RepairFacts:
-    cell, record = _record(stake)
-    lock = any(mend.kind in ("unlock", "give_lock") for mend in planned.mends)
+    kinds = {mend.kind for mend in planned.mends}
+    cell, record = _record(stake) if "settle_record" not in kinds else older_record(stake) or (None, None)
+    lock = kinds & {"unlock", "give_lock", "settle_record"}
     return RepairFacts(
         cell=cell,
         host=record.host if record else None,

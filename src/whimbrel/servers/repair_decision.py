@@ -5,26 +5,82 @@ again.
 """
 
 import msgspec
+from msgspec.structs import replace
 
-from whimbrel.domain.errors import Refused
-from whimbrel.domain.ids import HostName, ProviderId
+from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.ids import HostName, ProviderId, ServerId
+from whimbrel.domain.run import Run
 from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.pages import VolumeUse
 from whimbrel.ports.wishes import Lack
 from whimbrel.proof.laws.claims import due_of
+from whimbrel.proof.laws.table import judged
 from whimbrel.proof.second_look import Suspect
 from whimbrel.scheduling.wish import wish_of
+from whimbrel.servers.mend import Mend
 from whimbrel.servers.port_claims import Claim
+from whimbrel.servers.repair_guests import adoptable
 from whimbrel.servers.repair_plan import Plan, plan
+from whimbrel.servers.settled_record import Known, Settled, is_older, settle, settled, whole_guests
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """due: what is to be held; None: the plan makes no claim."""
+    """due: what is to be held; None: the plan makes no claim. settled: what the record is to say, if it is older."""
 
     plan: Plan
     due: Claim | None = None
+    settled: Settled | None = None
 
 
 async def decide(found: Suspect, cloud: Cloud) -> Decision:
+    stake, ground = found.stake, found.ground
+    if not is_older(stake, ground) or adoptable(stake, ground):
+        return await _decide(found, cloud)
+    known = await _known(found, cloud)
+    record = settle(stake, ground, known)
+    if isinstance(record, str):
+        return _with_reason(await _decide(found, cloud), stake.id, record)
+    then = settled(stake, record, known)
+    decision = await _decide(Suspect(then, judged(then, ground), ground), cloud)
+    mends = (_settling(stake.id, record), *decision.plan.mends)
+    return replace(decision, settled=record, plan=replace(decision.plan, mends=mends))
+
+
+def _with_reason(decision: Decision, server: ServerId, reason: str) -> Decision:
+    """Add why the record is not written anew, unless that is said already."""
+    left = decision.plan.left
+    if any(reason in words for words in left):
+        return decision
+    words = f"the record of server {server} is not written as its only whole guest is: {reason}"
+    return replace(decision, plan=replace(decision.plan, left=(*left, words)))
+
+
+def _settling(server: ServerId, found: Settled) -> Mend:
+    where = f"on {found.host} in cell {found.cell}, {found.vm_state}, of flavor {found.flavor.name}"
+    sentence = f"have the record of server {server} say what its only whole guest is: {where}"
+    return Mend(kind="settle_record", sentence=sentence, thing=found.flavor.flavor_id, cell=found.cell, host=found.host,
+                slot=found.slot)  # fmt: skip
+
+
+async def _known(found: Suspect, cloud: Cloud) -> Known:
+    [(_, guest)] = whole_guests(found.stake)
+    uses: dict[str, VolumeUse] = {}
+    for volume in guest.volumes:
+        try:
+            uses[volume] = await cloud.volumes.volume_use(volume)
+        except NotFound:
+            continue
+    return Known(last=await _last(found.stake.id, cloud), flavors=await cloud.flavors.all(), uses=uses)
+
+
+async def _last(server: ServerId, cloud: Cloud) -> Run | None:
+    """Return the newest move or creation that is over and came to an end that the journal knows."""
+    runs = await cloud.journal.find(RunFilter(subject=server, sagas=("resize", "migrate", "create")))
+    return next((run for run in runs if run.is_over), None)
+
+
+async def _decide(found: Suspect, cloud: Cloud) -> Decision:
     planned = plan(found.stake, found.ground, found.ordered)
     if not any(mend.kind == "claim_due" for mend in planned.mends):
         return Decision(plan=planned)

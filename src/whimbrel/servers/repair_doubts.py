@@ -42,8 +42,22 @@ def undecided(stake: Stake, ground: Ground) -> str | None:
             f" {record.host}: have the directory's row say where its guest is"
         )
     if record.vm_state == VERDICT:
-        return "it waits for a verdict, and the journal has no move of it: have the journal's row back from a backup"
+        return _without_verdict(stake)
     return None
+
+
+def _without_verdict(stake: Stake) -> str:
+    """Say what the choices are of a server that waits for a verdict which nobody can give any more."""
+    begin = "it waits for a verdict, and the journal has no move of it: have the journal's row back from a backup"
+    whole = [f"{host} ({guest.power}, {guest.vcpus} cpus, {guest.memory_mib} MiB, guest {guest.key.slot})"
+             for host, guest in stake.guests if guests.is_whole(guest)]  # fmt: skip
+    if len(whole) < 2:
+        return begin
+    return (
+        f"{begin}; or decide which of its whole guests is to be kept: {' or '.join(whole)}. Keep a copy of the disks of"
+        " the other one, take the other one away with the hypervisor's own tool, and repair again: the server is then"
+        " recorded as the guest that is left"
+    )
 
 
 def is_of(record: Server, cell: CellName, ground: Ground) -> bool:

@@ -2,17 +2,28 @@
 
 from collections.abc import Callable
 
-from whimbrel.domain.ids import RunId
+from whimbrel.domain.ids import CellName, RunId
 from whimbrel.servers.mend import Kind, Mend
 from whimbrel.servers.own_claim import ClaimFacts
+from whimbrel.servers.settled_record import Settled
 
 
 class RepairFacts(ClaimFacts, frozen=True, kw_only=True, omit_defaults=True):
-    """cell, host: None: it is no server that lives somewhere. waiting: the move that waits, and is to have the lock."""
+    """cell, host: None: it is no server that lives somewhere. waiting: the move that waits, and is to have the lock.
+
+    settled: what the record is to say. left_cell: the cell that has the record before, if not `cell`.
+    """
 
     agreed: tuple[Mend, ...]
     mends: tuple[Mend, ...] = ()
     waiting: RunId | None = None
+    settled: Settled | None = None
+    left_cell: CellName | None = None
+
+    @property
+    def cells(self) -> list[CellName]:
+        """Return the cells in which the run may hold the lock."""
+        return [cell for cell in (self.cell, self.left_cell) if cell]
 
     def of_kind(self, kind: Kind) -> list[Mend]:
         return [mend for mend in self.mends if mend.kind == kind]
@@ -25,3 +36,7 @@ def does(kind: Kind) -> Callable[[RepairFacts], bool]:
 
 def has_record(facts: RepairFacts) -> bool:
     return facts.cell is not None
+
+
+def changes_cell(facts: RepairFacts) -> bool:
+    return facts.left_cell is not None

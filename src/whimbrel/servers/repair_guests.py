@@ -10,6 +10,7 @@ import msgspec
 
 from whimbrel.domain.ids import CellName, HostName, Slot
 from whimbrel.domain.server import Server
+from whimbrel.proof.laws import guests
 from whimbrel.proof.laws.guests import is_whole
 from whimbrel.proof.stake import Ground, Seen, Stake
 from whimbrel.proof.violation import Violation
@@ -74,7 +75,9 @@ def _hindrance(home: Server, stake: Stake, only: Seen, ground: Ground) -> str | 
             return f"what serves port {port.id} is of another host"
     if ground.hosts[host].cell != home.cell:
         return "that host is of another cell"
-    if not is_whole(guest) or guest.vcpus != home.flavor.vcpus:
+    size = home.flavor.vcpus, home.flavor.memory_mib
+    is_recorded = guests.stands_as_recorded(guest, home) and (guest.vcpus, guest.memory_mib) == size
+    if not is_recorded or home.vm_state == doubts.VERDICT:
         return "it is not what the record says"
     return None
 
