@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from whimbrel.sim.faultmap import pages, pairs
+from whimbrel.sim.faultmap import pages, pairs, restored
 from whimbrel.sim.faultmap.drawn import Rows, draw, is_point
 from whimbrel.sim.faultmap.variants import Variant, variants
 from whimbrel.sim.invariants import Violation
@@ -29,7 +29,10 @@ class Unmappable(Exception):
 def main(arguments: Sequence[str]) -> int:
     asked = _parser().parse_args(arguments)
     try:
-        return (_draw_pairs if asked.pairs else _draw_map)(asked)
+        if asked.pairs:
+            return _draw_pairs(asked)
+        of_faults = 0 if asked.restored else _draw_map(asked)
+        return of_faults or _draw_restored(asked)
     except Unmappable as broken:
         sys.exit(f"no map can be drawn: {broken}")
 
@@ -41,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", help="kinds of moves whose name has this; nothing is written then")
     parser.add_argument("--check", action="store_true", help="write nothing: fail where the map differs from the pages")
     parser.add_argument("--pairs", action="store_true", help="pairs of faults in a resize to another cell: much longer")
+    parser.add_argument("--restored", action="store_true", help="only the map of restored databases")
     return parser
 
 
@@ -63,13 +67,32 @@ def _draw_map(asked: Any) -> int:
 
 def _differs(drawn: pages.Map, page: Path) -> bool:
     """Tell where the map is not as it was drawn last."""
-    found = pages.differences(drawn, pages.from_json(page.read_text()))
+    return _say_differences(pages.differences(drawn, pages.from_json(page.read_text())), page)
+
+
+def _say_differences(found: Sequence[str], page: Path) -> bool:
     if found:
         print(
             f"{len(found):,} differences from {page}; if they are meant, draw it anew: make faultmap", file=sys.stderr
         )
         print(*found[:SHOWN_DIFFERENCES], sep="\n", file=sys.stderr)
     return bool(found)
+
+
+def _draw_restored(asked: Any) -> int:
+    chosen = [variant for variant in variants() if asked.only in variant.name]
+    found = _all_of(_draw_one_restored, chosen, asked.processes, _line_of_restored)
+    drawn = {variant.name: points for variant, points in zip(chosen, found, strict=True)}
+    red, page = restored.reds(drawn), asked.into / "restored-map.json"
+    print(f"{sum(restored.totals(drawn).values()):,} restores: {dict(restored.totals(drawn))}", *red, sep="\n")
+    if asked.check:
+        was = restored.from_json(page.read_text())
+        return 1 if red or _say_differences(restored.differences(drawn, was), page) else 0
+    if not asked.only:
+        asked.into.mkdir(parents=True, exist_ok=True)
+        page.write_text(restored.to_json(drawn))
+        (asked.into / "restored-map.md").write_text(restored.to_markdown(drawn))
+    return 1 if red else 0
 
 
 def _draw_pairs(asked: Any) -> int:
@@ -108,6 +131,10 @@ def _draw_one(variant: Variant) -> Rows:
     return _of_whole(draw(variant))
 
 
+def _draw_one_restored(variant: Variant) -> restored.Points:
+    return _of_whole(restored.draw(variant))
+
+
 def _draw_pair(first: pairs.First) -> pairs.Seconds:
     return _of_whole(pairs.draw(first))
 
@@ -123,6 +150,10 @@ def _of_whole(drawing: Coroutine[Any, Any, Result]) -> Result:
 def _line_of_variant(variant: Variant, rows: Rows) -> str:
     cells = [cell for row in rows.values() for cell in row.values() if is_point(cell)]
     return "\n".join([f"{variant.name}: {len(cells)} points", *pages.reds({variant: rows})])
+
+
+def _line_of_restored(variant: Variant, points: restored.Points) -> str:
+    return "\n".join([f"{variant.name}: {len(points)} restores", *restored.reds({variant.name: points})])
 
 
 def _line_of_pairs(first: pairs.First, seconds: pairs.Seconds) -> str:
