@@ -21,7 +21,7 @@ from whimbrel.proof.stake import Stake
 from whimbrel.proof.violation import Violation
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
-from whimbrel.servers import errand, repair_steps, settled_steps
+from whimbrel.servers import closed_entry, errand, repair_steps, settled_steps
 from whimbrel.servers.mend import Kind, Mend
 from whimbrel.servers.own_claim import changes_claim, claim_as_before, claim_due, record_of
 from whimbrel.servers.repair_advice import OF_OTHERS, of_others
@@ -180,6 +180,7 @@ _MENDS = (  # each is right by itself: who is turned back in the middle leaves t
     Step(repair_steps.book, only_if=does("book")),
     Step(repair_steps.delete_images, only_if=does("delete_image")),
 )  # fmt: skip
+_CLOSE = (Step(closed_entry.erase_entry, only_if=does("erase_entry")),)
 _SETTLE = (  # before all else: what comes after asks the record where its server is
     Step(settled_steps.settle_record, only_if=does("settle_record")),
     Step(settled_steps.enter_cell, only_if=does("settle_record")),
@@ -188,7 +189,7 @@ _SETTLE = (  # before all else: what comes after asks the record where its serve
 
 REPAIR_1 = Saga("repair", 1, RepairFacts, (*_TAKEN, *_MENDS), (Step(repaired),))
 
-REPAIR = Saga("repair", 2, RepairFacts, (*_TAKEN, *_SETTLE, *_MENDS), (Step(repaired),))
+REPAIR = Saga("repair", 2, RepairFacts, (*_TAKEN, *_CLOSE, *_SETTLE, *_MENDS), (Step(repaired),))
 
 
 async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) -> tuple[Run, Finding]:
@@ -204,7 +205,7 @@ async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) 
     if not finding.plan.mends:
         raise Conflict(f"Nothing can be repaired of {subject}: {'; '.join(finding.plan.left)}.")
     stake = found.stake
-    facts = _facts(stake, finding.plan)
+    facts = _facts(stake, finding.plan, await _record(stake, finding.plan, cloud))
     run = engine.leased(
         Run(
             id=RunId(cloud.ids.uuid()),
@@ -224,10 +225,9 @@ async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) 
     return run, finding
 
 
-def _facts(stake: Stake, planned: Plan) -> RepairFacts:
-    kinds = {mend.kind for mend in planned.mends}
-    cell, record = _record(stake) if "settle_record" not in kinds else older_record(stake) or (None, None)
-    lock = kinds & {"unlock", "give_lock", "settle_record"}
+def _facts(stake: Stake, planned: Plan, found: tuple[CellName, Server] | None) -> RepairFacts:
+    cell, record = found or (None, None)
+    lock = any(mend.kind in ("unlock", "give_lock", "settle_record") for mend in planned.mends)
     return RepairFacts(
         cell=cell,
         host=record.host if record else None,
@@ -240,12 +240,19 @@ def _facts(stake: Stake, planned: Plan) -> RepairFacts:
     )
 
 
-def _record(stake: Stake) -> tuple[CellName | None, Server | None]:
-    """Give the record that counts and the cell that has it, also where the directory has lost it."""
-    if stake.entry is None and len(stake.records) == 1:
+async def _record(stake: Stake, planned: Plan, cloud: Cloud) -> tuple[CellName, Server] | None:
+    """Return the record that is locked and the cell that has it, also where the directory has lost it."""
+    kinds, entry = {mend.kind for mend in planned.mends}, stake.entry
+    if "settle_record" in kinds:
+        return older_record(stake)
+    if entry is None and len(stake.records) == 1:
         return next(iter(stake.records.items()))
-    cell = stake.entry.cell if stake.is_alive and stake.entry else None
-    return (cell, stake.records[cell]) if cell and cell in stake.records else (None, None)
+    if entry is None or entry.cell is None or not stake.is_alive:
+        return None
+    if "erase_entry" in kinds:
+        closed = await closed_entry.closed_record(stake.id, entry.cell, cloud)
+        return (entry.cell, closed) if closed else None
+    return (entry.cell, stake.records[entry.cell]) if entry.cell in stake.records else None
 
 
 def _project(stake: Stake, asker: Asker) -> ProjectId:

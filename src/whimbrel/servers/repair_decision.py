@@ -18,6 +18,7 @@ from whimbrel.proof.laws.claims import due_of
 from whimbrel.proof.laws.table import judged
 from whimbrel.proof.second_look import Suspect
 from whimbrel.scheduling.wish import wish_of
+from whimbrel.servers.closed_entry import is_closed
 from whimbrel.servers.mend import Mend
 from whimbrel.servers.port_claims import Claim
 from whimbrel.servers.repair_guests import adoptable
@@ -35,6 +36,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 async def decide(found: Suspect, cloud: Cloud) -> Decision:
     stake, ground = found.stake, found.ground
+    if await is_closed(stake, ground, cloud):
+        sentence = f"have the directory say that server {stake.id} is deleted, as its cell's record does"
+        return Decision(plan=Plan(mends=(Mend(kind="erase_entry", sentence=sentence),)))
     if not is_older(stake, ground) or adoptable(stake, ground):
         return await _decide(found, cloud)
     known = await _known(found, cloud)

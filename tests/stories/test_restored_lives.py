@@ -1,0 +1,93 @@
+"""A server is made, or deleted, after a copy of the databases; the copy is put back, and the cloud is restored."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+import sqlalchemy as sa
+
+from tests.stories import breaking
+from tests.stories.breaking import Scene, run
+from tests.stories.test_harmless_repair import left, silence
+from tests.stories.test_repair import a_scene, mend_all, told
+from whimbrel.adapters.sql.tables.global_ import directory
+from whimbrel.domain.ids import HostName
+from whimbrel.proof.proving import Proof, prove
+from whimbrel.servers import create, delete
+from whimbrel.servers.repair import survey
+from whimbrel.sim import restored
+from whimbrel.sim.restoring import restore
+
+Change = Callable[[Scene], Awaitable[None]]
+EVERYTHING = ("global", "cell", "placement")
+
+
+async def made(scene: Scene) -> None:
+    world, engine = scene.world, scene.world.engine("before")
+    await create.accept(world.cloud, engine, world.asker(), [world.new_server("later")], HostName("h3"))
+    await world.settle(engine)
+
+
+async def deleted(scene: Scene) -> None:
+    world, engine = scene.world, scene.world.engine("before")
+    await delete.accept(world.cloud, engine, world.asker(), scene.plain)
+    await world.settle(engine)
+
+
+async def after_a_restore(change: Change, which: tuple[str, ...]) -> tuple[Proof, list[str]]:
+    scene = await a_scene()
+    databases = scene.world.remains.databases
+    copies = {name: databases[name].copy() for name in databases if name.split("_")[0] in which}
+    await change(scene)
+    world = restored._with(scene.world, copies)
+    engine = world.engine("restored")
+    wait = partial(restored._drive_often, world, engine, 3)
+    words = await restore(world.cloud, engine, world.asker(), wait)
+    await restored._drive_often(world, engine, restored.ROUNDS)
+    return await prove(world.cloud), words
+
+
+@pytest.mark.parametrize("change", [made, deleted], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("which", [("global",), ("placement",)], ids=" ".join)
+def test_the_cloud_is_restored(change: Change, which: tuple[str, ...]) -> None:
+    proof, words = asyncio.run(after_a_restore(change, which))
+    assert proof.holds, (words, proof.violations)
+
+
+@pytest.mark.parametrize("change", [made, deleted], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("which", [("cell",), EVERYTHING], ids=" ".join)
+def test_what_is_left_is_named(change: Change, which: tuple[str, ...]) -> None:
+    """A record that no database has any more, and a server of which nothing says that it was deleted."""
+    proof, words = asyncio.run(after_a_restore(change, which))
+    assert proof.holds or words, proof.violations
+
+
+async def directory_has_not_heard(scene: Scene) -> None:
+    of_it = directory.c.server_id == scene.gone.id
+    await run(scene, "global", sa.update(directory).where(of_it).values(deleted_at=None))
+
+
+def test_an_entry_whose_server_was_deleted_is_closed() -> None:
+    async def story(scene: Scene) -> None:
+        await directory_has_not_heard(scene)
+        await mend_all(scene, (await survey(scene.world.cloud))[1])
+        assert (await prove(scene.world.cloud)).holds
+
+    told(story)
+
+
+def test_it_is_not_closed_while_a_host_is_silent_or_a_guest_is_there() -> None:
+    async def story(scene: Scene) -> None:
+        await directory_has_not_heard(scene)
+        silence(scene, "h3")
+        assert await left(scene)
+
+    told(story)
+
+    async def other(scene: Scene) -> None:
+        await directory_has_not_heard(scene)
+        await breaking.guest("gone", "h3", runs=False)(scene)
+        assert await left(scene)
+
+    told(other)
