@@ -114,7 +114,7 @@ async def the_journal_says_a_third(scene: Scene) -> None:
 def test_whose_it_is_stays_open_where_no_two_agree(act: Act, made_for: str) -> None:
     async def story(scene: Scene) -> None:
         await act(scene)
-        [words] = await left(scene)
+        [words] = [one for one in await left(scene) if "counts in the directory" in one]
         for said in (
             f"record says project {PROJECT}",
             f"the directory {ANOTHER}",
