@@ -15,11 +15,12 @@ from multiprocessing import get_context
 import structlog
 
 from tests.sim import test_run
-from tests.stories import kinds
+from tests.stories import guards, kinds
 from tests.stories.again import knows_no_epochs, wakes_in_a_later_move
 from tests.stories.kinds import Attempt, line_of
 from tests.stories.leaving_out import Mutant
 from tests.stories.mutations import CONTROL, HELD_UP, mutants
+from tests.stories.restored_mutations import RESTORED
 from tests.stories.telling import STORIES
 from tests.stories.test_cells import noticed_before_the_guest_is_down
 from tests.stories.test_crashes import (
@@ -93,8 +94,7 @@ def attempts(about: str) -> Iterator[Attempt]:
 async def noticed(mutant: Mutant) -> str | None:
     """Tell a mutant stories; give the first that shows that something is wrong."""
     with mutant.patch():
-        told = attempts(mutant.about) if mutant.kind == "resize" else kinds.attempts(mutant.kind, mutant.about)
-        for attempt in told:
+        for attempt in _attempts(mutant):
             try:
                 why = await attempt()
             except (Exception, Violation) as error:  # where it goes wrong, not even the touches can be listed
@@ -102,6 +102,12 @@ async def noticed(mutant: Mutant) -> str | None:
             if why:
                 return why
     return None
+
+
+def _attempts(mutant: Mutant) -> Iterator[Attempt]:
+    if mutant.kind == RESTORED:
+        return guards.attempts()
+    return attempts(mutant.about) if mutant.kind == "resize" else kinds.attempts(mutant.kind, mutant.about)
 
 
 async def undisturbed(story: Story) -> str | None:

@@ -8,6 +8,7 @@ from unittest import mock
 from msgspec.structs import replace as with_
 
 from tests.stories.leaving_out import Mutant, lines_left_out, nothing
+from tests.stories.restored_mutations import RESTORED, of_restored
 from whimbrel.adapters.sql import devices as sql_devices
 from whimbrel.adapters.sql import servers as sql_servers
 from whimbrel.adapters.sql.directory import SqlDirectory
@@ -67,6 +68,8 @@ def mutants() -> Iterator[Mutant]:
             lines = lines_left_out(saga, idle=idle, written_next=written_next, about=_about)
             yield from (mutant for mutant in lines if mutant.name not in ONE_IS_ENOUGH)
     yield from _looks()
+    yield Mutant(f"{RESTORED}: {CONTROL}", nullcontext, kind=RESTORED)
+    yield from of_restored()
 
 
 def _about(step: Step) -> str:

@@ -32,7 +32,7 @@ class Restored:
     touch: str
     noticed: list[str]
     held_at_once: bool
-    stopped: bool  # before the restore began all runs were held, or this one stood still
+    stopped_by: str  # why all runs were held, or this one stood still, before the restore began; empty: neither
     left: list[str]
     proof: Proof
 
@@ -74,12 +74,12 @@ async def tell(story: Story, touch: int, which: Collection[str], *, checked: boo
     for _ in range(ROUNDS):
         await _drive(world, engine)
         await _see_guest(world, server, f"after a restore to {telling.name}")
-    stopped = await _is_stopped(world, server)
+    stopped_by = await _why_stopped(world, server)
     left = await restore(world.cloud, engine, world.asker(), lambda: _drive_often(world, engine, 3))
     await _drive_often(world, engine, ROUNDS)
     await _see_guest(world, server, f"after the repairs of a restore to {telling.name}")
     proof = await prove(world.cloud)
-    return Restored(world, server, telling.name, noticed, held_at_once, stopped, left, proof)
+    return Restored(world, server, telling.name, noticed, held_at_once, stopped_by, left, proof)
 
 
 def _with(world: World, copies: dict[str, SqliteDatabase]) -> World:
@@ -102,10 +102,11 @@ async def _drive_often(world: World, engine: Engine, times: int) -> None:
         await _drive(world, engine)
 
 
-async def _is_stopped(world: World, server: ServerId) -> bool:
+async def _why_stopped(world: World, server: ServerId) -> str:
+    if hold := (await world.cloud.restores.state()).hold:
+        return hold.because
     run = await world.cloud.journal.open_run(server)
-    is_held = (await world.cloud.restores.state()).hold is not None
-    return is_held or (run is not None and run.problem is not None)
+    return (run.problem if run else None) or ""
 
 
 async def _see_guest(world: World, server: ServerId, when: str) -> None:

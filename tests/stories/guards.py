@@ -1,0 +1,112 @@
+"""What guards a cloud whose databases were restored, each guard by itself: mutants of them are told these."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from functools import partial
+
+import pytest
+
+from tests.stories.kinds import Attempt, line_of
+from tests.stories.telling import STORIES
+from tests.stories.test_crashes import touches_of
+from whimbrel.domain.errors import Superseded, Unavailable
+from whimbrel.ports.cloud import Cloud
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import create
+from whimbrel.sim.chaos import changes
+from whimbrel.sim.invariants import Violation
+from whimbrel.sim.restored import tell
+from whimbrel.sim.stories import Telling
+
+STOPS: Mapping[Collection[str], str] = {
+    ("global", "cell", "placement"): "host h",
+    ("global", "cell"): "placement has",
+    ("global", "placement"): "the cell has",
+    ("global",): "does not hold the lock",
+}
+"""Databases that are put back -> in the reason for which some run stops: the guard that still knows better."""
+
+[STOPPED] = (story for story in STORIES if story.name == "resize of a stopped server, confirm")
+
+
+def attempts() -> Iterator[Attempt]:
+    for act in (
+        holds_what_is_open,
+        holds_what_waits,
+        a_start_notices,
+        every_guard_stops_a_run,
+    ):
+        yield partial(_complaint, act)
+
+
+async def _complaint(act: Callable[[], Awaitable[None]]) -> str | None:
+    try:
+        await act()
+    except (Exception, Violation, pytest.fail.Exception) as error:
+        return f"{act.__name__}: {line_of(error)}"
+    return None
+
+
+class Begun(Telling):
+    """A move that was accepted, and that nobody drives."""
+
+    async def _drive(self, cloud: Cloud, engine: Engine) -> None:
+        return None
+
+
+async def holds_what_is_open() -> None:
+    """Hold all runs as a move begins: no other is accepted, and this one is neither taken nor saved."""
+    telling = Begun(STOPPED)
+    await telling.set_the_scene()
+    world, engine = telling.world, telling.world.engine("e")
+    cloud = world.cloud
+    await telling.move(cloud, engine)
+    run = await cloud.journal.open_run(telling.server.id)
+    assert run is not None
+    await cloud.restores.hold("a story says so", cloud.clock.now())
+    await cloud.clock.sleep(engine.lease_s + 1)
+    assert await cloud.journal.take("e", cloud.clock.now(), engine.lease_s, 10) == [], "a run was taken"
+    with pytest.raises(Superseded):
+        await cloud.journal.save(run)
+    with pytest.raises(Unavailable):
+        await create.accept(cloud, engine, world.asker(), [world.new_server("other")])
+    await world.close()
+
+
+async def holds_what_waits() -> None:
+    """Hold all runs while a move waits for its verdict: none is heard."""
+    telling = Telling(STOPPED)
+    await telling.set_the_scene()
+    world, engine = telling.world, telling.world.engine("e")
+    await telling.move(world.cloud, engine)
+    await world.cloud.restores.hold("a story says so", world.cloud.clock.now())
+    with pytest.raises(Unavailable):
+        await telling.say(world.cloud, engine)
+    await world.close()
+
+
+async def a_start_notices() -> None:
+    for touch in await _touches():
+        told = await tell(STOPPED, touch, ("global",))
+        await told.world.close()
+        if told.noticed:
+            return
+    raise AssertionError("no start notices that the journal is behind")
+
+
+async def every_guard_stops_a_run() -> None:
+    """Tell of a journal that no start compares: each guard stops some run, where others cannot."""
+    for which, stop in STOPS.items():
+        assert await _stops(which, stop), f"nothing stops because of: {stop}"
+
+
+async def _stops(which: Collection[str], stop: str) -> bool:
+    for touch in await _touches():
+        told = await tell(STOPPED, touch, which, checked=False)
+        await told.world.close()
+        if stop in told.stopped_by:
+            return True
+    return False
+
+
+async def _touches() -> list[int]:
+    return [number for number, name in enumerate(await touches_of(STOPPED)) if changes(name)][::2]
