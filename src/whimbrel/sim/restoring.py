@@ -18,10 +18,13 @@ class Unsettled(Exception):
     """The restore cannot end yet, although nothing is left to a person."""
 
 
-async def restore(cloud: Cloud, engine: Engine, asker: Asker, wait: Callable[[], Awaitable[None]]) -> list[str]:
+async def restore(
+    cloud: Cloud, engine: Engine, asker: Callable[[], Asker], wait: Callable[[], Awaitable[None]]
+) -> list[str]:
     """Lead through a restore; return what nothing can be done about, in sentences. Repeatable.
 
-    wait: lets a repair come to its end. With something left the restore ends all the same.
+    asker: returns who asks for a repair, under an id of its own. wait: lets a repair come to its end.
+    With something left the restore ends all the same.
     Raises: Unsettled; WorldError: something does not answer.
     """
     await service.begin(cloud, "databases were restored")
@@ -35,7 +38,7 @@ async def restore(cloud: Cloud, engine: Engine, asker: Asker, wait: Callable[[],
             break
         for subject in wanted:
             try:
-                await repair(cloud, engine, asker, subject)
+                await repair(cloud, engine, asker(), subject)
             except (Conflict, WorldError):
                 continue
             await wait()
