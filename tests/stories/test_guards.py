@@ -8,6 +8,6 @@ from tests.stories.guards import attempts
 from tests.stories.kinds import Attempt
 
 
-@pytest.mark.parametrize("attempt", attempts(), ids=lambda attempt: attempt.args[0].__name__)
+@pytest.mark.parametrize("attempt", list(attempts()), ids=lambda attempt: attempt.args[0].__name__)
 def test_each_guard_does_its_part(attempt: Attempt) -> None:
     assert asyncio.run(attempt()) is None  # type: ignore[arg-type]

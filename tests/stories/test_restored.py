@@ -1,6 +1,7 @@
 """Older copies of databases are put back after a move: no server is lost or runs twice, and the cloud can be restored.
 
-The copies are of each touch of the move at which anything changes, of each database alone and of all together.
+The copies are of touches of the move at which anything changes, of each database alone and of all together. A few of
+them are drawn here, spread over the move; docs/generated/restored-map.md has more.
 """
 
 import asyncio
@@ -27,9 +28,9 @@ TOLD = tuple(
 EVERYTHING = ("global", "cell", "placement")
 
 
-async def _touches(story: Story, every: int) -> list[int]:
-    found = [number for number, name in enumerate(await touches_of(story)) if changes(name)][::every]
-    assert len(found) > 10
+async def _touches(story: Story, first: int, every: int) -> list[int]:
+    found = [number for number, name in enumerate(await touches_of(story)) if changes(name)][first::every]
+    assert len(found) > 5
     return found
 
 
@@ -42,12 +43,12 @@ def _check_restored(told: Restored) -> None:
 def test_a_restored_journal_harms_no_server_and_the_cloud_is_restored(story: Story) -> None:
     async def every() -> None:
         noticed = 0
-        for touch in await _touches(story, 2):
+        for touch in await _touches(story, 0, 4):
             told = await tell(story, touch, ("global",))
             assert told.held_at_once == bool(told.noticed), told.touch
             _check_restored(told)
             noticed += bool(told.noticed)
-        assert noticed > 5
+        assert noticed > 2
 
     asyncio.run(every())
 
@@ -56,11 +57,11 @@ def test_a_restored_journal_harms_no_server_and_the_cloud_is_restored(story: Sto
 def test_orders_of_a_restored_journal_are_refused_where_no_start_has_noticed_it(story: Story) -> None:
     async def every() -> None:
         stopped = 0
-        for touch in await _touches(story, 2):
+        for touch in await _touches(story, 2, 4):
             told = await tell(story, touch, ("global",), checked=False)
             _check_restored(told)
             stopped += bool(told.stopped_by)
-        assert stopped > 5
+        assert stopped > 2
 
     asyncio.run(every())
 
@@ -71,7 +72,7 @@ def test_other_restored_databases_harm_no_server_and_the_cloud_is_restored(
     story: Story, which: tuple[str, ...]
 ) -> None:
     async def every() -> None:
-        for touch in await _touches(story, 3):
+        for touch in await _touches(story, len(which[0]) % 6, 6):
             _check_restored(await tell(story, touch, which, checked=False))
 
     asyncio.run(every())
