@@ -10,6 +10,7 @@ import pytest
 
 from tests.stories.telling import STORIES
 from tests.stories.test_crashes import touches_of
+from whimbrel.proof.ledgers import check
 from whimbrel.sim.chaos import changes
 from whimbrel.sim.restored import Restored, tell
 from whimbrel.sim.stories import Story
@@ -76,3 +77,17 @@ def test_other_restored_databases_harm_no_server_and_the_cloud_is_restored(
             _check_restored(await tell(story, touch, which, checked=False))
 
     asyncio.run(every())
+
+
+@pytest.mark.parametrize("which", ["cell", "placement"])
+@pytest.mark.parametrize("story", [story for story in TOLD if story.end == "confirm"], ids=str)
+def test_an_older_copy_beside_a_current_journal_is_noticed_once(story: Story, which: str) -> None:
+    async def one() -> None:
+        first, *_ = await _touches(story, 0, 6)
+        told = await tell(story, first, (which,))
+        assert told.held_at_once
+        assert all("is an older copy" in each for each in told.noticed)
+        _check_restored(told)
+        assert await check(told.world.cloud) == []
+
+    asyncio.run(one())

@@ -39,7 +39,7 @@ def _shown(found: Survey) -> dict[str, Any]:
         "incarnation": found.state.incarnation,
         "held": _held(found.state),
         "is_settled": found.is_settled,
-        "behind": list(found.behind),
+        "behind": [*found.behind, *map(str, found.older)],
         "runs": [
             {
                 "id": check.run.id,

@@ -138,6 +138,10 @@ class Servers(ServerIds, Holds, Protocol):
         """Return the newest order of these runs that was obeyed here; others are left out."""
         ...
 
+    async def note_order(self, order: Order) -> None:
+        """Remember an order that was obeyed here before the database was restored. Raises: Superseded."""
+        ...
+
     async def forget_fences(self, runs: Sequence[RunId]) -> None:
         """Forget runs that ended so long ago that no order of theirs can still be on its way."""
         ...

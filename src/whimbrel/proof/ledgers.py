@@ -12,14 +12,19 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Ledger, Obeyed
 from whimbrel.domain.ids import CellName, HostName, RunId
 from whimbrel.domain.run import Run
+from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.restores import KnownRun
-from whimbrel.proof.asking import each, of_cells
+from whimbrel.ports.restores import RESTORING_SAGAS, KnownRun
+from whimbrel.proof.asking import each, of_cells, run_of
 from whimbrel.proof.asking import runs as open_runs
 
 NEWEST = 16
 """How many entries of each ledger are compared at a start: where the journal is behind, the last ones are unknown."""
+
+
+FORGOTTEN_S = 6 * 24 * 3600.0
+"""How long a run has ended at most to be missed in a store: fences are pruned after a week."""
 
 
 class Ledgers(msgspec.Struct, kw_only=True):
@@ -111,12 +116,67 @@ def _ahead(run: Run, seen: Sequence[tuple[str, Mapping[RunId, KnownRun]]]) -> It
             yield f"the database of {where} has seen step {order.progress} of it under epoch {order.epoch}"
 
 
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """A store has not seen a run that is done and has written there: its database is an older copy.
+
+    cell: whose database; None: Placement's.
+    """
+
+    cell: CellName | None
+    host: HostName
+    run: Run
+
+    def __str__(self) -> str:
+        where = f"cell {self.cell}" if self.cell else "Placement"
+        return (
+            f"the database of {where} is an older copy: it has not seen {self.run.saga} {self.run.id}, which host"
+            f" {self.host} has obeyed"
+        )
+
+
+async def forgotten(cloud: Cloud, ledgers: Ledgers) -> list[Forgotten]:
+    """Return which runs of these ledgers a cell or Placement should have seen, and has not."""
+    found: list[Forgotten] = []
+    in_placement = await cloud.placement.orders_of(sorted(ledgers.runs()))
+    for cell in sorted(set(ledgers.cell_of.values())):
+        entries = [(host, entry.run) for host, entry in ledgers.entries() if ledgers.cell_of[host] == cell]
+        in_cell = await _orders_in(cloud, cell, [run for _, run in entries])
+        for host, run in entries:
+            misses_cell, misses_placement = run not in in_cell, run not in in_placement
+            done = await _done_there(cloud, run, cell, host) if misses_cell or misses_placement else None
+            if done and misses_cell:
+                found.append(Forgotten(cell=cell, host=host, run=done))
+            if done and misses_placement and isinstance(done.facts, MoveFacts):
+                found.append(Forgotten(cell=None, host=host, run=done))
+    return found
+
+
+async def _orders_in(cloud: Cloud, cell: CellName, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
+    """Return what a cell has seen of these; one that does not answer has seen all, as far as can be told."""
+    try:
+        return await cloud.cell(cell).servers.orders_of(sorted(set(runs)))
+    except WorldError:
+        return {run: KnownRun(epoch=1, progress=1) for run in runs}
+
+
+async def _done_there(cloud: Cloud, run_id: RunId, cell: CellName, host: HostName) -> Run | None:
+    """Return a run that is done and has surely locked or placed its server in this cell, for this host."""
+    run = await run_of(cloud, run_id)
+    if run is None or run.state != "done" or run.saga in RESTORING_SAGAS or not run.finished_at:
+        return None
+    if run.finished_at < cloud.clock.now() - FORGOTTEN_S:
+        return None  # its fences may have been pruned
+    places = (run.facts.source, run.facts.target) if isinstance(run.facts, MoveFacts) else (run.facts,)
+    return run if any(place and (place.cell, place.host) == (cell, host) for place in places) else None
+
+
 async def check(cloud: Cloud) -> list[str]:
-    """Compare the newest entries of all ledgers, and what the stores have seen of open runs, with the journal.
+    """Compare the newest entries of all ledgers, and what the stores have seen, with the journal.
 
     Return what contradicts it, in sentences: what a process asks when it starts. Raises: Unavailable.
     """
     ledgers = await read_ledgers(cloud, NEWEST)
     found = [str(one) for one in await contradictions(cloud, ledgers)]
     opened = [run async for run in open_runs(cloud, RunFilter(only_open=True))]
-    return found + [f"of run {run} {words}" for run, words in (await ahead_in_stores(cloud, opened)).items()]
+    found += [f"of run {run} {words}" for run, words in (await ahead_in_stores(cloud, opened)).items()]
+    return found + [str(one) for one in await forgotten(cloud, ledgers)]

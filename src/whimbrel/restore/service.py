@@ -18,7 +18,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.journal import RunFilter
 from whimbrel.ports.restores import LOST, CloudState
 from whimbrel.proof import asking
-from whimbrel.proof.ledgers import Ledgers, ahead_in_stores, contradictions, read_ledgers
+from whimbrel.proof.ledgers import Forgotten, Ledgers, ahead_in_stores, contradictions, forgotten, read_ledgers
 from whimbrel.proof.proving import Proof, prove
 from whimbrel.saga.step import Book, Saga
 
@@ -52,9 +52,11 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     unreachable: Mapping[str, str]
     behind: tuple[str, ...]  # what the hosts know more of runs that the journal has, in sentences
 
+    older: tuple[Forgotten, ...] = ()  # what the databases of cells and Placement have not seen
+
     @property
     def is_settled(self) -> bool:
-        return not self.lost and all(check.verdict == "agrees" for check in self.runs)
+        return not self.lost and not self.older and all(check.verdict == "agrees" for check in self.runs)
 
 
 class LostFacts(msgspec.Struct, frozen=True):
@@ -85,8 +87,10 @@ async def survey(cloud: Cloud, book: Book) -> Survey:
         verdict: Verdict = "overtaken" if because else "not checked" if ledgers.unreachable else "agrees"
         checks.append(RunCheck(run=run, verdict=verdict, because=because or ""))
     behind = tuple(str(one) for one in found if one.known is not None)
-    state = await cloud.restores.state()
-    return Survey(state=state, runs=tuple(checks), lost=lost, unreachable=ledgers.unreachable, behind=behind)
+    state, older = await cloud.restores.state(), tuple(await forgotten(cloud, ledgers))
+    return Survey(
+        state=state, runs=tuple(checks), lost=lost, unreachable=ledgers.unreachable, behind=behind, older=older
+    )
 
 
 def _lost_runs(entries: Sequence[tuple[HostName, Obeyed]]) -> tuple[LostRun, ...]:
@@ -152,7 +156,15 @@ async def close_overtaken(cloud: Cloud, book: Book) -> list[Run]:
     for check in overtaken:
         await cloud.restores.close(check.run, f"overtaken: the journal was restored; {check.because}", now)
     await cloud.restores.note_lost([await _lost_row(one, cloud, now) for one in found.lost])
+    await _remember(found.older, cloud)
     return [check.run for check in overtaken]
+
+
+async def _remember(older: Sequence[Forgotten], cloud: Cloud) -> None:
+    """Have the stores know these runs, so that they refuse late orders of theirs, and are not found older again."""
+    for one in older:
+        store = cloud.cell(one.cell).servers if one.cell else cloud.placement
+        await store.note_order(one.run.order)
 
 
 async def _lost_row(lost: LostRun, cloud: Cloud, now: float) -> Run:
@@ -204,6 +216,7 @@ def _unsettled(found: Survey, proof: Proof) -> Iterator[str]:
         if check.verdict != "agrees":
             because = check.because or "not every host answered"
             yield f"{check.run.saga} {check.run.id} of server {check.run.subject} is {check.verdict}: {because}"
+    yield from map(str, found.older)
     for lost in found.lost:
         yield f"run {lost.id} of server {lost.server} is unknown to the journal"
     yield from (violation.sentence for violation in proof.violations)

@@ -12,7 +12,7 @@ from whimbrel.agent.fence import Fence
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.journal import RunFilter
-from whimbrel.proof.ledgers import NEWEST, Ledgers, contradictions
+from whimbrel.proof.ledgers import NEWEST, Ledgers, contradictions, forgotten
 from whimbrel.servers.create import CREATE
 from whimbrel.sim.decisions import Mishap
 from whimbrel.sim.invariants import Invariants, Violation
@@ -102,10 +102,12 @@ class Restores:
 
     async def check_ledgers(self, after: str) -> None:
         """Check that no process would hold all runs if it started now. Raises: Violation."""
-        remains = self._staff.world.remains
-        fences = {host: Fence(host, remains.keep, remains.clock) for host in self._staff.world.hypervisors}
-        ledgers = Ledgers(of_hosts={host: await fence.ledger(NEWEST) for host, fence in fences.items()})
-        for found in await contradictions(self._staff.world.cloud, ledgers):
+        world = self._staff.world
+        remains = world.remains
+        fences = {host: Fence(host, remains.keep, remains.clock) for host in world.hypervisors}
+        of_hosts = {host: await fence.ledger(NEWEST) for host, fence in fences.items()}
+        ledgers = Ledgers(of_hosts=of_hosts, cell_of=dict(world.plan.homes()))
+        for found in [*await contradictions(world.cloud, ledgers), *await forgotten(world.cloud, ledgers)]:
             raise Violation(f"after {after}: behind: {found}")
 
     def _lasting(self) -> set[ServerId]:

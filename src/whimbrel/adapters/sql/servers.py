@@ -161,6 +161,10 @@ class SqlServers(RecordIds):
         async with self._db.read() as tx:
             return await orders_of(tx, runs)
 
+    async def note_order(self, order: Order) -> None:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+
     async def forget_fences(self, runs: Sequence[RunId]) -> None:
         async with self._db.write() as tx:
             await tx.run(sa.delete(fences).where(fences.c.run.in_(runs)))

@@ -132,6 +132,10 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
         async with self._db.read() as tx:
             return await orders_of(tx, runs)
 
+    async def note_order(self, order: Order) -> None:
+        async with self._db.write() as tx:
+            await raise_fence(tx, order)
+
     async def forget_fences(self, runs: Sequence[RunId]) -> None:
         async with self._db.write() as tx:
             await forget_fences(tx, runs)
