@@ -12,6 +12,7 @@ from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import errand, lookup
 from whimbrel.servers.errand import ErrandFacts, has_devices, is_placed
+from whimbrel.servers.tidy import made_macs
 
 
 async def mark_deleting(run: Run, cloud: Cloud) -> None:
@@ -33,10 +34,10 @@ async def let_go_volumes(run: Run, cloud: Cloud) -> None:
 
 
 async def let_go_ports(run: Run, cloud: Cloud) -> None:
-    """Delete the ports that were made for it, and let go those that are its owner's."""
+    """Delete the ports that were made for it, also those that came late, and let go those that are its owner's."""
     record = await errand.records(run, cloud).get(run.subject)
-    made = {nic.port_id for nic in record.nics if nic.is_ours}
-    await network.let_go(run, lambda port: port.id in made, cloud)
+    made, macs = {nic.port_id for nic in record.nics if nic.is_ours}, await made_macs(run.subject, cloud)
+    await network.let_go(run, lambda port: port.id in made or port.mac in macs, cloud)
 
 
 async def release_devices(run: Run, cloud: Cloud) -> None:

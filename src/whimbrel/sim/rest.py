@@ -24,13 +24,15 @@ Where = tuple[str, tuple[str, str | None]]
 async def problems(world: World, *, journal_is_whole: bool = True) -> list[str]:
     """Say what is left over of what was, or missing of what is.
 
-    journal_is_whole: it was never restored from a copy. Else nobody knows which images and volumes were made for whom.
+    journal_is_whole: it was never restored from a copy. Else nobody knows which images and volumes were made for whom,
+    and a move that was overtaken may leave its disk offered for reading.
     """
     live = {str(server.id): server for server in await listing(world.cloud, ServerQuery())}
     return [
         *(f"{s.id} is still {s.vm_state} and {s.task_state}" for s in live.values() if s.task_state is not None),
         *await Invariants(world).at_rest(),
         *_guests(world, live),
+        *(_offers(world) if journal_is_whole else ()),
         *_disks(world, live),
         *await _ports(world, live),
         *await _attachments(world, live),
@@ -48,10 +50,14 @@ def _guests(world: World, live: Live) -> Iterator[str]:
         yield f"server {server} has no guest on {where[0]}"
 
 
-def _disks(world: World, live: Live) -> Iterator[str]:
+def _offers(world: World) -> Iterator[str]:
     for name, host in world.hypervisors.items():
         for key in host.offers():
             yield f"{name} still offers the disks of {key.server}"
+
+
+def _disks(world: World, live: Live) -> Iterator[str]:
+    for host in world.hypervisors.values():
         found: dict[str, dict[str, Disk]] = {}
         for key, disk, has in host.disks():
             found.setdefault(key.server, {})[disk] = has
