@@ -43,7 +43,7 @@ async def after_a_restore(change: Change, which: tuple[str, ...]) -> tuple[Proof
     world = restored._with(scene.world, copies)
     engine = world.engine("restored")
     wait = partial(restored._drive_often, world, engine, 3)
-    words = await restore(world.cloud, engine, world.asker(), wait)
+    words = await restore(world.cloud, engine, world.asker, wait)
     await restored._drive_often(world, engine, restored.ROUNDS)
     return await prove(world.cloud), words
 
