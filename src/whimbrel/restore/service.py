@@ -120,7 +120,7 @@ async def _why_unlocked(run: Run, book: Book, cloud: Cloud) -> str | None:
 # Restoring
 
 
-async def begin(cloud: Cloud, because: str) -> Survey | None:
+async def begin(cloud: Cloud, because: str) -> None:
     """Hold all runs, and begin a new incarnation, of which every agent that answers is told. Repeatable."""
     ledgers = await read_ledgers(cloud, newest=1)
     state = await cloud.restores.state()
@@ -128,7 +128,6 @@ async def begin(cloud: Cloud, because: str) -> Survey | None:
         incarnation = max(state.incarnation, ledgers.incarnation) + 1
         await cloud.restores.begin(incarnation, because, cloud.clock.now())
     await _tell_agents(cloud, ledgers)
-    return None
 
 
 async def _tell_agents(cloud: Cloud, ledgers: Ledgers) -> None:
