@@ -47,7 +47,7 @@ bench: $(DEV_STAMP)  ## benchmarks; HOSTS="100 1000": Placement with these only,
 	$(BIN)/python bench/placement_hold.py
 
 faultmap: $(DEV_STAMP)  ## docs/generated/fault-map.*: every fault at every step of every move; CHECK=1: is it still so? PAIRS=1: pairs
-	PYTHONHASHSEED=0 $(BIN)/python -m whimbrel.sim.faultmap $(if $(PAIRS),--pairs) $(if $(CHECK),--check)
+	PYTHONHASHSEED=0 $(BIN)/python -m tools.faultmap $(if $(PAIRS),--pairs) $(if $(CHECK),--check)
 
 mutants: $(DEV_STAMP)  ## leave out each undo, wait, line, save, fence and guard once: a story has to notice
 	$(BIN)/python -m tests.stories.mutants $(if $(ONLY),--only "$(ONLY)")
@@ -60,7 +60,7 @@ picture: $(RUN_STAMP)  ## docs/demo.svg: the demo as the README shows it
 	$(BIN)/whimbrel demo --picture docs/demo.svg
 
 docs: $(DEV_STAMP)  ## docs/generated: the pages that are made from the code
-	$(BIN)/python -m whimbrel.sim.diagram docs/generated/moves.md
+	$(BIN)/python -m tools.diagram docs/generated/moves.md
 
 lock: ## constraints.txt: the newest version of everything, as a fresh environment finds it
 	set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; $(PYTHON) -m venv "$$fresh"; \
@@ -70,7 +70,7 @@ lock: ## constraints.txt: the newest version of everything, as a fresh environme
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/pip:
 	@test -n "$(PYTHON)" \

@@ -5,6 +5,8 @@ from contextlib import suppress
 from typing import Any
 
 from tests.stories.living import Ask
+from tools.scenarios.incarnations import Told, let_go_latecomers
+from tools.scenarios.moves import Story, Telling
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
@@ -14,8 +16,6 @@ from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.sim.chaos import Chaos, Fault, changes
 from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.lives import Told, let_go_latecomers
-from whimbrel.sim.stories import Story, Telling
 from whimbrel.sim.world import World
 
 

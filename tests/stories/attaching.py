@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace as with_
 
 from tests.stories.living import HOSTS, RULES, Ask, Set, resized, stopped
+from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, watched
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.devices import BlockDevice, WishedNic
 from whimbrel.domain.errors import WorldError, WrongState
@@ -25,7 +26,6 @@ from whimbrel.servers.tidy import tidy_waiting
 from whimbrel.sim import equipment
 from whimbrel.sim.chaos import Plan
 from whimbrel.sim.invariants import Invariants, Violation, books
-from whimbrel.sim.lives import Lives, Told, let_go_latecomers, watched
 from whimbrel.sim.world import PROJECT, World
 
 FREE_PORT = "66666666-6666-4666-8666-666666666667"

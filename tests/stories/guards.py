@@ -8,14 +8,14 @@ import pytest
 from tests.stories.kinds import Attempt, line_of
 from tests.stories.telling import STORIES
 from tests.stories.test_crashes import touches_of
+from tools.scenarios.moves import Telling
+from tools.scenarios.restored import tell
 from whimbrel.domain.errors import Superseded, Unavailable
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import create
 from whimbrel.sim.chaos import changes
 from whimbrel.sim.invariants import Violation
-from whimbrel.sim.restored import tell
-from whimbrel.sim.stories import Telling
 
 STOPS: Mapping[Collection[str], str] = {
     ("global", "cell", "placement"): "host h",

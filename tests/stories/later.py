@@ -10,6 +10,7 @@ from typing import Any
 from tests.stories import attaching, breaking, test_heal
 from tests.stories.living import Ask, Set, resized
 from tests.stories.test_repair_crashes import Repairing
+from tools.scenarios.incarnations import Lives
 from whimbrel.domain.devices import WishedNic
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import HostName
@@ -21,7 +22,6 @@ from whimbrel.servers import heal, lookup
 from whimbrel.sim.chaos import Fault, Plan, changes
 from whimbrel.sim.equipment import PORT, VOLUME
 from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.lives import Lives
 from whimbrel.sim.world import World
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace as with_
 
+from tools.scenarios.incarnations import Lives, Told, watched
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.flavor import Flavor
@@ -24,7 +25,6 @@ from whimbrel.servers import create, delete, edit, lookup, power
 from whimbrel.sim.chaos import Plan
 from whimbrel.sim.equipment import DIRECT_PORT, FUNCTIONS, PORT, VOLUME, with_a_function, with_devices
 from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.lives import Lives, Told, watched
 from whimbrel.sim.world import LARGE, PROJECT, SMALL, World
 
 HOSTS = ("h1", "h2", "h3")

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from tools.scenarios.incarnations import Lives
 from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.lives import Lives
 from whimbrel.sim.world import World
 
 Books = dict[str, Any]

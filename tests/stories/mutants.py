@@ -34,13 +34,13 @@ from tests.stories.test_crashes import (
     tell_late_and_refused,
 )
 from tests.stories.test_switches import edited_at_every_touch
+from tools.faultmap import pages
+from tools.faultmap.drawn import draw
+from tools.faultmap.variants import DEVICES, Variant
+from tools.scenarios.incarnations import sleeping
+from tools.scenarios.moves import Story, Telling
 from whimbrel.sim.chaos import Fault, changes
-from whimbrel.sim.faultmap import pages
-from whimbrel.sim.faultmap.drawn import draw
-from whimbrel.sim.faultmap.variants import DEVICES, Variant
 from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.lives import sleeping
-from whimbrel.sim.stories import Story, Telling
 
 ENOUGH = 0.95
 

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tools.scenarios.incarnations import Told, watched
+from tools.scenarios.moves import Story, Telling
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
 from whimbrel.sim.chaos import After, Chaos, Fault, Plan
 from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.lives import Told, watched
-from whimbrel.sim.stories import Story, Telling
 from whimbrel.sim.world import World
 
 ACTS = 4

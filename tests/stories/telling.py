@@ -1,6 +1,6 @@
 """The stories of moves that are told under every fault."""
 
-from whimbrel.sim.stories import Story
+from tools.scenarios.moves import Story
 
 STORIES = (
     Story("resize, confirm", "confirm"),

@@ -8,6 +8,7 @@ import pytest
 from tests.stories.test_cells import THERE, booted, tell, two_cells
 from tests.stories.test_crashes import touches_of
 from tests.stories.test_switches import TOLD
+from tools.scenarios.moves import Story, Telling
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
@@ -15,7 +16,6 @@ from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.servers import delete, edit, lookup, power
 from whimbrel.sim.chaos import changes
 from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.stories import Story, Telling
 from whimbrel.sim.world import IMAGE, World
 
 # Who looked long before

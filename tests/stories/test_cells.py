@@ -9,6 +9,7 @@ import pytest
 
 from tests.stories.telling import STORIES
 from tests.stories.test_crashes import check
+from tools.scenarios.moves import WIDE, Story, Telling
 from whimbrel.domain.errors import NotFound, Unavailable, WorldError
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ServerId
@@ -22,7 +23,6 @@ from whimbrel.saga.engine import Engine
 from whimbrel.servers import create, delete, edit, lookup, power
 from whimbrel.sim.chaos import After, Chaos, Crash, Fault
 from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.stories import WIDE, Story, Telling
 from whimbrel.sim.world import IMAGE, LARGE, PROJECT, SMALL, World
 
 ACROSS = tuple(story for story in STORIES if story.crosses and story.name.startswith("resize to another cell"))

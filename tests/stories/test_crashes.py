@@ -7,6 +7,8 @@ import pytest
 
 from tests.stories.ruins import Ruin, crashes, go_on, next_crashes
 from tests.stories.telling import STORIES
+from tools.scenarios.incarnations import Told, let_go_latecomers, sleeping
+from tools.scenarios.moves import Story, Telling, expected_after
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import GuestKey
 from whimbrel.moves import requests
@@ -14,8 +16,6 @@ from whimbrel.ports.journal import RunFilter
 from whimbrel.servers import lookup
 from whimbrel.sim.chaos import Fault, Plan, changes
 from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.lives import Told, let_go_latecomers, sleeping
-from whimbrel.sim.stories import Story, Telling, expected_after
 from whimbrel.sim.world import CELL
 
 

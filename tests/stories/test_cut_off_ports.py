@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tests.stories.attaching import Errand, Tale, cut_off, give_back, given_back
 from tests.stories.living import Ask, resized
+from tools.scenarios.incarnations import Told, let_go_latecomers
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.run import Run
@@ -23,7 +24,6 @@ from whimbrel.servers import lookup
 from whimbrel.sim.chaos import Chaos, changes
 from whimbrel.sim.equipment import PORT
 from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.lives import Told, let_go_latecomers
 from whimbrel.sim.world import World
 
 CUT_OFF = Tale("cut off", "tidy", give_back, given_back, (resized, cut_off))

@@ -17,10 +17,10 @@ from tests.stories.attaching import (
     told,
 )
 from tests.stories.living import resized
+from tools.scenarios.incarnations import let_go_latecomers, sleeping
 from whimbrel.domain.errors import WorldError
 from whimbrel.sim.chaos import Fault, Plan, changes
 from whimbrel.sim.invariants import books
-from whimbrel.sim.lives import let_go_latecomers, sleeping
 
 
 def every(story: Callable[[], Awaitable[None]]) -> None:

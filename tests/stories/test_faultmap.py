@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from tools.faultmap import __main__ as command
+from tools.faultmap import pages
+from tools.faultmap.drawn import Rows, draw, is_point, word_of
+from tools.faultmap.outcomes import Unfired, tell
+from tools.faultmap.troubles import Strike, Trouble
+from tools.faultmap.variants import Variant, variants
 from whimbrel.moves.resize import MIGRATE, RESIZE
 from whimbrel.saga.step import Saga
-from whimbrel.sim.faultmap import __main__ as command
-from whimbrel.sim.faultmap import pages
-from whimbrel.sim.faultmap.drawn import Rows, draw, is_point, word_of
-from whimbrel.sim.faultmap.told import Unfired, tell
-from whimbrel.sim.faultmap.troubles import Strike, Trouble
-from whimbrel.sim.faultmap.variants import Variant, variants
 
 DRAWN = pages.from_json((Path(__file__).parents[2] / "docs/generated/fault-map.json").read_text())
 VARIANTS = tuple(variants())

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.stories.grouped import GROUP, grouped_world, homes, hosts_held
+from tools.scenarios.incarnations import Lives, Told, watched
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
@@ -20,7 +21,6 @@ from whimbrel.servers import group_moves, lookup
 from whimbrel.servers.together import look
 from whimbrel.sim.chaos import Chaos, Fault, Plan, changes
 from whimbrel.sim.invariants import Invariants, Violation, books
-from whimbrel.sim.lives import Lives, Told, watched
 from whimbrel.sim.world import LARGE, World
 
 # Two at once

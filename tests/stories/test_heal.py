@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests import broken_ports
 from tests.broken_ports import BANDWIDTH
 from tests.stories.living import HOSTS, RULES, delete_and_see_nothing, stopped
+from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, sleeping, watched
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import GroupId, HostName, ServerId
@@ -25,7 +26,6 @@ from whimbrel.servers.heal import heal, survey
 from whimbrel.sim.chaos import Fault, Plan, changes
 from whimbrel.sim.equipment import EGRESS, INGRESS, PORT, REQUEST, with_devices
 from whimbrel.sim.invariants import Invariants, Violation, books
-from whimbrel.sim.lives import Lives, Told, let_go_latecomers, sleeping, watched
 from whimbrel.sim.world import PROJECT, USER, World
 
 Books = dict[str, Any]

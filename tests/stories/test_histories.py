@@ -7,6 +7,7 @@ import pytest
 from tests.stories.living import Living, Tale
 from tests.stories.telling import STORIES
 from tests.stories.test_lives import TALES
+from tools.scenarios.moves import Story, Telling
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
@@ -14,7 +15,6 @@ from whimbrel.servers import lookup
 from whimbrel.servers.history import past_of, tell
 from whimbrel.servers.standing import Standing, standing_at
 from whimbrel.sim.chaos import Fault, Plan
-from whimbrel.sim.stories import Story, Telling
 from whimbrel.sim.world import World
 
 EVERY = 9  # touches

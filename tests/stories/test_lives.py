@@ -24,6 +24,7 @@ from tests.stories.living import (
     said_to_be_broken,
     stopped,
 )
+from tools.scenarios.incarnations import Told, sleeping
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
@@ -35,7 +36,6 @@ from whimbrel.servers.tidy import tidy
 from whimbrel.sim.chaos import Fault, Plan, changes
 from whimbrel.sim.equipment import EGRESS, PORT, VOLUME
 from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.lives import Told, sleeping
 from whimbrel.sim.world import World
 
 

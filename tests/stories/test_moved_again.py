@@ -7,7 +7,7 @@ import pytest
 from tests.stories.again import knows_no_epochs, late_in_a_later_move, wakes_in_a_later_move
 from tests.stories.telling import STORIES
 from tests.stories.test_crashes import touches_of
-from whimbrel.sim.stories import Story
+from tools.scenarios.moves import Story
 
 TOLD = tuple(
     story

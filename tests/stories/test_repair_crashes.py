@@ -11,6 +11,7 @@ from tests.stories.breaking import ADOPTED, MENDED, Break, Scene
 from tests.stories.test_proof_sees import its_lock_is_lost
 from tests.stories.test_repair_older import OLDER
 from tests.stories.test_repair_owners import and_holds_nothing, both_say_another_project
+from tools.scenarios.incarnations import Lives, sleeping, watched
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
@@ -24,7 +25,6 @@ from whimbrel.servers.lookup import listing
 from whimbrel.servers.repair import repair, survey
 from whimbrel.sim.chaos import Fault, Plan, changes
 from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.lives import Lives, sleeping, watched
 from whimbrel.sim.world import World
 
 Books = dict[str, Any]

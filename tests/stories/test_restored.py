@@ -10,10 +10,10 @@ import pytest
 
 from tests.stories.telling import STORIES
 from tests.stories.test_crashes import touches_of
+from tools.scenarios.moves import Story
+from tools.scenarios.restored import Restored, tell
 from whimbrel.proof.ledgers import check
 from whimbrel.sim.chaos import changes
-from whimbrel.sim.restored import Restored, tell
-from whimbrel.sim.stories import Story
 
 TOLD = tuple(
     story

@@ -11,12 +11,12 @@ from tests.stories import breaking
 from tests.stories.breaking import Scene, run
 from tests.stories.test_harmless_repair import left, silence
 from tests.stories.test_repair import a_scene, mend_all, told
+from tools.scenarios import restored
 from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.domain.ids import HostName
 from whimbrel.proof.proving import Proof, prove
 from whimbrel.servers import create, delete
 from whimbrel.servers.repair import survey
-from whimbrel.sim import restored
 from whimbrel.sim.restoring import restore
 
 Change = Callable[[Scene], Awaitable[None]]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tools.faultmap import restored
+from tools.faultmap.variants import Variant, variants
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName
-from whimbrel.sim.faultmap import restored
-from whimbrel.sim.faultmap.variants import Variant, variants
 
 DRAWN = restored.from_json((Path(__file__).parents[2] / "docs/generated/restored-map.json").read_text())
 VARIANTS = tuple(variants())
@@ -31,7 +31,7 @@ def test_a_restore_that_leaves_no_guest_is_red(monkeypatch: pytest.MonkeyPatch) 
     async def no_guests(*_: object) -> list[tuple[HostName, Guest]]:
         return []
 
-    monkeypatch.setattr("whimbrel.sim.restored._guests", no_guests)
+    monkeypatch.setattr("tools.scenarios.restored._guests", no_guests)
     red = restored.reds({PLAIN.name: asyncio.run(restored.draw(PLAIN))})
     assert len(red) == len(DRAWN[PLAIN.name])
     assert "no whole guest is left" in red[0]

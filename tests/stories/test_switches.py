@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from tests.stories.telling import STORIES
+from tools.scenarios.moves import Story, Telling
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.server import Server
 from whimbrel.servers import edit, lookup
 from whimbrel.sim.chaos import changes
-from whimbrel.sim.stories import Story, Telling
 
 TOLD = tuple(story for story in STORIES if story.name.startswith("resize to another cell") and story.end != "turn back")
 

@@ -28,6 +28,7 @@ from tests.stories.living import (
     waiting_for_a_verdict,
     without_images,
 )
+from tools.scenarios.incarnations import Told
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
@@ -37,7 +38,6 @@ from whimbrel.saga.engine import Engine
 from whimbrel.servers import create, delete, lookup, power, snapshot
 from whimbrel.sim.chaos import changes
 from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.lives import Told
 from whimbrel.sim.world import LARGE, SMALL
 
 # What is asked for

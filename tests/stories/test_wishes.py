@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tools.scenarios.incarnations import Lives, Told, watched
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
@@ -23,7 +24,6 @@ from whimbrel.saga.engine import Engine
 from whimbrel.servers import create, lookup
 from whimbrel.sim.chaos import Chaos, Fault, Plan
 from whimbrel.sim.invariants import Invariants, Violation, books
-from whimbrel.sim.lives import Lives, Told, watched
 from whimbrel.sim.world import PROJECT, SMALL, USER, World
 
 SIZES = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 1}

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.stories.living import Books, Living, Tale, check, confirmed
+from tools.scenarios.incarnations import Told
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.host import Zone
 from whimbrel.domain.ids import HostName
@@ -17,7 +18,6 @@ from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import edit, lookup
 from whimbrel.sim.chaos import Fault, Plan
-from whimbrel.sim.lives import Told
 from whimbrel.sim.world import LARGE, World
 
 NORTH = Zone(id="7", name="north")

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from whimbrel.sim.faultmap.drawn import cell_of, word_of
-from whimbrel.sim.faultmap.points import find
-from whimbrel.sim.faultmap.rows import Row, rows_of
-from whimbrel.sim.faultmap.told import MapTelling, Unfired, cuts_a_copy, first_told, tell
-from whimbrel.sim.faultmap.troubles import Strike, Strikes, Trouble
-from whimbrel.sim.faultmap.variants import DEVICES, VERDICTS, Variant
+from tools.faultmap.drawn import cell_of, word_of
+from tools.faultmap.outcomes import MapTelling, Unfired, cuts_a_copy, first_told, tell
+from tools.faultmap.points import find
+from tools.faultmap.rows import Row, rows_of
+from tools.faultmap.troubles import Strike, Strikes, Trouble
+from tools.faultmap.variants import DEVICES, VERDICTS, Variant
 
 TOLD = tuple(
     Variant("resize", "other cell", root, devices, verdict)

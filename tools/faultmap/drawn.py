@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from zlib import crc32
 
-from whimbrel.sim.faultmap.points import find
-from whimbrel.sim.faultmap.told import Outcome, Unfired, first_told, tell
-from whimbrel.sim.faultmap.troubles import Trouble
-from whimbrel.sim.faultmap.variants import Variant
+from tools.faultmap.outcomes import Outcome, Unfired, first_told, tell
+from tools.faultmap.points import find
+from tools.faultmap.troubles import Trouble
+from tools.faultmap.variants import Variant
 
 NOT_HERE = "n/a: "
 """How a cell begins where there is no point; the reason follows."""

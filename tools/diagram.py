@@ -1,4 +1,4 @@
-"""Sequence diagrams of a resize, within a cell and between two: `python -m whimbrel.sim.diagram FILE` (make docs).
+"""Sequence diagrams of a resize, within a cell and between two: `python -m tools.diagram FILE` (make docs).
 
 They are observed, not drawn: a server with all that one can have is moved in the simulated cloud, and what each line of
 the list asked of whom is written down.

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from whimbrel.sim.faultmap.drawn import NOT_HERE, Rows, is_point, word_of
-from whimbrel.sim.faultmap.troubles import MEANINGS, Trouble
-from whimbrel.sim.faultmap.variants import Variant
+from tools.faultmap.drawn import NOT_HERE, Rows, is_point, word_of
+from tools.faultmap.troubles import MEANINGS, Trouble
+from tools.faultmap.variants import Variant
 
 Map = Mapping[Variant, Rows]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-from whimbrel.sim.stories import Story
+from tools.scenarios.moves import Story
 
 Verdict = Literal["confirm", "revert"]
 

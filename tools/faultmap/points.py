@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from whimbrel.sim.faultmap.ground import is_of_a_database
-from whimbrel.sim.faultmap.rows import Row
-from whimbrel.sim.faultmap.troubles import AGENTS_RESTART, HOSTS_GO, Strike, Trouble, can_overtake
+from tools.faultmap.environment import is_of_a_database
+from tools.faultmap.rows import Row
+from tools.faultmap.troubles import AGENTS_RESTART, HOSTS_GO, Strike, Trouble, can_overtake
 
 NOTHING = "the step changes nothing"
 ITSELF = "it is itself a write of the journal"

@@ -6,6 +6,7 @@ The copies are made at one touch of the move. What hosts, ports and volumes are 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from tools.scenarios.moves import Story, Telling
 from whimbrel.adapters.sql.sqlite import SqliteDatabase
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName, ServerId
@@ -16,7 +17,6 @@ from whimbrel.saga.engine import Engine
 from whimbrel.sim.chaos import Plan
 from whimbrel.sim.invariants import Violation
 from whimbrel.sim.restoring import restore
-from whimbrel.sim.stories import Story, Telling
 from whimbrel.sim.world import World
 
 ROUNDS = 12

@@ -1,4 +1,4 @@
-"""Draw the fault map: `make faultmap`, or `python -m whimbrel.sim.faultmap`. Exit code 1 when a point is red."""
+"""Draw the fault map: `make faultmap`, or `python -m tools.faultmap`. Exit code 1 when a point is red."""
 
 import argparse
 import asyncio
@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import structlog
 
-from whimbrel.sim.faultmap import pages, pairs, restored
-from whimbrel.sim.faultmap.drawn import Rows, draw, is_point
-from whimbrel.sim.faultmap.variants import Variant, variants
+from tools.faultmap import pages, pairs, restored
+from tools.faultmap.drawn import Rows, draw, is_point
+from tools.faultmap.variants import Variant, variants
 from whimbrel.sim.invariants import Violation
 
 SHOWN_DIFFERENCES = 40
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m whimbrel.sim.faultmap", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.faultmap", description=__doc__)
     parser.add_argument("--into", type=Path, default=Path("docs/generated"), help="the folder of the pages")
     parser.add_argument("--processes", type=int, default=2, help="how many points are told at once")
     parser.add_argument("--only", default="", help="kinds of moves whose name has this; nothing is written then")

@@ -3,16 +3,16 @@
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from tools.faultmap.environment import COPYING, LONG, Ground
+from tools.faultmap.rows import Marking, Row, rows_of
+from tools.faultmap.troubles import AGENTS_RESTART, Strike, Strikes, Trouble, Troubled
+from tools.scenarios.incarnations import Told, let_go_latecomers, sleeping
+from tools.scenarios.moves import Story, Telling, expected_after
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.run import Run
 from whimbrel.ports.journal import RunFilter
 from whimbrel.sim.chaos import Chaos, Plan, changes
-from whimbrel.sim.faultmap.ground import COPYING, LONG, Ground
-from whimbrel.sim.faultmap.rows import Marking, Row, rows_of
-from whimbrel.sim.faultmap.troubles import AGENTS_RESTART, Strike, Strikes, Trouble, Troubled
 from whimbrel.sim.invariants import Invariants, Violation, books
-from whimbrel.sim.lives import Told, let_go_latecomers, sleeping
-from whimbrel.sim.stories import Story, Telling, expected_after
 from whimbrel.sim.world import World
 
 ROUNDS = 15

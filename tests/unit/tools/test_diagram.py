@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tools import diagram
+from tools.diagram import PICTURES, Picture
 from whimbrel.moves.facts import crosses_cells, sends_disk
 from whimbrel.moves.resize import RESIZE
-from whimbrel.sim import diagram
-from whimbrel.sim.diagram import PICTURES, Picture
 
 PAGE = Path(__file__).parents[3] / "docs" / "generated" / "moves.md"
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace as with_
 
+from tools.scenarios.incarnations import Lives, Told, watched
 from whimbrel.conductor.book import BOOK
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
@@ -19,7 +20,6 @@ from whimbrel.servers import create, lookup, power
 from whimbrel.sim.chaos import Plan
 from whimbrel.sim.equipment import FUNCTIONS, GPU, GPUS, with_a_boot_volume, with_a_function, with_devices
 from whimbrel.sim.invariants import Invariants
-from whimbrel.sim.lives import Lives, Told, watched
 from whimbrel.sim.world import LARGE, SMALL, World
 
 WIDE = with_(SMALL, flavor_id="3", name="wide", vcpus=2)

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from whimbrel.sim.faultmap.rows import Row
-from whimbrel.sim.faultmap.told import first_told
-from whimbrel.sim.faultmap.variants import Variant, variants
+from tools.faultmap.outcomes import first_told
+from tools.faultmap.rows import Row
+from tools.faultmap.variants import Variant, variants
+from tools.scenarios.moves import Story
+from tools.scenarios.restored import tell
 from whimbrel.sim.invariants import Violation
-from whimbrel.sim.restored import tell
-from whimbrel.sim.stories import Story
 
 WHICH: Mapping[str, Collection[str]] = {
     "global": ("global",),

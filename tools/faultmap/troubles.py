@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from tools.faultmap.environment import Ground
 from whimbrel.domain.errors import Unavailable, WorldError
 from whimbrel.sim.chaos import After, Chaos, Fault, changes
-from whimbrel.sim.faultmap.ground import Ground
 
 
 class Trouble(Enum):
