@@ -1,4 +1,4 @@
-"""The pages: their commands are understood, their links lead somewhere, their layers are the enforced ones."""
+"""The pages: their commands are understood, what they name exists, their layers are the enforced ones."""
 
 import re
 import shlex
@@ -15,6 +15,10 @@ from whimbrel.cli import app
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+MODULES = [*ROOT.glob("src/**/*.py"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("bench/*.py")]
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CHANGES = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}  # Keep a Changelog has no others
 LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
 
 
@@ -59,6 +63,38 @@ def test_commands_are_found() -> None:
     text = "`whimbrel up [--port N]`\n```console\n$ whimbrel move list  # all\nwhimbrel move show X > y\n```\n"
     assert list(printed(text)) == ["whimbrel move list  # all", "whimbrel move show X"]
     assert list(mentioned(text)) == ["whimbrel up --port N"]
+
+
+def absent(text: str) -> list[str]:
+    """Return the make targets and Python files that a page names and that do not exist."""
+    targets = re.findall(r"(?:`|^\$ )make ([a-z-]+)", text, re.MULTILINE)
+    files = re.findall(r"`([\w./]+\.py)\b", text)
+    return [
+        *(f"make {target}" for target in targets if target not in TARGETS),
+        *(file for file in files if not any(str(module).endswith(f"/{file}") for module in MODULES)),
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_its_targets_and_files_exist(page: Path) -> None:
+    assert absent(page.read_text()) == []
+
+
+def test_targets_and_files_that_do_not_exist_are_seen() -> None:
+    assert absent("`make check`\n$ make tests\n`make all`, `saga/step.py`, `aga/step.py`\n") == [
+        "make tests",
+        "make all",
+        "aga/step.py",
+    ]
+
+
+def test_the_changelog_can_be_read_by_programs() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= CHANGES
+    versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert versions[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version) for version in versions[1:])
+    assert any(version.startswith(f"[{PROJECT['version']}]") for version in versions)
 
 
 def anchors(page: Path) -> set[str]:
