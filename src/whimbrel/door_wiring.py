@@ -13,11 +13,11 @@ from whimbrel.datadir import INTERNAL, DataDir
 from whimbrel.embedded.identity.app import identity_app
 from whimbrel.embedded.identity.catalog import Catalog, Service
 from whimbrel.embedded.image.app import image_app
+from whimbrel.http.policy import Policy
 from whimbrel.ourselves import Ourselves
 from whimbrel.placement_api import policy as placement_policy
 from whimbrel.placement_api.access import access
 from whimbrel.placement_api.app import placement_app
-from whimbrel.policy import Policy
 from whimbrel.process import Process
 
 

@@ -24,11 +24,11 @@ from whimbrel.adapters.sql.schema import check, prepare
 from whimbrel.adapters.sql.urls import check_url
 from whimbrel.datadir import DataDir
 from whimbrel.domain.errors import Invalid
+from whimbrel.http.policy import Policy
 from whimbrel.placement_api.access import access
 from whimbrel.placement_api.app import MOST_CANDIDATES, placement_app
 from whimbrel.placement_api.cors import Cors
 from whimbrel.placement_api.policy import DEFAULTS, Defaults
-from whimbrel.policy import Policy
 from whimbrel.ports.identity import Identity
 
 KEYSTONE_PATIENCE_S = 10.0

@@ -12,7 +12,7 @@ from whimbrel.api.context import Context
 from whimbrel.api.door import compute_app
 from whimbrel.api.policy import DEFAULTS
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.policy import Policy
+from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.identity import Caller, with_implied
 from whimbrel.saga.engine import Engine

@@ -21,7 +21,7 @@ from whimbrel.api.routes import ROUTES
 from whimbrel.datadir import DataDir
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity.bootstrap import bootstrap
-from whimbrel.policy import Policy
+from whimbrel.http.policy import Policy
 from whimbrel.ports.identity import NewToken
 from whimbrel.ports.journal import RunFilter
 from whimbrel.process import Process

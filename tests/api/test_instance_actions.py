@@ -8,7 +8,7 @@ from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
 from whimbrel.api.policy import DEFAULTS, READER
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ServerId
-from whimbrel.policy import Policy
+from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Rules
 from whimbrel.servers import lookup
 

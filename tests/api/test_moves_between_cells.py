@@ -11,7 +11,7 @@ from tests.api.test_external_events import tell
 from whimbrel.api.policy import DEFAULTS
 from whimbrel.domain.devices import FixedIp
 from whimbrel.domain.ids import CellName, ServerId
-from whimbrel.policy import Policy
+from whimbrel.http.policy import Policy
 from whimbrel.sim.world import PROJECT
 
 CELLS = {"c1": ("h1",), "c2": ("h2",)}

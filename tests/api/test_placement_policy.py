@@ -15,12 +15,12 @@ from whimbrel.adapters.sql.schema import create_all
 from whimbrel.api import policy as compute
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.http.policy import Policy
 from whimbrel.placement_api.access import Access, access
 from whimbrel.placement_api.app import placement_app
 from whimbrel.placement_api.policy import DEFAULTS, RULES, Defaults
 from whimbrel.placement_api.problems import Problem
 from whimbrel.placement_api.routes import ROUTES
-from whimbrel.policy import Policy
 from whimbrel.ports.identity import Caller
 
 LIST = "placement:resource_providers:list"

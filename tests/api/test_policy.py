@@ -8,7 +8,7 @@ from whimbrel.api.policy import DEFAULTS, RULES
 from whimbrel.api.routes import ROUTES
 from whimbrel.domain.errors import Forbidden, Invalid
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.policy import Policy
+from whimbrel.http.policy import Policy
 from whimbrel.ports.identity import Caller, with_implied
 
 POLICY = Policy.load(DEFAULTS)

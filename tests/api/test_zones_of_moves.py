@@ -12,7 +12,7 @@ from tests.api.moving import boot, confirm, migrate, move, pin, resize, stands, 
 from tests.api.test_zones import put_into_zone
 from whimbrel.api.policy import DEFAULTS
 from whimbrel.domain.ids import HostName
-from whimbrel.policy import Policy
+from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Rules
 from whimbrel.sim.world import PROJECT
 

@@ -9,7 +9,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.identity import Identity
 
 if TYPE_CHECKING:
-    from whimbrel.policy import Policy
+    from whimbrel.http.policy import Policy
     from whimbrel.saga.engine import Engine
 
 MAX_BODY_BYTES = 1 << 20

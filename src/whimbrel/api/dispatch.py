@@ -8,7 +8,7 @@ import msgspec
 from whimbrel.api.call import Call
 from whimbrel.api.problems import Problem
 from whimbrel.api.schema import NO_QUERY, Body, Query
-from whimbrel.path_tree import PathTree, methods_of
+from whimbrel.http.path_tree import PathTree, methods_of
 
 Handler = Callable[[Call], Awaitable[Any]]
 Target = Callable[[Call], Awaitable[Mapping[str, str]]]

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from whimbrel.domain.errors import WorldError
-from whimbrel.path_tree import PathTree, methods_of
+from whimbrel.http.path_tree import PathTree, methods_of
 from whimbrel.ports.identity import Caller, Identity
 from whimbrel.ports.meter import note_route
 

@@ -8,9 +8,9 @@ from typing import Protocol
 from starlette.requests import Request
 
 from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.http.policy import Policy
 from whimbrel.placement_api.policy import DEFAULTS, Defaults
 from whimbrel.placement_api.problems import Problem
-from whimbrel.policy import Policy
 from whimbrel.ports.identity import Caller, Identity
 
 UNAUTHORIZED = "The request you have made requires authentication."

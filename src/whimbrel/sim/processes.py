@@ -16,7 +16,7 @@ from whimbrel.api.door import compute_app
 from whimbrel.conductor.conductor import Conductor, Pace
 from whimbrel.domain.ids import HostName, ProjectId, UserId
 from whimbrel.domain.run import Run
-from whimbrel.policy import Policy
+from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.identity import Caller, with_implied
 from whimbrel.ports.images import Images

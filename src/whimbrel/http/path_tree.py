@@ -1,6 +1,6 @@
-"""Tables of URLs as a tree of paths: a path is walked once, whatever the table's length.
+"""Route tables as a tree of path segments: one walk finds a path, whatever the length of the table.
 
-Law: where a word and a parameter both fit, the word is meant first.
+Invariant: where a literal segment and a parameter both match, the literal comes first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ Leaf = TypeVar("Leaf")
 
 
 class PathTree(Generic[Leaf]):
-    """What is below a path, and at it. leaves: what is at it, by method. names: of its parameters."""
+    """A node of the tree. leaves: the entries of this path, by method. names: of the parameters in the path."""
 
     def __init__(self) -> None:
         self.leaves: dict[str, list[Leaf]] = {}
@@ -19,7 +19,7 @@ class PathTree(Generic[Leaf]):
         self._wild: PathTree[Leaf] | None = None
 
     def add(self, method: str, path: str, leaf: Leaf) -> None:
-        """Add a line of the table. path: such as "/images/{image_id}"; "/" is the root."""
+        """Add an entry of the table. path: such as "/images/{image_id}"; "/" is the root."""
         node, names = self, []
         for part in path.strip("/").split("/"):
             if part.startswith("{"):
@@ -33,11 +33,11 @@ class PathTree(Generic[Leaf]):
         node.leaves.setdefault(method, []).append(leaf)
 
     def begins(self, word: str) -> bool:
-        """Tell whether a path may begin with this word."""
+        """Check whether a path can begin with this literal segment."""
         return word in self._below
 
     def find(self, parts: Sequence[str]) -> list[tuple["PathTree[Leaf]", dict[str, str]]]:
-        """Give all that a path may mean, the likeliest first, each with the path's parameters."""
+        """Return all nodes that match a path, the best match first, each with the parameters of the path."""
         return [(node, dict(zip(node.names, values, strict=True))) for node, values in self._walk(parts, 0, ())]
 
     def _walk(
@@ -55,5 +55,5 @@ class PathTree(Generic[Leaf]):
 
 
 def methods_of(found: Sequence[tuple[PathTree[Leaf], dict[str, str]]]) -> list[str]:
-    """List the methods that a path may be asked with."""
+    """List the methods that a path serves."""
     return sorted({method for node, _ in found for method in node.leaves})

@@ -1,9 +1,8 @@
-"""Rules in oslo.policy's language: a service's table of defaults, and a file of an operator's own beside it.
+"""Policy rules in the language of oslo.policy: the defaults of a service, overridden by an operator's file.
 
-Law: a rule that cannot be understood is an error at start, never a silent no (or yes) later.
+Invariant: a rule that cannot be parsed is an error at start; it never allows or refuses a request silently.
 
-The code that reads and evaluates a rule is oslo.policy's. Answers are remembered: they depend on nothing but the rule,
-the caller and the target.
+oslo.policy parses and evaluates the rules. Results are cached: they depend only on the rule, the caller and the target.
 """
 
 import ast
@@ -27,16 +26,16 @@ Rule = _checks.BaseCheck
 
 
 class Policy:
-    """Rules that were understood, and the answers that they gave."""
+    """Parsed rules and their cached results."""
 
     def __init__(self, rules: Mapping[str, Rule]) -> None:
         self._rules = dict(rules)
-        self._finder: Any = SimpleNamespace(rules=self._rules)  # all that checks ask of an Enforcer
+        self._finder: Any = SimpleNamespace(rules=self._rules)  # the only attribute of an Enforcer that checks read
         self._answers: dict[tuple[Any, ...], bool] = {}
 
     @classmethod
     def load(cls, defaults: Mapping[str, str], path: Path | None = None) -> "Policy":
-        """Give the defaults, with what the file says in their place. Raises: Invalid: naming file and rule."""
+        """Load the defaults, overridden by the rules of the file. Raises: Invalid: naming file and rule."""
         own = {} if path is None else _read(path)
         rules = {name: _parsed(text, name, "the defaults") for name, text in defaults.items()}
         unknown = set(own) - set(rules)
@@ -49,7 +48,7 @@ class Policy:
         return cls(rules)
 
     def allows(self, rule: str, caller: Caller, target: Mapping[str, str]) -> bool:
-        """Tell whether the caller may do this to the target, which says whose it is: project_id, user_id."""
+        """Check whether the caller passes the rule. target: the owner of the resource, as project_id and user_id."""
         key = (
             *(rule, caller.user_id, caller.project_id, caller.roles),
             *(caller.user_domain_id, caller.project_domain_id, caller.system_scope),
@@ -64,7 +63,7 @@ class Policy:
         return answer
 
     def check(self, rule: str, caller: Caller, target: Mapping[str, str]) -> None:
-        """Raises: Forbidden: he may not."""
+        """Raises: Forbidden: the caller does not pass the rule."""
         if not self.allows(rule, caller, target):
             raise Forbidden(f"Policy doesn't allow {rule} to be performed.")
 
@@ -74,7 +73,7 @@ class Policy:
 
 
 def _credentials(caller: Caller) -> dict[str, Any]:
-    """Give what a rule may ask about the caller."""
+    """Return the attributes of the caller that a rule can refer to."""
     return {
         "user_id": caller.user_id,
         "project_id": caller.project_id,
@@ -89,7 +88,7 @@ ATTRIBUTES: Final = frozenset(_credentials(Caller(user_id="", user_name="", proj
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read an operator's file: rule name -> text. An empty one is fine."""
+    """Read an operator's file: rule name -> text. The file may be empty."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -104,10 +103,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _parsed(text: Any, name: str, source: str) -> Rule:
-    """Parse one rule; the parser itself turns what it cannot read into a rule that always says no."""
+    """Parse one rule. The parser itself turns text that it cannot read into a rule that always refuses."""
     if text is None or not (isinstance(text, str) or _is_list_of_lists(text)):
         raise Invalid(f"{source}: rule {name!r} is neither text nor a list of lists.")
-    _checks.extension_checks = {}  # checks of other packages: looking for them takes as long as everything else here
+    _checks.extension_checks = {}  # searching other packages for checks takes as long as all the rest here
     rule = _parser.parse_rule(text)
     if _count_refusals(rule) != _count_exclamation_marks(text):
         raise Invalid(f"{source}: rule {name!r} cannot be understood: {text}")
@@ -115,7 +114,7 @@ def _parsed(text: Any, name: str, source: str) -> Rule:
 
 
 def _is_list_of_lists(value: Any) -> bool:
-    """Tell whether it is a rule in the language's older form: any of these, each all of those."""
+    """Check whether it is a rule in the older form of the language: a list (or) of lists (and)."""
     return isinstance(value, list) and all(
         isinstance(part, str) or (isinstance(part, list) and all(isinstance(word, str) for word in part))
         for part in value
@@ -133,7 +132,7 @@ def _count_exclamation_marks(text: Any) -> int:
 
 
 def _parts(rule: Rule) -> Iterator[Rule]:
-    """Walk over a rule and everything in it, without following its references."""
+    """Iterate over a rule and its parts, without following references."""
     yield rule
     inner = [rule.rule] if isinstance(rule, _checks.NotCheck) else getattr(rule, "rules", ())
     for part in inner:
@@ -145,7 +144,7 @@ def _references(rule: Rule) -> Iterator[str]:
 
 
 def _examine(name: str, rules: Mapping[str, Rule], source: str, above: tuple[str, ...] = ()) -> None:
-    """Follow a rule's references. Raises: Invalid: one leads nowhere or in a circle, or a check can never be true."""
+    """Follow a rule's references. Raises: Invalid: a reference is missing or circular, or a check can never be true."""
     if name in above:
         raise Invalid(f"{source}: rule {name!r} refers to itself: {' -> '.join((*above, name))}")
     for part in _parts(rules[name]):
@@ -161,14 +160,14 @@ def _examine(name: str, rules: Mapping[str, Rule], source: str, above: tuple[str
 
 
 class _AnyTarget(dict[str, str]):
-    """A target that has everything."""
+    """A target that has every attribute."""
 
     def __missing__(self, key: str) -> str:
         return key
 
 
 def _can_be_filled_in(match: str) -> bool:
-    """Tell whether the text's %(name)s are well formed."""
+    """Check whether the %(name)s placeholders of the text are well formed."""
     try:
         match % _AnyTarget()
     except (ValueError, TypeError):
@@ -177,7 +176,7 @@ def _can_be_filled_in(match: str) -> bool:
 
 
 def _is_known(text: str) -> bool:
-    """Tell whether the left side of a comparison is an attribute of callers, or a literal such as 'text' or True."""
+    """Check whether the left side of a comparison is an attribute of callers, or a literal such as 'text' or True."""
     if text in ATTRIBUTES:
         return True
     try:

@@ -1,8 +1,8 @@
-"""What a path may mean: words before parameters, and no path under two sets of names."""
+"""Matching of paths: literal segments before parameters, and one set of parameter names for each path."""
 
 import pytest
 
-from whimbrel.path_tree import PathTree, methods_of
+from whimbrel.http.path_tree import PathTree, methods_of
 
 
 def tree(*lines: tuple[str, str]) -> PathTree[str]:

@@ -1,0 +1,1 @@
+"""What the HTTP front ends share: requests, replies, errors, routes, versions, schemas and policy."""
