@@ -16,28 +16,28 @@ from placement_databases import sqlite
 from placement_hosts import AGGREGATES, GOLD, host_id, is_gold
 
 from whimbrel.adapters.clock import SystemClock
-from whimbrel.adapters.sql.aggregates import SqlAggregates
-from whimbrel.adapters.sql.cells import SqlCells
-from whimbrel.adapters.sql.database import open_database
-from whimbrel.adapters.sql.devices import SqlDevices
-from whimbrel.adapters.sql.hosts import SqlHosts
+from whimbrel.adapters.sql.cell.hosts import SqlHosts
+from whimbrel.adapters.sql.cell.pci_devices import SqlDevices
+from whimbrel.adapters.sql.cell.servers import SqlServers
+from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.schema import prepare
+from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
+from whimbrel.adapters.sql.global_.cells import SqlCells
 from whimbrel.adapters.sql.placement import SqlPlacement
-from whimbrel.adapters.sql.schema import prepare
-from whimbrel.adapters.sql.servers import SqlServers
 from whimbrel.adapters.sql.tables import cell as cell_tables
 from whimbrel.adapters.sql.tables import global_ as global_tables
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProjectId, UserId
-from whimbrel.domain.scheduler import SchedulerRules
-from whimbrel.moves.choosing import decide
+from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.target_choice import decide
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.meter import Meter
-from whimbrel.ports.placement import Owner
-from whimbrel.ports.wishes import Wish
-from whimbrel.scheduling.filters import FILTERS
+from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.placement import Owner
+from whimbrel.scheduling.decision import to_bytes
+from whimbrel.scheduling.filters.by_name import FILTERS
 from whimbrel.scheduling.fleet import KnownFleet
-from whimbrel.scheduling.record import to_bytes
 from whimbrel.scheduling.request import Request
 
 GOALS_MS = {1_000: 1.0, 10_000: 20.0}

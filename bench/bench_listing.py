@@ -10,12 +10,12 @@ from cloud import Cloud, User
 from figures import report
 from msgspec.structs import replace
 
-from whimbrel.adapters.sql.server_rows import record_values
+from whimbrel.adapters.sql.cell.server_rows import record_values
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.adapters.sql.tables.global_ import directory
-from whimbrel.domain.devices import FixedIp, Nic
 from whimbrel.domain.ids import CellName, ServerId
 from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import FixedIp, Nic
 
 CELLS = (1, 2, 10)
 SERVERS, PAGE, ROUNDS = 10_000, 1_000, 10

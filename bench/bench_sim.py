@@ -9,10 +9,10 @@ import time
 
 from figures import report
 
-from whimbrel.sim.decisions import Size, story_of, varied
-from whimbrel.sim.loop import new_loop
-from whimbrel.sim.run import run
-from whimbrel.sim.stage import stage
+from whimbrel.sim.cloud.fixture import stage
+from whimbrel.sim.faults.planned_events import Size, story_of, varied
+from whimbrel.sim.runs.run import run
+from whimbrel.sim.world.loop import new_loop
 
 HOSTS, SERVERS, STEPS = 50, 200, 100
 SEEDS = (1, 2, 3)

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from figures import processor_s
 from placement_hosts import BRONZE, GOLD, OF_CARD, OF_HOST, PHYSNET, TRAITS, aggregate_of, card_id, host_id, is_gold
 
-from whimbrel.adapters.sql.schema import prepare
+from whimbrel.adapters.sql.engine.schema import prepare
+from whimbrel.adapters.sql.engine.urls import ENGINE, connect_arguments
 from whimbrel.adapters.sql.tables import placement as tables
-from whimbrel.adapters.sql.urls import ENGINE, connect_arguments
 
 POSTGRES = os.environ.get("WHIMBREL_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 SOME = 5000

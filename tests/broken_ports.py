@@ -4,9 +4,9 @@ from typing import Any
 
 from whimbrel.domain.ids import ConsumerId, ProviderId, ServerId
 from whimbrel.placement.provider import Claim
-from whimbrel.ports.placement import Owner
-from whimbrel.sim import equipment
-from whimbrel.sim.world import PROJECT, USER, World
+from whimbrel.ports.placement.placement import Owner
+from whimbrel.sim.cloud.cloud import PROJECT, USER, World
+from whimbrel.sim.world import equipment
 
 Held = dict[ProviderId, dict[str, int]]
 

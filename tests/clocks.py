@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.tables.global_ import processes
-from whimbrel.ports.processes import LEASE_S, ProcessRecord
-from whimbrel.sim.world import World
+from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
+from whimbrel.sim.cloud.cloud import World
 
 
 async def enter(world: World, name: str, offset_s: float) -> None:

@@ -5,18 +5,18 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any
 
-from whimbrel.adapters.keep import MemoryKeep
-from whimbrel.agent.host import HostAgent
+from whimbrel.adapters.memory_key_value_store import MemoryKeep
+from whimbrel.agent.agent import HostAgent
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.guest import Capacity, GuestKey, GuestSpec, Order
 from whimbrel.domain.ids import CellName, HostName, ProjectId, RunId, ServerId, Slot
-from whimbrel.ports.agent import Agent
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.keep import Keep
-from whimbrel.sim.clock import JumpingClock
-from whimbrel.sim.hosts import SimulatedWorld
-from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
-from whimbrel.sim.images import MemoryImages
+from whimbrel.ports.hosts.agent import Agent
+from whimbrel.ports.hosts.key_value_store import Keep
+from whimbrel.sim.world.clock import JumpingClock
+from whimbrel.sim.world.hosts import SimulatedWorld
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.world.images import MemoryImages
 
 IMAGE = "image-1"
 H1, H2 = HostName("h1"), HostName("h2")

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from whimbrel.cli.demo import people
-from whimbrel.cli.demo.processes import Program
-from whimbrel.cli.demo.stage import JsonLines
+from whimbrel.cli.demo import actors
+from whimbrel.cli.demo.cloud_processes import Program
+from whimbrel.cli.demo.output import JsonLines
 
 HANG_S = 1800.0
 """After this time something hangs, however busy the machine is: the only limit of a test on the wall clock."""
@@ -32,12 +32,12 @@ def execute(words: Sequence[str], env: Mapping[str, str] | None = None) -> subpr
     return subprocess.run(words, env=env, capture_output=True, text=True, check=False)
 
 
-def wait_for(look: Callable[[], Any], enough: Callable[[Any], bool], what: str, poll_s: float = people.POLL_S) -> Any:
+def wait_for(look: Callable[[], Any], enough: Callable[[Any], bool], what: str, poll_s: float = actors.POLL_S) -> Any:
     """Look until it is enough."""
-    return people.wait_for(look, enough, what, poll_s, patience_s=HANG_S)
+    return actors.wait_for(look, enough, what, poll_s, patience_s=HANG_S)
 
 
-class Operator(people.Operator):
+class Operator(actors.Operator):
     """The demo's operator, with patience."""
 
     def __init__(self, api: Any, stage: JsonLines) -> None:

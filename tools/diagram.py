@@ -12,18 +12,19 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from whimbrel.domain.devices import WishedNic
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import LogEntry, Run
+from whimbrel.domain.server_devices import WishedNic
 from whimbrel.moves import requests
 from whimbrel.moves.resize import RESIZE
 from whimbrel.ports.cloud import Rules
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Step
-from whimbrel.servers import create, lookup
-from whimbrel.sim.chaos import Chaos, changes
-from whimbrel.sim.equipment import DIRECT_PORT, NETWORK, with_devices
-from whimbrel.sim.world import LARGE, World
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.cloud.cloud import LARGE, World
+from whimbrel.sim.faults.chaos import Chaos, changes
+from whimbrel.sim.world.equipment import DIRECT_PORT, NETWORK, with_devices
 
 Cells = Mapping[str, tuple[str, ...]]
 """Names of cells, and of their hosts."""

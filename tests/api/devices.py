@@ -3,9 +3,9 @@
 from typing import Any
 
 from tests.api.front import Front
-from whimbrel.ports.network import NetworkInfo, Port
-from whimbrel.ports.volumes import Volume
-from whimbrel.sim.world import PROJECT
+from whimbrel.ports.services.network import NetworkInfo, Port
+from whimbrel.ports.services.volumes import Volume
+from whimbrel.sim.cloud.cloud import PROJECT
 
 
 def network(front: Front, name: str = "private", cidr: str = "10.0.0.0/24", **fields: Any) -> str:

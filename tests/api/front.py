@@ -8,15 +8,15 @@ from typing import Any
 
 import httpx
 
-from whimbrel.api.context import Context
-from whimbrel.api.door import compute_app
-from whimbrel.api.policy import DEFAULTS
+from whimbrel.api.app import compute_app
+from whimbrel.api.http.context import Context
+from whimbrel.api.http.policy import DEFAULTS
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Rules
-from whimbrel.ports.identity import Caller, with_implied
+from whimbrel.ports.services.identity import Caller, with_implied
 from whimbrel.saga.engine import Engine
-from whimbrel.sim.world import IMAGE, PROJECT, USER, World
+from whimbrel.sim.cloud.cloud import IMAGE, PROJECT, USER, World
 
 OTHER_PROJECT = ProjectId("44444444444444444444444444444444")
 
@@ -132,7 +132,7 @@ def with_cloud(
 
 
 def mounted(app: Any) -> Any:
-    from whimbrel.serve import front
+    from whimbrel.bootstrap.http_server import front
 
     return front({"compute": app})
 

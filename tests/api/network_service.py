@@ -11,16 +11,16 @@ import httpx
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from whimbrel.adapters.sql.database import open_database
+from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.network import SqlNetworks
-from whimbrel.adapters.sql.schema import create_all
-from whimbrel.domain.cards import Card, HostNet
+from whimbrel.domain.host_nics import Card, HostNet
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.network import network_app
-from whimbrel.ports.identity import Caller, with_implied
-from whimbrel.ports.server_events import ServerEvent
-from whimbrel.sim.clock import JumpingClock
-from whimbrel.sim.ids import SeededIds
+from whimbrel.ports.services.identity import Caller, with_implied
+from whimbrel.ports.services.server_events import ServerEvent
+from whimbrel.sim.world.clock import JumpingClock
+from whimbrel.sim.world.ids import SeededIds
 
 PEOPLE = {
     "ann": ("p1", "member"),

@@ -10,14 +10,14 @@ from uuid import UUID
 import httpx
 from starlette.types import ASGIApp
 
-from whimbrel.adapters.sql.database import Database, open_database
+from whimbrel.adapters.sql.engine.database import Database, open_database
+from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.placement import SqlPlacement
-from whimbrel.adapters.sql.schema import create_all
+from whimbrel.bootstrap.http_server import front
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.placement_api.app import placement_app
 from whimbrel.placement_api.microversions import LAST
-from whimbrel.ports.identity import Caller
-from whimbrel.serve import front
+from whimbrel.ports.services.identity import Caller
 
 NOON = 1_800_000_000.0
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 
 from tests.api.front import POLICY, PROJECT, Front, Tokens, mounted
-from whimbrel.api.context import Context
-from whimbrel.api.door import compute_app
-from whimbrel.api.openapi import document
+from whimbrel.api.app import compute_app
+from whimbrel.api.http.context import Context
+from whimbrel.api.http.openapi import document
 from whimbrel.api.routes import ROUTES
-from whimbrel.sim.invariants import Invariants
-from whimbrel.sim.world import World
+from whimbrel.sim.checks.invariants import Invariants
+from whimbrel.sim.cloud.cloud import World
 
 URL = "http://cloud:8774/compute/v2.1"
 SCHEMA = schemathesis.openapi.from_dict(document(ROUTES))

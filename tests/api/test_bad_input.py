@@ -14,21 +14,22 @@ import httpx
 import pytest
 
 from tests.api.front import IMAGE, OTHER_PROJECT, PROJECT, Front, fault, with_cloud, with_front
-from whimbrel import door_wiring, settings, wiring
-from whimbrel.api.dispatch import Route
-from whimbrel.api.policy import DEFAULTS
+from whimbrel import settings
+from whimbrel.api.http.dispatch import Route
+from whimbrel.api.http.policy import DEFAULTS
 from whimbrel.api.routes import ROUTES
-from whimbrel.datadir import DataDir
+from whimbrel.bootstrap import apps, process_factory
+from whimbrel.bootstrap.http_server import front as mounted
+from whimbrel.bootstrap.process import Process
+from whimbrel.bootstrap.registration import this_process
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.embedded.identity.bootstrap import bootstrap
+from whimbrel.embedded.identity.initial_accounts import bootstrap
 from whimbrel.http.policy import Policy
-from whimbrel.ports.identity import NewToken
-from whimbrel.ports.journal import RunFilter
-from whimbrel.process import Process
-from whimbrel.registration import this_process
-from whimbrel.serve import front as mounted
-from whimbrel.servers import delete
-from whimbrel.sim.invariants import Invariants, books
+from whimbrel.ports.services.identity import NewToken
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.servers.lifecycle import delete
+from whimbrel.settings.datadir import DataDir
+from whimbrel.sim.checks.invariants import Invariants, books
 
 HUGE = 2**31 - 1
 NOBODY = "99999999-9999-4999-8999-999999999999"
@@ -445,12 +446,12 @@ async def whole(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Proces
     home = DataDir(tmp_path)
     home.make()
     config = settings.load(None)
-    wiring.prepare_stores(home.database_url)
-    process = await wiring.open_process(
+    process_factory.prepare_stores(home.database_url)
+    process = await process_factory.open_process(
         config, home, home.database_url, this_process("up", "main", "here", "lock"), hosts=True, conductor=False
     )
     await bootstrap(process.identity, process.cloud.ids)
-    app = mounted(door_wiring.doors(process, home, None, "http://cloud"))
+    app = mounted(apps.doors(process, home, None, "http://cloud"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cloud") as client:
         yield client, process
     await process.close()

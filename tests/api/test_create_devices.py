@@ -6,14 +6,14 @@ import pytest
 
 from tests.api.devices import network, port, volume
 from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
-from whimbrel.domain.devices import WishedNic, WishedVolume
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import WishedNic, WishedVolume
 from whimbrel.ports.cloud import Rules
-from whimbrel.ports.network import PortRequest
+from whimbrel.ports.services.network import PortRequest
 from whimbrel.servers import lookup
-from whimbrel.sim.world import IMAGE, PROJECT
+from whimbrel.sim.cloud.cloud import IMAGE, PROJECT
 
 WISH = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
 NOWHERE = "99999999-9999-4999-8999-999999999999"

@@ -10,7 +10,7 @@ from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName
 from whimbrel.ports.cloud import Rules
-from whimbrel.sim.world import IMAGE, PROJECT
+from whimbrel.sim.cloud.cloud import IMAGE, PROJECT
 
 CELLS = {"c1": ("h1",), "c2": ("h2", "h3")}
 C2 = CellName("c2")

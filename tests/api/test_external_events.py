@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from tests.api.devices import network, port
 from tests.api.front import Front, fault, with_front
-from whimbrel.domain.devices import FixedIp
 from whimbrel.domain.ids import ServerId
+from whimbrel.domain.server_devices import FixedIp
 
 NOWHERE = "99999999-9999-4999-8999-999999999999"
 

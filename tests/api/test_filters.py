@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.api.front import Front, with_cloud, with_front
-from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.cloud import Rules
 
 AGGREGATES = SchedulerRules(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.front import OTHER_PROJECT, PROJECT, Front, fault, with_front
-from whimbrel.api import extra_specs
+from whimbrel.api.catalog import extra_specs
 from whimbrel.domain.errors import Invalid
 
 WISH = {"name": "tiny", "ram": 64, "vcpus": 1, "disk": 0}

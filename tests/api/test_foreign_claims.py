@@ -10,10 +10,11 @@ from tests.api.front import OTHER_PROJECT, Front, with_front
 from tests.api.test_volume_attachments import attach
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.cloud import Asker
-from whimbrel.ports.network import Port
-from whimbrel.servers import lookup, strays
-from whimbrel.servers.recorded_volumes import RecordedVolumes
-from whimbrel.servers.tidy import tidy
+from whimbrel.ports.services.network import Port
+from whimbrel.servers import lookup
+from whimbrel.servers.cleanup import orphans
+from whimbrel.servers.cleanup.late_effects import tidy
+from whimbrel.servers.devices.recorded_volumes import RecordedVolumes
 
 PROOF, REPAIRS = "/whimbrel/proof", "/whimbrel/repairs"
 
@@ -87,7 +88,7 @@ async def test_it_is_not_cleaned_up_and_locks_nothing(front: Front) -> None:
     server = await boot(front)
     await claim(front, server)
     record = await record_of(front, server)
-    assert not await strays.see(record, front.world.cloud)
+    assert not await orphans.see(record, front.world.cloud)
     asker = Asker(user_id=record.user_id, project_id=record.project_id, request_id="req-1")
     assert not await tidy(front.world.cloud, front.engine, asker, record)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.api.front import PROJECT, Front, fault, with_front
-from whimbrel.api.microversions import LAST
+from whimbrel.api.http.microversions import LAST
 from whimbrel.api.routes import ROUTES
 
 

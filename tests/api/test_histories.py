@@ -10,7 +10,7 @@ from tests.api.front import OTHER_PROJECT, Front, fault, with_front
 from tests.api.test_down_cells import take_away
 from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.domain.ids import CellName
-from whimbrel.sim.world import PROJECT, USER
+from whimbrel.sim.cloud.cloud import PROJECT, USER
 
 HOSTS = ["h1", "h2", "h3"]
 

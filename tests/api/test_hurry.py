@@ -14,8 +14,8 @@ import pytest
 from tests.api.front import Front, fault, with_front
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.run import Run
-from whimbrel.ports.journal import RunFilter
-from whimbrel.sim.world import World
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.sim.cloud.cloud import World
 
 
 class Slow:

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
-from whimbrel.api.policy import DEFAULTS, READER
+from whimbrel.api.http.policy import DEFAULTS, READER
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.http.policy import Policy

@@ -8,10 +8,10 @@ from tests.api.devices import network, port
 from tests.api.front import OTHER_PROJECT, Front, fault, with_front
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ProviderId, ServerId, Slot
-from whimbrel.ports.network import PortRequest
+from whimbrel.ports.services.network import PortRequest
 from whimbrel.servers import lookup
-from whimbrel.sim import equipment
-from whimbrel.sim.world import CELL, PROJECT
+from whimbrel.sim.cloud.cloud import CELL, PROJECT
+from whimbrel.sim.world import equipment
 
 NOWHERE = "99999999-9999-4999-8999-999999999999"
 

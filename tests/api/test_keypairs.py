@@ -8,7 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_public_key
 
 from tests.api.front import PROJECT, USER, Front, fault, with_front
-from whimbrel.api import keys
+from whimbrel.api.catalog import key_generation
 from whimbrel.domain.errors import Invalid
 
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJGp3ThOBYOgXBMdMfBGfxgmrmCxWTnLHgdD6jd2JZnS me@home"
@@ -29,7 +29,7 @@ async def test_a_key_is_imported(front: Front) -> None:
         "type": "ssh",
         "user_id": USER,
         "public_key": ED25519,
-        "fingerprint": keys.ssh_fingerprint(ED25519),
+        "fingerprint": key_generation.ssh_fingerprint(ED25519),
     }
     assert (answer.status_code, answer.json()) == (201, {"keypair": shown})
     one = (await front.get("/os-keypairs/mine"))["keypair"]
@@ -58,7 +58,7 @@ async def test_a_key_is_made_below_2_92(front: Front) -> None:
     private = load_pem_private_key(made["private_key"].encode(), None)
     public = load_ssh_public_key(made["public_key"].encode())
     assert private.public_key() == public
-    assert made["fingerprint"] == keys.ssh_fingerprint(made["public_key"])
+    assert made["fingerprint"] == key_generation.ssh_fingerprint(made["public_key"])
     assert "private_key" not in (await front.get("/os-keypairs/mine"))["keypair"]
     fault(await create(front, minor=92, name="other", public_key=None), "badRequest", 400)
 
@@ -150,11 +150,11 @@ async def test_lists_are_paged_from_2_35(front: Front) -> None:
 
 
 def test_the_fingerprint_is_what_ssh_keygen_tells() -> None:
-    assert keys.ssh_fingerprint(ED25519) == ED25519_MD5
+    assert key_generation.ssh_fingerprint(ED25519) == ED25519_MD5
 
 
 def test_a_kind_of_key_that_nobody_knows_yet_is_taken_if_it_is_whole() -> None:
     new = "ssh-new AAAAB3NzaC1uZXcAAAAEZGF0YQ== me"
-    assert keys.ssh_fingerprint(new).count(":") == 15
+    assert key_generation.ssh_fingerprint(new).count(":") == 15
     with pytest.raises(Invalid):
-        keys.ssh_fingerprint("ssh-newer AAAAB3NzaC1uZXcAAAAEZGF0YQ== me")
+        key_generation.ssh_fingerprint("ssh-newer AAAAB3NzaC1uZXcAAAAEZGF0YQ== me")

@@ -3,12 +3,12 @@
 from tests.api.front import Front, with_front
 from tests.api.test_external_events import tell
 from whimbrel.domain.ids import ProviderId, ServerId
-from whimbrel.ports.journal import RunFilter
-from whimbrel.reconcilers.latecomers import LATEST_S, let_go_latecomers
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.reconcilers.late_effects_round import LATEST_S, let_go_latecomers
 from whimbrel.servers import lookup
-from whimbrel.sim import equipment
-from whimbrel.sim.equipment import DIRECT_PORT, PORT
-from whimbrel.sim.world import CELL, PROJECT, World
+from whimbrel.sim.cloud.cloud import CELL, PROJECT, World
+from whimbrel.sim.world import equipment
+from whimbrel.sim.world.equipment import DIRECT_PORT, PORT
 
 
 async def equipped(world: World) -> None:

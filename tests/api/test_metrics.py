@@ -12,14 +12,14 @@ from starlette.types import ASGIApp
 from tests.api.front import Front, with_front
 from tests.clocks import enter
 from whimbrel.adapters.prometheus.app import metrics_app
-from whimbrel.adapters.prometheus.figures import Figures
-from whimbrel.adapters.prometheus.readings import FRESH_S, Readings
+from whimbrel.adapters.prometheus.cloud_metrics import FRESH_S, Readings
+from whimbrel.adapters.prometheus.process_metrics import Figures
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.host import SERVICE_DOWN_S, Host
 from whimbrel.domain.ids import CellName, HostName, ProviderId
-from whimbrel.ports.cells import CellInfo
-from whimbrel.ports.journal import LastProof, RunFilter
-from whimbrel.ports.processes import LEASE_S
+from whimbrel.ports.stores.cells import CellInfo
+from whimbrel.ports.stores.journal import LastProof, RunFilter
+from whimbrel.ports.stores.processes import LEASE_S
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"

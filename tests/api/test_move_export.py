@@ -1,8 +1,8 @@
 """A move's journal as one document: for administrators, of resizes and migrations, and it can be told again."""
 
 from tests.api.front import Front, fault, with_front
-from whimbrel.moves.export import read
-from whimbrel.sim.replay import Replay
+from whimbrel.moves.journal_export import read
+from whimbrel.sim.replay.replay import Replay
 
 
 @with_front

@@ -8,11 +8,11 @@ from tests.api.devices import network
 from tests.api.front import Front, with_cloud
 from tests.api.test_down_cells import take_away
 from tests.api.test_external_events import tell
-from whimbrel.api.policy import DEFAULTS
-from whimbrel.domain.devices import FixedIp
+from whimbrel.api.http.policy import DEFAULTS
 from whimbrel.domain.ids import CellName, ServerId
+from whimbrel.domain.server_devices import FixedIp
 from whimbrel.http.policy import Policy
-from whimbrel.sim.world import PROJECT
+from whimbrel.sim.cloud.cloud import PROJECT
 
 CELLS = {"c1": ("h1",), "c2": ("h2",)}
 ANYWHERE = Policy.load({**DEFAULTS, "compute:servers:resize:cross_cell": "rule:project_member_or_admin"})

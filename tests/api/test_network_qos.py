@@ -8,7 +8,7 @@ import os_traits
 import pytest
 
 from tests.api.network_service import Service, opened, refusal, with_service
-from whimbrel.embedded.network.requests import physnet_trait, vnic_trait
+from whimbrel.embedded.network.resource_requests import physnet_trait, vnic_trait
 
 ID = "11111111-0000-4000-8000-000000000000"
 FLAT = {"provider:network_type": "flat", "provider:physical_network": "physnet0"}

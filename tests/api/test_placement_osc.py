@@ -14,9 +14,9 @@ from typing import Any
 
 from tests.api.placement_client import application
 from tests.prerequisites import missing
-from whimbrel.adapters.sql.database import open_database
-from whimbrel.adapters.sql.schema import create_all
-from whimbrel.serve import serve
+from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.schema import create_all
+from whimbrel.bootstrap.http_server import serve
 
 PROCESS = Path(__file__).with_name("osc_process.py")
 HOST, OTHER = "11111111-0000-4000-8000-000000000001", "11111111-0000-4000-8000-000000000002"

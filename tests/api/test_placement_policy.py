@@ -9,19 +9,19 @@ import pytest
 from msgspec.structs import replace
 
 from tests.api.placement_client import Counting
-from whimbrel.adapters.sql.database import open_database
+from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.placement import SqlPlacement
-from whimbrel.adapters.sql.schema import create_all
-from whimbrel.api import policy as compute
+from whimbrel.api.http import policy as compute
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.policy import Policy
-from whimbrel.placement_api.access import Access, access
 from whimbrel.placement_api.app import placement_app
+from whimbrel.placement_api.callers import Access, access
 from whimbrel.placement_api.policy import DEFAULTS, RULES, Defaults
 from whimbrel.placement_api.problems import Problem
 from whimbrel.placement_api.routes import ROUTES
-from whimbrel.ports.identity import Caller
+from whimbrel.ports.services.identity import Caller
 
 LIST = "placement:resource_providers:list"
 RESHAPE = "placement:reshaper:reshape"

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from whimbrel.api.policy import DEFAULTS, RULES
+from whimbrel.api.http.policy import DEFAULTS, RULES
 from whimbrel.api.routes import ROUTES
 from whimbrel.domain.errors import Forbidden, Invalid
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.policy import Policy
-from whimbrel.ports.identity import Caller, with_implied
+from whimbrel.ports.services.identity import Caller, with_implied
 
 POLICY = Policy.load(DEFAULTS)
 MINE = {"project_id": "mine", "user_id": "me"}

@@ -8,9 +8,9 @@ from tests.api.front import Front, fault, with_front
 from tests.broken_ports import BANDWIDTH
 from whimbrel.domain.ids import HostName, ProviderId, ServerId
 from whimbrel.domain.pci import PciDevice
-from whimbrel.ports.network import Port, PortRequest
-from whimbrel.sim import equipment
-from whimbrel.sim.world import CELL
+from whimbrel.ports.services.network import Port, PortRequest
+from whimbrel.sim.cloud.cloud import CELL
+from whimbrel.sim.world import equipment
 
 URL = "/whimbrel/port-healings"
 NOWHERE = "99999999-9999-4999-8999-999999999999"

@@ -7,9 +7,9 @@ from tests.api.front import Front, fault, with_front
 from tests.clocks import enter
 from whimbrel.domain.ids import ConsumerId, HostName, ProviderId
 from whimbrel.placement.provider import Claim
-from whimbrel.ports.placement import Owner
-from whimbrel.proof.laws.table import WORDS
-from whimbrel.sim.world import CELL, PROJECT, USER
+from whimbrel.ports.placement.placement import Owner
+from whimbrel.proof.invariants.table import WORDS
+from whimbrel.sim.cloud.cloud import CELL, PROJECT, USER
 
 URL = "/whimbrel/proof"
 NOBODY = ConsumerId("99999999-9999-4999-8999-999999999999")

@@ -5,7 +5,7 @@ from whimbrel.domain.guest import GuestKey, Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.servers import lookup
-from whimbrel.sim.world import CELL
+from whimbrel.sim.cloud.cloud import CELL
 
 URL = "/whimbrel/restore"
 LOST = RunId("99999999-9999-4999-8999-999999999999")

@@ -6,9 +6,9 @@ from tests.api.front import Front, fault, with_cloud, with_front
 from tests.api.test_plans import planned
 from tests.api.test_wishes import sized, wanted
 from whimbrel.domain.ids import HostName
-from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.cloud import Rules
-from whimbrel.sim.world import CELL
+from whimbrel.sim.cloud.cloud import CELL
 
 MORE = ("ComputeFilter", "JsonFilter", "NUMATopologyFilter")
 FILTERED = Rules(cpu_allocation_ratio=16.0, scheduler=SchedulerRules(enabled_filters=MORE))

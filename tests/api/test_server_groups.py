@@ -7,9 +7,9 @@ import pytest
 
 from tests.api.front import OTHER_PROJECT, Front, fault, with_front
 from whimbrel.domain.ids import HostName, ServerId
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
-from whimbrel.sim.world import PROJECT, USER
+from whimbrel.sim.cloud.cloud import PROJECT, USER
 
 NOWHERE = "99999999-9999-4999-8999-999999999999"
 

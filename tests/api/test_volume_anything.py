@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.api.anything import Anything
 from tests.api.volume_cloud import IMAGE, SERVERS, VolumeCloud, volume_cloud
-from whimbrel.embedded.volume.actions import ACTIONS
 from whimbrel.embedded.volume.app import ROUTES
+from whimbrel.embedded.volume.volume_actions import ACTIONS
 
 NOBODYS = "00000000-0000-4000-8000-000000000000"
 VERSIONS = ["3.0", "3.27", "3.44", "3.52", "3.53", "3.70", "latest"]

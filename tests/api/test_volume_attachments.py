@@ -12,7 +12,7 @@ from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.ports.cloud import Rules
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.servers import lookup
-from whimbrel.sim.world import IMAGE
+from whimbrel.sim.cloud.cloud import IMAGE
 
 NOWHERE = "99999999-9999-4999-8999-999999999999"
 

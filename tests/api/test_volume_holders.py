@@ -9,7 +9,7 @@ import pytest
 from tests.api.volume_cloud import SERVERS, VolumeCloud, tell
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.ids import ServerId
-from whimbrel.ports.volume_backing import Export
+from whimbrel.ports.embedded.volume_backing import Export
 
 ONE, TWO = SERVERS
 

@@ -11,9 +11,9 @@ import pytest
 
 from tests.api.volume_cloud import IMAGE, VolumeCloud, on_the_spot, tell, volume_cloud
 from whimbrel.domain.errors import Refused, Unavailable
-from whimbrel.embedded.volume.files import VolumeFiles
-from whimbrel.ports.images import Image
-from whimbrel.sim.images import MemoryImages
+from whimbrel.embedded.volume.file_store import VolumeFiles
+from whimbrel.ports.services.images import Image
+from whimbrel.sim.world.images import MemoryImages
 
 FILE = b"tick" * 300_000
 

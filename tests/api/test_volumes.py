@@ -11,7 +11,7 @@ import pytest
 from tests.api.volume_cloud import IMAGE, VolumeCloud, tell
 from whimbrel.embedded.volume.app import ROUTES
 from whimbrel.embedded.volume.microversions import LEAST, MICROVERSIONS, MOST
-from whimbrel.sim.images import MemoryImages
+from whimbrel.sim.world.images import MemoryImages
 
 GIB = 1 << 30
 

@@ -13,11 +13,11 @@ from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, ConsumerId, HostName, RunId
-from whimbrel.ports.catalog import Zoning
-from whimbrel.ports.placement import Owner, ZoneRule
-from whimbrel.reconcilers.zoned_hosts import mend_zones
-from whimbrel.servers.host_zones import changing
-from whimbrel.sim.world import PROJECT, USER
+from whimbrel.ports.placement.placement import Owner, ZoneRule
+from whimbrel.ports.stores.catalog import Zoning
+from whimbrel.reconcilers.zone_sync import mend_zones
+from whimbrel.servers.zones.zone_changes import changing
+from whimbrel.sim.cloud.cloud import PROJECT, USER
 
 STRANGER = ConsumerId("22222222-0000-4000-8000-000000000009")
 

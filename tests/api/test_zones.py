@@ -7,8 +7,9 @@ import pytest
 from tests.api.front import Front, fault, with_cloud, with_front
 from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.ports.cloud import Rules
-from whimbrel.servers import lookup, zone_holders
-from whimbrel.sim.world import IMAGE
+from whimbrel.servers import lookup
+from whimbrel.servers.zones import zone_users
+from whimbrel.sim.cloud.cloud import IMAGE
 
 
 async def put_into_zone(front: Front, zone: str, *hosts: str) -> None:
@@ -214,7 +215,7 @@ async def test_a_zone_stays_while_moves_go_there(front: Front) -> None:
 
 @with_front
 async def test_many_servers_are_all_looked_at_and_few_are_named(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zone_holders, "AT_ONCE", 2)
+    monkeypatch.setattr(zone_users, "AT_ONCE", 2)
     await put_into_zone(front, "east", "h1", "h2")
     zone_id = (await ids(front))["east"]
     for number in range(5):

@@ -10,11 +10,11 @@ import pytest
 from tests.api.front import POLICY, Front, fault, with_cloud
 from tests.api.moving import boot, confirm, migrate, move, pin, resize, stands, why
 from tests.api.test_zones import put_into_zone
-from whimbrel.api.policy import DEFAULTS
+from whimbrel.api.http.policy import DEFAULTS
 from whimbrel.domain.ids import HostName
 from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Rules
-from whimbrel.sim.world import PROJECT
+from whimbrel.sim.cloud.cloud import PROJECT
 
 FREE = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, az_on_move="free")
 KEEP = Rules(cpu_allocation_ratio=1.0, patience_s=20.0)

@@ -10,7 +10,7 @@ from tests.api.front import Front, fault, with_cloud
 from tests.api.moving import boot, has_volume, migrate, move, pin, resize, stands, why
 from tests.api.test_zones import put_into_zone
 from whimbrel.ports.cloud import Rules
-from whimbrel.sim.world import IMAGE
+from whimbrel.sim.cloud.cloud import IMAGE
 
 APART = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, cross_az_attach=False, az_on_move="free")
 

@@ -11,19 +11,19 @@ import httpx
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from whimbrel.adapters.sql.database import open_database
-from whimbrel.adapters.sql.schema import create_all
+from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.volume import VolumeService, volume_app
-from whimbrel.embedded.volume.files import VolumeFiles
-from whimbrel.embedded.volume.workshop import Workshop
-from whimbrel.ports.identity import Caller, with_implied
-from whimbrel.ports.volume_store import DEFAULT_LIMITS
-from whimbrel.sim.clock import JumpingClock
-from whimbrel.sim.ids import SeededIds
-from whimbrel.sim.images import MemoryImages
-from whimbrel.sim.volume_exports import SimulatedExports
+from whimbrel.embedded.volume.file_store import VolumeFiles
+from whimbrel.embedded.volume.worker import Workshop
+from whimbrel.ports.embedded.volume_store import DEFAULT_LIMITS
+from whimbrel.ports.services.identity import Caller, with_implied
+from whimbrel.sim.world.clock import JumpingClock
+from whimbrel.sim.world.ids import SeededIds
+from whimbrel.sim.world.images import MemoryImages
+from whimbrel.sim.world.volume_exports import SimulatedExports
 
 PEOPLE = {
     "ann": ("p1", "member"),

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 
 from tests.prerequisites import POSTGRES, missing
-from whimbrel.adapters.sql.database import Database, open_database
-from whimbrel.adapters.sql.schema import create_all
+from whimbrel.adapters.sql.engine.database import Database, open_database
+from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.tables import metadata_of
 
 Opener = Callable[[str], AbstractAsyncContextManager[Database]]

@@ -23,21 +23,21 @@ import pytest
 from tests.live.libvirt_hosts import LibvirtHosts, libvirt_hosts  # noqa: F401
 from tests.processes import HANG_S
 from whimbrel.adapters import file_modes
-from whimbrel.adapters.keep import MemoryKeep
 from whimbrel.adapters.libvirt import LibvirtHypervisor
-from whimbrel.adapters.qemu import processes
-from whimbrel.domain.devices import GuestNic, GuestVolume
+from whimbrel.adapters.memory_key_value_store import MemoryKeep
+from whimbrel.adapters.qemu import own_processes
 from whimbrel.domain.guest import Capacity, DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, Slot
+from whimbrel.domain.server_devices import GuestNic, GuestVolume
 from whimbrel.embedded.tick_guest import image as tick_image
 from whimbrel.embedded.tick_guest import ticks
-from whimbrel.ports.hypervisor import Hypervisor
-from whimbrel.ports.images import Image
-from whimbrel.sim.clock import JumpingClock
-from whimbrel.sim.disks import GIB, Contents, Disk, to_file
-from whimbrel.sim.hosts import SimulatedWorld
-from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
-from whimbrel.sim.images import MemoryImages
+from whimbrel.ports.hosts.hypervisor import Hypervisor
+from whimbrel.ports.services.images import Image
+from whimbrel.sim.world.clock import JumpingClock
+from whimbrel.sim.world.disks import GIB, Contents, Disk, to_file
+from whimbrel.sim.world.hosts import SimulatedWorld
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.world.images import MemoryImages
 
 CAPACITY = {"vcpus": 8, "memory_mib": 4096, "disk_gib": 100}
 POLL_S = 0.02
@@ -265,8 +265,8 @@ class LibvirtPair(HypervisorPair):
         for host in (self.a, self.b):
             for guest in await host.guests():
                 await host.destroy(guest.key)
-        await processes.end(await processes.at_work("qemu-nbd", self._volumes))
-        left = [await processes.at_work("qemu-", self.directory(name)) for name in ("a", "b")]
+        await own_processes.end(await own_processes.at_work("qemu-nbd", self._volumes))
+        left = [await own_processes.at_work("qemu-", self.directory(name)) for name in ("a", "b")]
         assert left == [[], []], "something outlived its guest"
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from whimbrel.domain import machine
+from whimbrel.domain import server_states
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, Slot, UserId
 from whimbrel.domain.server import RequestSpec, Server
-from whimbrel.ports.servers import ServerQuery
-from whimbrel.servers.matching import matches
+from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.servers.listing.query_matching import matches
 
 NOW = 1000.0
 FLAVOR = Flavor(flavor_id="1", name="small", vcpus=2, memory_mib=512, root_gib=1, extra_specs={"a": "b"})
@@ -62,7 +62,7 @@ def population(chance: Random) -> list[Server]:
 
 
 def one_of_many(id: str, chance: Random) -> Server:
-    vm_state = chance.choice(machine.VM_STATES)
+    vm_state = chance.choice(server_states.VM_STATES)
     host = chance.choice(("h1", "h2", "H2"))
     word = lambda: chance.choice(WORDS)  # noqa: E731
     return a_server(
@@ -146,9 +146,9 @@ ONE_FILTER = {
     "user_id": maybe(("u", "v", "V")),
     "states": st.none()
     | some(["ACTIVE", "RESIZE", "REBOOT", "BUILD", "ERROR", "VERIFY_RESIZE", "DELETED"]).map(
-        machine.states_with_status
+        server_states.states_with_status
     ),
-    "vm_states": st.none() | some(machine.VM_STATES),
+    "vm_states": st.none() | some(server_states.VM_STATES),
     "task_states": st.none() | some((None, *TASKS)),
     "host": maybe(("h1", "h2", "h3")),
     "flavor_id": maybe(WORDS),

@@ -12,14 +12,14 @@ from typing import Literal
 from uuid import UUID
 
 from tests.processes import HANG_S
-from whimbrel.adapters.sql.database import open_database
+from whimbrel.adapters.sql.engine.database import open_database
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, GroupId, ProjectId, ProviderId, RunId, UserId
 from whimbrel.placement.errors import Stale
 from whimbrel.placement.provider import ANY_GENERATION, Claim, Held, Shape
-from whimbrel.ports.placement import GroupRule, Inventory, Owner, ZoneRule
+from whimbrel.ports.placement.placement import GroupRule, Inventory, Owner, ZoneRule
 
 Ends = Counter[str]
 Race = Callable[[SqlPlacement, int], Awaitable[Ends]]

@@ -9,16 +9,16 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.database import Database
-from whimbrel.adapters.sql.directory import SqlDirectory
-from whimbrel.adapters.sql.journal import SqlJournal
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.global_.directory import SqlDirectory
+from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.tables import global_ as tables
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Action, Run
 from whimbrel.domain.server import RequestSpec, Server
-from whimbrel.ports.directory import Usage
-from whimbrel.ports.journal import Booking, Limits
+from whimbrel.ports.stores.directory import Usage
+from whimbrel.ports.stores.journal import Booking, Limits
 
 PROJECT, USER = ProjectId("project"), UserId("user")
 FLAVOR = Flavor(flavor_id="1", name="small", vcpus=2, memory_mib=512, root_gib=1)

@@ -8,16 +8,16 @@ import pytest
 from msgspec.structs import replace
 
 from tests.host_room import H1, H2, IMAGE, Room, boot, order, spec, story
-from whimbrel.adapters.bus.door import agents_app
-from whimbrel.adapters.bus.http import HttpAgents
+from whimbrel.adapters.bus.client import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
-from whimbrel.domain.devices import GuestNic, GuestVolume
+from whimbrel.adapters.bus.server import agents_app
 from whimbrel.domain.errors import NotFound, Refused, Superseded, Unavailable
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.agent import Agents
-from whimbrel.ports.images import Image
-from whimbrel.sim.hypervisor import Times
+from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.ports.hosts.agent import Agents
+from whimbrel.ports.services.images import Image
+from whimbrel.sim.world.hypervisor import Times
 
 PCI = "0000:81:00.1"
 NIC = GuestNic(port_id="port-1", mac="fa:16:3e:00:00:01", vif_type="ovs", vif_details={"port_filter": True}, mtu=1450)

@@ -6,12 +6,12 @@ from collections.abc import Awaitable
 import pytest
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.aggregates import SqlAggregates
-from whimbrel.adapters.sql.zones import SqlZones
+from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
+from whimbrel.adapters.sql.global_.zones import SqlZones
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.host import Aggregate, Zone
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.catalog import Zoning, zone_of
+from whimbrel.ports.stores.catalog import Zoning, zone_of
 
 A, B = HostName("a"), HostName("b")
 

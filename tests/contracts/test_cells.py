@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.cells import SqlCells
+from whimbrel.adapters.sql.global_.cells import SqlCells
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.ids import CellName
-from whimbrel.ports.cells import CellInfo
+from whimbrel.ports.stores.cells import CellInfo
 
 C1, C2 = CellName("c1"), CellName("c2")
 SAID = CellInfo(name=C1, physnets=frozenset({"front", "back"}), created_at=1.0)

@@ -7,13 +7,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.devices import SqlDevices
-from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.adapters.sql.cell.pci_devices import SqlDevices
+from whimbrel.adapters.sql.cell.servers import SqlServers
 from whimbrel.domain.errors import Refused, Superseded
 from whimbrel.domain.guest import GuestKey, Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.pci import HeldDevice, PciDevice, PciRequest
-from whimbrel.ports.devices import DeviceCount
+from whimbrel.ports.stores.pci_devices import DeviceCount
 
 H1, H2 = HostName("h1"), HostName("h2")
 MOVE = RunId("move")

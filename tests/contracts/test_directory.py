@@ -16,8 +16,8 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.ports.directory import Directory, Entry, Switches, Usage
-from whimbrel.ports.journal import Booking
+from whimbrel.ports.stores.directory import Directory, Entry, Switches, Usage
+from whimbrel.ports.stores.journal import Booking
 
 CELL, OTHER = CellName("c1"), CellName("c2")
 

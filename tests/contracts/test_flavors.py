@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.flavors import SqlFlavors
+from whimbrel.adapters.sql.global_.flavors import SqlFlavors
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ProjectId

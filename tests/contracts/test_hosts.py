@@ -7,8 +7,8 @@ import pytest
 
 from tests.contracts.databases import Opener
 from tests.contracts.listings import a_server
-from whimbrel.adapters.sql.hosts import SqlHosts
-from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.adapters.sql.cell.hosts import SqlHosts
+from whimbrel.adapters.sql.cell.servers import SqlServers
 from whimbrel.domain.errors import Conflict, NotFound, Superseded
 from whimbrel.domain.guest import Order
 from whimbrel.domain.host import Host

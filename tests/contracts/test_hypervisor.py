@@ -9,7 +9,7 @@ import pytest
 from tests.contracts.hypervisors import LARGE_IMAGE, HypervisorPair, new_spec, quiet
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec
-from whimbrel.ports.hypervisor import Hypervisor
+from whimbrel.ports.hosts.hypervisor import Hypervisor
 
 NO_TIME_S = 0.0
 ENOUGH_TIME_S = 30.0

@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contracts.hypervisors import HypervisorPair, new_nic, new_spec, quiet
-from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import DiskExport, Guest, GuestKey, GuestSpec
-from whimbrel.ports.hypervisor import Hypervisor
+from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.ports.hosts.hypervisor import Hypervisor
 
 NO_TIME_S = 0.0
 PCI = "0000:81:00.1"

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.embedded.opened import Opened, opened
 from whimbrel.adapters.openstack.identity import BELIEVED_S, KeystoneIdentity, Login
 from whimbrel.domain.errors import Unavailable
-from whimbrel.ports.identity import Identity, NewToken
-from whimbrel.sim.clock import JumpingClock
+from whimbrel.ports.services.identity import Identity, NewToken
+from whimbrel.sim.world.clock import JumpingClock
 
 IN_DEFAULT = {"name": "Default"}
 LOGIN = Login(

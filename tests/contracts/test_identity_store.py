@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
 from tests.unit.embedded.opened import population
-from whimbrel.adapters.sql.identity import SqlIdentity
+from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.ports.identity import Assignment, NewToken, Project, User, with_implied
-from whimbrel.sim.clock import JumpingClock
+from whimbrel.ports.services.identity import Assignment, NewToken, Project, User, with_implied
+from whimbrel.sim.world.clock import JumpingClock
 
 MEMBER_IN_P1 = Assignment(user_id=UserId("ann"), project_id=ProjectId("p1"), role_id="r-member")
 MANAGER_IN_P1 = Assignment(user_id=UserId("ann"), project_id=ProjectId("p1"), role_id="r-manager")

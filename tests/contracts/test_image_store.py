@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.images import SqlImages
+from whimbrel.adapters.sql.image_store import SqlImages
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused
-from whimbrel.ports.images import ImageQuery, ImageRecord, ImageUsage, Member, StoredFile
+from whimbrel.ports.services.images import ImageQuery, ImageRecord, ImageUsage, Member, StoredFile
 
 IMAGE = ImageRecord(
     id="i1", name="tick", owner="p1", visibility="private", disk_format="raw", container_format="bare",

@@ -12,17 +12,17 @@ import pytest
 
 from tests.contracts.databases import Opener
 from whimbrel.adapters.openstack.images import HttpImages
-from whimbrel.adapters.sql.images import SqlImages
+from whimbrel.adapters.sql.image_store import SqlImages
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.image import ImageService, LocalImages, image_app, seed_image
-from whimbrel.embedded.image.allowance import Allowance
-from whimbrel.embedded.image.shelf import Shelf
-from whimbrel.ports.identity import Caller
-from whimbrel.ports.images import Image, Images
-from whimbrel.sim.clock import JumpingClock
-from whimbrel.sim.ids import SeededIds
-from whimbrel.sim.images import MemoryImages
+from whimbrel.embedded.image.file_store import Shelf
+from whimbrel.embedded.image.storage_limit import Allowance
+from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.images import Image, Images
+from whimbrel.sim.world.clock import JumpingClock
+from whimbrel.sim.world.ids import SeededIds
+from whimbrel.sim.world.images import MemoryImages
 
 ID = "6a09e667-f3bc-4908-b2fb-1366ea957d3e"
 IMAGE = Image(

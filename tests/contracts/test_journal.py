@@ -15,9 +15,9 @@ from whimbrel.adapters.sql.tables import global_ as tables
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded, Unavailable
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run
-from whimbrel.ports.directory import Usage
-from whimbrel.ports.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover
-from whimbrel.ports.processes import MARGIN_S
+from whimbrel.ports.stores.directory import Usage
+from whimbrel.ports.stores.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover
+from whimbrel.ports.stores.processes import MARGIN_S
 from whimbrel.saga.engine import NEVER
 
 LEASE_S = 3.0

@@ -3,7 +3,7 @@
 import asyncio
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.keep import SqlKeep
+from whimbrel.adapters.sql.key_value_store import SqlKeep
 
 
 def test_gives_back_what_was_put_last(open_store: Opener) -> None:

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.keypairs import SqlKeypairs
+from whimbrel.adapters.sql.global_.keypairs import SqlKeypairs
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota
 from whimbrel.domain.ids import UserId
-from whimbrel.ports.catalog import Keypair
+from whimbrel.ports.stores.catalog import Keypair
 
 ANN, BOB = UserId("ann"), UserId("bob")
 

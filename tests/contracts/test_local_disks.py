@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.contracts.hypervisors import HypervisorPair, new_spec, quiet
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey, GuestSpec
-from whimbrel.ports.hypervisor import Hypervisor
+from whimbrel.ports.hosts.hypervisor import Hypervisor
 
 NO_TIME_S = 0.0
 

@@ -18,15 +18,15 @@ from msgspec.structs import replace
 from tests.api.network_service import HOSTS, Events, Tokens
 from tests.contracts.databases import Opener
 from whimbrel.adapters.openstack.network import HttpNetwork
-from whimbrel.adapters.openstack.service import HttpService
+from whimbrel.adapters.openstack.service_client import HttpService
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
 from whimbrel.embedded.network import network_app
-from whimbrel.ports.network import Network, NetworkInfo, NewPort, Port
-from whimbrel.sim.clock import JumpingClock
-from whimbrel.sim.ids import SeededIds
-from whimbrel.sim.network import SimulatedNetwork
+from whimbrel.ports.services.network import Network, NetworkInfo, NewPort, Port
+from whimbrel.sim.world.clock import JumpingClock
+from whimbrel.sim.world.ids import SeededIds
+from whimbrel.sim.world.network import SimulatedNetwork
 
 NEUTRON = "WHIMBREL_TEST_NEUTRON_URL"
 PROJECT, OTHER_PROJECT = ProjectId("1" * 32), ProjectId("2" * 32)

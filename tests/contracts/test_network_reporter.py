@@ -10,12 +10,12 @@ import pytest
 
 from tests.contracts.databases import Opener
 from whimbrel.adapters.sql.placement import SqlPlacement
-from whimbrel.domain.cards import Card, HostNet
+from whimbrel.domain.host_nics import Card, HostNet
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
-from whimbrel.embedded.network.reporter import report
+from whimbrel.embedded.network.placement_reporter import report
 from whimbrel.placement.provider import Claim
-from whimbrel.placement.trees import StoredTrees
-from whimbrel.ports.placement import Inventory, Owner
+from whimbrel.placement.provider_trees import StoredTrees
+from whimbrel.ports.placement.placement import Inventory, Owner
 
 ROOT = ProviderId("11111111-0000-4000-8000-000000000001")
 OPEN_VSWITCH = UUID("87ee7d5c-73bb-11e8-9008-c4d987b2a692")

@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
 from whimbrel.adapters.sql.network import SqlNetworks
-from whimbrel.domain.addresses import Pool
 from whimbrel.domain.errors import Conflict, NotFound, WorldError
-from whimbrel.ports import network_errors as errors
-from whimbrel.ports.network_store import (
+from whimbrel.domain.ip_addresses import Pool
+from whimbrel.ports.embedded.network_store import (
     Binding,
     FixedIp,
     Network,
@@ -25,6 +24,7 @@ from whimbrel.ports.network_store import (
     Segment,
     Subnet,
 )
+from whimbrel.ports.services import network_errors as errors
 
 OF: dict[str, Any] = {"project_id": "p1", "created_at": 1.5, "updated_at": 1.5}
 SEGMENT = Segment(id="s1", network_id="n1", network_type="vlan", physical_network="physnet0", **OF)

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.tables import placement as tables
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Superseded
@@ -31,8 +31,8 @@ from whimbrel.placement.errors import (
 )
 from whimbrel.placement.provider import Claim
 from whimbrel.placement.store import Store
-from whimbrel.ports.placement import Allocation, Inventory, Owner, Placement
-from whimbrel.ports.rooms import ProviderState
+from whimbrel.ports.placement.capacity import ProviderState
+from whimbrel.ports.placement.placement import Allocation, Inventory, Owner, Placement
 
 OWNER = Owner(ProjectId("project"), UserId("user"))
 HOST, OTHER = ProviderId("11111111-0000-4000-8000-000000000001"), ProviderId("11111111-0000-4000-8000-000000000002")

@@ -12,7 +12,7 @@ from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.tables.placement import allocations, inventories
 from whimbrel.domain.errors import Superseded
 from whimbrel.domain.ids import ProjectId
-from whimbrel.ports.placement import Miscount
+from whimbrel.ports.placement.placement import Miscount
 
 
 def test_a_count_that_is_not_the_sum_of_what_is_held_is_found(open_store: Opener) -> None:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.placement import SqlPlacement, changes
 from whimbrel.adapters.sql.placement.changes import Mark
 from whimbrel.adapters.sql.tables import placement as tables

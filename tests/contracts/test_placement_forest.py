@@ -7,15 +7,15 @@ import pytest
 import sqlalchemy as sa
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.postgres import PostgresDatabase
 from whimbrel.adapters.sql.placement import SqlPlacement, changes, feed
-from whimbrel.adapters.sql.postgres import PostgresDatabase
 from whimbrel.adapters.sql.tables import placement as tables
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, RunId, UserId
 from whimbrel.placement.provider import Claim
-from whimbrel.ports.placement import Inventory, Owner
+from whimbrel.ports.placement.placement import Inventory, Owner
 
 OWNER = Owner(ProjectId("project"), UserId("user"))
 A, B, C = (ProviderId(f"11111111-0000-4000-8000-00000000000{number}") for number in (1, 2, 3))

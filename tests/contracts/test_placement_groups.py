@@ -13,7 +13,7 @@ from whimbrel.domain.errors import Refused, Superseded
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, GroupId, ProviderId, RunId, ServerId
 from whimbrel.placement.provider import Claim
-from whimbrel.ports.placement import GroupPlaces, GroupRule
+from whimbrel.ports.placement.placement import GroupPlaces, GroupRule
 
 THIRD = ProviderId("11111111-0000-4000-8000-000000000003")
 GROUP = GroupId("44444444-0000-4000-8000-000000000001")

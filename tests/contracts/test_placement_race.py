@@ -18,17 +18,17 @@ from tests.contracts.databases import Opener, Postgres
 from tests.contracts.racers import BOTH, CLIENTS, EMPTY, FULL, HOST, OTHER, ROUNDS, TRIES, UNITS, Ends, Race
 from tests.contracts.test_placement import check_sums
 from tests.processes import HANG_S
-from whimbrel.adapters.sql.database import Tx, open_database
+from whimbrel.adapters.sql.engine.database import Tx, open_database
+from whimbrel.adapters.sql.engine.postgres import PostgresDatabase
+from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.claims import read_held
-from whimbrel.adapters.sql.postgres import PostgresDatabase
-from whimbrel.adapters.sql.schema import create_all
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.ids import GroupId
 from whimbrel.placement.errors import NoRoom, Stale
 from whimbrel.placement.provider import Claim
 from whimbrel.placement_api import problems
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
 
 
 class Where(NamedTuple):

@@ -10,16 +10,9 @@ from tests.contracts.test_placement import HOST, MOVE, OTHER, SECOND, SERVER, cl
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.errors import (
-    InventoryInUse,
-    NoRoom,
-    ProviderNotFound,
-    Stale,
-    UnknownName,
-    UnknownProvider,
-)
+from whimbrel.placement.errors import InventoryInUse, NoRoom, ProviderNotFound, Stale, UnknownName, UnknownProvider
 from whimbrel.placement.provider import Claim, Shape
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
 
 CHILD = ProviderId("11111111-0000-4000-8000-000000000003")
 MEMORY = {"MEMORY_MB": Inventory(total=16384)}

@@ -11,7 +11,7 @@ from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ConsumerId, ProviderId
 from whimbrel.placement.errors import HostInUse
-from whimbrel.ports.placement import HostZone, ZoneRule
+from whimbrel.ports.placement.placement import HostZone, ZoneRule
 
 CHILD = ProviderId("11111111-0000-4000-8000-000000000009")
 A, B = (ConsumerId(f"22222222-0000-4000-8000-00000000000{number}") for number in "12")

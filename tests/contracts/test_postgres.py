@@ -14,14 +14,14 @@ from sqlalchemy import bindparam
 
 from tests.contracts.databases import Postgres
 from tests.hand_clock import settle
-from tests.unit.adapters.sql.test_fixed import ASKED, METADATA, A, B, C, things
-from whimbrel.adapters.sql import wire
-from whimbrel.adapters.sql.awaited import AwaitedDatabase
-from whimbrel.adapters.sql.creation import make_missing
-from whimbrel.adapters.sql.database import Database, Databases, open_database
-from whimbrel.adapters.sql.fixed import fixed
-from whimbrel.adapters.sql.schema import prepare
-from whimbrel.adapters.sql.urls import CONNECTIONS
+from tests.unit.adapters.sql.engine.test_fixed import ASKED, METADATA, A, B, C, things
+from whimbrel.adapters.sql.engine import wire
+from whimbrel.adapters.sql.engine.awaited import AwaitedDatabase
+from whimbrel.adapters.sql.engine.creation import make_missing
+from whimbrel.adapters.sql.engine.database import Database, Databases, open_database
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.schema import prepare
+from whimbrel.adapters.sql.engine.urls import CONNECTIONS
 from whimbrel.domain.errors import Conflict, Unavailable
 
 _ADD = fixed(sa.insert(things))

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
 from whimbrel.adapters.clock import SystemClock
-from whimbrel.adapters.sql.database import Database
-from whimbrel.adapters.sql.processes import FORGET_S, SqlProcesses
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.global_.processes import FORGET_S, SqlProcesses
 from whimbrel.adapters.sql.tables.global_ import processes as table
 from whimbrel.domain.errors import Refused, Superseded
-from whimbrel.ports.processes import MARGIN_S, ProcessRecord
+from whimbrel.ports.stores.processes import MARGIN_S, ProcessRecord
 
 LEASE_S = 30.0
 

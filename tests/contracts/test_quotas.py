@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.quotas import SqlQuotas
+from whimbrel.adapters.sql.global_.quotas import SqlQuotas
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.ports.catalog import DEFAULT_LIMITS, DEFAULT_QUOTA_CLASS
+from whimbrel.ports.stores.catalog import DEFAULT_LIMITS, DEFAULT_QUOTA_CLASS
 
 P, Q, ANN, BOB = ProjectId("p"), ProjectId("q"), UserId("ann"), UserId("bob")
 

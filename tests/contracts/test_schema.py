@@ -15,17 +15,17 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from tests.contracts.databases import Postgres
-from whimbrel.adapters.sql.database import sqlite_file
+from whimbrel.adapters.sql.engine.database import sqlite_file
+from whimbrel.adapters.sql.engine.schema import VERSION, check, prepare, revisions, upgrade, version_of
+from whimbrel.adapters.sql.engine.urls import ENGINE, connect_arguments
 from whimbrel.adapters.sql.migrations import config_of
-from whimbrel.adapters.sql.schema import VERSION, check, prepare, revisions, upgrade, version_of
 from whimbrel.adapters.sql.tables import MODULES, kind_of, metadata_of
 from whimbrel.adapters.sql.tables.global_ import aggregates, directory, runs, zones
 from whimbrel.adapters.sql.tables.keep import kept
-from whimbrel.adapters.sql.urls import ENGINE, connect_arguments
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import Guest, GuestKey
 from whimbrel.domain.ids import ServerId, Slot
-from whimbrel.sim.guests import SimulatedGuest
+from whimbrel.sim.world.guests import SimulatedGuest
 
 KINDS = [kind for kind in MODULES if revisions(kind)]
 
@@ -103,7 +103,7 @@ def test_preparing_again_changes_nothing_and_needs_no_alembic(place: Place, kind
     schema = place.schema(kind)
     prepare(place.url, schema)
     program = (
-        "import sys; from whimbrel.adapters.sql.schema import prepare; prepare(*sys.argv[1:]);"
+        "import sys; from whimbrel.adapters.sql.engine.schema import prepare; prepare(*sys.argv[1:]);"
         "sys.exit('alembic' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program, place.url, schema], check=False).returncode == 0
@@ -123,7 +123,9 @@ def test_a_newer_version_is_refused_and_not_touched(place: Place) -> None:
 def test_processes_may_prepare_at_once(place: Place) -> None:
     schemas = [place.schema(name) for name in ("placement", "keep")]
     program = (
-        "import sys; from whimbrel.adapters.sql.schema import prepare\nfor s in sys.argv[2:]: prepare(sys.argv[1], s)"
+        "import sys\n"
+        "from whimbrel.adapters.sql.engine.schema import prepare\n"
+        "for s in sys.argv[2:]: prepare(sys.argv[1], s)"
     )
     command = [sys.executable, "-c", program, place.url, *schemas]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
 from tests.contracts.runs import BOOKING, NOW, PROJECT, Store, a_run, a_server, an_action
-from whimbrel.adapters.sql.server_groups import SqlServerGroups
+from whimbrel.adapters.sql.global_.server_groups import SqlServerGroups
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, OverQuota
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import GroupId, ProjectId, ServerId, UserId
 from whimbrel.domain.server import RequestSpec
-from whimbrel.ports.journal import Limits
-from whimbrel.ports.server_groups import ServerGroup
+from whimbrel.ports.stores.journal import Limits
+from whimbrel.ports.stores.server_groups import ServerGroup
 
 OTHER = ProjectId("other")
 ANN, BOB = UserId("ann"), UserId("bob")

@@ -25,15 +25,15 @@ from tests.contracts.listings import (
     queries,
     value_of,
 )
-from whimbrel.adapters.sql.database import Database
-from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.adapters.sql.cell.servers import SqlServers
+from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.tables import cell as tables
-from whimbrel.domain import machine
+from whimbrel.domain import server_states
 from whimbrel.domain.errors import Conflict, LockLost, NotFound, Superseded, Unavailable, WrongState
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
-from whimbrel.ports.servers import ServerQuery, Servers
+from whimbrel.ports.stores.servers import ServerQuery, Servers
 
 NOBODY = ServerId("nobody")
 SLOT = Slot("slot")
@@ -418,7 +418,7 @@ SERVERS = population(Random(1))
 
 
 def test_the_population_is_worth_asking() -> None:
-    assert {server.vm_state for server in SERVERS} == set(machine.VM_STATES)
+    assert {server.vm_state for server in SERVERS} == set(server_states.VM_STATES)
     assert set(ONE_FILTER) | {"sort", "zone_order", "after", "limit"} == set(ServerQuery.__struct_fields__), (
         "a filter is not asked"
     )

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.contracts.databases import Opener
 from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused
-from whimbrel.ports.volume_store import (
+from whimbrel.ports.embedded.volume_store import (
     DEFAULT_LIMITS,
     AttachmentQuery,
     AttachmentRecord,

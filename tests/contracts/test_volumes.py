@@ -18,14 +18,14 @@ import msgspec
 import pytest
 
 from tests.api.volume_cloud import volume_cloud
-from whimbrel.adapters.openstack.service import HttpService
+from whimbrel.adapters.openstack.service_client import HttpService
 from whimbrel.adapters.openstack.volumes import HttpVolumes
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
-from whimbrel.ports.pages import VolumeUse
-from whimbrel.ports.volumes import MARK, NewVolume, Volumes
-from whimbrel.sim.ids import SeededIds
-from whimbrel.sim.volumes import SimulatedVolumes
+from whimbrel.ports.services.volumes import MARK, NewVolume, Volumes
+from whimbrel.ports.stores.pages import VolumeUse
+from whimbrel.sim.world.ids import SeededIds
+from whimbrel.sim.world.volumes import SimulatedVolumes
 
 NOWHERE = "00000000-0000-4000-8000-000000000000"
 CINDER = os.environ.get("WHIMBREL_TEST_CINDER", "")

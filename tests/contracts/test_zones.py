@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from tests.contracts.databases import Opener
-from whimbrel.adapters.sql.aggregates import SqlAggregates
-from whimbrel.adapters.sql.zones import SqlZones
+from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
+from whimbrel.adapters.sql.global_.zones import SqlZones
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.host import Zone
-from whimbrel.ports.zones import name_of
+from whimbrel.ports.stores.zones import name_of
 
 EAST, WEST = Zone(id="1", name="east", created_at=1.0), Zone(id="2", name="West", created_at=2.0)
 

@@ -12,7 +12,7 @@ from whimbrel.adapters.libvirt import LibvirtHypervisor
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.domain.ids import ProjectId, ServerId, Slot
 from whimbrel.embedded.tick_guest import image
-from whimbrel.sim.images import MemoryImages
+from whimbrel.sim.world.images import MemoryImages
 
 IMAGE = "tick"
 MARKER = "written by one who died"

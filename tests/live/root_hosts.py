@@ -18,7 +18,7 @@ import pytest
 
 from tests.live.libvirt_hosts import require_libvirt
 from tests.processes import HANG_S
-from whimbrel.adapters.qemu import processes
+from whimbrel.adapters.qemu import own_processes
 
 NAMES = ("a", "b")
 POLL_S = 0.02
@@ -82,7 +82,7 @@ class RootHost:
 
     def devices(self) -> dict[str, str]:
         """Give the host's network devices, each with its MTU."""
-        (daemon,) = asyncio.run(processes.at_work("libvirtd", self.directory))
+        (daemon,) = asyncio.run(own_processes.at_work("libvirtd", self.directory))
         show = ["nsenter", "--target", str(daemon.pid), "--net", "ip", "-oneline", "link", "show"]
         words = [line.split() for line in subprocess.check_output(show, text=True).splitlines()]
         return {line[1].rstrip(":"): line[line.index("mtu") + 1] for line in words}

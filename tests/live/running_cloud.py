@@ -12,8 +12,8 @@ from typing import Any
 
 from tests.live.openstack_client import openstack_client
 from tests.processes import execute, program
-from whimbrel.cli.demo.processes import Program
-from whimbrel.datadir import DataDir
+from whimbrel.cli.demo.cloud_processes import Program
+from whimbrel.settings.datadir import DataDir
 
 CLOUD = """
 [[cell]]

@@ -12,10 +12,10 @@ import pytest
 
 from tests.live.running_cloud import RunningCloud, further_conductor, running_cloud
 from tests.processes import Operator, execute, program, wait_for
-from whimbrel.cli import books
+from whimbrel.cli import accounting_check
 from whimbrel.cli.client import Api, Login
-from whimbrel.cli.demo.stage import JsonLines
-from whimbrel.datadir import DataDir
+from whimbrel.cli.demo.output import JsonLines
+from whimbrel.settings.datadir import DataDir
 
 SLOW = """
 [rules]
@@ -84,7 +84,7 @@ def test_a_copy_made_while_servers_move_goes_on_from_there(cloud: RunningCloud, 
             operator.revert(name, ids[name])
         flavors = [operator.until(ids[name], "ACTIVE")["flavor"]["original_name"] for name in NAMES]
         assert flavors == ["m1.small"] * 2 + ["m1.tiny"] * 2
-        assert books.read(operator.api).faults() == []
+        assert accounting_check.read(operator.api).faults() == []
     finally:
         copy.end()
     assert "not to be used" in backup(1, "verify", to), "a cloud was started in it"
@@ -105,7 +105,7 @@ def test_a_killed_backup_is_refused_and_harms_nobody(cloud: RunningCloud, tmp_pa
     assert "incomplete backup" in backup(1, "verify", tmp_path / "killed")
 
     operator.boot(NAMES, "1", "tick")
-    assert books.read(operator.api).faults() == []
+    assert accounting_check.read(operator.api).faults() == []
     backup(0, tmp_path / "next", "--data-dir", cloud.home.path)
     backup(0, "verify", tmp_path / "next")
 

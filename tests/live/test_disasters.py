@@ -19,9 +19,9 @@ import pytest
 
 from tests.live.running_cloud import RunningCloud, running_cloud
 from tests.processes import HANG_S, Operator, execute, http, wait_for
-from whimbrel.cli import books
+from whimbrel.cli import accounting_check
 from whimbrel.cli.client import Api, Login
-from whimbrel.cli.demo.stage import JsonLines
+from whimbrel.cli.demo.output import JsonLines
 
 SLOW = """
 [rules]
@@ -148,7 +148,7 @@ class People:
         wait_for(look, lambda left: not left, "all runs to be over")
 
     def check_books(self) -> None:
-        assert books.read(self.api).faults() == []
+        assert accounting_check.read(self.api).faults() == []
         assert not [move for move in self.moves() if move["problem"]]
         assert "Traceback" not in self.said()
 

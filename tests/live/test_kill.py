@@ -17,10 +17,10 @@ import pytest
 
 from tests.prerequisites import POSTGRES, missing
 from tests.processes import HANG_S, program
-from whimbrel.cli import books
+from whimbrel.cli import accounting_check
 from whimbrel.cli.client import Api, Login
-from whimbrel.datadir import DataDir
 from whimbrel.domain.errors import WorldError
+from whimbrel.settings.datadir import DataDir
 
 ROUNDS = 20
 SERVERS = 8
@@ -187,4 +187,4 @@ def test_twenty_kills(tmp_path: Path, database: str | None, cells: int) -> None:
         assert len(moves) >= ROUNDS, "the servers hardly moved"
         assert taken_over, "nobody died in the middle of a move"
         assert not [move for move in moves if move["problem"]]
-        assert books.read(api).faults() == []
+        assert accounting_check.read(api).faults() == []

@@ -16,7 +16,7 @@ from tests.contracts.hypervisors import (  # noqa: F401
     new_spec,
     quiet,
 )
-from whimbrel.adapters.qemu import files, processes
+from whimbrel.adapters.qemu import durable_files, own_processes
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import GuestKey
@@ -220,7 +220,7 @@ def test_nothing_is_left_of_a_guest_that_was_destroyed(pair: LibvirtPair) -> Non
         await host.destroy(spec.key)
         left = [path for path in pair.directory("a").rglob("*") if spec.key.server in str(path)]
         assert left == []
-        assert await processes.at_work("qemu-", pair.directory("a")) == []
+        assert await own_processes.at_work("qemu-", pair.directory("a")) == []
 
     asyncio.run(story())
 
@@ -255,7 +255,7 @@ def test_new_files_belong_to_whom_the_directory_belongs(pair: LibvirtPair) -> No
     async def story() -> None:
         host, spec = pair.host("a"), new_spec()
         await pair.made(host, spec)
-        owner = files.Owner.of(pair.directory("a"))
+        owner = durable_files.Owner.of(pair.directory("a"))
         disk = pair.directory("a") / "guests" / spec.key.server / spec.key.slot / "disk.qcow2"
         for path in (disk, disk.parent, disk.with_name("spec.json")):
             assert owner is None or path.stat().st_uid == owner.uid

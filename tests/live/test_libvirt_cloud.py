@@ -16,13 +16,13 @@ import pytest
 from tests.contracts.hypervisors import LibvirtPair, libvirt_hosts, libvirt_pair  # noqa: F401
 from tests.live.running_cloud import running_cloud
 from tests.processes import HANG_S
-from whimbrel.adapters.qemu import processes
+from whimbrel.adapters.qemu import own_processes
 from whimbrel.adapters.qemu.storage_daemon import PROGRAM
 from whimbrel.cli.client import Api, Login
-from whimbrel.datadir import ADMIN_CLOUD, DEMO_CLOUD
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.guest import Guest
 from whimbrel.embedded.tick_guest import ticks
+from whimbrel.settings.datadir import ADMIN_CLOUD, DEMO_CLOUD
 
 POLL_S = 0.1
 
@@ -140,7 +140,7 @@ def cloud_of(pair: LibvirtPair, between: str = "") -> Iterator[Cloud]:
 
 async def end_storage_daemon(directory: Path) -> None:
     """End it, for it outlives its cloud."""
-    await processes.end(await processes.at_work(PROGRAM, directory))
+    await own_processes.end(await own_processes.at_work(PROGRAM, directory))
 
 
 def test_a_server_moves_with_its_port_and_its_volume_and_lets_them_go(cloud: Cloud) -> None:

@@ -15,7 +15,7 @@ from tests.live import libvirt_victim
 from tests.live.libvirt_victim import MARKER, spec_of
 from tests.processes import HANG_S
 from whimbrel.adapters.libvirt import LibvirtHypervisor
-from whimbrel.adapters.qemu import processes
+from whimbrel.adapters.qemu import own_processes
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.embedded.tick_guest import Tick, ticks
@@ -85,14 +85,14 @@ def test_a_disk_that_was_being_made_is_made_again(pair: LibvirtPair) -> None:
 def test_an_export_is_found_by_the_next_agent_and_the_disk_arrives(pair: LibvirtPair) -> None:
     async def story() -> None:
         old = killed_while(pair, "export")
-        exports = await processes.at_work("qemu-nbd", pair.directory("a"))
+        exports = await own_processes.at_work("qemu-nbd", pair.directory("a"))
         assert len(exports) == 1, "it is offered though nobody is there who offered it"
         new = new_spec(old.key.server, root_gib=2)
         await pair.b.reserve(new)
         await pair.b.import_disk(new, await pair.a.export_disk(old.key), quiet)
-        assert await processes.at_work("qemu-nbd", pair.directory("a")) == exports
+        assert await own_processes.at_work("qemu-nbd", pair.directory("a")) == exports
         await pair.a.unexport_disk(old.key)
-        assert await processes.at_work("qemu-nbd", pair.directory("a")) == []
+        assert await own_processes.at_work("qemu-nbd", pair.directory("a")) == []
         await pair.b.define(new)
         await pair.b.start(new.key)
         assert (await last_tick(pair.host("b"), new.key)).marker == MARKER
@@ -144,7 +144,7 @@ def test_no_call_is_made_before_libvirtd_has_hold_of_its_guests(pair: LibvirtPai
         await host.start(spec.key)
         await pair.seen(host, spec.key, boots=1)
         await pair.hosts.daemons["a"].kill()
-        (guest,) = await processes.at_work("qemu-system", pair.directory("a"))
+        (guest,) = await own_processes.at_work("qemu-system", pair.directory("a"))
         os.kill(guest.pid, signal.SIGSTOP)  # its monitor does not answer, so it cannot be attached to
         try:
             await asyncio.to_thread(lambda: pair.hosts.start("a"))

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from tests.contracts.hypervisors import CAPACITY, SMALL_IMAGE, new_nic, new_spec, quiet
 from tests.live.root_hosts import RootHost, root_hosts  # noqa: F401
 from whimbrel.adapters.libvirt import LibvirtHypervisor
-from whimbrel.domain.devices import GuestNic
 from whimbrel.domain.guest import GuestSpec
+from whimbrel.domain.server_devices import GuestNic
 from whimbrel.embedded.tick_guest import image
-from whimbrel.sim.images import MemoryImages
+from whimbrel.sim.world.images import MemoryImages
 
 NO_TIME_S = 0.0
 LOOPBACK = {"lo": "65536"}

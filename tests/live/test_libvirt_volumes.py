@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from tests.contracts.hypervisors import LibvirtPair, libvirt_hosts, libvirt_pair, new_spec  # noqa: F401
 from whimbrel.adapters.qemu.storage_daemon import StorageDaemon
 from whimbrel.adapters.qemu.volume_exports import NbdExports
-from whimbrel.domain.devices import GuestVolume
 from whimbrel.domain.guest import GuestKey, GuestSpec
-from whimbrel.ports.volume_backing import Export
+from whimbrel.domain.server_devices import GuestVolume
+from whimbrel.ports.embedded.volume_backing import Export
 
 ENOUGH_TIME_S = 30.0
 GIVES_UP_WITHIN_S = 15.0

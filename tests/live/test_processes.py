@@ -15,7 +15,7 @@ import pytest
 from tests.live.running_cloud import RunningCloud, running_cloud
 from tests.processes import Operator, execute, program, wait_for
 from whimbrel.cli.client import Api, Login
-from whimbrel.cli.demo.stage import JsonLines
+from whimbrel.cli.demo.output import JsonLines
 
 
 @pytest.fixture

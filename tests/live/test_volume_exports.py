@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.prerequisites import missing
-from whimbrel.adapters.qemu import processes
+from whimbrel.adapters.qemu import own_processes
 from whimbrel.adapters.qemu.convert import QemuConverter
 from whimbrel.adapters.qemu.storage_daemon import PROGRAM, StorageDaemon
 from whimbrel.adapters.qemu.volume_exports import NbdExports
 from whimbrel.domain.errors import Refused, Unavailable
-from whimbrel.ports.volume_backing import Export
+from whimbrel.ports.embedded.volume_backing import Export
 
 MIB = 1 << 20
 VOLUME = "6a09e667-f3bc-4908-b2fb-1366ea957d3e"
@@ -108,7 +108,7 @@ def test_nothing_is_closed_where_nothing_runs(tmp_path: Path) -> None:
 
         await exports.close("secret")
         await exports.keep(nothing)
-        assert await processes.at_work(PROGRAM, tmp_path) == []
+        assert await own_processes.at_work(PROGRAM, tmp_path) == []
 
     tell(tmp_path, story)
 
@@ -131,7 +131,7 @@ def test_what_was_served_is_served_again_after_the_daemon_died(tmp_path: Path) -
 
         addresses = [await url(exports, each) for each in wanted]
         assert await io(addresses[0], "write -P 0x41 0 4k", "flush")
-        await processes.end(await processes.at_work(PROGRAM, tmp_path))
+        await own_processes.end(await own_processes.at_work(PROGRAM, tmp_path))
         assert not await io(addresses[0], "read 0 4k")
         await exports.keep(all_of_them)
         for address in addresses:  # the same: guests that lost it come back
@@ -142,7 +142,7 @@ def test_what_was_served_is_served_again_after_the_daemon_died(tmp_path: Path) -
         assert await io(addresses[0], "read 0 4k")
         wanted.clear()
         await exports.keep(all_of_them)
-        assert await processes.at_work(PROGRAM, tmp_path) == []  # nobody is left for whom it would run
+        assert await own_processes.at_work(PROGRAM, tmp_path) == []  # nobody is left for whom it would run
 
     tell(tmp_path, story)
 
@@ -191,7 +191,7 @@ def test_a_guest_notices_neither_the_daemon_s_death_nor_that_its_volume_grows(tm
         guest = await Guest.of(await url(exports, wanted[0]))
         try:
             assert await guest.does("write -P 0x41 0 4k")
-            await processes.end(await processes.at_work(PROGRAM, tmp_path))
+            await own_processes.end(await own_processes.at_work(PROGRAM, tmp_path))
             reading = asyncio.create_task(guest.does("read -P 0x41 0 4k"))
             await exports.keep(all_of_them)
             assert await reading
@@ -211,7 +211,7 @@ def test_whoever_comes_after_us_finds_the_daemon(tmp_path: Path) -> None:
         address = await url(exports, export(file))
         other = NbdExports(StorageDaemon(tmp_path / "nbd", "127.0.0.1", 0))
         assert await url(other, export(file)) == address
-        assert len(await processes.at_work(PROGRAM, tmp_path)) == 1
+        assert len(await own_processes.at_work(PROGRAM, tmp_path)) == 1
         await other.close("secret")
         assert not await io(address, "read 0 4k")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from whimbrel.domain.run import Run
 from whimbrel.moves.resize import MIGRATE, RESIZE
-from whimbrel.moves.steps import guest, network
+from whimbrel.moves.steps import guest, ports
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.step import Book, Do, Saga
-from whimbrel.sim.world import World
+from whimbrel.sim.cloud.cloud import World
 
 Plant = Callable[[World], None]
 
@@ -50,6 +50,6 @@ def _changed(line: Do, **fields: Any) -> Plant:
 PLANTED = {
     "a reservation is never abandoned": without_undo(guest.prepare_target),
     "the target's guest is not destroyed": without_undo(guest.start_on_target),
-    "ports stay at the target": without_undo(network.activate_target),
+    "ports stay at the target": without_undo(ports.activate_target),
     "the old guest is not destroyed": without_doing(guest.destroy_on_source),
 }

@@ -10,8 +10,8 @@ from tests.sim.planted import PLANTED
 from whimbrel.cli import app
 from whimbrel.cli import sim as command
 from whimbrel.domain.errors import Invalid
-from whimbrel.sim.decisions import FAULTS, Act, Mishap, Size, Story, story_of, to_file, varied
-from whimbrel.sim.run import run
+from whimbrel.sim.faults.planned_events import FAULTS, Act, Mishap, Size, Story, story_of, to_file, varied
+from whimbrel.sim.runs.run import run
 
 
 def say(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str]:

@@ -11,19 +11,20 @@ from tests.sim.test_run import check
 from whimbrel.domain.errors import Refused, Superseded
 from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.moves import requests
-from whimbrel.moves.steps import network, volumes
+from whimbrel.moves.steps import ports, volumes
 from whimbrel.ports.cloud import Rules
-from whimbrel.ports.journal import RunFilter
-from whimbrel.reconcilers.latecomers import LATEST_S
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.reconcilers.late_effects_round import LATEST_S
 from whimbrel.reconcilers.rounds import reconcile_slowly
-from whimbrel.servers import create, delete, lookup, snapshot
-from whimbrel.sim import rest
-from whimbrel.sim.chaos import Chaos, Fault, Plan
-from whimbrel.sim.decisions import from_document
-from whimbrel.sim.equipment import PORT, with_devices
-from whimbrel.sim.invariants import Invariants
-from whimbrel.sim.run import run
-from whimbrel.sim.world import IMAGE, LARGE, World
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create, create_image, delete
+from whimbrel.sim.checks import at_rest
+from whimbrel.sim.checks.invariants import Invariants
+from whimbrel.sim.cloud.cloud import IMAGE, LARGE, World
+from whimbrel.sim.faults.chaos import Chaos, Fault, Plan
+from whimbrel.sim.faults.planned_events import from_document
+from whimbrel.sim.runs.run import run
+from whimbrel.sim.world.equipment import PORT, with_devices
 
 OPEN = RunFilter(only_open=True)
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
@@ -135,7 +136,7 @@ async def taken(world: World, server_id: ServerId, plan: Plan) -> Chaos:
     chaos = Chaos(plan)
     cloud = chaos.wrap(world.cloud)
     engine = world.engine("two", cloud)
-    await snapshot.accept(cloud, engine, world.asker(), await lookup.find(world.cloud, server_id), "snapshot", {})
+    await create_image.accept(cloud, engine, world.asker(), await lookup.find(world.cloud, server_id), "snapshot", {})
     await world.settle(engine)
     return chaos
 
@@ -154,11 +155,11 @@ async def made_late() -> None:
     await delete.accept(world.cloud, engine, world.asker(), await lookup.find(world.cloud, made.id))
     await world.settle(engine)
     await make_again(world, made.id)
-    left = " ".join(await rest.problems(world))
+    left = " ".join(await at_rest.problems(world))
     assert all(what in left for what in ("port 6666", "was made for", "is attached to")), left
     await world.cloud.clock.sleep(LATEST_S)
     await reconcile_slowly(world.cloud, engine)
-    assert await rest.problems(world) == []
+    assert await at_rest.problems(world) == []
     assert world.remains.volumes.ids() == [kept]
     await world.close()
 
@@ -166,6 +167,6 @@ async def made_late() -> None:
 async def make_again(world: World, server: ServerId) -> None:
     """Have all that a creation asks of networks and volumes arrive once more."""
     [run] = await world.cloud.journal.find(RunFilter(subject=server, sagas=("create",)))
-    for line in (network.make_ports, volumes.make_volumes, volumes.reserve_volumes):
+    for line in (ports.make_ports, volumes.make_volumes, volumes.reserve_volumes):
         with suppress(Superseded, Refused):
             await line(run, world.cloud)

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from tests.stories import breaking
 from tests.stories.breaking import ADOPTED, LEFT, MENDED, Break
-from whimbrel.ports.journal import RunFilter
-from whimbrel.proof.proving import prove
-from whimbrel.sim.invariants import Invariants, Violation
-from whimbrel.sim.world import CELL
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.proof.proof import prove
+from whimbrel.sim.checks.invariants import Invariants, Violation
+from whimbrel.sim.cloud.cloud import CELL
 
 LATER = {
     "stray_guest",  # of a host that was away

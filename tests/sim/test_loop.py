@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from whimbrel.sim.loop import Process, Stuck, at_once, new_loop
+from whimbrel.sim.world.loop import Process, Stuck, at_once, new_loop
 
 
 def order_of(seed: int) -> list[int]:

@@ -13,14 +13,15 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.moves.export import export, read
+from whimbrel.moves.journal_export import export, read
 from whimbrel.ports.cloud import Rules
-from whimbrel.ports.journal import RunFilter
-from whimbrel.servers import create, lookup
-from whimbrel.sim.chaos import Chaos, Crash, Fault, Plan
-from whimbrel.sim.equipment import with_devices
-from whimbrel.sim.replay import Replay, Replayed
-from whimbrel.sim.world import LARGE, World
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.cloud.cloud import LARGE, World
+from whimbrel.sim.faults.chaos import Chaos, Crash, Fault, Plan
+from whimbrel.sim.replay.replay import Replay, Replayed
+from whimbrel.sim.world.equipment import with_devices
 
 RULES = Rules(cpu_allocation_ratio=1.0, patience_s=20.0)
 

@@ -8,15 +8,15 @@ from msgspec.structs import replace
 
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.images import Image
-from whimbrel.ports.network import NewPort
-from whimbrel.servers import create
-from whimbrel.sim import rest
-from whimbrel.sim.disks import Contents
-from whimbrel.sim.equipment import NETWORK
-from whimbrel.sim.hypervisor import SimulatedHypervisor
-from whimbrel.sim.stage import ROOMY
-from whimbrel.sim.world import PROJECT, World
+from whimbrel.ports.services.images import Image
+from whimbrel.ports.services.network import NewPort
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.checks import at_rest
+from whimbrel.sim.cloud.cloud import PROJECT, World
+from whimbrel.sim.cloud.fixture import ROOMY
+from whimbrel.sim.world.disks import Contents
+from whimbrel.sim.world.equipment import NETWORK
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor
 
 Break = Callable[[World, SimulatedHypervisor, GuestKey], Awaitable[None]]
 
@@ -74,10 +74,10 @@ def test_what_is_wrong_at_rest_is_noticed(broken: Break, said: str) -> None:
         engine, server = world.engine("one"), world.new_server("s", ROOMY)
         await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
         await world.settle(engine)
-        assert await rest.problems(world) == []
+        assert await at_rest.problems(world) == []
         [(_, guest)] = world.simulated.guests()
         await broken(world, world.hypervisors[HostName("h1")], guest.key)
-        assert said in "; ".join(await rest.problems(world))
+        assert said in "; ".join(await at_rest.problems(world))
         await world.close()
 
     asyncio.run(story())

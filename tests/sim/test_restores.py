@@ -3,9 +3,9 @@
 import pytest
 
 from tests.sim.test_run import check
-from whimbrel.sim.decisions import RESTORE, Act, Mishap, Size, Story, story_of, varied
-from whimbrel.sim.run import Outcome, run
-from whimbrel.sim.tally import lines, together
+from whimbrel.sim.faults.planned_events import RESTORE, Act, Mishap, Size, Story, story_of, varied
+from whimbrel.sim.record.statistics import lines, together
+from whimbrel.sim.runs.run import Outcome, run
 
 ALWAYS = Size(weights={RESTORE: 7})
 STEPS = 15

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from whimbrel.adapters.sql.journal import SqlJournal
+from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.conductor.conductor import LATE_BY_S, RECONCILE_SLOWLY_S, Conductor
-from whimbrel.sim.decisions import Size
-from whimbrel.sim.loop import Process, new_loop
-from whimbrel.sim.stage import copy_into, stage
+from whimbrel.sim.cloud.fixture import copy_into, stage
+from whimbrel.sim.faults.planned_events import Size
+from whimbrel.sim.world.loop import Process, new_loop
 
 CONDUCTORS = 3
 ROUNDS = 10

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from whimbrel.agent.fence import Fence
-from whimbrel.sim.decisions import (
+from whimbrel.sim.faults.planned_events import (
     BUS,
     SERVICES,
     Act,
@@ -20,8 +20,8 @@ from whimbrel.sim.decisions import (
     to_file,
     varied,
 )
-from whimbrel.sim.run import Outcome, run
-from whimbrel.sim.tally import lines, together
+from whimbrel.sim.record.statistics import lines, together
+from whimbrel.sim.runs.run import Outcome, run
 
 STEPS = 15
 PARTS, SEEDS_PER_PART = 8, 6
@@ -106,8 +106,8 @@ def test_a_run_says_what_it_did() -> None:
 
 
 SCRIPT = """
-from whimbrel.sim.decisions import Size, story_of, varied
-from whimbrel.sim.run import run
+from whimbrel.sim.faults.planned_events import Size, story_of, varied
+from whimbrel.sim.runs.run import run
 for seed in (9, 11):
     print(run(story_of(seed, 20, varied(seed, Size()))).hash)
 """

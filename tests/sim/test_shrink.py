@@ -3,9 +3,9 @@
 import pytest
 
 from tests.sim.planted import PLANTED
-from whimbrel.sim.decisions import Size, Story, story_of
-from whimbrel.sim.run import Outcome, run
-from whimbrel.sim.shrink import shrink
+from whimbrel.sim.faults.planned_events import Size, Story, story_of
+from whimbrel.sim.runs.run import Outcome, run
+from whimbrel.sim.runs.shrink import shrink
 
 STEPS, SEEDS, TELLINGS = 20, range(1000, 1020), 50
 SHORT = 4

@@ -8,13 +8,14 @@ import pytest
 from whimbrel.domain.ids import HostName
 from whimbrel.moves import requests
 from whimbrel.reconcilers import rounds
-from whimbrel.reconcilers.cut_off_ports import give_back_cut_off
-from whimbrel.servers import create, lookup
-from whimbrel.sim.decisions import Act, Mishap, Size, Story
-from whimbrel.sim.invariants import Violation
-from whimbrel.sim.run import run
-from whimbrel.sim.watch import Watch
-from whimbrel.sim.world import LARGE, World
+from whimbrel.reconcilers.misbound_ports import give_back_cut_off
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.checks.event_checks import Watch
+from whimbrel.sim.checks.invariants import Violation
+from whimbrel.sim.cloud.cloud import LARGE, World
+from whimbrel.sim.faults.planned_events import Act, Mishap, Size, Story
+from whimbrel.sim.runs.run import run
 
 
 def test_what_waits_for_a_verdict_is_looked_at() -> None:

@@ -14,9 +14,9 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
-from whimbrel.sim.chaos import Chaos, Fault, changes
-from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.world import World
+from whimbrel.sim.checks.invariants import Invariants, books
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Chaos, Fault, changes
 
 
 def knows_no_epochs(touch: str) -> bool:

@@ -8,25 +8,27 @@ from msgspec.structs import replace as with_
 
 from tests.stories.living import HOSTS, RULES, Ask, Set, resized, stopped
 from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, watched
-from whimbrel.conductor.book import BOOK
-from whimbrel.domain.devices import BlockDevice, WishedNic
+from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.errors import WorldError, WrongState
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import BlockDevice, WishedNic
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Asker, Cloud
-from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.network import Port, PortRequest
-from whimbrel.ports.volumes import Volume
+from whimbrel.ports.services.network import Port, PortRequest
+from whimbrel.ports.services.volumes import Volume
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, delete, interfaces, lookup, volumes
-from whimbrel.servers.tidy import tidy_waiting
-from whimbrel.sim import equipment
-from whimbrel.sim.chaos import Plan
-from whimbrel.sim.invariants import Invariants, Violation, books
-from whimbrel.sim.world import PROJECT, World
+from whimbrel.servers import lookup
+from whimbrel.servers.cleanup.late_effects import tidy_waiting
+from whimbrel.servers.devices import interfaces, volumes
+from whimbrel.servers.lifecycle import create, delete
+from whimbrel.sim.checks.invariants import Invariants, Violation, books
+from whimbrel.sim.cloud.cloud import PROJECT, World
+from whimbrel.sim.faults.chaos import Plan
+from whimbrel.sim.world import equipment
 
 FREE_PORT = "66666666-6666-4666-8666-666666666667"
 WIDE_PORT, WIDE = "66666666-6666-4666-8666-666666666668", "88888888-8888-4888-8888-888888888889"

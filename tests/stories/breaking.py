@@ -15,15 +15,16 @@ from whimbrel.domain.guest import GuestKey, GuestSpec, Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.disk import PARCEL, parcels_of
-from whimbrel.ports.images import Image
-from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.network import NewPort, Port
-from whimbrel.ports.placement import Inventory
-from whimbrel.ports.volumes import Volume
-from whimbrel.servers import create, delete, lookup, snapshot
-from whimbrel.sim import equipment
-from whimbrel.sim.equipment import with_a_function, with_devices
-from whimbrel.sim.world import IMAGE, PROJECT, World
+from whimbrel.ports.placement.placement import Inventory
+from whimbrel.ports.services.images import Image
+from whimbrel.ports.services.network import NewPort, Port
+from whimbrel.ports.services.volumes import Volume
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create, create_image, delete
+from whimbrel.sim.cloud.cloud import IMAGE, PROJECT, World
+from whimbrel.sim.world import equipment
+from whimbrel.sim.world.equipment import with_a_function, with_devices
 
 STRANGER = ServerId("99999999-9999-4999-8999-999999999999")
 FREE_PORT = "66666666-6666-4666-8666-666666666669"
@@ -327,7 +328,7 @@ async def snapshot_left(scene: Scene) -> None:
     """Have the image of a snapshot lose its file: it waits for ever."""
     world, engine = scene.world, scene.world.engine("setup")
     server = await lookup.find(world.cloud, scene.plain.id)
-    image = await snapshot.accept(world.cloud, engine, world.asker(), server, "s", {})
+    image = await create_image.accept(world.cloud, engine, world.asker(), server, "s", {})
     await world.settle(engine)
     await world.cloud.images.delete(image)
     await _image(scene, {}, image)

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 from whimbrel.domain.ids import GroupId, HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import RequestSpec, Server
-from whimbrel.ports.server_groups import GroupPolicy, ServerGroup
-from whimbrel.servers import create, lookup
-from whimbrel.sim.world import PROJECT, USER, World
+from whimbrel.ports.stores.server_groups import GroupPolicy, ServerGroup
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.cloud.cloud import PROJECT, USER, World
 
 GROUP = GroupId("88888888-8888-4888-8888-888888888888")
 

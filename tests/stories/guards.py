@@ -13,9 +13,9 @@ from tools.scenarios.restored import tell
 from whimbrel.domain.errors import Superseded, Unavailable
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create
-from whimbrel.sim.chaos import changes
-from whimbrel.sim.invariants import Violation
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.checks.invariants import Violation
+from whimbrel.sim.faults.chaos import changes
 
 STOPS: Mapping[Collection[str], str] = {
     ("global", "cell", "placement"): "host h",

@@ -11,18 +11,19 @@ from tests.stories import attaching, breaking, test_heal
 from tests.stories.living import Ask, Set, resized
 from tests.stories.test_repair_crashes import Repairing
 from tools.scenarios.incarnations import Lives
-from whimbrel.domain.devices import WishedNic
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import WishedNic
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import heal, lookup
-from whimbrel.sim.chaos import Fault, Plan, changes
-from whimbrel.sim.equipment import PORT, VOLUME
-from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.world import World
+from whimbrel.servers import lookup
+from whimbrel.servers.allocations import healing
+from whimbrel.sim.checks.invariants import Violation, books
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Fault, Plan, changes
+from whimbrel.sim.world.equipment import PORT, VOLUME
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def migrated(*hosts: str) -> Set:
 
 
 async def healed(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await heal.heal(cloud, engine, asker, server)
+    await healing.heal(cloud, engine, asker, server)
 
 
 AGAIN = {

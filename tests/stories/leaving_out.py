@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from whimbrel.adapters.sql.journal import SqlJournal
-from whimbrel.conductor.book import BOOK
+from whimbrel.adapters.sql.global_.journal import SqlJournal
+from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.run import Run
-from whimbrel.ports.journal import Evidence
+from whimbrel.ports.stores.journal import Evidence
 from whimbrel.saga.step import Do, Saga, Step
 
 Patch = Callable[[], AbstractContextManager[Any]]

@@ -8,24 +8,25 @@ from typing import Any
 from msgspec.structs import replace as with_
 
 from tools.scenarios.incarnations import Lives, Told, watched
-from whimbrel.conductor.book import BOOK
+from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.moves.steps.pci import DIRECT, in_profile
+from whimbrel.moves.steps.pci_devices import DIRECT, in_profile
 from whimbrel.ports.cloud import Asker, Cloud, Rules
-from whimbrel.ports.directory import Usage
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.stores.directory import Usage
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, delete, edit, lookup, power
-from whimbrel.sim.chaos import Plan
-from whimbrel.sim.equipment import DIRECT_PORT, FUNCTIONS, PORT, VOLUME, with_a_function, with_devices
-from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.world import LARGE, PROJECT, SMALL, World
+from whimbrel.servers import edit, lookup
+from whimbrel.servers.lifecycle import create, delete, power
+from whimbrel.sim.checks.invariants import Invariants, books
+from whimbrel.sim.cloud.cloud import LARGE, PROJECT, SMALL, World
+from whimbrel.sim.faults.chaos import Plan
+from whimbrel.sim.world.equipment import DIRECT_PORT, FUNCTIONS, PORT, VOLUME, with_a_function, with_devices
 
 HOSTS = ("h1", "h2", "h3")
 HUGE = Flavor(flavor_id="9", name="huge", vcpus=8, memory_mib=512, root_gib=1)

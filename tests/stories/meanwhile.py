@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from tools.scenarios.incarnations import Lives
-from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.world import World
+from whimbrel.sim.checks.invariants import Violation, books
+from whimbrel.sim.cloud.cloud import World
 
 Books = dict[str, Any]
 Seen = TypeVar("Seen")

@@ -39,8 +39,8 @@ from tools.faultmap.drawn import draw
 from tools.faultmap.variants import DEVICES, Variant
 from tools.scenarios.incarnations import sleeping
 from tools.scenarios.moves import Story, Telling
-from whimbrel.sim.chaos import Fault, changes
-from whimbrel.sim.invariants import Violation, books
+from whimbrel.sim.checks.invariants import Violation, books
+from whimbrel.sim.faults.chaos import Fault, changes
 
 ENOUGH = 0.95
 

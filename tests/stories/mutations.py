@@ -9,28 +9,31 @@ from msgspec.structs import replace as with_
 
 from tests.stories.leaving_out import Mutant, lines_left_out, nothing
 from tests.stories.restored_mutations import RESTORED, of_restored
-from whimbrel.adapters.sql import devices as sql_devices
-from whimbrel.adapters.sql import servers as sql_servers
-from whimbrel.adapters.sql.directory import SqlDirectory
-from whimbrel.adapters.sql.journal import SqlJournal
+from whimbrel.adapters.sql.cell import pci_devices as sql_devices
+from whimbrel.adapters.sql.cell import servers as sql_servers
+from whimbrel.adapters.sql.cell.servers import SqlServers
+from whimbrel.adapters.sql.global_.directory import SqlDirectory
+from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.placement import store as placement
-from whimbrel.adapters.sql.servers import SqlServers
 from whimbrel.agent.fence import Fence
-from whimbrel.conductor.book import BOOK
+from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.errors import Superseded
 from whimbrel.domain.run import Run
 from whimbrel.moves.resize import MIGRATE, RESIZE
-from whimbrel.moves.steps import builds, disk, guest, network, record, volumes
+from whimbrel.moves.steps import build_failures, disk, guest, ports, record, volumes
 from whimbrel.moves.steps.target import choose_target
-from whimbrel.ports.journal import Evidence
+from whimbrel.ports.stores.journal import Evidence
 from whimbrel.reconcilers import rounds
-from whimbrel.reconcilers.late_parcels import drop_late_parcels
+from whimbrel.reconcilers.late_effects_round import let_go_latecomers
 from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
-from whimbrel.reconcilers.latecomers import let_go_latecomers
+from whimbrel.reconcilers.transfer_images import drop_late_parcels
+from whimbrel.repair import steps
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Step
-from whimbrel.servers import create, heal, interfaces, power, repair_steps
-from whimbrel.servers import volumes as attached
+from whimbrel.servers.allocations import healing
+from whimbrel.servers.devices import interfaces
+from whimbrel.servers.devices import volumes as attached
+from whimbrel.servers.lifecycle import create, power
 
 CONTROL = "nothing left out"
 """Not a mutant: the stories must not complain of it."""
@@ -38,7 +41,7 @@ CONTROL = "nothing left out"
 HELD_UP = "held up"
 """About orders that wait within an agent."""
 
-IDLE = (choose_target, record.await_verdict, create.greet, builds.trust_host)
+IDLE = (choose_target, record.await_verdict, create.greet, build_failures.trust_host)
 """Lines that do nothing themselves: one decides, one waits, two are there to be undone."""
 
 WRITTEN_NEXT = (record.switch_home, interfaces.check_unplugged)
@@ -91,7 +94,7 @@ def _fences() -> Iterator[Mutant]:
     yield Mutant("hosts look once only", lambda: mock.patch.object(Fence, "check", return_value=None), HELD_UP)
     yield Mutant("the journal takes any epoch", _any_epoch)
     yield Mutant("the epoch does not rise after silence", _still_epoch)
-    for port, module in (("networks", network), ("volumes", volumes)):
+    for port, module in (("networks", ports), ("volumes", volumes)):
         yield Mutant(f"{port} are called without a look at the journal", nothing((module, "check_in_hand")), "ports")
 
 
@@ -112,18 +115,18 @@ def _looks() -> Iterator[Mutant]:
     A delete only goes forward, and its server's id never comes back: it needs none, but shares lines with creates.
     """
     looks = {
-        "create": (network, volumes),
+        "create": (ports, volumes),
         "attach_interface": (interfaces,),
         "detach_interface": (interfaces,),
         "attach_volume": (attached,),
         "detach_volume": (attached,),
-        "heal_ports": (heal,),
-        "repair": (repair_steps,),
+        "heal_ports": (healing,),
+        "repair": (steps,),
     }
     for saga, modules in looks.items():
         calls = [(module, "check_in_hand") for module in modules]
         yield Mutant(f"{saga}: services are called without a look at the journal", nothing(*calls), "ports", saga)
-    yield Mutant("repair: guests are destroyed without proof", nothing((repair_steps, "_see_proof")), "guest", "repair")
+    yield Mutant("repair: guests are destroyed without proof", nothing((steps, "_see_proof")), "guest", "repair")
 
 
 # How

@@ -9,13 +9,13 @@ from unittest import mock
 import sqlalchemy as sa
 
 from tests.stories.leaving_out import Mutant, nothing
-from whimbrel.adapters.sql import journal
-from whimbrel.adapters.sql.database import Tx
-from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.global_ import journal
+from whimbrel.adapters.sql.global_.restores import may_go_on, read_state
 from whimbrel.adapters.sql.placement import store as placement
-from whimbrel.adapters.sql.restores import may_go_on, read_state
 from whimbrel.domain.guest import Order
-from whimbrel.ports.restores import CloudState
+from whimbrel.ports.stores.restores import CloudState
 from whimbrel.proof import ledgers
 from whimbrel.saga.engine import Engine
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from tools.scenarios.incarnations import Told, watched
 from tools.scenarios.moves import Story, Telling
-from whimbrel.conductor.book import BOOK
+from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
-from whimbrel.sim.chaos import After, Chaos, Fault, Plan
-from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.world import World
+from whimbrel.sim.checks.invariants import Invariants, books
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import After, Chaos, Fault, Plan
 
 ACTS = 4
 """What its owner does in a story: he has it moved, and has his say three times."""

@@ -6,11 +6,12 @@ from msgspec.structs import replace
 
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
-from whimbrel.moves.steps.builds import count_failure
+from whimbrel.moves.steps.build_failures import count_failure
 from whimbrel.ports.cloud import Rules
-from whimbrel.ports.journal import RunFilter
-from whimbrel.servers import create, lookup
-from whimbrel.sim.world import CELL, World
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.cloud.cloud import CELL, World
 
 H1, H2 = HostName("h1"), HostName("h2")
 RULES = Rules(cpu_allocation_ratio=16.0, ram_allocation_ratio=16.0, disk_allocation_ratio=16.0)

@@ -13,10 +13,11 @@ from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.reconcilers.rounds import reconcile
-from whimbrel.servers import delete, edit, lookup, power
-from whimbrel.sim.chaos import changes
-from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.world import IMAGE, World
+from whimbrel.servers import edit, lookup
+from whimbrel.servers.lifecycle import delete, power
+from whimbrel.sim.checks.invariants import Invariants, books
+from whimbrel.sim.cloud.cloud import IMAGE, World
+from whimbrel.sim.faults.chaos import changes
 
 # Who looked long before
 

@@ -17,13 +17,14 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud, Rules
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, delete, edit, lookup, power
-from whimbrel.sim.chaos import After, Chaos, Crash, Fault
-from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.world import IMAGE, LARGE, PROJECT, SMALL, World
+from whimbrel.servers import edit, lookup
+from whimbrel.servers.lifecycle import create, delete, power
+from whimbrel.sim.checks.invariants import Invariants, books
+from whimbrel.sim.cloud.cloud import IMAGE, LARGE, PROJECT, SMALL, World
+from whimbrel.sim.faults.chaos import After, Chaos, Crash, Fault
 
 ACROSS = tuple(story for story in STORIES if story.crosses and story.name.startswith("resize to another cell"))
 HERE, THERE = CellName("c1"), CellName("c2")

@@ -12,11 +12,11 @@ from tools.scenarios.moves import Story, Telling, expected_after
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import GuestKey
 from whimbrel.moves import requests
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
-from whimbrel.sim.chaos import Fault, Plan, changes
-from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.world import CELL
+from whimbrel.sim.checks.invariants import Violation, books
+from whimbrel.sim.cloud.cloud import CELL
+from whimbrel.sim.faults.chaos import Fault, Plan, changes
 
 
 async def touches_of(story: Story) -> list[str]:

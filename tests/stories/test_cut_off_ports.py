@@ -16,15 +16,15 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.network import Network
-from whimbrel.reconcilers.cut_off_ports import give_back_cut_off
-from whimbrel.reconcilers.latecomers import EARLIEST_S
+from whimbrel.ports.services.network import Network
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.reconcilers.late_effects_round import EARLIEST_S
+from whimbrel.reconcilers.misbound_ports import give_back_cut_off
 from whimbrel.servers import lookup
-from whimbrel.sim.chaos import Chaos, changes
-from whimbrel.sim.equipment import PORT
-from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.world import World
+from whimbrel.sim.checks.invariants import Invariants, books
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Chaos, changes
+from whimbrel.sim.world.equipment import PORT
 
 CUT_OFF = Tale("cut off", "tidy", give_back, given_back, (resized, cut_off))
 WHOLE = Tale("not cut off", "tidy", give_back, given_back, (resized,))

@@ -7,10 +7,11 @@ from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.servers import create, lookup
-from whimbrel.sim.chaos import Chaos
-from whimbrel.sim.invariants import Invariants
-from whimbrel.sim.world import World
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.checks.invariants import Invariants
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Chaos
 
 FOUR: Mapping[str, Sequence[str]] = {"c1": ("h1",), "c2": ("m1",), "c3": ("n1",), "c4": ("o1",)}
 

@@ -19,8 +19,8 @@ from tests.stories.attaching import (
 from tests.stories.living import resized
 from tools.scenarios.incarnations import let_go_latecomers, sleeping
 from whimbrel.domain.errors import WorldError
-from whimbrel.sim.chaos import Fault, Plan, changes
-from whimbrel.sim.invariants import books
+from whimbrel.sim.checks.invariants import books
+from whimbrel.sim.faults.chaos import Fault, Plan, changes
 
 
 def every(story: Callable[[], Awaitable[None]]) -> None:

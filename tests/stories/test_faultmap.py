@@ -72,13 +72,13 @@ def test_a_fault_that_does_not_happen_is_no_point() -> None:
 
 
 def test_what_is_left_over_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whimbrel.agent.host.HostAgent.destroy", _does_nothing)
+    monkeypatch.setattr("whimbrel.agent.agent.HostAgent.destroy", _does_nothing)
     outcome, _ = asyncio.run(tell(PLAIN.story, {}))
     assert outcome.is_red
 
 
 def test_a_move_that_is_broken_without_a_fault_is_said_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whimbrel.agent.host.HostAgent.destroy", _does_nothing)
+    monkeypatch.setattr("whimbrel.agent.agent.HostAgent.destroy", _does_nothing)
     with pytest.raises(SystemExit, match=f"no map can be drawn: {PLAIN.name} without any trouble"):
         command.main(["--only", PLAIN.name, "--processes", "1"])
 

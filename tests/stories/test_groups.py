@@ -6,22 +6,23 @@ import pytest
 
 from tests.stories.grouped import GROUP, grouped_world, homes, hosts_held
 from tools.scenarios.incarnations import Lives, Told, watched
-from whimbrel.conductor.book import BOOK
+from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.server_groups import GroupPolicy
-from whimbrel.reconcilers.resting_groups import LONGEST_S
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.server_groups import GroupPolicy
+from whimbrel.reconcilers.finished_group_moves import LONGEST_S
 from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import group_moves, lookup
-from whimbrel.servers.together import look
-from whimbrel.sim.chaos import Chaos, Fault, Plan, changes
-from whimbrel.sim.invariants import Invariants, Violation, books
-from whimbrel.sim.world import LARGE, World
+from whimbrel.servers import lookup
+from whimbrel.servers.groups import group_moves
+from whimbrel.servers.groups.co_location import look
+from whimbrel.sim.checks.invariants import Invariants, Violation, books
+from whimbrel.sim.cloud.cloud import LARGE, World
+from whimbrel.sim.faults.chaos import Chaos, Fault, Plan, changes
 
 # Two at once
 

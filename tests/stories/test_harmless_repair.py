@@ -22,12 +22,12 @@ from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.moves import requests
 from whimbrel.moves.steps.disk import PARCEL
-from whimbrel.ports.images import Image
-from whimbrel.ports.journal import RunFilter
-from whimbrel.proof.proving import Proof, prove, proving
-from whimbrel.servers.repair import repair, survey
-from whimbrel.servers.tidy import tidy_after_delete
-from whimbrel.sim.invariants import books
+from whimbrel.ports.services.images import Image
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.proof.proof import Proof, prove, proving
+from whimbrel.repair.service import repair, survey
+from whimbrel.servers.cleanup.late_effects import tidy_after_delete
+from whimbrel.sim.checks.invariants import books
 
 Act = Callable[[Scene], Awaitable[None]]
 UNKNOWN = RunId("12121212-1212-4212-8212-121212121212")

@@ -13,20 +13,21 @@ from tests import broken_ports
 from tests.broken_ports import BANDWIDTH
 from tests.stories.living import HOSTS, RULES, delete_and_see_nothing, stopped
 from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, sleeping, watched
-from whimbrel.conductor.book import BOOK
+from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import GroupId, HostName, ServerId
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.server_groups import ServerGroup
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, lookup
-from whimbrel.servers.heal import heal, survey
-from whimbrel.sim.chaos import Fault, Plan, changes
-from whimbrel.sim.equipment import EGRESS, INGRESS, PORT, REQUEST, with_devices
-from whimbrel.sim.invariants import Invariants, Violation, books
-from whimbrel.sim.world import PROJECT, USER, World
+from whimbrel.servers import lookup
+from whimbrel.servers.allocations.healing import heal, survey
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.checks.invariants import Invariants, Violation, books
+from whimbrel.sim.cloud.cloud import PROJECT, USER, World
+from whimbrel.sim.faults.chaos import Fault, Plan, changes
+from whimbrel.sim.world.equipment import EGRESS, INGRESS, PORT, REQUEST, with_devices
 
 Books = dict[str, Any]
 Break = Callable[[World, Server], Awaitable[None]]

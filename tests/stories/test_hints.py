@@ -7,13 +7,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from whimbrel.domain.ids import HostName, ServerId
-from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.moves import requests
-from whimbrel.moves.hints import hinted_hosts
+from whimbrel.moves.needs.hints import hinted_hosts
 from whimbrel.ports.cloud import Rules
-from whimbrel.servers import create, delete, lookup
-from whimbrel.sim.world import LARGE, World
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create, delete
+from whimbrel.sim.cloud.cloud import LARGE, World
 
 RULES = Rules(
     cpu_allocation_ratio=1.0,

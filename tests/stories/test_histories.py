@@ -11,11 +11,11 @@ from tools.scenarios.moves import Story, Telling
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
+from whimbrel.history.history import past_of, tell
+from whimbrel.history.state_at import Standing, standing_at
 from whimbrel.servers import lookup
-from whimbrel.servers.history import past_of, tell
-from whimbrel.servers.standing import Standing, standing_at
-from whimbrel.sim.chaos import Fault, Plan
-from whimbrel.sim.world import World
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Fault, Plan
 
 EVERY = 9  # touches
 

@@ -7,11 +7,12 @@ import pytest
 
 from whimbrel.domain.ids import HostName
 from whimbrel.moves import requests
-from whimbrel.reconcilers.late_parcels import drop_late_parcels
-from whimbrel.reconcilers.latecomers import LATEST_S
-from whimbrel.servers import create, lookup
-from whimbrel.sim.chaos import Chaos
-from whimbrel.sim.world import World
+from whimbrel.reconcilers.late_effects_round import LATEST_S
+from whimbrel.reconcilers.transfer_images import drop_late_parcels
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Chaos
 
 CELLS = {"c1": ("h1", "h2"), "c2": ("m1",)}
 

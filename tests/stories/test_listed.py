@@ -8,11 +8,11 @@ import pytest
 from tests.stories.test_cells import THERE, booted, sent, two_cells
 from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.moves import requests
-from whimbrel.ports.servers import ServerQuery
+from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.servers import lookup
-from whimbrel.sim.chaos import Chaos
-from whimbrel.sim.world import LARGE, PROJECT, World
+from whimbrel.sim.cloud.cloud import LARGE, PROJECT, World
+from whimbrel.sim.faults.chaos import Chaos
 
 
 class Watch:

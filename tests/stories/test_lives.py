@@ -31,12 +31,13 @@ from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, delete, interfaces, power, snapshot
-from whimbrel.servers.tidy import tidy
-from whimbrel.sim.chaos import Fault, Plan, changes
-from whimbrel.sim.equipment import EGRESS, PORT, VOLUME
-from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.world import World
+from whimbrel.servers.cleanup.late_effects import tidy
+from whimbrel.servers.devices import interfaces
+from whimbrel.servers.lifecycle import create, create_image, delete, power
+from whimbrel.sim.checks.invariants import Violation, books
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Fault, Plan, changes
+from whimbrel.sim.world.equipment import EGRESS, PORT, VOLUME
 
 
 async def create_it(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
@@ -52,7 +53,7 @@ async def reboot_hard(cloud: Cloud, engine: Engine, asker: Asker, server: Server
 
 
 async def take_a_snapshot(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await snapshot.accept(cloud, engine, asker, server, "snapshot", {"for": "tests"})
+    await create_image.accept(cloud, engine, asker, server, "snapshot", {"for": "tests"})
 
 
 def create_with(name: str, *refusals: tuple[str, str]) -> Tale:

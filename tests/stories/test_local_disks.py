@@ -13,11 +13,12 @@ from whimbrel.domain.server import Server
 from whimbrel.moves import planning, requests
 from whimbrel.moves.facts import target_of, target_spec
 from whimbrel.ports.cloud import Rules
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, lookup
-from whimbrel.sim.invariants import books
-from whimbrel.sim.world import LARGE, SMALL, World
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.checks.invariants import books
+from whimbrel.sim.cloud.cloud import LARGE, SMALL, World
 
 ROOMY = replace(SMALL, flavor_id="5", name="roomy", ephemeral_gib=2, swap_mib=512)
 ROOMIER = replace(LARGE, flavor_id="6", name="roomier", ephemeral_gib=3, swap_mib=0)

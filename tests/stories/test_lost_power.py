@@ -7,9 +7,10 @@ from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, lookup, power
-from whimbrel.sim import rest
-from whimbrel.sim.world import World
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create, power
+from whimbrel.sim.checks import at_rest
+from whimbrel.sim.cloud.cloud import World
 
 
 async def running() -> tuple[World, Engine, Server]:
@@ -30,17 +31,17 @@ def test_a_server_whose_host_lost_power_is_shown_as_stopped() -> None:
     async def story() -> None:
         world, engine, server = await running()
         await world.hypervisors[HostName("h1")].lose_power()
-        [said] = await rest.problems(world)
+        [said] = await at_rest.problems(world)
         assert "is stopped, and its record says active" in said
         off = await look(world, engine, server)
         assert (off.vm_state, off.task_state) == ("stopped", None)
-        assert await rest.problems(world) == []
+        assert await at_rest.problems(world) == []
         [action, *_] = await world.cloud.journal.actions(server.id)
         assert (action.name, action.user_id) == ("stop", server.user_id)
         await power.start(world.cloud, engine, world.asker(), off)
         await world.settle(engine)
         assert (await lookup.find(world.cloud, server.id)).vm_state == "active"
-        assert await rest.problems(world) == []
+        assert await at_rest.problems(world) == []
         await world.close()
 
     asyncio.run(story())
@@ -56,7 +57,7 @@ def test_a_guest_that_runs_again_meanwhile_is_left_as_it_is() -> None:
         await host.start(guest.key)
         await world.settle(engine)
         assert (await lookup.find(world.cloud, server.id)).vm_state == "active"
-        assert await rest.problems(world) == []
+        assert await at_rest.problems(world) == []
         await world.close()
 
     asyncio.run(story())
@@ -74,7 +75,7 @@ def test_a_server_that_waits_for_a_verdict_is_left_to_it() -> None:
         await requests.confirm(world.cloud, engine, world.asker(), waits)
         await world.settle(engine)
         assert (await look(world, engine, server)).vm_state == "stopped"
-        assert await rest.problems(world) == []
+        assert await at_rest.problems(world) == []
         await world.close()
 
     asyncio.run(story())

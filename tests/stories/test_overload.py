@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, lookup
-from whimbrel.sim.loop import LoopClock, new_loop
-from whimbrel.sim.world import CELL, LARGE, PROJECT, World
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.cloud.cloud import CELL, LARGE, PROJECT, World
+from whimbrel.sim.world.loop import LoopClock, new_loop
 
 SERVERS = 64
 TRANSACTION_S = 0.05

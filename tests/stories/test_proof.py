@@ -8,9 +8,9 @@ import pytest
 from tests.stories import attaching, living, test_lives
 from tests.stories.telling import STORIES
 from tools.scenarios.moves import Story, Telling
-from whimbrel.proof.proving import Proof, prove
-from whimbrel.sim.chaos import Chaos, Fault, Plan, changes
-from whimbrel.sim.invariants import Violation
+from whimbrel.proof.proof import Proof, prove
+from whimbrel.sim.checks.invariants import Violation
+from whimbrel.sim.faults.chaos import Chaos, Fault, Plan, changes
 
 
 class Proved:

@@ -19,14 +19,14 @@ from whimbrel.domain.host import Zone
 from whimbrel.domain.ids import GroupId, HostName, ProviderId, ServerId
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.placement import GroupPlaces
-from whimbrel.ports.server_groups import ServerGroup
-from whimbrel.proof.groups import grouped
-from whimbrel.proof.laws.groups import Grouped, rule_holds
-from whimbrel.proof.proving import prove
+from whimbrel.ports.placement.placement import GroupPlaces
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.server_groups import ServerGroup
+from whimbrel.proof.group_members import grouped
+from whimbrel.proof.invariants.server_groups import Grouped, rule_holds
+from whimbrel.proof.proof import prove
+from whimbrel.repair.service import survey
 from whimbrel.servers import lookup
-from whimbrel.servers.repair import survey
 
 
 async def park(scene: Scene, server: Server, host: str = "h3") -> Server:

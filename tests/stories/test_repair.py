@@ -9,9 +9,9 @@ from tests.stories import breaking
 from tests.stories.breaking import ADOPTED, LEFT, MENDED, Break, Scene
 from whimbrel.domain.errors import Conflict, Invalid
 from whimbrel.domain.ids import ServerId
-from whimbrel.proof.proving import prove
-from whimbrel.servers.repair import Finding, repair, survey
-from whimbrel.sim.invariants import Invariants, books
+from whimbrel.proof.proof import prove
+from whimbrel.repair.service import Finding, repair, survey
+from whimbrel.sim.checks.invariants import Invariants, books
 
 _SCENE: list[Scene] = []
 

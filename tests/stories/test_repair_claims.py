@@ -14,15 +14,16 @@ from tests.stories.breaking import Scene
 from tests.stories.test_harmless_repair import changed, left
 from tests.stories.test_repair import mend_all, told
 from tests.stories.test_wishes import offer
-from whimbrel.domain.devices import WishedNic
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
-from whimbrel.proof.proving import prove
-from whimbrel.servers import create, lookup
-from whimbrel.servers.repair import survey
-from whimbrel.sim import equipment
-from whimbrel.sim.invariants import books
-from whimbrel.sim.world import World
+from whimbrel.domain.server_devices import WishedNic
+from whimbrel.proof.proof import prove
+from whimbrel.repair.service import survey
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.checks.invariants import books
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.world import equipment
 
 Act = Callable[[Scene], Awaitable[None]]
 A_GPU = {"resources1:CUSTOM_GPU": "1"}

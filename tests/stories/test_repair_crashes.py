@@ -12,20 +12,20 @@ from tests.stories.test_proof_sees import its_lock_is_lost
 from tests.stories.test_repair_older import OLDER
 from tests.stories.test_repair_owners import and_holds_nothing, both_say_another_project
 from tools.scenarios.incarnations import Lives, sleeping, watched
-from whimbrel.conductor.book import BOOK
+from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.servers import ServerQuery
-from whimbrel.proof.proving import prove
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.proof.proof import prove
+from whimbrel.repair.service import repair, survey
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.lookup import listing
-from whimbrel.servers.repair import repair, survey
-from whimbrel.sim.chaos import Fault, Plan, changes
-from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.world import World
+from whimbrel.sim.checks.invariants import Violation, books
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Fault, Plan, changes
 
 Books = dict[str, Any]
 

@@ -14,11 +14,11 @@ from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.domain.run import Run
 from whimbrel.moves import requests
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.repair.service import repair
 from whimbrel.servers import lookup
-from whimbrel.servers.repair import repair
-from whimbrel.sim.invariants import books
-from whimbrel.sim.world import CELL, IMAGE
+from whimbrel.sim.checks.invariants import books
+from whimbrel.sim.cloud.cloud import CELL, IMAGE
 
 Act = Callable[[Scene], Awaitable[None]]
 

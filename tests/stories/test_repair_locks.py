@@ -15,11 +15,11 @@ from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.ports.journal import RunFilter
-from whimbrel.proof.proving import prove
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.proof.proof import prove
+from whimbrel.repair.service import repair, survey
 from whimbrel.servers import lookup
-from whimbrel.servers.repair import repair, survey
-from whimbrel.sim.invariants import Invariants, books
+from whimbrel.sim.checks.invariants import Invariants, books
 
 Act = Callable[[Scene], Awaitable[None]]
 

@@ -15,12 +15,12 @@ from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName, Slot
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.ports.journal import RunFilter
-from whimbrel.proof.proving import prove
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.proof.proof import prove
+from whimbrel.repair.service import survey
 from whimbrel.servers import lookup
-from whimbrel.servers.repair import survey
-from whimbrel.sim.invariants import Invariants, books
-from whimbrel.sim.world import LARGE
+from whimbrel.sim.checks.invariants import Invariants, books
+from whimbrel.sim.cloud.cloud import LARGE
 
 TWIN = replace(LARGE, flavor_id="twin", name="twin")
 

@@ -9,9 +9,9 @@ from tests.stories import breaking
 from tests.stories.breaking import STRANGER, Scene
 from tests.stories.test_repair import told
 from whimbrel.domain.ids import ServerId
-from whimbrel.ports.placement import Inventory
-from whimbrel.proof.proving import prove
-from whimbrel.servers.repair import Finding, repair, survey
+from whimbrel.ports.placement.placement import Inventory
+from whimbrel.proof.proof import prove
+from whimbrel.repair.service import Finding, repair, survey
 
 BROKEN = (
     breaking.too_little_room,

@@ -19,11 +19,11 @@ from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.adapters.sql.tables.global_ import runs
 from whimbrel.adapters.sql.tables.placement import consumers
 from whimbrel.domain.ids import ConsumerId, ProjectId
-from whimbrel.ports.directory import Usage
-from whimbrel.proof.proving import prove
-from whimbrel.servers.repair import survey
-from whimbrel.sim.invariants import books
-from whimbrel.sim.world import PROJECT, USER
+from whimbrel.ports.stores.directory import Usage
+from whimbrel.proof.proof import prove
+from whimbrel.repair.service import survey
+from whimbrel.sim.checks.invariants import books
+from whimbrel.sim.cloud.cloud import PROJECT, USER
 
 Act = Callable[[Scene], Awaitable[None]]
 ANOTHER = ProjectId("another")

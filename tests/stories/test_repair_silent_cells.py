@@ -19,12 +19,13 @@ from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.domain.server import RequestSpec
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cell, Cloud
-from whimbrel.ports.server_groups import ServerGroup
-from whimbrel.proof.proving import prove
-from whimbrel.servers import create, lookup
-from whimbrel.servers.repair import repair, survey
-from whimbrel.sim.invariants import books
-from whimbrel.sim.world import LARGE, PROJECT, USER, World
+from whimbrel.ports.stores.server_groups import ServerGroup
+from whimbrel.proof.proof import prove
+from whimbrel.repair.service import repair, survey
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.checks.invariants import books
+from whimbrel.sim.cloud.cloud import LARGE, PROJECT, USER, World
 
 C1, C2 = CellName("c1"), CellName("c2")
 ANYWHERE = (

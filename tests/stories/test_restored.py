@@ -13,7 +13,7 @@ from tests.stories.test_crashes import touches_of
 from tools.scenarios.moves import Story
 from tools.scenarios.restored import Restored, tell
 from whimbrel.proof.ledgers import check
-from whimbrel.sim.chaos import changes
+from whimbrel.sim.faults.chaos import changes
 
 TOLD = tuple(
     story

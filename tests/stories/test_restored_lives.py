@@ -14,10 +14,10 @@ from tests.stories.test_repair import a_scene, mend_all, told
 from tools.scenarios import restored
 from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.domain.ids import HostName
-from whimbrel.proof.proving import Proof, prove
-from whimbrel.servers import create, delete
-from whimbrel.servers.repair import survey
-from whimbrel.sim.restoring import restore
+from whimbrel.proof.proof import Proof, prove
+from whimbrel.repair.service import survey
+from whimbrel.servers.lifecycle import create, delete
+from whimbrel.sim.runs.operator_restore import restore
 
 Change = Callable[[Scene], Awaitable[None]]
 EVERYTHING = ("global", "cell", "placement")

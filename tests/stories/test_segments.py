@@ -4,16 +4,17 @@ import asyncio
 
 from msgspec.structs import replace
 
-from whimbrel.domain.devices import WishedNic
 from whimbrel.domain.ids import HostName, ProjectId, ProviderId
-from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import WishedNic
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Rules
-from whimbrel.ports.network import NetworkInfo, Port
-from whimbrel.ports.placement import Inventory
-from whimbrel.servers import create, lookup
-from whimbrel.sim.world import CELL, LARGE, World
+from whimbrel.ports.placement.placement import Inventory
+from whimbrel.ports.services.network import NetworkInfo, Port
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.cloud.cloud import CELL, LARGE, World
 
 ROUTED, FLAT = "11111111-0000-4000-8000-00000000000a", "11111111-0000-4000-8000-00000000000b"
 NEAR, FAR = "22222222-0000-4000-8000-00000000000a", "22222222-0000-4000-8000-00000000000b"

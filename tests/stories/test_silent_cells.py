@@ -12,8 +12,9 @@ from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cell, Rules
 from whimbrel.reconcilers.rounds import reconcile
-from whimbrel.servers import create, delete, lookup
-from whimbrel.sim.world import LARGE, World
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create, delete
+from whimbrel.sim.cloud.cloud import LARGE, World
 
 C1, C2 = CellName("c1"), CellName("c2")
 

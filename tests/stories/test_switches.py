@@ -9,7 +9,7 @@ from tools.scenarios.moves import Story, Telling
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.server import Server
 from whimbrel.servers import edit, lookup
-from whimbrel.sim.chaos import changes
+from whimbrel.sim.faults.chaos import changes
 
 TOLD = tuple(story for story in STORIES if story.name.startswith("resize to another cell") and story.end != "turn back")
 

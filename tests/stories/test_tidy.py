@@ -12,13 +12,13 @@ from tests.stories.test_repair import told
 from whimbrel.domain.errors import Unavailable, WorldError
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.journal import RunFilter
-from whimbrel.proof.proving import prove
-from whimbrel.reconcilers.latecomers import LATEST_S, let_go_latecomers
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.proof.proof import prove
+from whimbrel.reconcilers.late_effects_round import LATEST_S, let_go_latecomers
 from whimbrel.servers import lookup
-from whimbrel.servers.tidy import tidy
-from whimbrel.sim.chaos import Chaos, Crash, Fault, Plan, changes
-from whimbrel.sim.invariants import books
+from whimbrel.servers.cleanup.late_effects import tidy
+from whimbrel.sim.checks.invariants import books
+from whimbrel.sim.faults.chaos import Chaos, Crash, Fault, Plan, changes
 
 Act = Callable[[Scene], Awaitable[None]]
 

@@ -33,12 +33,13 @@ from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Asker, Cloud
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, delete, lookup, power, snapshot
-from whimbrel.sim.chaos import changes
-from whimbrel.sim.invariants import Violation, books
-from whimbrel.sim.world import LARGE, SMALL
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create, create_image, delete, power
+from whimbrel.sim.checks.invariants import Violation, books
+from whimbrel.sim.cloud.cloud import LARGE, SMALL
+from whimbrel.sim.faults.chaos import changes
 
 # What is asked for
 
@@ -60,7 +61,7 @@ async def reboot(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> 
 
 
 async def take_a_snapshot(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await snapshot.accept(cloud, engine, asker, server, "snapshot", {})
+    await create_image.accept(cloud, engine, asker, server, "snapshot", {})
 
 
 def over_at_once(*asks: Ask) -> Ask:

@@ -6,8 +6,9 @@ from whimbrel.domain.ids import HostName
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Rules
 from whimbrel.reconcilers.rounds import reconcile
-from whimbrel.servers import create, lookup
-from whimbrel.sim.world import LARGE, World
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.cloud.cloud import LARGE, World
 
 WINDOW_S = 600.0
 

@@ -8,23 +8,24 @@ import pytest
 from msgspec.structs import replace
 
 from tools.scenarios.incarnations import Lives, Told, watched
-from whimbrel.conductor.book import BOOK
+from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, HostName, ProviderId, RunId
 from whimbrel.domain.run import Run
-from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud, Rules
-from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.placement import Inventory, Owner
+from whimbrel.ports.placement.placement import Inventory, Owner
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, lookup
-from whimbrel.sim.chaos import Chaos, Fault, Plan
-from whimbrel.sim.invariants import Invariants, Violation, books
-from whimbrel.sim.world import PROJECT, SMALL, USER, World
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.checks.invariants import Invariants, Violation, books
+from whimbrel.sim.cloud.cloud import PROJECT, SMALL, USER, World
+from whimbrel.sim.faults.chaos import Chaos, Fault, Plan
 
 SIZES = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 1}
 RED, BLUE = "CUSTOM_RED", "CUSTOM_BLUE"

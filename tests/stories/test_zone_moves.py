@@ -17,8 +17,8 @@ from whimbrel.moves import requests
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import edit, lookup
-from whimbrel.sim.chaos import Fault, Plan
-from whimbrel.sim.world import LARGE, World
+from whimbrel.sim.cloud.cloud import LARGE, World
+from whimbrel.sim.faults.chaos import Fault, Plan
 
 NORTH = Zone(id="7", name="north")
 

@@ -14,12 +14,12 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.prometheus_tools import ALARMS, DOCS, TRIALS
-from whimbrel.adapters.prometheus.figures import Figures
-from whimbrel.adapters.prometheus.readings import STATES, Readings
+from whimbrel.adapters.prometheus.cloud_metrics import STATES, Readings
+from whimbrel.adapters.prometheus.process_metrics import Figures
 from whimbrel.cli import main
-from whimbrel.conductor.book import BOOK
-from whimbrel.ports.journal import LastProof
-from whimbrel.sim.world import World
+from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.ports.stores.journal import LastProof
+from whimbrel.sim.cloud.cloud import World
 
 ROOT = Path(__file__).parents[2]
 WATCHING = DOCS / "watching.md"

@@ -14,7 +14,7 @@ import structlog
 from tools.faultmap import pages, pairs, restored
 from tools.faultmap.drawn import Rows, draw, is_point
 from tools.faultmap.variants import Variant, variants
-from whimbrel.sim.invariants import Violation
+from whimbrel.sim.checks.invariants import Violation
 
 SHOWN_DIFFERENCES = 40
 

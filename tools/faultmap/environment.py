@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from whimbrel.adapters.bus.local import LocalAgents
-from whimbrel.agent.host import HostAgent
+from whimbrel.agent.agent import HostAgent
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.agent import Agent
 from whimbrel.ports.cloud import Cell
-from whimbrel.sim.hypervisor import SimulatedHypervisor, Times
-from whimbrel.sim.world import World
+from whimbrel.ports.hosts.agent import Agent
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
 
 AWAY_S = 7.0
 """How long databases are away: longer than a lease, shorter than the patience of a move."""

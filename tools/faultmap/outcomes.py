@@ -10,10 +10,10 @@ from tools.scenarios.incarnations import Told, let_go_latecomers, sleeping
 from tools.scenarios.moves import Story, Telling, expected_after
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.run import Run
-from whimbrel.ports.journal import RunFilter
-from whimbrel.sim.chaos import Chaos, Plan, changes
-from whimbrel.sim.invariants import Invariants, Violation, books
-from whimbrel.sim.world import World
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.sim.checks.invariants import Invariants, Violation, books
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Chaos, Plan, changes
 
 ROUNDS = 15
 """How often conductors look whether there is something to do while a host is gone: a minute."""

@@ -14,7 +14,7 @@ from tools.faultmap.rows import Row
 from tools.faultmap.variants import Variant, variants
 from tools.scenarios.moves import Story
 from tools.scenarios.restored import tell
-from whimbrel.sim.invariants import Violation
+from whimbrel.sim.checks.invariants import Violation
 
 WHICH: Mapping[str, Collection[str]] = {
     "global": ("global",),

@@ -7,7 +7,7 @@ from typing import Any
 from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.saga.step import Book, Saga, Step
-from whimbrel.sim.chaos import changes
+from whimbrel.sim.faults.chaos import changes
 
 ACCEPT, PARK, VERDICT = "accept", "park", "verdict"
 """Rows that are no steps: what doors and the engine write down themselves."""

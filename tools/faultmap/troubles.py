@@ -8,7 +8,7 @@ from typing import Any
 
 from tools.faultmap.environment import Ground
 from whimbrel.domain.errors import Unavailable, WorldError
-from whimbrel.sim.chaos import After, Chaos, Fault, changes
+from whimbrel.sim.faults.chaos import After, Chaos, Fault, changes
 
 
 class Trouble(Enum):

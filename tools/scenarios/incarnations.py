@@ -10,14 +10,14 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.journal import Journal
-from whimbrel.reconcilers.latecomers import LATEST_S
+from whimbrel.ports.stores.journal import Journal
+from whimbrel.reconcilers.late_effects_round import LATEST_S
 from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Book, Saga, Step
-from whimbrel.sim.chaos import Chaos, Crash, Plan, changes
-from whimbrel.sim.invariants import Invariants, Violation, books
-from whimbrel.sim.world import World
+from whimbrel.sim.checks.invariants import Invariants, Violation, books
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Chaos, Crash, Plan, changes
 
 
 @dataclass

@@ -6,21 +6,22 @@ from typing import Any, Literal
 from msgspec.structs import replace as with_
 
 from tools.scenarios.incarnations import Lives, Told, watched
-from whimbrel.conductor.book import BOOK
+from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.facts import Place
-from whimbrel.moves.steps.pci import ALIAS
+from whimbrel.moves.steps.pci_devices import ALIAS
 from whimbrel.ports.cloud import Cloud, Rules
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import create, lookup, power
-from whimbrel.sim.chaos import Plan
-from whimbrel.sim.equipment import FUNCTIONS, GPU, GPUS, with_a_boot_volume, with_a_function, with_devices
-from whimbrel.sim.invariants import Invariants
-from whimbrel.sim.world import LARGE, SMALL, World
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create, power
+from whimbrel.sim.checks.invariants import Invariants
+from whimbrel.sim.cloud.cloud import LARGE, SMALL, World
+from whimbrel.sim.faults.chaos import Plan
+from whimbrel.sim.world.equipment import FUNCTIONS, GPU, GPUS, with_a_boot_volume, with_a_function, with_devices
 
 WIDE = with_(SMALL, flavor_id="3", name="wide", vcpus=2)
 

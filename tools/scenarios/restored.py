@@ -7,17 +7,17 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tools.scenarios.moves import Story, Telling
-from whimbrel.adapters.sql.sqlite import SqliteDatabase
+from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName, ServerId
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof import ledgers
-from whimbrel.proof.proving import Proof, prove
+from whimbrel.proof.proof import Proof, prove
 from whimbrel.saga.engine import Engine
-from whimbrel.sim.chaos import Plan
-from whimbrel.sim.invariants import Violation
-from whimbrel.sim.restoring import restore
-from whimbrel.sim.world import World
+from whimbrel.sim.checks.invariants import Violation
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.chaos import Plan
+from whimbrel.sim.runs.operator_restore import restore
 
 ROUNDS = 12
 """How often leases run out before the restore begins: long enough for a restored run to do all the harm it can."""

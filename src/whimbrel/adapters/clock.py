@@ -5,7 +5,7 @@ import time
 from uuid import uuid4
 
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.processes import ClockReading
+from whimbrel.ports.stores.processes import ClockReading
 
 
 class SystemClock:

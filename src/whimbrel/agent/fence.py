@@ -15,7 +15,7 @@ from whimbrel.domain.errors import Superseded
 from whimbrel.domain.guest import Ledger, Obeyed, Order
 from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.keep import Keep
+from whimbrel.ports.hosts.key_value_store import Keep
 
 
 class Seen(msgspec.Struct, frozen=True):

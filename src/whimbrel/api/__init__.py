@@ -1,5 +1,5 @@
 """The compute API: checks what is asked, writes it down, answers.
 
-Law: a request never retries and never waits for work. door.py receives, routes.py is the table of all URLs, one module
+Law: a request never retries and never waits for work. app.py receives, routes.py is the table of all URLs, one module
 per resource answers, schemas/ says what may be sent.
 """

@@ -1,11 +1,11 @@
 """Every URL of the compute API in one table.
 
 How a resource is added
-1. Its handlers: a module named after it (`extensions.py`), one `async def name(call: Call) -> Any` per URL. `call` has
-   the cloud, the engine, the caller, `call.minor` (53 for 2.53), `call.params` (of the path), `call.query` (key -> list
-   of values; `call.value(key)` for one), `call.body` (decoded and checked), `call.links(collection, id)`,
+1. Its handlers: a module named after it (`api/catalog/flavors.py`), one `async def name(call: Call) -> Any` per URL.
+   `call` has the cloud, the engine, the caller, `call.minor` (53 for 2.53), `call.params` (of the path), `call.query`
+   (key -> list of values; `call.value(key)` for one), `call.body` (decoded and checked), `call.links(collection, id)`,
    `call.may(rule, target)`. It returns the body (a dict of JSON values; None: no body) or a `Reply` where status or
-   headers are special. It raises domain errors (problems.py maps them) or `Problem(status, sentence)`.
+   headers are special. It raises domain errors (api/http/problems.py maps them) or `Problem(status, sentence)`.
 2. Its schemas: `schemas/<resource>.py`. `Body({1: schema, 19: schema})`: from 2.1, from 2.19; None as a schema:
    anything goes. `Query({1: {"limit": single(NUMBER)}, 75: {...}}, strict_from=75)`: keys by version.
    schemas/parameters.py has the pieces. Objects say `"additionalProperties": False`.
@@ -19,38 +19,15 @@ How a resource is added
 
 from typing import Any
 
-from whimbrel.api import (
-    actions,
-    aggregates,
-    creation,
-    extensions,
-    external_events,
-    extra_specs,
-    flavor_access,
-    flavors,
-    hypervisors,
-    instance_actions,
-    interfaces,
-    ips,
-    keypairs,
-    limits,
-    metadata,
-    migrations,
-    networks,
-    quotas,
-    security_groups,
-    server_groups,
-    servers,
-    services,
-    tags,
-    volume_attachments,
-    zones,
-)
-from whimbrel.api.call import Call
-from whimbrel.api.dispatch import Handler, Route
-from whimbrel.api.openapi import document
+from whimbrel.api.catalog import extra_specs, flavor_access, flavors, keypairs, limits, networks, quotas, server_groups
+from whimbrel.api.hosts import aggregates, external_events, hypervisors, migrations, services, zones
+from whimbrel.api.http import extensions
+from whimbrel.api.http.call import Call
+from whimbrel.api.http.dispatch import Handler, Route
+from whimbrel.api.http.openapi import document
+from whimbrel.api.http.schema import Body
 from whimbrel.api.own_routes import OWN_ROUTES
-from whimbrel.api.schema import Body
+from whimbrel.api.policy_target import server_in_path, server_or_its_entry, server_or_its_past
 from whimbrel.api.schemas import actions as action_bodies
 from whimbrel.api.schemas import aggregates as aggregate_bodies
 from whimbrel.api.schemas import devices as device_bodies
@@ -62,7 +39,18 @@ from whimbrel.api.schemas import quotas as quota_bodies
 from whimbrel.api.schemas import server_groups as group_bodies
 from whimbrel.api.schemas import servers as server_bodies
 from whimbrel.api.schemas import services as service_bodies
-from whimbrel.api.target import server_in_path, server_or_its_entry, server_or_its_past
+from whimbrel.api.servers import (
+    actions,
+    addresses,
+    creation,
+    instance_actions,
+    interfaces,
+    metadata,
+    security_groups,
+    servers,
+    tags,
+    volume_attachments,
+)
 
 
 def _server(method: str, path: str, handler: Handler, rule: str, **more: Any) -> Route:
@@ -152,8 +140,8 @@ SERVERS: tuple[Route, ...] = (
     _server("PUT", "/tags/{tag}", tags.add, "os-server-tags:update", ok=201, ok_too=204, since=26),
     _server("DELETE", "/tags/{tag}", tags.remove, "os-server-tags:delete", ok=204, since=26),
 
-    _server("GET", "/ips", ips.index, "ips:index"),
-    _server("GET", "/ips/{label}", ips.show, "ips:show"),
+    _server("GET", "/ips", addresses.index, "ips:index"),
+    _server("GET", "/ips/{label}", addresses.show, "ips:show"),
 )
 
 DEVICES: tuple[Route, ...] = (

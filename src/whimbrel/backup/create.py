@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from whimbrel.adapters.sql.snapshot import Snapshot, snapshot
-from whimbrel.backup import target
+from whimbrel.adapters.sql.engine.sqlite_snapshot import Snapshot, snapshot
+from whimbrel.backup import destination
 from whimbrel.backup.manifest import FORMAT, Entry, Manifest, complete, sha256, sync
 from whimbrel.backup.progress import Progress
-from whimbrel.datadir import BACKUP_DRAFT, DataDir, Running
 from whimbrel.domain.errors import Unavailable
-from whimbrel.embedded.volume.files import PART
+from whimbrel.embedded.volume.file_store import PART
 from whimbrel.ports.clock import Clock
+from whimbrel.settings.datadir import BACKUP_DRAFT, DataDir, Running
 
 DATABASES = "db"
 SETTINGS = "cloud.toml"
@@ -72,7 +72,7 @@ async def back_up(home: DataDir, to: Path, options: Options, clock: Clock, progr
     or the databases are in PostgreSQL. Unavailable: other processes keep the databases locked.
     """
     running = home.running()
-    with target.new_directory(to, home.path):
+    with destination.new_directory(to, home.path):
         return await _Backup(home, running, to, options, clock, progress).make()
 
 
@@ -143,21 +143,21 @@ class _Backup:
 
     def _copy_settings(self) -> None:
         for file in self.home.settings:
-            target.copy_small(file, self.to / file.relative_to(self.home.path))
+            destination.copy_small(file, self.to / file.relative_to(self.home.path))
         if self.running.cloud_file:
-            target.copy_small(Path(self.running.cloud_file), self.to / SETTINGS)
+            destination.copy_small(Path(self.running.cloud_file), self.to / SETTINGS)
 
     def _plan(self, databases_bytes: int, images: Iterable[str], volumes: Iterable[str]) -> None:
         """Add up what is to be copied. Raises: Refused: there is no room for it."""
         files = [self.home.images / name for name in images] + [self.home.volumes / name for name in volumes]
-        size_bytes = databases_bytes + sum(map(target.size_on_disk, files))
-        target.check_room(self.to, size_bytes)
+        size_bytes = databases_bytes + sum(map(destination.size_on_disk, files))
+        destination.check_room(self.to, size_bytes)
         self.progress.all_bytes = 2 * size_bytes  # copied, and read again for the check sums
 
     async def _copy_database(self, taken: Snapshot, schema: str) -> _Database:
         await asyncio.sleep(0)  # Ctrl-C is noticed here
         what, size_bytes = f"copying database {schema}", taken.size_bytes(schema)
-        path = target.new_file(self.to / DATABASES / f"{schema}.sqlite")
+        path = destination.new_file(self.to / DATABASES / f"{schema}.sqlite")
         taken.copy(schema, path, lambda part: self.progress.part(what, size_bytes, part))
         self.progress.whole(what, size_bytes)
         source = taken.files[schema]
@@ -167,9 +167,9 @@ class _Backup:
     async def _copy(self, source: Path) -> bool:
         """Copy a file of the data directory; False: it is gone."""
         path = self.to / source.relative_to(self.home.path)
-        size_bytes = target.size_on_disk(source)
+        size_bytes = destination.size_on_disk(source)
         self.progress.part(f"copying {source.name}", 0, 0)
-        is_there = await target.copy_content(source, path)
+        is_there = await destination.copy_content(source, path)
         self.progress.whole(f"copying {source.name}", size_bytes)
         return is_there
 
@@ -196,7 +196,7 @@ class _Backup:
             revision=database.revision if database else None,
             source=database.source if database else None,
         )
-        self.progress.whole(f"check sum of {path.name}", target.size_on_disk(path))
+        self.progress.whole(f"check sum of {path.name}", destination.size_on_disk(path))
         return entry
 
 

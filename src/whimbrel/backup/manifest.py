@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from whimbrel.adapters import file_modes
-from whimbrel.datadir import BACKUP_DRAFT
 from whimbrel.domain.errors import Refused
+from whimbrel.settings.datadir import BACKUP_DRAFT
 
 FORMAT = 1
 MANIFEST = "backup.json"

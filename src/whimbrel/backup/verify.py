@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from whimbrel.adapters.sql.integrity import defects
+from whimbrel.adapters.sql.engine.integrity import defects
 from whimbrel.backup import manifest
 from whimbrel.backup.create import DATABASES
 from whimbrel.backup.manifest import Entry, Manifest

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from whimbrel.cli import SAYS_NO, terminal
-from whimbrel.cli.progress import bar
-from whimbrel.datadir import DataDir, default_path
+from whimbrel.cli.progress_bar import bar
+from whimbrel.settings.datadir import DataDir, default_path
 
 if TYPE_CHECKING:
     from whimbrel.backup import Result

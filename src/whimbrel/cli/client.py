@@ -9,8 +9,8 @@ import httpx
 import msgspec
 import yaml
 
-from whimbrel.datadir import DataDir
 from whimbrel.domain.errors import Invalid, NotFound, Refused, Unavailable
+from whimbrel.settings.datadir import DataDir
 
 TIMEOUT_S = 30.0
 NEWEST = "2.104"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from whimbrel.adapters.sql.urls import check_url, without_password
+from whimbrel.adapters.sql.engine.urls import check_url, without_password
 from whimbrel.domain.errors import Invalid
 
 log = structlog.get_logger(__name__)

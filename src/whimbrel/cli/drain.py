@@ -16,7 +16,7 @@ from rich.text import Text
 from whimbrel.cli import terminal
 from whimbrel.cli.cell import Cell
 from whimbrel.cli.move import POLL_S
-from whimbrel.cli.shown import Move
+from whimbrel.cli.move_view import Move
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
 PAGE = 1000

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 import msgspec
 from cyclopts import App, Parameter
 
-from whimbrel.cli import SAYS_NO, decision, names, shown, terminal
+from whimbrel.cli import SAYS_NO, decision_table, move_view, name_lookup, terminal
 from whimbrel.cli.client import Api, find_login
-from whimbrel.cli.decision import Decision
-from whimbrel.cli.shown import Move
-from whimbrel.datadir import ADMIN_CLOUD, default_path
+from whimbrel.cli.decision_table import Decision
+from whimbrel.cli.move_view import Move
 from whimbrel.domain.errors import Invalid
+from whimbrel.settings.datadir import ADMIN_CLOUD, default_path
 
 POLL_S = 0.25
 
@@ -52,12 +52,12 @@ def list_moves(*, open: bool = False, server: str | None = None, json: bool = Fa
     with where.api() as api:
         query = {"open": "true"} if open else {}
         if server:
-            query["server"] = names.server_id(api, server)
+            query["server"] = name_lookup.server_id(api, server)
         answer = api.get("compute", f"/whimbrel/moves?{urlencode(query)}")
     if json:
         terminal.write_json(answer)
     else:
-        terminal.console().print(shown.listing(msgspec.convert(answer["moves"], list[Move])))
+        terminal.console().print(move_view.listing(msgspec.convert(answer["moves"], list[Move])))
 
 
 @app.command
@@ -92,7 +92,7 @@ def show(
     if all and not why:
         raise Invalid("--all is for --why")
     with where.api() as api:
-        found = names.move_id(api, move)
+        found = name_lookup.move_id(api, move)
         if why:
             _why(api, found, all, json)
             return 0
@@ -103,7 +103,7 @@ def show(
         if json:
             terminal.write_json(document)
         else:
-            terminal.console().print(shown.whole(_read(document)))
+            terminal.console().print(move_view.whole(_read(document)))
     return 0
 
 
@@ -112,9 +112,9 @@ def _why(api: Api, move: str, everything: bool, json: bool) -> None:
     if json:
         return terminal.write_json(answer)
     console, run = terminal.console(), answer["move"]
-    console.print(shown.why_head(run["saga"], run["server_id"], run["id"]))
+    console.print(move_view.why_head(run["saga"], run["server_id"], run["id"]))
     if told := msgspec.convert(answer["decisions"], list[Decision]):
-        console.print(decision.several(told, everything))
+        console.print(decision_table.several(told, everything))
     else:
         console.print(run["message"] or "It has chosen no host.")
     return None
@@ -130,7 +130,7 @@ def export(move: str, /, *, where: Where = Where()) -> None:
         Id of the move, a migration's uuid, or the beginning of it.
     """
     with where.api() as api:
-        terminal.write_json(api.get("compute", f"/whimbrel/moves/{names.move_id(api, move)}/export")["export"])
+        terminal.write_json(api.get("compute", f"/whimbrel/moves/{name_lookup.move_id(api, move)}/export")["export"])
 
 
 @app.command
@@ -167,7 +167,7 @@ def _get(api: Api, move: str) -> Any:
 
 def _say(api: Api, move: str, what: str) -> str:
     """Send a move, by the beginning of its id, an action; return its id."""
-    found = names.move_id(api, move)
+    found = name_lookup.move_id(api, move)
     api.post("compute", f"/whimbrel/moves/{found}/action", {what: None})
     return found
 
@@ -206,8 +206,8 @@ def _watch(documents: Iterator[Any]) -> Move:
     with Live(console=console, refresh_per_second=8, transient=True) as live:
         for document in documents:
             move = _read(document)
-            live.update(shown.Fitted(move))
-    console.print(shown.whole(move))
+            live.update(move_view.Fitted(move))
+    console.print(move_view.whole(move))
     return move
 
 
@@ -218,15 +218,15 @@ def _watch_lines(documents: Iterator[Any]) -> Move:
     for document in documents:
         move = _read(document)
         if written < 0:
-            console.print(shown.head(move))
+            console.print(move_view.head(move))
         for step in move.steps[max(written, 0) :]:
-            console.print(shown.line(step))
+            console.print(move_view.line(step))
         is_left = written < 0 and not move.owner
         written = len(move.steps)
         if move.is_over or move.needs_somebody:
             break
         if is_left or move.trouble not in ((), told):
-            console.print(shown.standing(move))
+            console.print(move_view.standing(move))
         told = move.trouble
-    console.print(shown.standing(move))
+    console.print(move_view.standing(move))
     return move

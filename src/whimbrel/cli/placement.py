@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from rich.markup import escape
 
-from whimbrel import serve, settings
-from whimbrel.adapters.sql.urls import without_password
-from whimbrel.cli import logs
+from whimbrel import settings
+from whimbrel.adapters.sql.engine.urls import without_password
+from whimbrel.bootstrap import http_server
+from whimbrel.cli import log_setup
 from whimbrel.cli.database import VARIABLE, chosen_database, warn_of_passwords
-from whimbrel.cli.service import keep_what_is_loaded, run_until_stopped, say
-from whimbrel.datadir import DataDir, default_path
+from whimbrel.cli.service_command import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.domain.errors import Invalid
+from whimbrel.settings.datadir import DataDir, default_path
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from whimbrel.adapters.openstack.identity import Login
-    from whimbrel.placement_wiring import PlacementSettings
+    from whimbrel.bootstrap.placement import PlacementSettings
 
 NO_CLOUD = "--os-cloud ''"
 """For the client: a cloud that is exported, or the only one there is, brings a login that some plug-ins refuse."""
@@ -133,13 +134,13 @@ def placement(
     verbose
         Log more than warnings.
     """
-    logs.configure(verbose)
+    log_setup.configure(verbose)
     warn_of_passwords()
     database_url = chosen_database(db, db_file, "--db")
     if database_url is None:
         raise Invalid(f"no database is named: give --db, --db-file or {VARIABLE}")
     limits = settings.http_limits(http_limit)
-    from whimbrel.placement_wiring import PlacementSettings
+    from whimbrel.bootstrap.placement import PlacementSettings
 
     chosen = PlacementSettings(
         database_url=database_url,
@@ -151,7 +152,7 @@ def placement(
         seed=seed,
     )
     metrics = None if no_metrics else Metrics(open_metrics, _read_secret(metrics_secret))
-    with serve.listen(host, port) as door:
+    with http_server.listen(host, port) as door:
         run_until_stopped(lambda stop: _serve(chosen, door, stop, limits, metrics))
 
 
@@ -162,12 +163,12 @@ async def _serve(
     limits: settings.HttpTable,
     metrics: Metrics | None,
 ) -> None:
-    from whimbrel.placement_wiring import open_placement
+    from whimbrel.bootstrap.placement import open_placement
 
     async with open_placement(chosen) as app:
         app = _watched(app, metrics.secret_for(chosen.identity)) if metrics else app
         keep_what_is_loaded()
-        await serve.serve(app, door, stop, lambda: _ready(chosen, serve.url_of(door)), limits)
+        await http_server.serve(app, door, stop, lambda: _ready(chosen, http_server.url_of(door)), limits)
 
 
 def _read_secret(file: Path | None) -> str:
@@ -185,7 +186,7 @@ def _read_secret(file: Path | None) -> str:
 
 def _watched(app: "ASGIApp", secret: str | None) -> "ASGIApp":
     """Have requests counted, and Prometheus told at /metrics; everything else is the application's."""
-    from whimbrel.metrics_wiring import Watch
+    from whimbrel.bootstrap.metrics import Watch
 
     watch = Watch()
     return watch.beside(watch.count_one(app, "placement"), secret)

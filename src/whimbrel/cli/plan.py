@@ -9,8 +9,8 @@ import msgspec
 from cyclopts import App, Parameter
 from rich.text import Text
 
-from whimbrel.cli import decision, groups, names, terminal
-from whimbrel.cli.decision import Decision
+from whimbrel.cli import decision_table, group_move, name_lookup, terminal
+from whimbrel.cli.decision_table import Decision
 from whimbrel.cli.move import Where
 
 NO_HOST = 3
@@ -40,8 +40,8 @@ def resize(server: str, /, *, flavor: str, all: bool = False, json: bool = False
         One JSON document instead of text.
     """
     with where.api() as api:
-        wish = {"action": "resize", "flavor": names.flavor(api, flavor)["id"]}
-        found = names.server(api, server)
+        wish = {"action": "resize", "flavor": name_lookup.flavor(api, flavor)["id"]}
+        found = name_lookup.server(api, server)
         answer = api.post("compute", URL, {"plan": {"server": found["id"], **wish}})
     return _tell(answer, found["name"], all, json)
 
@@ -75,7 +75,7 @@ def migrate(
         One JSON document instead of text.
     """
     with where.api() as api:
-        found = names.server(api, server)
+        found = name_lookup.server(api, server)
         wish = {"action": "migrate", "host": host, "availability_zone": zone}
         answer = api.post("compute", URL, {"plan": {"server": found["id"], **wish}})
     return _tell(answer, found["name"], all, json)
@@ -112,7 +112,7 @@ def group(
     """
     with where.api() as api:
         wish = {"action": "migrate", "host": host, "availability_zone": zone}
-        answer = api.post("compute", URL, {"plan": {"server_group": groups.id_of(api, group), **wish}})
+        answer = api.post("compute", URL, {"plan": {"server_group": group_move.id_of(api, group), **wish}})
     refused = any(server["reason"] for server in answer["plan"]["servers"])
     return _tell(answer, group, all, json) or (NO_HOST if refused else 0)
 
@@ -126,7 +126,7 @@ def _tell(answer: Any, name: str, everything: bool, json: bool) -> int:
         console = terminal.console()
         console.print(head(plan, name))
         console.print(Text())
-        console.print(decision.whole(told, everything))
+        console.print(decision_table.whole(told, everything))
         for sentence in not_moving(plan):
             console.print(Text(sentence, "yellow"))
     return 0 if told.found else NO_HOST

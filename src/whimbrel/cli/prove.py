@@ -11,7 +11,7 @@ from rich.text import Text
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import Where
-from whimbrel.cli.progress import bar
+from whimbrel.cli.progress_bar import bar
 from whimbrel.domain.errors import Unavailable
 
 URL = "/whimbrel/proof"

@@ -12,8 +12,8 @@ from whimbrel.cli import SAYS_NO, prove, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.heal import wait_until_over
 from whimbrel.cli.move import Where
+from whimbrel.cli.move_view import Move
 from whimbrel.cli.prove import Proof, Violation
-from whimbrel.cli.shown import Move
 from whimbrel.domain.errors import Invalid, NotFound, Refused
 
 URL = "/whimbrel/repairs"

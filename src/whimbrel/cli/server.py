@@ -7,8 +7,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 from cyclopts import App, Parameter
 
-from whimbrel.cli import SAYS_NO, groups, names, people, terminal
-from whimbrel.cli import history as histories
+from whimbrel.cli import SAYS_NO, account_names, group_move, name_lookup, terminal
+from whimbrel.cli import history_table as histories
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import POLL_S, Where
 from whimbrel.domain.errors import Invalid, Refused
@@ -67,14 +67,14 @@ def move(
         raise Invalid("name a server, or a group with --group")
     if group is not None:
         _refuse_with_group({"--leave-zone": leave_zone, "--flavor": flavor, "--wait": wait})
-        return groups.move(group, host=host, zone=zone, confirm=confirm, json=json, where=where)
+        return group_move.move(group, host=host, zone=zone, confirm=confirm, json=json, where=where)
     if confirm:
         raise Invalid("--confirm is for --group; a server is confirmed with openstack server resize confirm")
     assert server is not None, "a server or a group"
     with where.api() as api:
-        found = names.server(api, server)
+        found = name_lookup.server(api, server)
         wish = {"availability_zone": zone, "host": host, "leave_zone": leave_zone}
-        wish["flavor"] = None if flavor is None else names.flavor(api, flavor)["id"]
+        wish["flavor"] = None if flavor is None else name_lookup.flavor(api, flavor)["id"]
         begun = api.post("compute", f"/whimbrel/servers/{quote(found['id'])}/move", {"move": wish})["move"]
         seen = _follow(api, begun) if wait else begun
     if json:
@@ -102,9 +102,9 @@ def history(server: str, /, *, at: str | None = None, json: bool = False, where:
     """
     query = "" if at is None else f"?{urlencode({'at': histories.time_asked(at)})}"
     with where.api() as api:
-        found = names.server_id(api, server)
+        found = name_lookup.server_id(api, server)
         answer = api.get("compute", f"/whimbrel/servers/{quote(found)}/history{query}")
-        people.add_names(api, answer["history"]["entries"])
+        account_names.add_names(api, answer["history"]["entries"])
     if json:
         terminal.write_json(answer)
     else:

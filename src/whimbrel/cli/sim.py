@@ -14,14 +14,24 @@ from cyclopts import App, Parameter
 from msgspec.structs import replace
 
 from whimbrel.cli import terminal
-from whimbrel.cli.progress import bar
+from whimbrel.cli.progress_bar import bar
 from whimbrel.domain.errors import Invalid
-from whimbrel.sim.decisions import ACTS, FAULTS, Size, Story, from_document, names_of_weights, story_of, to_file, varied
-from whimbrel.sim.run import Outcome
-from whimbrel.sim.run import run as tell
-from whimbrel.sim.shrink import shrink
-from whimbrel.sim.tally import Counts, lines, together
-from whimbrel.sim.trace import Line, folded
+from whimbrel.sim.faults.planned_events import (
+    ACTS,
+    FAULTS,
+    Size,
+    Story,
+    from_document,
+    names_of_weights,
+    story_of,
+    to_file,
+    varied,
+)
+from whimbrel.sim.record.statistics import Counts, lines, together
+from whimbrel.sim.record.trace import Line, folded
+from whimbrel.sim.runs.run import Outcome
+from whimbrel.sim.runs.run import run as tell
+from whimbrel.sim.runs.shrink import shrink
 
 app = App(
     name="sim",
@@ -167,9 +177,9 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _replay_move(kept: dict[str, Any], json: bool) -> int:
-    from whimbrel.moves.export import read
-    from whimbrel.sim.loop import new_loop
-    from whimbrel.sim.replay import Replay
+    from whimbrel.moves.journal_export import read
+    from whimbrel.sim.replay.replay import Replay
+    from whimbrel.sim.world.loop import new_loop
 
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     replayed = new_loop(0).run_until_complete(Replay(read(kept)).tell())

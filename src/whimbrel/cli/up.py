@@ -13,24 +13,25 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from whimbrel import serve, settings
-from whimbrel.adapters.sql.urls import absolute
-from whimbrel.cli import logs
+from whimbrel import settings
+from whimbrel.adapters.sql.engine.urls import absolute
+from whimbrel.bootstrap import http_server
+from whimbrel.cli import log_setup
 from whimbrel.cli.database import chosen_database, warn_of_passwords
-from whimbrel.cli.service import keep_what_is_loaded, run_until_stopped, say
+from whimbrel.cli.service_command import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.cli.terminal import counted
-from whimbrel.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir, Running, default_path
 from whimbrel.domain.errors import WorldError
 from whimbrel.settings import CloudConfig, HttpTable
+from whimbrel.settings.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir, Running, default_path
 
 if TYPE_CHECKING:
     import socket
 
     from starlette.types import ASGIApp
 
-    from whimbrel.metrics_wiring import Watch
-    from whimbrel.ports.processes import ProcessRecord
-    from whimbrel.process import Process
+    from whimbrel.bootstrap.metrics import Watch
+    from whimbrel.bootstrap.process import Process
+    from whimbrel.ports.stores.processes import ProcessRecord
 
 IMAGE_NAME = "tick"
 DEMO_PROJECT = "demo"
@@ -91,16 +92,16 @@ def up(
     verbose
         Log more than warnings.
     """
-    logs.configure(verbose)
+    log_setup.configure(verbose)
     config = settings.load(cloud)
     warn_of_passwords()
     database = chosen_database(database, database_file)
     home = DataDir(data_dir or default_path())
     home.make(config.guests_dirs(home.path))
     place = config.listen
-    door = serve.listen(host or place.host, place.port if port is None else port)
+    door = http_server.listen(host or place.host, place.port if port is None else port)
     running = Running(
-        url=public_url or serve.url_of(door),
+        url=public_url or http_server.url_of(door),
         pid=os.getpid(),
         database_url=absolute(database or config.database.url or home.database_url),
         cloud_file=str(cloud.absolute()) if cloud else None,
@@ -129,7 +130,7 @@ def conductor(
     verbose
         Log more than warnings.
     """
-    logs.configure(verbose)
+    log_setup.configure(verbose)
     home = DataDir(data_dir or default_path())
     running = home.running()
     config = settings.load(Path(running.cloud_file) if running.cloud_file else None)
@@ -140,14 +141,14 @@ def conductor(
 
 
 def _record(role: str, name: str, home: DataDir, lock: str) -> "ProcessRecord":
-    from whimbrel.registration import this_process
+    from whimbrel.bootstrap.registration import this_process
 
     return this_process(role, name, str(home.path), lock)
 
 
 def _metrics_door(host: str, port: int | None, option: str) -> "socket.socket | None":
     """Take the port that is for Prometheus alone, if there is to be one. Raises: Refused."""
-    return None if port is None else serve.listen(host, port, option)
+    return None if port is None else http_server.listen(host, port, option)
 
 
 def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
@@ -161,7 +162,8 @@ def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> None:
-    from whimbrel import door_wiring, wiring
+    from whimbrel.bootstrap import apps
+    from whimbrel.bootstrap import process_factory as wiring
 
     process = await wiring.open_process(
         start.config,
@@ -174,19 +176,20 @@ async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> No
     )
     try:
         await _furnish(process, start.home)
-        doors = door_wiring.doors(process, start.home, start.policy, start.running.url)
+        doors = apps.doors(process, start.home, start.policy, start.running.url)
         if start.config.metrics.enabled:
             await _beside(process, _watched(start, process, doors, door, stop))
         else:
             await _beside(
-                process, serve.serve(serve.front(doors), door, stop, lambda: _ready(start), start.config.http)
+                process,
+                http_server.serve(http_server.front(doors), door, stop, lambda: _ready(start), start.config.http),
             )
     finally:
         await process.close()
 
 
 async def _conduct(start: Start, stop: asyncio.Event) -> None:
-    from whimbrel import wiring
+    from whimbrel.bootstrap import process_factory as wiring
 
     process = await wiring.open_process(
         start.config,
@@ -211,29 +214,29 @@ async def _watched(
     start: Start, process: "Process", doors: "dict[str, ASGIApp]", door: "socket.socket", stop: asyncio.Event
 ) -> None:
     """Answer requests and count them; tell Prometheus at its own port, or at a path of the cloud's."""
-    from whimbrel.metrics_wiring import METRICS
+    from whimbrel.bootstrap.metrics import METRICS
 
     watch = _watch(process)
     if start.metrics_door is None:
         secret = None if start.config.metrics.open else start.home.metrics_secret()
         doors = {**doors, METRICS: watch.door(secret)}
-    app = watch.count(serve.front(doors), doors)
+    app = watch.count(http_server.front(doors), doors)
     async with asyncio.TaskGroup() as group:
         if start.metrics_door is not None:
             group.create_task(_shown(watch, start.metrics_door, stop, start.config.http))
-        group.create_task(serve.serve(app, door, stop, lambda: _ready(start), start.config.http))
+        group.create_task(http_server.serve(app, door, stop, lambda: _ready(start), start.config.http))
 
 
 async def _shown(watch: "Watch", door: "socket.socket", stop: asyncio.Event, limits: HttpTable) -> None:
     """Answer Prometheus at a port of its own."""
-    from whimbrel.metrics_wiring import METRICS
+    from whimbrel.bootstrap.metrics import METRICS
 
-    at = f"Prometheus asks at {serve.url_of(door)}/{METRICS}"
-    await serve.serve(serve.front({METRICS: watch.door(secret=None)}), door, stop, lambda: say(at), limits)
+    at = f"Prometheus asks at {http_server.url_of(door)}/{METRICS}"
+    await http_server.serve(http_server.front({METRICS: watch.door(secret=None)}), door, stop, lambda: say(at), limits)
 
 
 def _watch(process: "Process") -> "Watch":
-    from whimbrel.metrics_wiring import Watch
+    from whimbrel.bootstrap.metrics import Watch
 
     watch = Watch()
     watch.work(process.cloud, process.engine)
@@ -269,10 +272,10 @@ async def _furnish(process: "Process", home: DataDir) -> None:
     if not await process.identity.is_empty():
         return
     from whimbrel.embedded import tick_guest
-    from whimbrel.embedded.identity.bootstrap import bootstrap
-    from whimbrel.embedded.image.files import seed_id, seed_image
-    from whimbrel.ports.identity import Population
-    from whimbrel.ports.images import Image
+    from whimbrel.embedded.identity.initial_accounts import bootstrap
+    from whimbrel.embedded.image.in_process import seed_id, seed_image
+    from whimbrel.ports.services.identity import Population
+    from whimbrel.ports.services.images import Image
 
     image = Image(
         id=seed_id(IMAGE_NAME),

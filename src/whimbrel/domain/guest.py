@@ -4,10 +4,10 @@ from typing import Literal
 
 import msgspec
 
-from whimbrel.domain.devices import GuestNic, GuestVolume
 from whimbrel.domain.errors import Behind, Superseded
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.numa import NumaNode
+from whimbrel.domain.server_devices import GuestNic, GuestVolume
 
 DiskName = Literal["root", "ephemeral", "swap"]
 """The disks that a guest has of its host, see `domain.local_disks`."""

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.domain.devices import BlockDevice, Nic, WishedNic, WishedVolume
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, GroupId, HostName, ProjectId, ServerId, Slot, UserId
+from whimbrel.domain.server_devices import BlockDevice, Nic, WishedNic, WishedVolume
 
 
 class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ import yaml
 from oslo_policy import _checks, _parser
 
 from whimbrel.domain.errors import Forbidden, Invalid
-from whimbrel.ports.identity import Caller
+from whimbrel.ports.services.identity import Caller
 
 MOST_ANSWERS = 20_000
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.domain.devices import BlockDevice, Nic, WishedNic, WishedVolume
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import DiskExport, DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
 from whimbrel.domain.run import Run
-from whimbrel.ports.network import PortRequest
-from whimbrel.ports.placement import Owner
+from whimbrel.domain.server_devices import BlockDevice, Nic, WishedNic, WishedVolume
+from whimbrel.ports.placement.placement import Owner
+from whimbrel.ports.services.network import PortRequest
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,7 +7,7 @@ from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import Action, Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Asker, Cloud
-from whimbrel.ports.journal import RunFilter
+from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga
 

@@ -6,10 +6,10 @@ Law: nothing is moved and nothing written; given the same snapshot the move choo
 from whimbrel.domain.errors import NotFound, OverQuota, Refused
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.moves.steps import quota
+from whimbrel.moves.steps import quota_usage
 from whimbrel.moves.steps.target import find_target, spread
 from whimbrel.ports.cloud import Cloud
-from whimbrel.scheduling.record import Record
+from whimbrel.scheduling.decision import Record
 
 
 async def plan(cloud: Cloud, server: Server, facts: MoveFacts) -> Record | str:
@@ -28,7 +28,7 @@ async def plan(cloud: Cloud, server: Server, facts: MoveFacts) -> Record | str:
 
 async def _check_quota(cloud: Cloud, server: Server, facts: MoveFacts) -> None:
     """Raises: OverQuota: the request would be refused. It is asked again, in one transaction, when it comes."""
-    booking = quota.larger(server.flavor, facts.new_flavor)
+    booking = quota_usage.larger(server.flavor, facts.new_flavor)
     cores, ram_mib = booking.vcpus - server.flavor.vcpus, booking.memory_mib - server.flavor.memory_mib
     if not (cores or ram_mib):
         return

@@ -11,15 +11,15 @@ from whimbrel.domain.ids import HostName, RunId, Slot
 from whimbrel.domain.run import Run, Verdict
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
+from whimbrel.moves.migration_status import MOVE_SAGAS
+from whimbrel.moves.needs.zones import zone_wish
 from whimbrel.moves.opening import accept, new_action, new_run
-from whimbrel.moves.shown import MOVE_SAGAS
-from whimbrel.moves.steps import devices, quota, record
-from whimbrel.moves.zones import zone_wish
-from whimbrel.ports.catalog import zone_of
+from whimbrel.moves.steps import devices, quota_usage, record
 from whimbrel.ports.cloud import Asker, Cloud
-from whimbrel.ports.journal import Booking, Limits
-from whimbrel.ports.placement import Owner
-from whimbrel.ports.zones import name_of
+from whimbrel.ports.placement.placement import Owner
+from whimbrel.ports.stores.catalog import zone_of
+from whimbrel.ports.stores.journal import Booking, Limits
+from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
 
 MOVABLE = ("active", "stopped")
@@ -226,7 +226,7 @@ async def _wish(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneWish:
 async def _accept(cloud: Cloud, engine: Engine, asker: Asker, server: Server, saga: str, facts: MoveFacts) -> Run:
     run = new_run(cloud, engine, asker, server, engine.book.newest(saga), facts)
     before = Booking(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib)
-    booking = quota.larger(server.flavor, facts.new_flavor)
+    booking = quota_usage.larger(server.flavor, facts.new_flavor)
     limits = await _limits(cloud, server) if booking != before else None
     action = new_action(cloud, asker, server, saga, run.id)
     run = await accept(cloud, engine, run, action, booking, limits, before=before)

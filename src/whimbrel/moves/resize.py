@@ -13,7 +13,7 @@ from whimbrel.moves.facts import (
     needs_disks,
     sends_disk,
 )
-from whimbrel.moves.steps import claims, disk, guest, home, network, pci, quota, record, volumes
+from whimbrel.moves.steps import claims, disk, guest, home_cell, pci_devices, ports, quota_usage, record, volumes
 from whimbrel.moves.steps.target import choose_target, next_alternate
 from whimbrel.saga.step import Saga, Step
 
@@ -22,8 +22,8 @@ _FINISH_REVERT = "compute_finish_revert_resize"
 
 _UNDOABLE = (
     # Reserve. The server still runs on the source; nobody has noticed anything.
-    Step(quota.book_larger, undo=quota.book_old, accepted=True, only_if=changes_size,  # counts once, as the larger
-         status="pre-migrating"),
+    Step(quota_usage.book_larger, undo=quota_usage.book_old, accepted=True, only_if=changes_size,
+         status="pre-migrating"),  # counts once, as the larger
     Step(record.lock, undo=record.unlock, event="conductor_migrate_server", undo_event=_FINISH_REVERT,
          door=True, status="pre-migrating",
          after=(guest.stop_on_source, record.switch_home)),  # idle again only when it is home and as it was
@@ -32,12 +32,12 @@ _UNDOABLE = (
          after=(guest.prepare_target,)),  # the move owns the source's claim
     Step(claims.claim_target, event="cold_migrate"),  # the server owns the target's; the one write that returns the
     # source's claim drops it, as soon as nothing of the guest can be there
-    Step(home.copy_to_target, undo=home.erase_at_target, only_if=crosses_cells, event="compute_prep_resize",
+    Step(home_cell.copy_to_target, undo=home_cell.erase_at_target, only_if=crosses_cells, event="compute_prep_resize",
          after=(record.switch_home,)),  # it counts nowhere yet
-    Step(pci.claim_devices, undo=pci.release_devices, only_if=pci.wants_pci, event="compute_prep_resize",
-         after=(guest.prepare_target, guest.start_on_target)),
+    Step(pci_devices.claim_devices, undo=pci_devices.release_devices, only_if=pci_devices.wants_pci,
+         event="compute_prep_resize", after=(guest.prepare_target, guest.start_on_target)),
     # Not active there yet. Its undo waits for nothing: an active binding is not let go, whoever asks.
-    Step(network.bind_target, undo=network.unbind_target, only_if=moves_ports, event="compute_prep_resize"),
+    Step(ports.bind_target, undo=ports.unbind_target, only_if=moves_ports, event="compute_prep_resize"),
     Step(volumes.attach_target, undo=volumes.detach_target, only_if=moves_volumes, event="compute_prep_resize",
          after=(guest.stop_on_source,)),  # kept for the target before the source gives anything up
     Step(guest.prepare_target, undo=guest.abandon_target, event="compute_prep_resize", undo_event=_REVERT,
@@ -49,7 +49,7 @@ _UNDOABLE = (
     Step(disk.carry_disk, undo=disk.discard_carried, only_if=needs_disks, event="compute_resize_instance",
          undo_event=_REVERT, after=(guest.start_on_target,)),
     Step(volumes.hand_over, only_if=moves_volumes, event="compute_finish_resize"),  # start_on_source has them back
-    Step(network.activate_target, undo=network.activate_source, only_if=has_ports, event="compute_finish_resize",
+    Step(ports.activate_target, undo=ports.activate_source, only_if=has_ports, event="compute_finish_resize",
          undo_event=_REVERT, after=(guest.start_on_target,)),  # the hand-over
     Step(guest.start_on_target, undo=guest.destroy_on_target, event="compute_finish_resize", undo_event=_REVERT,
          status="post-migrating", shows="resize_finish"),
@@ -64,11 +64,11 @@ _UNDOABLE = (
 _FORWARD_ONLY = (
     # Confirmed: each line is repeated until it holds.
     Step(guest.destroy_on_source, event="compute_confirm_resize", status="confirming"),
-    Step(network.unbind_source, only_if=moves_ports, event="compute_confirm_resize"),
-    Step(pci.release_old_devices, only_if=pci.had_pci, event="compute_confirm_resize"),
+    Step(ports.unbind_source, only_if=moves_ports, event="compute_confirm_resize"),
+    Step(pci_devices.release_old_devices, only_if=pci_devices.had_pci, event="compute_confirm_resize"),
     Step(claims.release_source, event="compute_confirm_resize"),
-    Step(home.erase_at_source, only_if=crosses_cells, event="compute_confirm_resize"),
-    Step(quota.book_new, only_if=changes_size),
+    Step(home_cell.erase_at_source, only_if=crosses_cells, event="compute_confirm_resize"),
+    Step(quota_usage.book_new, only_if=changes_size),
     Step(record.unlock_resized, event="compute_confirm_resize"),
 )
 

@@ -1,8 +1,8 @@
 """Where a request could be placed: tree by tree, no further than is asked for.
 
 Invariants: a tree gives its second candidate only when each tree that is looked at beside it has given its first, so
-that a limit is not used up by one host with many devices. The work is bounded; how, choices.py says. It is done in
-pieces, between which the providers may change: each piece is of the providers as they are then.
+that a limit is not used up by one host with many devices. The work is bounded; how, provider_choices.py says. It is
+done in pieces, between which the providers may change: each piece is of the providers as they are then.
 """
 
 from collections.abc import Iterable, Iterator

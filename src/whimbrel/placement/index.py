@@ -18,7 +18,7 @@ from whimbrel.placement.columns import Flags, Seats, Stocks, Trees
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted
-from whimbrel.placement.soles import MOST_PARTS, Cut, Soles
+from whimbrel.placement.unique_fit import MOST_PARTS, Cut, Soles
 from whimbrel.ports.arrays import Mask, Numbers
 
 Derived = TypeVar("Derived")

@@ -7,7 +7,7 @@ import msgspec
 from whimbrel.domain.host import Host
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU
 from whimbrel.ports.cloud import Rules
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
 
 MAX_INT = 2**31 - 1
 

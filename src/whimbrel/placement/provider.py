@@ -7,7 +7,7 @@ import msgspec
 
 from whimbrel.domain.ids import ConsumerId, ProviderId
 from whimbrel.placement.inventory import Stock
-from whimbrel.ports.placement import Inventory, Owner
+from whimbrel.ports.placement.placement import Inventory, Owner
 
 Held = dict[ProviderId, dict[str, int]]
 """Provider -> resource class -> amount."""

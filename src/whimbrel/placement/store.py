@@ -9,7 +9,7 @@ from typing import Protocol
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
 from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Claim, Consumer, Held, Node, Provider, Shape, Usage
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
 
 
 class Store(Protocol):

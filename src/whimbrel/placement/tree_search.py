@@ -2,7 +2,7 @@
 
 A request is cut into parts that one provider gives at once: a named group whole, or one class of the unnamed group.
 For each part it is listed who of the tree, or of those who share with it, could give it by itself; what goes together
-is seen in choices.py.
+is seen in provider_choices.py.
 """
 
 from collections import Counter
@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import msgspec
 
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.choices import Budget, Offer, Part, choices
 from whimbrel.placement.provider import Node
+from whimbrel.placement.provider_choices import Budget, Offer, Part, choices
 from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, fits, has_traits, is_member
 
 FEW = 32

@@ -11,7 +11,7 @@ from whimbrel.placement.provider import ANY_GENERATION, Claim, Held
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
 from whimbrel.placement_api.problems import Problem, introducing
 from whimbrel.placement_api.schemas import is_uuid
-from whimbrel.ports.placement import Owner
+from whimbrel.ports.placement.placement import Owner
 
 # Whose an allocation is that an old client wrote without saying so.
 NOBODY = "00000000-0000-0000-0000-000000000000"

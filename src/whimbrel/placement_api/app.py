@@ -16,17 +16,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.store import Store
-from whimbrel.placement_api import kinds, microversions, problems
-from whimbrel.placement_api.access import Access, ByToken, ByWord, Callers, access
+from whimbrel.placement_api import content_types, microversions, problems
 from whimbrel.placement_api.bodies import whole
 from whimbrel.placement_api.call import Call, Reply
+from whimbrel.placement_api.callers import Access, ByToken, ByWord, Callers, access
 from whimbrel.placement_api.dispatch import NOT_FOUND, Dispatcher, Route
 from whimbrel.placement_api.problems import Problem
-from whimbrel.placement_api.root import DOCUMENT
 from whimbrel.placement_api.routes import ROUTES
+from whimbrel.placement_api.version_document import DOCUMENT
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.identity import Caller, Identity
 from whimbrel.ports.meter import note_route
+from whimbrel.ports.services.identity import Caller, Identity
 
 log = structlog.get_logger(__name__)
 
@@ -146,9 +146,12 @@ class Door:
                     headers["last-modified"] = formatdate(self._clock.now(), usegmt=True)
         if reply.body is None:
             return Response(status_code=reply.status, headers=headers)
-        if reply.status >= 400 and (kind := kinds.of_error(request.headers.get("accept"))) != kinds.JSON:
+        if (
+            reply.status >= 400
+            and (kind := content_types.of_error(request.headers.get("accept"))) != content_types.JSON
+        ):
             return Response(problems.text(reply.body, kind), reply.status, headers, kind)
-        return Response(msgspec.json.encode(reply.body), reply.status, headers, kinds.JSON)
+        return Response(msgspec.json.encode(reply.body), reply.status, headers, content_types.JSON)
 
 
 def _shows(request: Request) -> bool:
@@ -175,11 +178,15 @@ def _check_has_type(request: Request) -> None:
 
 def _check_types(request: Request, route: Route, takes_body: bool) -> None:
     """Raises: Problem: 406: the client wants no JSON; 415: it sends none."""
-    if request.method == "GET" and route.shows_body and not kinds.quality(request.headers.get("accept"), kinds.JSON):
-        raise Problem(406, f"Only {kinds.JSON} is provided")
+    if (
+        request.method == "GET"
+        and route.shows_body
+        and not content_types.quality(request.headers.get("accept"), content_types.JSON)
+    ):
+        raise Problem(406, f"Only {content_types.JSON} is provided")
     sent = request.headers.get("content-type", "").split(";")[0].strip()
-    if takes_body and sent != kinds.JSON:
-        raise Problem(415, f"The media type {sent or None} is not supported, use {kinds.JSON}")
+    if takes_body and sent != content_types.JSON:
+        raise Problem(415, f"The media type {sent or None} is not supported, use {content_types.JSON}")
 
 
 async def _body(request: Request, route: Route, minor: int) -> Any:

@@ -10,7 +10,7 @@ from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.store import Store
 from whimbrel.placement_api.problems import Problem
 from whimbrel.ports.clock import IdSource
-from whimbrel.ports.identity import Caller
+from whimbrel.ports.services.identity import Caller
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from whimbrel.placement.inventory import capacity
 from whimbrel.placement.provider import Node
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
 from whimbrel.placement_api.problems import CONCURRENT_UPDATE, Problem, introducing
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
 
 _AMOUNTS = Inventory.__struct_fields__
 

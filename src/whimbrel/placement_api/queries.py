@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.names import STANDARD_CLASSES, standard_traits
+from whimbrel.placement.resource_names import STANDARD_CLASSES, standard_traits
 from whimbrel.placement.search import Wanted
 from whimbrel.placement.store import Store
 from whimbrel.placement_api.call import Call

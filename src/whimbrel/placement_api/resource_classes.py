@@ -4,7 +4,7 @@ from typing import Any
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.placement.errors import Duplicate, NameInUse, StandardName
-from whimbrel.placement.names import STANDARD_CLASSES, is_custom
+from whimbrel.placement.resource_names import STANDARD_CLASSES, is_custom
 from whimbrel.placement_api.bodies import RESOURCE_CLASS
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
 from whimbrel.placement_api.problems import Problem

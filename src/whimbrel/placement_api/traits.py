@@ -4,8 +4,8 @@ from typing import Any
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.placement.errors import StandardName
-from whimbrel.placement.names import is_custom, standard_traits
 from whimbrel.placement.provider import Node
+from whimbrel.placement.resource_names import is_custom, standard_traits
 from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
 from whimbrel.placement_api.problems import Problem, said_as_placement_does
 

@@ -9,27 +9,27 @@ import msgspec
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName, HostName, ProjectId, UserId
 from whimbrel.domain.pci import PciAlias
-from whimbrel.domain.scheduler import SchedulerRules
-from whimbrel.ports.agent import Agent, Agents
-from whimbrel.ports.catalog import Aggregates, Flavors, Keypairs, Quotas
-from whimbrel.ports.cells import Cells
+from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.devices import Devices
-from whimbrel.ports.directory import Directory
-from whimbrel.ports.fleet import Fleets
-from whimbrel.ports.hosts import Hosts
-from whimbrel.ports.images import Images
-from whimbrel.ports.journal import Journal
+from whimbrel.ports.hosts.agent import Agent, Agents
 from whimbrel.ports.meter import Meter
-from whimbrel.ports.network import Network
-from whimbrel.ports.outages import Outages
-from whimbrel.ports.placement import Placement
-from whimbrel.ports.processes import Processes
-from whimbrel.ports.restores import Restores
-from whimbrel.ports.server_groups import ServerGroups
-from whimbrel.ports.servers import Servers
-from whimbrel.ports.volumes import Volumes
-from whimbrel.ports.zones import Zones
+from whimbrel.ports.placement.placement import Placement
+from whimbrel.ports.services.images import Images
+from whimbrel.ports.services.network import Network
+from whimbrel.ports.services.volumes import Volumes
+from whimbrel.ports.stores.catalog import Aggregates, Flavors, Keypairs, Quotas
+from whimbrel.ports.stores.cells import Cells
+from whimbrel.ports.stores.directory import Directory
+from whimbrel.ports.stores.fleet import Fleets
+from whimbrel.ports.stores.hosts import Hosts
+from whimbrel.ports.stores.journal import Journal
+from whimbrel.ports.stores.pci_devices import Devices
+from whimbrel.ports.stores.processes import Processes
+from whimbrel.ports.stores.restores import Restores
+from whimbrel.ports.stores.server_groups import ServerGroups
+from whimbrel.ports.stores.servers import Servers
+from whimbrel.ports.stores.zones import Zones
+from whimbrel.ports.unreachable_cells import Outages
 
 
 class Asker(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,10 +14,10 @@ from whimbrel.domain.ids import CellName, HostName, RunId
 from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.journal import RunFilter
-from whimbrel.ports.restores import RESTORING_SAGAS, KnownRun
-from whimbrel.proof.asking import each, of_cells, run_of
-from whimbrel.proof.asking import runs as open_runs
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.restores import RESTORING_SAGAS, KnownRun
+from whimbrel.proof.paged_reads import each, of_cells, run_of
+from whimbrel.proof.paged_reads import runs as open_runs
 
 NEWEST = 16
 """How many entries of each ledger are compared at a start: where the journal is behind, the last ones are unknown."""

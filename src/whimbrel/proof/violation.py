@@ -8,7 +8,7 @@ from whimbrel.domain.ids import HostName
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """law: its number in laws/table.py. kind: what exactly is so, one word for programs. subject: whose it is.
+    """law: its number in proof/invariants/table.py. kind: what is so, one word for programs. subject: whose it is.
 
     subject is a server's id, or the id under which something is held that is no server's; a provider's, a group's or a
     run's in the laws about these. about: which of the subject's things it is.

@@ -3,7 +3,7 @@
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
 from whimbrel.domain.run import Run
 from whimbrel.moves import requests
-from whimbrel.moves.shown import MOVE_SAGAS
+from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup

@@ -8,14 +8,16 @@ from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable, Wro
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
 from whimbrel.ports.cloud import Asker, Cloud
-from whimbrel.proof.asking import each
+from whimbrel.proof.paged_reads import each
 from whimbrel.saga.engine import Engine
-from whimbrel.servers import lookup, power, reach
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import power
+from whimbrel.servers.listing import cell_fanout
 
 
 async def follow_lost_power(cloud: Cloud, engine: Engine) -> int:
     """Look at the guests of every host that is up; give for how many servers there is something to follow."""
-    answers = await reach.ask_all(cloud, lambda cell: cell.hosts.all())  # of a silent cell the next round sees
+    answers = await cell_fanout.ask_all(cloud, lambda cell: cell.hosts.all())  # of a silent cell the next round sees
     now, found = cloud.clock.now(), list[int]()
 
     async def look(host: Host) -> None:

@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from whimbrel.domain.errors import WorldError
 from whimbrel.ports.cloud import Cloud
-from whimbrel.reconcilers.cut_off_ports import give_back_cut_off
 from whimbrel.reconcilers.expired_resizes import confirm_expired
-from whimbrel.reconcilers.late_parcels import drop_late_parcels
+from whimbrel.reconcilers.finished_group_moves import rest_groups
+from whimbrel.reconcilers.late_effects_round import let_go_latecomers
 from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
-from whimbrel.reconcilers.latecomers import let_go_latecomers
 from whimbrel.reconcilers.lost_power import follow_lost_power
-from whimbrel.reconcilers.resting_groups import rest_groups
-from whimbrel.reconcilers.zoned_hosts import mend_zones
+from whimbrel.reconcilers.misbound_ports import give_back_cut_off
+from whimbrel.reconcilers.transfer_images import drop_late_parcels
+from whimbrel.reconcilers.zone_sync import mend_zones
 from whimbrel.restore.watch import watch
 from whimbrel.saga.engine import Engine
-from whimbrel.servers.delete import follow_up
+from whimbrel.servers.lifecycle.delete import follow_up
 
 Look = Callable[[Cloud, Engine], Awaitable[object]]
 

@@ -7,7 +7,7 @@ over. All runs are held then: to go on with old runs could destroy what servers 
 import structlog
 
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.restores import CloudHold
+from whimbrel.ports.stores.restores import CloudHold
 from whimbrel.proof.ledgers import check
 
 log = structlog.get_logger(__name__)

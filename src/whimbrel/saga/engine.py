@@ -28,7 +28,7 @@ from whimbrel.domain.errors import (
 )
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.journal import Booking, Evidence, Journal
+from whimbrel.ports.stores.journal import Booking, Evidence, Journal
 from whimbrel.saga.backoff import pause_s
 from whimbrel.saga.lease import renewed
 from whimbrel.saga.step import Book, Decided, Saga, Step

@@ -12,7 +12,7 @@ import structlog
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.run import Run
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.journal import Journal
+from whimbrel.ports.stores.journal import Journal
 
 RENEWALS = 3
 """How often a lease is renewed before it would run out."""

@@ -9,9 +9,9 @@ import msgspec
 from os_resource_classes import PCPU
 
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
-from whimbrel.scheduling.asked import ZONE
 from whimbrel.scheduling.constraint import Reason
-from whimbrel.scheduling.record import Count, Miss, Record
+from whimbrel.scheduling.decision import Count, Miss, Record
+from whimbrel.scheduling.filters.by_request import ZONE
 
 SIZES = frozenset({VCPU, PCPU, MEMORY_MB, DISK_GB})
 """What is asked of by a flavor's sizes: a smaller flavor asks less of it."""

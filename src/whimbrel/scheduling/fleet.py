@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 
 from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName
-from whimbrel.ports.catalog import Aggregates
-from whimbrel.ports.cells import Cells
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.cloud import Cell, Rules
-from whimbrel.ports.fleet import Fleet, Load
-from whimbrel.scheduling.alike import MULTIPLIER as LIKE_IMAGES
-from whimbrel.scheduling.known_cell import ImageProperties, KnownCell
+from whimbrel.ports.stores.catalog import Aggregates
+from whimbrel.ports.stores.cells import Cells
+from whimbrel.ports.stores.fleet import Fleet, Load
+from whimbrel.scheduling.cell_hosts import ImageProperties, KnownCell
 from whimbrel.scheduling.single_flight import SingleFlight
+from whimbrel.scheduling.weighers.image_properties import MULTIPLIER as LIKE_IMAGES
 
 MAX_AGE_S = 1.0
 """How old what is known may be, for each begun ten thousand hosts."""

@@ -11,14 +11,14 @@ from zlib import crc32
 import numpy as np
 
 from whimbrel.ports.arrays import Floats, Mask, Numbers
-from whimbrel.ports.wishes import Wish
-from whimbrel.scheduling.asked import asked
+from whimbrel.ports.placement.assignments import Wish
+from whimbrel.scheduling.capacity_query import in_force, room
 from whimbrel.scheduling.constraint import Constraint
-from whimbrel.scheduling.filters import COMPUTE, FILTERS, enabled
+from whimbrel.scheduling.filters.by_name import COMPUTE, FILTERS, enabled
+from whimbrel.scheduling.filters.by_request import asked
 from whimbrel.scheduling.request import Request
-from whimbrel.scheduling.room import in_force, room
 from whimbrel.scheduling.snapshot import Snapshot
-from whimbrel.scheduling.weighers import weigh
+from whimbrel.scheduling.weighers.by_name import weigh
 
 
 @dataclass(frozen=True, eq=False)

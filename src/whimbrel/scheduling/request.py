@@ -7,7 +7,7 @@ import msgspec
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProviderId
-from whimbrel.ports.wishes import Wish
+from whimbrel.ports.placement.assignments import Wish
 
 GroupPolicy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"]
 

@@ -5,10 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
-from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.arrays import Mask, Numbers
-from whimbrel.ports.fleet import Fleet
-from whimbrel.ports.rooms import Rooms
+from whimbrel.ports.placement.capacity import Rooms
+from whimbrel.ports.stores.fleet import Fleet
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace as with_
 
-from whimbrel.domain import machine
+from whimbrel.domain import server_states
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.server import Server
 from whimbrel.moves.opening import new_action
@@ -30,7 +30,7 @@ async def reset_state(cloud: Cloud, asker: Asker, server: Server, vm_state: Lite
     """Set vm_state as an administrator says; a run that is under way goes on and has the last word."""
     action = with_(new_action(cloud, asker, server, "resetState"), updated_at=cloud.clock.now())
     await cloud.journal.add_action(action)
-    state = machine.after(server.vm_state, f"reset to {vm_state}")
+    state = server_states.after(server.vm_state, f"reset to {vm_state}")
     if server.host is None:
         state = "error"  # what runs nowhere cannot be active
     return await change(cloud, server, {"vm_state": state, "task_state": None})

@@ -4,9 +4,9 @@ from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.servers import ServerQuery
-from whimbrel.servers import reach
-from whimbrel.servers.census import Census
+from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.servers.listing import cell_fanout
+from whimbrel.servers.listing.all_cells import Census
 
 
 async def find(cloud: Cloud, server_id: ServerId) -> Server:
@@ -15,7 +15,7 @@ async def find(cloud: Cloud, server_id: ServerId) -> Server:
     while entry.unplaced is None:
         assert entry.cell, "an entry has a record or a cell"
         try:
-            return await reach.ask(cloud, entry.cell, lambda cell: cell.servers.get(server_id))
+            return await cell_fanout.ask(cloud, entry.cell, lambda cell: cell.servers.get(server_id))
         except NotFound:
             # It was displaced or moved between our two looks: the directory knows.
             before, entry = entry, await cloud.directory.entry(server_id)
@@ -30,13 +30,13 @@ async def listing(cloud: Cloud, query: ServerQuery) -> list[Server]:
     Raises: Unavailable: a cell that may have some of them does not answer.
     """
     listed = await Census(cloud, query).take()
-    reach.check(listed.silent)
+    cell_fanout.check(listed.silent)
     return listed.servers
 
 
 async def on_host(cloud: Cloud, cell: CellName, host: HostName) -> list[Server]:
     """List who lives on a host. Raises: Unavailable: the cell does not answer."""
-    reading = await reach.ask(cloud, cell, lambda each: each.servers.read(ServerQuery(host=host)))
+    reading = await cell_fanout.ask(cloud, cell, lambda each: each.servers.read(ServerQuery(host=host)))
     if not reading.copied:
         return reading.servers
     homes = await cloud.directory.entries(sorted(reading.copied))

@@ -14,10 +14,10 @@ import msgspec
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.ports.cloud import Rules
-from whimbrel.settings.checks import check
+from whimbrel.settings.error_messages import sentence
 from whimbrel.settings.rules import limited_rules
-from whimbrel.settings.sentences import sentence
-from whimbrel.settings.tables import CloudConfig, HttpTable, LibvirtHost, SimulatedHost
+from whimbrel.settings.sections import CloudConfig, HttpTable, LibvirtHost, SimulatedHost
+from whimbrel.settings.validation import check
 
 __all__ = ["CloudConfig", "HttpTable", "LibvirtHost", "SimulatedHost", "http_limits", "load"]
 

@@ -7,11 +7,12 @@ import msgspec
 from msgspec import NODEFAULT, Meta, field
 
 from whimbrel.domain.errors import Invalid
-from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.cloud import Rules
-from whimbrel.scheduling import filters, weighers
-from whimbrel.scheduling.ratios import ratios
-from whimbrel.settings.tables import Table
+from whimbrel.scheduling.filters import by_name
+from whimbrel.scheduling.filters.ratios import ratios
+from whimbrel.scheduling.weighers import by_name as weighers
+from whimbrel.settings.sections import Table
 
 LEAST_RULE: dict[str, float] = {
     "max_attempts": 1,
@@ -76,7 +77,7 @@ def not_there(key: str) -> str | None:
 def wrong_with(rules: SchedulerRules, hosts: Collection[str]) -> str | None:
     """Say what is wrong with the scheduler's rules beside their types; None: nothing. hosts: those that there are."""
     for name in rules.enabled_filters:
-        if name not in filters.FILTERS:
+        if name not in by_name.FILTERS:
             return f"'enabled_filters' has '{name}', which is not there; use some of: {_known_filters()}"
     for key, such in RATIOS.items():
         try:
@@ -92,4 +93,4 @@ def wrong_with(rules: SchedulerRules, hosts: Collection[str]) -> str | None:
 
 
 def _known_filters() -> str:
-    return ", ".join(filters.FILTERS)
+    return ", ".join(by_name.FILTERS)

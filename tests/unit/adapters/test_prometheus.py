@@ -10,13 +10,13 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from whimbrel.adapters.prometheus.app import Counted
-from whimbrel.adapters.prometheus.figures import Figures
-from whimbrel.adapters.prometheus.timed import timed
+from whimbrel.adapters.prometheus.process_metrics import Figures
+from whimbrel.adapters.prometheus.timed_store import timed
+from whimbrel.bootstrap.http_server import front
+from whimbrel.bootstrap.metrics import Watch
 from whimbrel.domain.errors import Refused
-from whimbrel.metrics_wiring import Watch
 from whimbrel.ports.meter import Meter, note_route
-from whimbrel.serve import front
-from whimbrel.sim.world import World
+from whimbrel.sim.cloud.cloud import World
 
 
 def counted(registry: CollectorRegistry, name: str, *labels: str) -> dict[tuple[str, ...], float]:

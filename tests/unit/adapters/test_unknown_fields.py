@@ -7,7 +7,7 @@ import pytest
 
 from whimbrel.adapters.bus.verbs import VERBS
 from whimbrel.adapters.unknown_fields import unknown_field
-from whimbrel.conductor.book import BOOK
+from whimbrel.conductor.saga_registry import BOOK
 
 
 class Leaf(msgspec.Struct):

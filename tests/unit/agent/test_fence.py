@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from tests.host_room import H1, H2, SlowKeep, order, story
-from whimbrel.adapters.keep import MemoryKeep
+from whimbrel.adapters.memory_key_value_store import MemoryKeep
 from whimbrel.agent.fence import Fence, move_ledger
 from whimbrel.domain.errors import Behind, Superseded, Unavailable
 from whimbrel.domain.ids import ServerId
-from whimbrel.sim.clock import JumpingClock
+from whimbrel.sim.world.clock import JumpingClock
 
 
 @story

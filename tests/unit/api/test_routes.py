@@ -4,11 +4,11 @@ import ast
 from pathlib import Path
 
 import whimbrel.api
-from whimbrel.api.microversions import FIRST, LAST, MICROVERSIONS
-from whimbrel.api.policy import RULES
+from whimbrel.api.http.microversions import FIRST, LAST, MICROVERSIONS
+from whimbrel.api.http.policy import RULES
 from whimbrel.api.routes import ROUTES
 
-SOURCES = sorted(Path(whimbrel.api.__file__).parent.glob("*.py"))
+SOURCES = sorted(Path(whimbrel.api.__file__).parent.rglob("*.py"))
 PREFIXES = ("os_compute_api:", "compute:", "whimbrel:")
 
 

@@ -13,12 +13,12 @@ import pytest
 
 from tests.processes import HANG_S
 from whimbrel.adapters.clock import SystemClock
-from whimbrel.adapters.sql.schema import prepare
+from whimbrel.adapters.sql.engine.schema import prepare
 from whimbrel.adapters.sql.tables import MODULES
-from whimbrel.backup import Manifest, Options, Progress, back_up, manifest, target, verify
+from whimbrel.backup import Manifest, Options, Progress, back_up, destination, manifest, verify
 from whimbrel.backup.manifest import MANIFEST
-from whimbrel.datadir import BACKUP_DRAFT, DataDir, Running
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.settings.datadir import BACKUP_DRAFT, DataDir, Running
 
 USUAL = Options(timeout_s=HANG_S)
 STATEMENTS = {
@@ -130,7 +130,7 @@ def test_volumes_are_copied_if_asked_for_and_stay_sparse(home: DataDir, tmp_path
     found = made(home, tmp_path / "copy", Options(timeout_s=HANG_S, volumes=True))
     assert paths_of(found) >= {"volumes/volume-rest", "volumes/volume-used"}
     assert (found.changing, found.missing) == (["volume-used"], ["volumes/volume-lost"])
-    assert target.size_on_disk(tmp_path / "copy" / "volumes" / "volume-rest") < 1 << 20
+    assert destination.size_on_disk(tmp_path / "copy" / "volumes" / "volume-rest") < 1 << 20
 
 
 def paths_of(found: Manifest) -> set[str]:
@@ -152,7 +152,7 @@ def test_where_nothing_may_be_written(home: DataDir, tmp_path: Path) -> None:
 
 
 def test_without_room_nothing_is_left(home: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target, "SPARE_BYTES", 1 << 60)
+    monkeypatch.setattr(destination, "SPARE_BYTES", 1 << 60)
     (tmp_path / "there").mkdir()
     for name in ("there", "new"):
         with pytest.raises(Refused, match="make room"):

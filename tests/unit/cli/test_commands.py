@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from whimbrel.cli import main
-from whimbrel.datadir import DataDir
+from whimbrel.settings.datadir import DataDir
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

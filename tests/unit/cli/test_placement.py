@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from whimbrel.cli.placement import Keystone, Metrics, _login, _read_secret
-from whimbrel.datadir import DataDir
 from whimbrel.domain.errors import Invalid
+from whimbrel.settings.datadir import DataDir
 
 GIVEN = {
     "os_auth_url": "http://keystone/identity/v3/",

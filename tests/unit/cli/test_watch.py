@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.test_shown import DOCUMENT
+from tests.unit.cli.test_move_view import DOCUMENT
 from whimbrel.cli import move
 from whimbrel.cli.client import Api
 

@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from whimbrel.domain import fitting, local_disks
-from whimbrel.domain.devices import GuestVolume
+from whimbrel.domain import device_assignment, local_disks
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import GuestKey, GuestSpec
 from whimbrel.domain.ids import ProjectId, ServerId, Slot
+from whimbrel.domain.server_devices import GuestVolume
 
 SPEC = GuestSpec(
     key=GuestKey(ServerId("server-1"), Slot("run-1")),
@@ -49,12 +49,12 @@ def test_no_volume_gets_their_names(local: bool) -> None:
 def test_a_volume_that_has_such_a_name_keeps_it() -> None:
     spec = replace(SPEC, volumes=(volume("/dev/vdb"), volume("/dev/vdz")))
     assert local_disks.devices_of(spec) == {"root": "/dev/vda", "ephemeral": "/dev/vdy", "swap": "/dev/vdc"}
-    fitting.check(spec)
-    assert fitting.with_volume(spec, volume("/dev/vdb")) == spec
+    device_assignment.check(spec)
+    assert device_assignment.with_volume(spec, volume("/dev/vdb")) == spec
     with pytest.raises(Refused, match="/dev/vdb"):
-        fitting.with_volume(SPEC, volume("/dev/vdb"))
+        device_assignment.with_volume(SPEC, volume("/dev/vdb"))
 
 
 def test_nothing_is_called_as_the_root_disk() -> None:
     with pytest.raises(Refused, match="/dev/vda"):
-        fitting.check(replace(SPEC, volumes=(volume("/dev/vda"),)))
+        device_assignment.check(replace(SPEC, volumes=(volume("/dev/vda"),)))

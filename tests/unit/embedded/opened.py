@@ -10,21 +10,21 @@ import httpx
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from whimbrel.adapters.sql.database import open_database
-from whimbrel.adapters.sql.identity import SqlIdentity
-from whimbrel.adapters.sql.images import SqlImages
-from whimbrel.adapters.sql.schema import create_all
+from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.schema import create_all
+from whimbrel.adapters.sql.identity.store import SqlIdentity
+from whimbrel.adapters.sql.image_store import SqlImages
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import Catalog, Service, identity_app
 from whimbrel.embedded.identity.attempts import Attempts
 from whimbrel.embedded.identity.passwords import hash_now
 from whimbrel.embedded.image import ImageService, image_app
-from whimbrel.embedded.image.allowance import Allowance
-from whimbrel.embedded.image.shelf import Shelf
-from whimbrel.ports.identity import Assignment, Domain, NewToken, Population, Project, Role, User
-from whimbrel.ports.images import NO_LIMITS, ImageLimits
-from whimbrel.sim.clock import JumpingClock
-from whimbrel.sim.ids import SeededIds
+from whimbrel.embedded.image.file_store import Shelf
+from whimbrel.embedded.image.storage_limit import Allowance
+from whimbrel.ports.services.identity import Assignment, Domain, NewToken, Population, Project, Role, User
+from whimbrel.ports.services.images import NO_LIMITS, ImageLimits
+from whimbrel.sim.world.clock import JumpingClock
+from whimbrel.sim.world.ids import SeededIds
 
 CATALOG = Catalog(
     services=(

@@ -7,15 +7,15 @@ import pytest
 
 from tests.unit.embedded.conftest import Teller
 from tests.unit.embedded.opened import Opened
-from whimbrel.adapters.sql.database import open_database
-from whimbrel.adapters.sql.identity import SqlIdentity
-from whimbrel.adapters.sql.schema import create_all
+from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.schema import create_all
+from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.identity import bootstrap, reset_password
 from whimbrel.embedded.identity.passwords import matches
-from whimbrel.ports.identity import Population
-from whimbrel.sim.clock import JumpingClock
-from whimbrel.sim.ids import SeededIds
+from whimbrel.ports.services.identity import Population
+from whimbrel.sim.world.clock import JumpingClock
+from whimbrel.sim.world.ids import SeededIds
 
 
 def on_a_new_store(story: Callable[[SqlIdentity], Awaitable[None]]) -> None:

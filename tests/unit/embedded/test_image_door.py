@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.embedded.conftest import Teller
 from tests.unit.embedded.opened import Opened, opened
-from whimbrel.ports.images import ImageLimits
+from whimbrel.ports.services.images import ImageLimits
 
 IMAGES = "/image/v2/images"
 ID = "6a09e667-f3bc-4908-b2fb-1366ea957d3e"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.unit.embedded.opened import Opened, opened
 from tests.unit.embedded.test_image_door import IMAGES, OCTETS, create, upload
-from whimbrel.embedded.image.shelf import CHUNK_BYTES
-from whimbrel.ports.images import ImageLimits
+from whimbrel.embedded.image.file_store import CHUNK_BYTES
+from whimbrel.ports.services.images import ImageLimits
 
 MIB = 1 << 20
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from whimbrel.adapters.sql.database import open_database
+from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.network import SqlNetworks
-from whimbrel.adapters.sql.schema import create_all
-from whimbrel.domain.cards import Card, HostNet
-from whimbrel.embedded.network.seed import seed_network
-from whimbrel.ports.network_store import Network, Query, Subnet
-from whimbrel.sim.clock import JumpingClock
+from whimbrel.domain.host_nics import Card, HostNet
+from whimbrel.embedded.network.initial_network import seed_network
+from whimbrel.ports.embedded.network_store import Network, Query, Subnet
+from whimbrel.sim.world.clock import JumpingClock
 
 ONE, TWO = Card(name="ens5", physnet="one"), Card(name="ens6", physnet="two")
 DIRECT = Card(name="ens7", physnet="direct", vnic_types=("direct",))

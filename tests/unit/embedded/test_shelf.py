@@ -11,7 +11,7 @@ import pytest
 
 from whimbrel.domain.errors import Conflict, Unavailable
 from whimbrel.embedded.free_space import FreeSpace
-from whimbrel.embedded.image.shelf import CHUNK_BYTES, Shelf, TooLarge
+from whimbrel.embedded.image.file_store import CHUNK_BYTES, Shelf, TooLarge
 
 
 async def blocks(number: int) -> AsyncIterator[bytes]:

@@ -18,11 +18,12 @@ from whimbrel.moves import requests
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.planning import plan
 from whimbrel.ports.cloud import Rules
-from whimbrel.ports.journal import RunFilter
-from whimbrel.scheduling.record import from_bytes
-from whimbrel.servers import create, lookup
-from whimbrel.sim.equipment import with_devices
-from whimbrel.sim.world import CELL, LARGE, SMALL, World
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.scheduling.decision import from_bytes
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create
+from whimbrel.sim.cloud.cloud import CELL, LARGE, SMALL, World
+from whimbrel.sim.world.equipment import with_devices
 
 HUGE = Flavor(flavor_id="9", name="huge", vcpus=4, memory_mib=1024, root_gib=3)
 NAMES = tuple(HostName(f"h{number}") for number in range(1, 5))

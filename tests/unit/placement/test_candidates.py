@@ -13,7 +13,7 @@ from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
 from whimbrel.placement.search import SHARING, Forest, Request, Wanted
 from whimbrel.placement.tree_search import Candidate
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
 
 Key = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, frozenset[str]]]]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from whimbrel.placement.inventory import Stock, capacity, unit_problem
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
 from whimbrel.placement.search import Request, Wanted
 from whimbrel.placement.tree_search import Candidate
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
 
 CPU = Request(groups={"": Wanted(resources={"VCPU": 1})})
 

@@ -7,7 +7,7 @@ from whimbrel.placement.candidates import candidates
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
 from whimbrel.placement.search import Forest, Request, Wanted, matching
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
 
 
 def node(name: str, parent: str | None = None, root: str | None = None, used: int = 0, **fields: Any) -> Node:

@@ -7,7 +7,7 @@ from whimbrel.placement.candidates import candidates
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
 from whimbrel.placement.search import SHARING, Forest, Request, Wanted
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
 
 
 def one(name: str, room: dict[str, int], traits: str, aggregates: str) -> Node:

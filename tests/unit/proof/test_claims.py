@@ -1,9 +1,9 @@
 """Who holds something has a name: SQL with foreign keys sees to it, and a hand without them is seen."""
 
 from whimbrel.domain.ids import ProjectId, ServerId, UserId
-from whimbrel.ports.placement import Owner
-from whimbrel.proof.laws.claims import of_somebody, under_its_name
-from whimbrel.proof.stake import Ground, Stake
+from whimbrel.ports.placement.placement import Owner
+from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.invariants.allocations import of_somebody, under_its_name
 
 GROUND = Ground(hosts={}, roots={"p": "p"}, names={"p": "h1"})
 

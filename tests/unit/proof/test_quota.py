@@ -10,10 +10,10 @@ from whimbrel.domain.ids import CellName, ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.ports.directory import Entry
-from whimbrel.ports.placement import Owner
-from whimbrel.proof.laws.quota import counts_once
-from whimbrel.proof.stake import Ground, Stake
+from whimbrel.ports.placement.placement import Owner
+from whimbrel.ports.stores.directory import Entry
+from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.invariants.quota import counts_once
 
 OLD = Flavor(flavor_id="1", name="old", vcpus=3, memory_mib=512, root_gib=1)
 NEW = Flavor(flavor_id="2", name="new", vcpus=2, memory_mib=1024, root_gib=1)

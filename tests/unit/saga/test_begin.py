@@ -12,7 +12,7 @@ from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Book, Saga, Step
-from whimbrel.sim.loop import LoopClock, new_loop
+from whimbrel.sim.world.loop import LoopClock, new_loop
 
 STEP_S = 10.0
 """Longer than a lease."""

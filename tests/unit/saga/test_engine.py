@@ -9,15 +9,15 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from whimbrel.adapters.sql.database import open_database
-from whimbrel.adapters.sql.journal import SqlJournal
-from whimbrel.adapters.sql.schema import create_all
+from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.schema import create_all
+from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.domain.errors import Refused, Superseded, Unavailable
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Action, Run
 from whimbrel.saga.engine import DEBTS, NEVER, Engine
 from whimbrel.saga.step import Book, Saga, Step
-from whimbrel.sim.clock import JumpingClock
+from whimbrel.sim.world.clock import JumpingClock
 
 
 class Facts(msgspec.Struct, frozen=True):

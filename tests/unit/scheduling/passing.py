@@ -3,9 +3,9 @@
 from typing import Any
 
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.scheduler import SchedulerRules
-from whimbrel.ports.wishes import Wish
-from whimbrel.scheduling.filters import FILTERS
+from whimbrel.domain.scheduler_settings import SchedulerRules
+from whimbrel.ports.placement.assignments import Wish
+from whimbrel.scheduling.filters.by_name import FILTERS
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 

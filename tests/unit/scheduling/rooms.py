@@ -6,14 +6,14 @@ from typing import Any
 
 from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName, ProviderId
-from whimbrel.domain.scheduler import SchedulerRules
+from whimbrel.domain.scheduler_settings import SchedulerRules
+from whimbrel.placement.capacity import IndexRooms
 from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
-from whimbrel.placement.rooms import IndexRooms
-from whimbrel.ports.cells import CellInfo
-from whimbrel.ports.fleet import Fleet, Load
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
+from whimbrel.ports.stores.cells import CellInfo
+from whimbrel.ports.stores.fleet import Fleet, Load
 from whimbrel.scheduling.snapshot import Snapshot
 
 NOW = 1000.0

@@ -7,11 +7,11 @@ import pytest
 
 from tests.unit.scheduling.rooms import FREE, aggregate, host, snapshot
 from whimbrel.domain.ids import HostName, ProviderId
-from whimbrel.ports.wishes import Wish
+from whimbrel.ports.placement.assignments import Wish
 from whimbrel.scheduling.advice import change_for_owner, owners_part, smallest_change
 from whimbrel.scheduling.constraint import Closer, Reason
+from whimbrel.scheduling.decision import Record, make_record
 from whimbrel.scheduling.pipeline import rank
-from whimbrel.scheduling.record import Record, make_record
 from whimbrel.scheduling.request import GroupState, Request
 from whimbrel.scheduling.snapshot import Snapshot
 

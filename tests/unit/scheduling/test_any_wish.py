@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tests.unit.placement.test_index import Drawn
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
+from whimbrel.placement.assignments import all_ways
+from whimbrel.placement.capacity import IndexRooms
 from whimbrel.placement.index import Index
-from whimbrel.placement.rooms import IndexRooms
-from whimbrel.placement.ways import all_ways
-from whimbrel.ports.wishes import Wish
-from whimbrel.scheduling.wish import wish_of
+from whimbrel.ports.placement.assignments import Wish
+from whimbrel.scheduling.requirements.server import wish_of
 
 KEYS = [
     *("resources:VCPU", "resources:MEMORY_MB", "resources:DISK_GB", "resources:PCPU", "resources1:VGPU"),

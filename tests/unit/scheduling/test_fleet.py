@@ -13,15 +13,15 @@ from tests.unit.scheduling.rooms import NO_RULES, host
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName
-from whimbrel.domain.scheduler import SchedulerRules
-from whimbrel.ports.cells import CellInfo
+from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.cloud import Rules
-from whimbrel.ports.devices import DeviceCount
-from whimbrel.ports.fleet import Fleet, Load
-from whimbrel.ports.servers import ServerQuery
+from whimbrel.ports.stores.cells import CellInfo
+from whimbrel.ports.stores.fleet import Fleet, Load
+from whimbrel.ports.stores.pci_devices import DeviceCount
+from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.scheduling.cell_hosts import DOWN_FOR_S, OUTDATED_AFTER_S
 from whimbrel.scheduling.fleet import MAX_AGE_IN_READS, MAX_AGE_S, KnownFleet
-from whimbrel.scheduling.known_cell import DOWN_FOR_S, OUTDATED_AFTER_S
-from whimbrel.sim.loop import new_loop
+from whimbrel.sim.world.loop import new_loop
 
 C1, C2 = CellName("c1"), CellName("c2")
 Result = TypeVar("Result")

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from tests.unit.scheduling.rooms import FREE, aggregate, host, snapshot
 from whimbrel.domain.ids import CellName, HostName
-from whimbrel.domain.scheduler import SchedulerRules
-from whimbrel.ports.fleet import Load
-from whimbrel.ports.wishes import Wish
+from whimbrel.domain.scheduler_settings import SchedulerRules
+from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.stores.fleet import Load
 from whimbrel.scheduling.constraint import Closer, Reason
+from whimbrel.scheduling.decision import Record, from_bytes, make_record, to_bytes
 from whimbrel.scheduling.pipeline import Ranking, rank
-from whimbrel.scheduling.record import Record, from_bytes, make_record, to_bytes
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 

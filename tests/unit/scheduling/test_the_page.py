@@ -4,8 +4,9 @@ from pathlib import Path
 
 import msgspec
 
-from whimbrel.domain.scheduler import SchedulerRules
-from whimbrel.scheduling import filters, weighers
+from whimbrel.domain.scheduler_settings import SchedulerRules
+from whimbrel.scheduling.filters import by_name
+from whimbrel.scheduling.weighers import by_name as weighers
 
 PAGE = (Path(__file__).parents[3] / "docs" / "scheduling.md").read_text()
 THERE, MISSING = PAGE.split("## What Nova has and this has not")
@@ -13,7 +14,7 @@ THERE, MISSING = PAGE.split("## What Nova has and this has not")
 
 def test_it_has_all_that_is_there_and_what_is_not() -> None:
     rules = [rule.name for rule in msgspec.structs.fields(SchedulerRules)]
-    assert [name for name in (*filters.FILTERS, *weighers.WEIGHERS, *rules) if name not in THERE] == []
+    assert [name for name in (*by_name.FILTERS, *weighers.WEIGHERS, *rules) if name not in THERE] == []
     assert [name for name in weighers.MISSING if name not in MISSING] == []
 
 

@@ -19,12 +19,12 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud, Rules
-from whimbrel.ports.journal import Booking
-from whimbrel.ports.servers import ServerQuery
+from whimbrel.ports.stores.journal import Booking
+from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.servers import lookup
-from whimbrel.servers.census import Census
-from whimbrel.servers.reach import LEFT_ALONE_S
-from whimbrel.sim.world import World
+from whimbrel.servers.listing.all_cells import Census
+from whimbrel.servers.listing.cell_fanout import LEFT_ALONE_S
+from whimbrel.sim.cloud.cloud import World
 
 C1, C2, C3 = CELLS = tuple(map(CellName, ("c1", "c2", "c3")))
 HOSTS = {cell: [f"{cell}h1"] for cell in CELLS}

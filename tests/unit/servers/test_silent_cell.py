@@ -9,14 +9,14 @@ from tests.contracts.databases import Postgres, postgres
 from tests.postgres_door import Door
 from tests.processes import HANG_S
 from tests.unit.servers.test_lookup import C1, C2, HOSTS, A, B, settle
-from whimbrel.adapters.sql.database import open_database
-from whimbrel.adapters.sql.schema import prepare
-from whimbrel.adapters.sql.servers import SqlServers
+from whimbrel.adapters.sql.cell.servers import SqlServers
+from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.schema import prepare
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.servers import ServerQuery
-from whimbrel.servers.census import Census
-from whimbrel.servers.reach import LEFT_ALONE_S
-from whimbrel.sim.world import World
+from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.servers.listing.all_cells import Census
+from whimbrel.servers.listing.cell_fanout import LEFT_ALONE_S
+from whimbrel.sim.cloud.cloud import World
 
 __all__ = ["postgres"]
 

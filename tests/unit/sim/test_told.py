@@ -2,8 +2,8 @@
 
 import pytest
 
-from whimbrel.sim.kinds import kind_of
-from whimbrel.sim.trace import Line, folded
+from whimbrel.sim.checks.failure_kinds import kind_of
+from whimbrel.sim.record.trace import Line, folded
 
 ONE, OTHER = "0fa07a3f-2e29-4065-afa2-31e959acdd98", "642aad48-fcfc-4a81-b306-d70019d5f970"
 

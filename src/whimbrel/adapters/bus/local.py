@@ -7,7 +7,7 @@ from typing import Any, cast
 from whimbrel.adapters.bus.verbs import VERBS
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.agent import Agent
+from whimbrel.ports.hosts.agent import Agent
 
 
 class LocalAgents:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, get_type_hints
 import msgspec
 
 from whimbrel.domain import errors
-from whimbrel.ports.agent import Agent
+from whimbrel.ports.hosts.agent import Agent
 
 
 class Verb(NamedTuple):

@@ -6,8 +6,8 @@ Source: Nova's defaults: ext4 with the label ephemeral0, by which cloud-init mou
 import os
 from pathlib import Path
 
-from whimbrel.adapters.qemu import files
-from whimbrel.adapters.qemu.files import Owner, in_thread
+from whimbrel.adapters.qemu import durable_files
+from whimbrel.adapters.qemu.durable_files import Owner, in_thread
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain.guest import DiskName
 
@@ -19,7 +19,7 @@ PROGRAMS = tuple(words[0] for words in MAKERS.values())
 
 async def make(tools: Tools, name: DiskName, size_bytes: int, part: Path, owner: Owner | None) -> None:
     """Make `part` such a disk, as qcow2. Raises: Refused: a tool is not installed; Unavailable."""
-    raw = part.with_name(f"{name}-raw{files.PART}")
+    raw = part.with_name(f"{name}-raw{durable_files.PART}")
     await in_thread(lambda: _make_sparse(raw, size_bytes, owner))
     try:
         await tools.run(*MAKERS[name], str(raw))
@@ -31,4 +31,4 @@ async def make(tools: Tools, name: DiskName, size_bytes: int, part: Path, owner:
 def _make_sparse(path: Path, size_bytes: int, owner: Owner | None) -> None:
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.truncate(size_bytes)
-    files.hand_over(path, owner)
+    durable_files.hand_over(path, owner)

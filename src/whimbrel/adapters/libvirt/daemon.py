@@ -14,8 +14,8 @@ import subprocess
 import uuid
 from pathlib import Path
 
-from whimbrel.adapters.qemu import files, processes
-from whimbrel.adapters.qemu.files import Owner, in_thread
+from whimbrel.adapters.qemu import durable_files, own_processes
+from whimbrel.adapters.qemu.durable_files import Owner, in_thread
 from whimbrel.domain.errors import Refused, Unavailable
 
 INSTALL = "apt-get install qemu-system-x86 qemu-utils libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients"
@@ -76,12 +76,12 @@ class PrivateDaemon:
 
     async def kill(self) -> None:
         """Kill the daemon and leave its guests running."""
-        await processes.end(await processes.at_work("libvirtd", self._pid_file))
+        await own_processes.end(await own_processes.at_work("libvirtd", self._pid_file))
 
     async def power_off(self) -> None:
         """End the daemon and all its guests at once, like a power cut; fine if nothing runs."""
         await self.kill()
-        await processes.end(await processes.at_work("qemu-", self.directory))
+        await own_processes.end(await own_processes.at_work("qemu-", self.directory))
 
     @property
     def _socket(self) -> Path:
@@ -113,14 +113,14 @@ class PrivateDaemon:
     def _furnish(self) -> None:
         config = self.directory / "c" / "libvirt"
         for path in (config, self.directory / "run", self.guests_dir, self._probes):
-            files.make_directory(path, self._user)
-        files.hand_over(self.directory, self._user)
+            durable_files.make_directory(path, self._user)
+        durable_files.hand_over(self.directory, self._user)
         (self.directory / "run").chmod(0o700)
         host_uuid = uuid.uuid5(uuid.NAMESPACE_URL, str(self.directory))
         (config / "libvirtd.conf").write_text(LIBVIRTD_CONF.format(host_uuid=host_uuid, log=self._log))
         (config / "qemu.conf").write_text(QEMU_CONF)
         cache = self.directory / "cache" / "libvirt" / "qemu"
-        files.make_directory(cache, self._user)
+        durable_files.make_directory(cache, self._user)
         with contextlib.suppress(FileExistsError):
             (cache / "cache").symlink_to(self._probes)
 

@@ -6,16 +6,16 @@ Law: a disk is filled as a part of our own, grown, and only then given its name.
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from whimbrel.adapters.libvirt import blank_disks, exports
-from whimbrel.adapters.libvirt.images import ImageCache
+from whimbrel.adapters.libvirt import blank_disks, disk_exports
+from whimbrel.adapters.libvirt.image_cache import ImageCache
 from whimbrel.adapters.libvirt.slots import SlotDirectory
-from whimbrel.adapters.qemu import processes
-from whimbrel.adapters.qemu.files import finish, in_thread
+from whimbrel.adapters.qemu import own_processes
+from whimbrel.adapters.qemu.durable_files import finish, in_thread
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain import local_disks
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import DiskExport, DiskName, GuestSpec
-from whimbrel.ports.hypervisor import Percent
+from whimbrel.ports.hosts.hypervisor import Percent
 
 
 class Disks:
@@ -73,7 +73,7 @@ class Disks:
 
         async def fill(part: Path) -> None:
             _size_of(spec, name, export.size_bytes)
-            async with exports.reading(export, slot) as source:
+            async with disk_exports.reading(export, slot) as source:
                 await self._tools.copy(source, part, percent)
 
         await self._make(slot, spec, name, fill)
@@ -81,7 +81,7 @@ class Disks:
 
     async def end_tools(self, slot: SlotDirectory) -> None:
         """End what works on the slot's disks, of whatever process it was."""
-        await processes.end(await processes.at_work(("qemu-img", *blank_disks.PROGRAMS), slot.path))
+        await own_processes.end(await own_processes.at_work(("qemu-img", *blank_disks.PROGRAMS), slot.path))
 
     async def _make(
         self, slot: SlotDirectory, spec: GuestSpec, name: DiskName, fill: Callable[[Path], Awaitable[None]]

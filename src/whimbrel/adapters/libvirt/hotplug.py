@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
 from whimbrel.adapters.libvirt.connection import Connection, Libvirt
-from whimbrel.adapters.libvirt.domain import find_domain
+from whimbrel.adapters.libvirt.domain_xml import find_domain
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ServerId
 

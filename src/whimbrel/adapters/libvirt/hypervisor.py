@@ -15,30 +15,30 @@ from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from whimbrel.adapters import file_modes
-from whimbrel.adapters.libvirt import devices, machine, reach
+from whimbrel.adapters.libvirt import device_xml, host_capabilities, volume_reachability
 from whimbrel.adapters.libvirt.connection import Connection
-from whimbrel.adapters.libvirt.devices import Plugging
+from whimbrel.adapters.libvirt.device_xml import Plugging
+from whimbrel.adapters.libvirt.disk_exports import Exports
+from whimbrel.adapters.libvirt.disk_snapshots import Snapshots
 from whimbrel.adapters.libvirt.disks import Disks
-from whimbrel.adapters.libvirt.domain import Domain, domain_xml
-from whimbrel.adapters.libvirt.domains import Domains, runs
-from whimbrel.adapters.libvirt.exports import Exports
+from whimbrel.adapters.libvirt.domain_control import Domains, runs
+from whimbrel.adapters.libvirt.domain_xml import Domain, domain_xml
+from whimbrel.adapters.libvirt.guest_power import Power
+from whimbrel.adapters.libvirt.host_capabilities import VirtType
 from whimbrel.adapters.libvirt.hotplug import LETS_GO_WITHIN_S, Finding, HotPlug
-from whimbrel.adapters.libvirt.images import ImageCache
-from whimbrel.adapters.libvirt.machine import VirtType
-from whimbrel.adapters.libvirt.power import Power
-from whimbrel.adapters.libvirt.sight import Sight
+from whimbrel.adapters.libvirt.image_cache import ImageCache
+from whimbrel.adapters.libvirt.observation import Sight
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
-from whimbrel.adapters.libvirt.snapshots import Snapshots
-from whimbrel.adapters.qemu import files
-from whimbrel.adapters.qemu.files import in_thread
+from whimbrel.adapters.qemu import durable_files
+from whimbrel.adapters.qemu.durable_files import in_thread
 from whimbrel.adapters.qemu.tools import Tools
-from whimbrel.domain import fitting, local_disks
-from whimbrel.domain.devices import GuestNic, GuestVolume
+from whimbrel.domain import device_assignment, local_disks
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import Capacity, DiskExport, DiskName, Guest, GuestKey, GuestSpec
 from whimbrel.domain.ids import ServerId
-from whimbrel.ports.hypervisor import Percent
-from whimbrel.ports.images import Images
+from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.ports.hosts.hypervisor import Percent
+from whimbrel.ports.services.images import Images
 
 
 class LibvirtHypervisor:
@@ -70,7 +70,7 @@ class LibvirtHypervisor:
         lets_go_within_s: float = LETS_GO_WITHIN_S,
         image_cache: Path | None = None,
     ) -> None:
-        files.make_directory(directory, None)
+        durable_files.make_directory(directory, None)
         file_modes.narrow_guests(directory)
         self._directory = directory.resolve()
         self._given = {"vcpus": vcpus, "memory_mib": memory_mib, "disk_gib": disk_gib}
@@ -109,7 +109,7 @@ class LibvirtHypervisor:
     async def metrics(self) -> dict[str, float]:
         times, mhz = await self._domains.cpu_times()
         before, self._cpu_times = self._cpu_times, times
-        return machine.metrics(times, before, mhz)
+        return host_capabilities.metrics(times, before, mhz)
 
     async def connector(self) -> dict[str, Any]:
         return {
@@ -118,7 +118,7 @@ class LibvirtHypervisor:
             "platform": platform.machine(),
             "os_type": "linux",
             "multipath": False,
-            **await in_thread(machine.iscsi_initiator),
+            **await in_thread(host_capabilities.iscsi_initiator),
         }
 
     async def guests(self) -> list[Guest]:
@@ -177,9 +177,9 @@ class LibvirtHypervisor:
         async with self._alone(spec.key.server):
             slot = self._slots.reserved(spec.key)
             if reserved := await in_thread(slot.read_spec):
-                spec = fitting.with_disks_of(spec, reserved)
+                spec = device_assignment.with_disks_of(spec, reserved)
             await in_thread(lambda: slot.check_disks(spec))
-            fitting.check(spec)
+            device_assignment.check(spec)
             await self._sight.check_ports_free(spec)
             domain = await self._domains.seen(spec.key.server)
             if not runs(domain, spec.key):
@@ -211,32 +211,32 @@ class LibvirtHypervisor:
 
     async def plug(self, key: GuestKey, nic: GuestNic) -> None:
         async with self._alone(key.server):
-            spec = fitting.with_nic(await self._defined(key), nic)
-            device = devices.nic_xml(nic, self._plugging)
+            spec = device_assignment.with_nic(await self._defined(key), nic)
+            device = device_xml.nic_xml(nic, self._plugging)
             await self._sight.check_ports_free(spec)
-            await self._add(spec, device, lambda xml: devices.nic_in(xml, nic.port_id))
+            await self._add(spec, device, lambda xml: device_xml.nic_in(xml, nic.port_id))
 
     async def unplug(self, key: GuestKey, port_id: str) -> None:
         async with self._alone(key.server):
             spec = await in_thread(self._slots.at(key).read_spec)
-            rest = fitting.without_nic(spec, port_id) if spec else None
-            await self._take_out(key, rest, lambda xml: devices.nic_in(xml, port_id))
+            rest = device_assignment.without_nic(spec, port_id) if spec else None
+            await self._take_out(key, rest, lambda xml: device_xml.nic_in(xml, port_id))
 
     async def attach_volume(self, key: GuestKey, volume: GuestVolume) -> None:
         async with self._alone(key.server):
-            spec = fitting.with_volume(await self._defined(key), volume)
-            device = devices.volume_xml(volume)
+            spec = device_assignment.with_volume(await self._defined(key), volume)
+            device = device_xml.volume_xml(volume)
             if runs(await self._domains.seen(key.server), key):
-                await reach.check(volume)
-            await self._add(spec, device, lambda xml: devices.volume_in(xml, volume.volume_id))
+                await volume_reachability.check(volume)
+            await self._add(spec, device, lambda xml: device_xml.volume_in(xml, volume.volume_id))
 
     async def detach_volume(self, key: GuestKey, volume_id: str) -> None:
         async with self._alone(key.server):
             spec = await in_thread(self._slots.at(key).read_spec)
             if spec and runs(await self._domains.seen(key.server), key):
-                fitting.check_not_booted_from(spec, volume_id)
-            rest = fitting.without_volume(spec, volume_id) if spec else None
-            await self._take_out(key, rest, lambda xml: devices.volume_in(xml, volume_id))
+                device_assignment.check_not_booted_from(spec, volume_id)
+            rest = device_assignment.without_volume(spec, volume_id) if spec else None
+            await self._take_out(key, rest, lambda xml: device_xml.volume_in(xml, volume_id))
 
     async def _add(self, spec: GuestSpec, device: ET.Element, found: Finding) -> None:
         """Have a device in a guest whose new definition is `spec`."""

@@ -15,8 +15,8 @@ from typing import get_args
 
 import msgspec
 
-from whimbrel.adapters.qemu import files
-from whimbrel.adapters.qemu.files import PART, Owner
+from whimbrel.adapters.qemu import durable_files
+from whimbrel.adapters.qemu.durable_files import PART, Owner
 from whimbrel.domain import local_disks
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import DiskName, GuestKey, GuestSpec
@@ -95,11 +95,11 @@ class SlotDirectory:
 
     def write_spec(self, spec: GuestSpec) -> None:
         content = msgspec.json.format(msgspec.json.encode(spec))
-        files.make_directory(self.path, self.owner)
-        files.write(self.spec, content, self.owner)
+        durable_files.make_directory(self.path, self.owner)
+        durable_files.write(self.spec, content, self.owner)
 
     def write_definition(self, xml: str) -> None:
-        files.write(self.definition, xml.encode(), self.owner)
+        durable_files.write(self.definition, xml.encode(), self.owner)
 
     def read_definition(self) -> str | None:
         """Give the domain's XML; None: it is not defined."""
@@ -159,7 +159,7 @@ class Slots:
 
     def remove(self, slot: SlotDirectory) -> None:
         """Take a slot away with all that is in it; fine if it is not there."""
-        files.make_directory(self._trash, self.owner)
+        durable_files.make_directory(self._trash, self.owner)
         if slot.path.exists():
             slot.path.replace(self._trash / str(uuid.uuid4()))
         for removed in self._trash.iterdir():  # with what a killed process did not come to

@@ -16,7 +16,7 @@ from whimbrel.adapters.unanswered import unanswered
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.identity import Caller
+from whimbrel.ports.services.identity import Caller
 
 log = structlog.get_logger(__name__)
 

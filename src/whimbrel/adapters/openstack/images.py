@@ -11,8 +11,8 @@ import msgspec
 
 from whimbrel.adapters.unanswered import unanswered
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
-from whimbrel.ports.images import Image
-from whimbrel.ports.pages import Page
+from whimbrel.ports.services.images import Image
+from whimbrel.ports.stores.pages import Page
 
 # The fields that Glance itself gives an image; whatever else stands there is a property of its owner's.
 _FIELDS = {

@@ -9,11 +9,11 @@ from typing import Any
 from whimbrel.adapters.openstack import neutron
 from whimbrel.adapters.openstack.neutron import No
 from whimbrel.adapters.openstack.segments import segments
-from whimbrel.adapters.openstack.service import Query, Service
+from whimbrel.adapters.openstack.service_client import Query, Service
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.ids import HostName, ProjectId, ServerId
-from whimbrel.ports.network import Binding, NetworkInfo, NewPort, Port
-from whimbrel.ports.pages import Page
+from whimbrel.ports.services.network import Binding, NetworkInfo, NewPort, Port
+from whimbrel.ports.stores.pages import Page
 
 PORTS = "/v2.0/ports"
 MOST_IN_A_QUERY = 50

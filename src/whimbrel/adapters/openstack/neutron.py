@@ -7,11 +7,11 @@ import msgspec
 from msgspec import field
 from msgspec.structs import fields
 
-from whimbrel.adapters.openstack.service import Answer
-from whimbrel.domain.devices import FixedIp
+from whimbrel.adapters.openstack.service_client import Answer
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.ids import HostName
-from whimbrel.ports.network import Binding, NetworkInfo, Port, PortRequest
+from whimbrel.domain.server_devices import FixedIp
+from whimbrel.ports.services.network import Binding, NetworkInfo, Port, PortRequest
 
 OUR_OWN_TROUBLE = (401, 408, 429)  # about our token or our haste: they say nothing about what was asked
 CANNOT_BIND = "PortBindingError"  # Neutron answers 500 where a host cannot connect a port

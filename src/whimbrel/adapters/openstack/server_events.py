@@ -12,10 +12,10 @@ from random import Random
 import msgspec
 import structlog
 
-from whimbrel.adapters.openstack.service import Service
+from whimbrel.adapters.openstack.service_client import Service
 from whimbrel.domain.errors import Unavailable
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.server_events import ServerEvent
+from whimbrel.ports.services.server_events import ServerEvent
 from whimbrel.saga.backoff import pause_s
 
 log = structlog.get_logger(__name__)

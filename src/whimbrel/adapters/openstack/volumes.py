@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from whimbrel.adapters.openstack.service import Answer, Service
+from whimbrel.adapters.openstack.service_client import Answer, Service
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
-from whimbrel.ports.pages import Page, VolumeUse
-from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
+from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume
+from whimbrel.ports.stores.pages import Page, VolumeUse
 
 HEADERS = {"OpenStack-API-Version": "volume 3.44"}  # the first at which attachments are completed
 OUR_OWN_TROUBLE = (401, 408, 429)  # about our token or our haste: they say nothing about what was asked

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from whimbrel.adapters.prometheus.figures import Figures
-from whimbrel.adapters.prometheus.readings import Readings
+from whimbrel.adapters.prometheus.cloud_metrics import Readings
+from whimbrel.adapters.prometheus.process_metrics import Figures
 from whimbrel.ports.meter import ROUTE
 
 UNKNOWN = "none"

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from whimbrel.adapters.qemu import files, processes
-from whimbrel.adapters.qemu.files import in_thread
-from whimbrel.adapters.qemu.monitor import Monitor, conversation
+from whimbrel.adapters.qemu import durable_files, own_processes
+from whimbrel.adapters.qemu.durable_files import in_thread
+from whimbrel.adapters.qemu.qmp import Monitor, conversation
 from whimbrel.adapters.qemu.tools import Tools
 from whimbrel.domain.errors import Unavailable
 
@@ -55,10 +55,10 @@ class StorageDaemon:
 
     async def end(self) -> None:
         """End it, and cut off all who use a volume; fine if it does not run."""
-        await processes.end(await self._at_work())
+        await own_processes.end(await self._at_work())
 
-    async def _at_work(self) -> list[processes.Process]:
-        return await processes.at_work(PROGRAM, self._directory)
+    async def _at_work(self) -> list[own_processes.Process]:
+        return await own_processes.at_work(PROGRAM, self._directory)
 
     async def _start(self) -> None:
         await in_thread(self._make_room)
@@ -93,5 +93,5 @@ class StorageDaemon:
         with socket.socket(socket.AF_INET6 if ":" in self.address else socket.AF_INET) as listener:
             listener.bind((self.address, 0))
             port: int = listener.getsockname()[1]
-        files.write(self._port_file, f"{port}\n".encode(), None)
+        durable_files.write(self._port_file, f"{port}\n".encode(), None)
         return port

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.adapters.qemu.files import Owner, in_thread
+from whimbrel.adapters.qemu.durable_files import Owner, in_thread
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
-from whimbrel.ports.hypervisor import Percent
+from whimbrel.ports.hosts.hypervisor import Percent
 
 STALLED_S = 120.0
 SHOWN_BYTES = 500

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from whimbrel.adapters.qemu.files import in_thread
-from whimbrel.adapters.qemu.monitor import Complaint, Monitor
+from whimbrel.adapters.qemu.durable_files import in_thread
+from whimbrel.adapters.qemu.qmp import Complaint, Monitor
 from whimbrel.adapters.qemu.storage_daemon import StorageDaemon
 from whimbrel.domain.errors import Refused, Unavailable
-from whimbrel.ports.volume_backing import Export
+from whimbrel.ports.embedded.volume_backing import Export
 
 POLL_S = 0.02
 ENDS_WITHIN_S = 10.0

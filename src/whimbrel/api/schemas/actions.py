@@ -1,6 +1,6 @@
 """What may be sent as an action on a server. Schemas are of the whole body."""
 
-from whimbrel.api.schema import Body
+from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import METADATA, NAME, Schema, obj, wrapped
 from whimbrel.api.schemas.servers import DISK_CONFIG, FLAVOR, HOST
 

@@ -3,7 +3,7 @@
 Source: reference of Nova 34, section 2.4.
 """
 
-from whimbrel.api.schema import Body
+from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import NAME, Schema, obj, wrapped
 
 HOST: Schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-._]*$"}

@@ -1,6 +1,6 @@
 """What may be sent about cells."""
 
-from whimbrel.api.schema import Body
+from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import BOOLEAN, DESCRIPTION, Schema, obj, wrapped
 
 _NAME: Schema = {"type": "string", "pattern": "^[a-z][a-z0-9_]{0,30}$"}

@@ -5,7 +5,7 @@ Source: reference of Nova 34, section 2.4, and its list of the versions at which
 
 from collections.abc import Mapping
 
-from whimbrel.api.schema import Body, Query
+from whimbrel.api.http.schema import Body, Query
 from whimbrel.api.schemas.parameters import BOOLEAN, NAME, NUMBER, UUID, Schema, many, obj, wrapped
 from whimbrel.api.schemas.servers import ADDRESS, TAG
 

@@ -1,6 +1,6 @@
 """What may be asked of lists: actions, migrations, moves, and of a server's history."""
 
-from whimbrel.api.schema import Body, Query
+from whimbrel.api.http.schema import Body, Query
 from whimbrel.api.schemas.parameters import ANY, BOOLEAN_WORD, NUMBER, TIME, UUID, Schema, many, obj, single
 
 _PAGE: dict[str, Schema] = {"limit": single(NUMBER), "marker": single(ANY), "changes-since": single(TIME)}

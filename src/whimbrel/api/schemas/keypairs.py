@@ -3,7 +3,7 @@
 Source: reference of Nova 34, section 2.4, and its list of the versions at which these schemas change.
 """
 
-from whimbrel.api.schema import Body, Query
+from whimbrel.api.http.schema import Body, Query
 from whimbrel.api.schemas.parameters import ANY, NAME, NUMBER, Schema, many, obj, wrapped
 
 _KEY: Schema = {"type": "string", "minLength": 1, "maxLength": 65535}

@@ -1,6 +1,6 @@
 """What may be sent about a server's metadata and tags."""
 
-from whimbrel.api.schema import Body
+from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import METADATA, Schema, obj
 from whimbrel.api.schemas.servers import MAX_TAGS, TAG
 

@@ -1,6 +1,6 @@
 """What may be asked of a plan."""
 
-from whimbrel.api.schema import Body
+from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import NAME, UUID, Schema, obj, wrapped
 from whimbrel.api.schemas.servers import FLAVOR, HOST
 

@@ -1,6 +1,6 @@
 """What may be asked and sent about the healing of ports."""
 
-from whimbrel.api.schema import Body, Query
+from whimbrel.api.http.schema import Body, Query
 from whimbrel.api.schemas.parameters import UUID, obj, single, wrapped
 
 LIST = Query({1: {"server_id": single(UUID)}}, strict_from=1)

@@ -3,7 +3,7 @@
 Source: reference of Nova 34, section 2.4, and its list of the versions at which these schemas change.
 """
 
-from whimbrel.api.schema import Body, Query
+from whimbrel.api.http.schema import Body, Query
 from whimbrel.api.schemas.parameters import ANY, BOOLEAN, Schema, many, obj, wrapped
 
 LIMIT: Schema = {"type": ["integer", "string"], "pattern": "^(-1|[0-9]{1,9})$", "minimum": -1, "maximum": 2**31 - 1}

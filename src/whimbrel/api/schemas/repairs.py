@@ -1,6 +1,6 @@
 """What may be sent about repairs."""
 
-from whimbrel.api.schema import Body
+from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import UUID, obj, wrapped
 
 CREATE = Body({1: wrapped("repair", obj({"subject": UUID}, ["subject"]))})

@@ -1,6 +1,6 @@
 """What may be sent about a restore."""
 
-from whimbrel.api.schema import Body
+from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import BOOLEAN, obj, wrapped
 
 BEGIN = Body({1: wrapped("begin", obj({"because": {"type": "string", "minLength": 1, "maxLength": 500}}, ["because"]))})

@@ -6,7 +6,7 @@ Source: reference of Nova 34, section 2.1, and its list of the versions at which
 from collections.abc import Mapping
 from typing import Any
 
-from whimbrel.api.schema import Body, Query
+from whimbrel.api.http.schema import Body, Query
 from whimbrel.api.schemas.parameters import (
     ANY,
     BOOLEAN,

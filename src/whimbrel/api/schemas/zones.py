@@ -1,6 +1,6 @@
 """What may be sent about zones, and about moving a server to one."""
 
-from whimbrel.api.schema import Body
+from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.aggregates import HOST, ZONE
 from whimbrel.api.schemas.parameters import BOOLEAN, NAME, Schema, obj, wrapped
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from whimbrel.adapters import file_modes
 from whimbrel.cli import terminal
-from whimbrel.cli.demo.processes import Processes
-from whimbrel.cli.demo.stage import JsonLines, Stage, Terminal
+from whimbrel.cli.demo.cloud_processes import Processes
+from whimbrel.cli.demo.output import JsonLines, Stage, Terminal
 from whimbrel.cli.demo.story import CRASH, tell
 
 if TYPE_CHECKING:
@@ -101,11 +101,11 @@ def _power_off(daemon: "PrivateDaemon") -> None:
 
 def _end_exports(directory: Path) -> None:
     """End who serves volumes to real guests: it goes on when the cloud ends."""
-    from whimbrel.adapters.qemu import processes
+    from whimbrel.adapters.qemu import own_processes
     from whimbrel.adapters.qemu.storage_daemon import PROGRAM
 
     async def end() -> None:
-        await processes.end(await processes.at_work(PROGRAM, directory))
+        await own_processes.end(await own_processes.at_work(PROGRAM, directory))
 
     asyncio.run(end())
 

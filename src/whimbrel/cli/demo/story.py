@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable
 
-from whimbrel.cli import books
+from whimbrel.cli import accounting_check
 from whimbrel.cli.client import Api, Login
-from whimbrel.cli.demo.people import Member, Operator, wait_for
-from whimbrel.cli.demo.processes import Processes
-from whimbrel.cli.demo.stage import Stage
-from whimbrel.cli.shown import Move
+from whimbrel.cli.demo.actors import Member, Operator, wait_for
+from whimbrel.cli.demo.cloud_processes import Processes
+from whimbrel.cli.demo.output import Stage
+from whimbrel.cli.move_view import Move
 from whimbrel.cli.terminal import seconds
-from whimbrel.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir
+from whimbrel.settings.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir
 
 SMALL, LARGE = "demo.small", "demo.large"
 IN_THE_MIDDLE = ("carry_disk", "start_on_target")
@@ -153,8 +153,10 @@ def _finish(stage: Stage, operator: Operator, move: Move) -> None:
 def _show_books(stage: Stage, admins: Api) -> bool:
     stage.scene("The books: every record, guest and claim, each asked where it is")
     stage.command("whimbrel", "prove")
-    found = books.read(admins)
-    stage.show(books.table(found), {"laws": found.proof.laws, "servers": found.proof.servers, "agree": found.agree})
+    found = accounting_check.read(admins)
+    stage.show(
+        accounting_check.table(found), {"laws": found.proof.laws, "servers": found.proof.servers, "agree": found.agree}
+    )
     if found.agree:
         stage.say(
             "[bold green]The books agree.[/] Each server has one guest and one claim, both where its record says and of"

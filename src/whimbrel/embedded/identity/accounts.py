@@ -17,9 +17,9 @@ from whimbrel.embedded.identity.bodies import (
     NewUserBody,
     OwnPasswordBody,
 )
-from whimbrel.embedded.identity.bootstrap import ROLES, new_id
-from whimbrel.embedded.identity.door import UNAUTHORIZED, Ask, json, nothing
-from whimbrel.ports.identity import Project, Role, User
+from whimbrel.embedded.identity.initial_accounts import ROLES, new_id
+from whimbrel.embedded.identity.request import UNAUTHORIZED, Ask, json, nothing
+from whimbrel.ports.services.identity import Project, Role, User
 
 # Users
 

@@ -5,10 +5,10 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from whimbrel.domain.errors import WorldError
-from whimbrel.embedded.identity import accounts, assignments, places, tokens, versions
+from whimbrel.embedded.identity import accounts, assignments, catalog_resources, tokens, versions
 from whimbrel.embedded.identity.attempts import Attempts
 from whimbrel.embedded.identity.catalog import Catalog
-from whimbrel.embedded.identity.door import (
+from whimbrel.embedded.identity.request import (
     Door,
     Handler,
     Rule,
@@ -23,7 +23,7 @@ from whimbrel.embedded.identity.door import (
     oneself,
 )
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.identity import IdentityStore
+from whimbrel.ports.services.identity import IdentityStore
 
 TOKEN_LIFETIME_S = 12 * 3600.0
 
@@ -64,12 +64,12 @@ ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("DELETE", "/v3/roles/{role_id}", accounts.delete_role, admin),
     ("GET", "/v3/domains", accounts.list_domains, admin),
     ("GET", "/v3/domains/{domain_id}", accounts.show_domain, holder),
-    ("GET", "/v3/services", places.list_services, admin),
-    ("GET", "/v3/services/{service_id}", places.show_service, admin),
-    ("GET", "/v3/endpoints", places.list_endpoints, admin),
-    ("GET", "/v3/endpoints/{endpoint_id}", places.show_endpoint, admin),
-    ("GET", "/v3/regions", places.list_regions, everybody),
-    ("GET", "/v3/regions/{region_id}", places.show_region, everybody),
+    ("GET", "/v3/services", catalog_resources.list_services, admin),
+    ("GET", "/v3/services/{service_id}", catalog_resources.show_service, admin),
+    ("GET", "/v3/endpoints", catalog_resources.list_endpoints, admin),
+    ("GET", "/v3/endpoints/{endpoint_id}", catalog_resources.show_endpoint, admin),
+    ("GET", "/v3/regions", catalog_resources.list_regions, everybody),
+    ("GET", "/v3/regions/{region_id}", catalog_resources.show_region, everybody),
 )
 
 

@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import views
-from whimbrel.embedded.identity.door import Ask, json, nothing
-from whimbrel.ports.identity import Assignment, Role, with_implied
+from whimbrel.embedded.identity.request import Ask, json, nothing
+from whimbrel.ports.services.identity import Assignment, Role, with_implied
 
 FILTERS = {"user.id": "user_id", "scope.project.id": "project_id", "role.id": "role_id"}
 

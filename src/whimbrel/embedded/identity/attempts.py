@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from hashlib import sha256
 
-from whimbrel.domain.addresses import network_of
+from whimbrel.domain.ip_addresses import network_of
 from whimbrel.embedded.identity import passwords
 from whimbrel.ports.clock import Clock
 

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.bodies import Auth, AuthBody, DomainRef, PasswordUser, ProjectRef, Proof
-from whimbrel.embedded.identity.door import FORBIDDEN, UNAUTHORIZED, Ask, json, nothing
-from whimbrel.ports.identity import Grant, IdentityStore, NewToken, User
+from whimbrel.embedded.identity.request import FORBIDDEN, UNAUTHORIZED, Ask, json, nothing
+from whimbrel.ports.services.identity import Grant, IdentityStore, NewToken, User
 
 METHODS = {"password", "token"}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from whimbrel.embedded.identity.door import Ask, json
+from whimbrel.embedded.identity.request import Ask, json
 
 
 async def list_all(ask: Ask) -> Response:

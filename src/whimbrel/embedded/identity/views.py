@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from whimbrel.ports.identity import Domain, Grant, Project, Role, User
+from whimbrel.ports.services.identity import Domain, Grant, Project, Role, User
 
 
 def moment(seconds: float) -> str:

@@ -4,7 +4,7 @@ Law: it knows no database; what it keeps goes through ports.images.ImageStore.
 """
 
 from whimbrel.embedded.image.app import image_app
-from whimbrel.embedded.image.files import LocalImages, seed_image
+from whimbrel.embedded.image.in_process import LocalImages, seed_image
 from whimbrel.embedded.image.service import ImageService
 
 __all__ = ["ImageService", "LocalImages", "image_app", "seed_image"]

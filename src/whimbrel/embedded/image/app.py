@@ -3,12 +3,12 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from whimbrel.embedded.door import App, Line, base_url, json
+from whimbrel.embedded.endpoint import App, Line, base_url, json
 from whimbrel.embedded.image import images, members, schemas, transfer, usage
-from whimbrel.embedded.image.door import MANNERS, Door, Handler, endpoint
+from whimbrel.embedded.image.request import MANNERS, Door, Handler, endpoint
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.ports.clock import IdSource
-from whimbrel.ports.identity import Identity
+from whimbrel.ports.services.identity import Identity
 
 IMAGE = "/v2/images/{image_id}"
 VERSIONS = (("v2.9", "CURRENT"), ("v2.5", "SUPPORTED"), ("v2.2", "SUPPORTED"), ("v2.0", "SUPPORTED"))

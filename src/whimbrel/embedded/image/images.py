@@ -6,16 +6,16 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from whimbrel.embedded.door import json, nothing
-from whimbrel.embedded.image import drafts, queries, views
-from whimbrel.embedded.image.door import Ask, checked
-from whimbrel.ports.images import ImageRecord
+from whimbrel.embedded.endpoint import json, nothing
+from whimbrel.embedded.image import image_fields, queries, views
+from whimbrel.embedded.image.request import Ask, checked
+from whimbrel.ports.services.images import ImageRecord
 
 PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
 
 
 async def create(ask: Ask) -> Response:
-    record = drafts.new_record(ask, await ask.body(dict[str, Any]))
+    record = image_fields.new_record(ask, await ask.body(dict[str, Any]))
     await ask.service.add(record)
     location = f"/v2/images/{record.id}"
     return json(views.image(record), 201, {"Location": location})
@@ -42,10 +42,10 @@ async def search(ask: Ask) -> Response:
 async def update(ask: Ask) -> Response:
     if ask.request.headers.get("content-type", "").split(";")[0] != PATCH_TYPE:
         raise HTTPException(415, f"A change of an image has the media type {PATCH_TYPE}.")
-    operations = await ask.body(list[drafts.Operation])
+    operations = await ask.body(list[image_fields.Operation])
     record = await ask.owned()
-    flat = drafts.patched(drafts.of_record(record), operations)
-    return json(views.image(await ask.store.change(drafts.applied(ask, record, flat))))
+    flat = image_fields.patched(image_fields.of_record(record), operations)
+    return json(views.image(await ask.store.change(image_fields.applied(ask, record, flat))))
 
 
 async def delete(ask: Ask) -> Response:
@@ -56,7 +56,7 @@ async def delete(ask: Ask) -> Response:
 
 async def add_tag(ask: Ask) -> Response:
     record = await ask.owned()
-    tag = checked(ask.path("tag"), drafts.Tag)
+    tag = checked(ask.path("tag"), image_fields.Tag)
     await _retag(ask, record, [*record.tags, tag])
     return nothing()
 
@@ -72,7 +72,7 @@ async def delete_tag(ask: Ask) -> Response:
 
 async def _retag(ask: Ask, record: ImageRecord, tags: list[str]) -> None:
     whole = sorted(set(tags))
-    if len(whole) > drafts.MOST_TAGS:
-        raise HTTPException(413, f"An image has at most {drafts.MOST_TAGS} tags.")
+    if len(whole) > image_fields.MOST_TAGS:
+        raise HTTPException(413, f"An image has at most {image_fields.MOST_TAGS} tags.")
     now = ask.service.clock.now()
     await ask.store.change(msgspec.structs.replace(record, tags=whole, updated_at=now))

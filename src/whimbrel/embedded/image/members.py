@@ -6,10 +6,10 @@ import msgspec
 from starlette.responses import Response
 
 from whimbrel.domain.errors import NotFound, Refused
-from whimbrel.embedded.door import json, nothing
+from whimbrel.embedded.endpoint import json, nothing
 from whimbrel.embedded.image import views
-from whimbrel.embedded.image.door import Ask
-from whimbrel.ports.images import ImageRecord, Member
+from whimbrel.embedded.image.request import Ask
+from whimbrel.ports.services.images import ImageRecord, Member
 
 
 class NewMember(msgspec.Struct):

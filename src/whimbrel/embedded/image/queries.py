@@ -8,8 +8,8 @@ from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
 from whimbrel.domain.errors import NotFound
-from whimbrel.embedded.image.door import Ask
-from whimbrel.ports.images import ImageQuery, ImageRecord
+from whimbrel.embedded.image.request import Ask
+from whimbrel.ports.services.images import ImageQuery, ImageRecord
 
 DEFAULT_LIMIT = 25
 MOST = 1000

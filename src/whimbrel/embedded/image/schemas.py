@@ -4,9 +4,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from whimbrel.embedded.door import json
-from whimbrel.embedded.image.door import Ask
-from whimbrel.embedded.image.drafts import CONTAINER_FORMATS, DISK_FORMATS
+from whimbrel.embedded.endpoint import json
+from whimbrel.embedded.image.image_fields import CONTAINER_FORMATS, DISK_FORMATS
+from whimbrel.embedded.image.request import Ask
 
 TEXT = {"type": ["null", "string"]}
 READ_ONLY_TEXT = {**TEXT, "readOnly": True}

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterable
 from dataclasses import dataclass
 
-from whimbrel.embedded.image.allowance import Allowance
-from whimbrel.embedded.image.shelf import Shelf
+from whimbrel.embedded.image.file_store import Shelf
+from whimbrel.embedded.image.storage_limit import Allowance
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.images import ImageRecord, ImageStore
+from whimbrel.ports.services.images import ImageRecord, ImageStore
 
 
 @dataclass(frozen=True)

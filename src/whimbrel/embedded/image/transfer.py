@@ -9,8 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from whimbrel.domain.errors import Conflict
-from whimbrel.embedded.door import nothing
-from whimbrel.embedded.image.door import Ask
+from whimbrel.embedded.endpoint import nothing
+from whimbrel.embedded.image.request import Ask
 
 OCTETS = "application/octet-stream"
 

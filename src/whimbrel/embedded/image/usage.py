@@ -2,8 +2,8 @@
 
 from starlette.responses import Response
 
-from whimbrel.embedded.door import json
-from whimbrel.embedded.image.door import Ask
+from whimbrel.embedded.endpoint import json
+from whimbrel.embedded.image.request import Ask
 
 MIB = 1 << 20
 NO_LIMIT = -1

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from whimbrel.embedded.image.drafts import of_record
-from whimbrel.ports.images import ImageRecord, Member
+from whimbrel.embedded.image.image_fields import of_record
+from whimbrel.ports.services.images import ImageRecord, Member
 
 
 def moment(seconds: float) -> str:

@@ -9,10 +9,10 @@ from uuid import NAMESPACE_URL, uuid5
 
 from starlette.responses import Response
 
-from whimbrel.domain.cards import AGENTS, HostNet
 from whimbrel.domain.errors import NotFound
-from whimbrel.embedded.door import json
-from whimbrel.embedded.network.door import Ask, pruned
+from whimbrel.domain.host_nics import AGENTS, HostNet
+from whimbrel.embedded.endpoint import json
+from whimbrel.embedded.network.request import Ask, pruned
 from whimbrel.embedded.network.views import moment
 
 BINARIES = {"normal": "neutron-openvswitch-agent", "direct": "neutron-sriov-nic-agent"}

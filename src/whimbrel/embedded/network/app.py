@@ -2,28 +2,28 @@
 
 from collections.abc import Iterable
 
-from whimbrel.domain.cards import HostNet
-from whimbrel.embedded.door import App, Line
+from whimbrel.domain.host_nics import HostNet
+from whimbrel.embedded.endpoint import App, Line
 from whimbrel.embedded.network import (
     agents,
     bindings,
-    groups,
     networks,
     ports,
     qos,
     quotas,
+    security_groups,
     segments,
     subnets,
     tags,
     versions,
 )
-from whimbrel.embedded.network.door import MANNERS, Door, Handler, endpoint
-from whimbrel.embedded.network.listing import routes
+from whimbrel.embedded.network.lists import routes
+from whimbrel.embedded.network.request import MANNERS, Door, Handler, endpoint
 from whimbrel.embedded.network.segments import for_admins
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.identity import Identity
-from whimbrel.ports.network_store import Network, NetworkStore, Port, QosPolicy, SecurityGroup, Subnet
-from whimbrel.ports.server_events import ServerEvents
+from whimbrel.ports.embedded.network_store import Network, NetworkStore, Port, QosPolicy, SecurityGroup, Subnet
+from whimbrel.ports.services.identity import Identity
+from whimbrel.ports.services.server_events import ServerEvents
 
 NETWORKS = "/v2.0/networks"
 SUBNETS = "/v2.0/subnets"
@@ -57,14 +57,14 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("PUT", BINDINGS + "/{host}", for_admins(bindings.update)),
     ("DELETE", BINDINGS + "/{host}", for_admins(bindings.delete)),
     ("PUT", BINDINGS + "/{host}/activate", for_admins(bindings.activate)),
-    ("GET", GROUPS, groups.search),
-    ("POST", GROUPS, groups.create),
-    ("GET", GROUPS + "/{id}", groups.GROUPS.show),
-    ("PUT", GROUPS + "/{id}", groups.update),
-    ("DELETE", GROUPS + "/{id}", groups.delete),
+    ("GET", GROUPS, security_groups.search),
+    ("POST", GROUPS, security_groups.create),
+    ("GET", GROUPS + "/{id}", security_groups.GROUPS.show),
+    ("PUT", GROUPS + "/{id}", security_groups.update),
+    ("DELETE", GROUPS + "/{id}", security_groups.delete),
     *tags.routes(GROUPS, SecurityGroup),
-    ("POST", RULES, groups.create_rules),
-    *routes(RULES, groups.RULES),
+    ("POST", RULES, security_groups.create_rules),
+    *routes(RULES, security_groups.RULES),
     ("POST", POLICIES, qos.create),
     ("PUT", POLICIES + "/{id}", qos.update),
     *routes(POLICIES, qos.POLICIES),

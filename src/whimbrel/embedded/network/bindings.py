@@ -10,18 +10,18 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from whimbrel.embedded.door import json, nothing
+from whimbrel.embedded.endpoint import json, nothing
 from whimbrel.embedded.network import vifs
 from whimbrel.embedded.network.bodies import Body, Text, one
-from whimbrel.embedded.network.door import Ask, Problem, pruned
 from whimbrel.embedded.network.ports import Profile, VnicType, binding_of
-from whimbrel.ports.network_errors import (
+from whimbrel.embedded.network.request import Ask, Problem, pruned
+from whimbrel.ports.embedded.network_store import BINDING_FAILED, OLDEST_FIRST, UNBOUND, Binding, Port, Query, Segment
+from whimbrel.ports.services.network_errors import (
     PortBindingAlreadyActive,
     PortBindingAlreadyExists,
     PortBindingError,
     PortBindingNotFound,
 )
-from whimbrel.ports.network_store import BINDING_FAILED, OLDEST_FIRST, UNBOUND, Binding, Port, Query, Segment
 
 
 class NewBinding(Body, kw_only=True):

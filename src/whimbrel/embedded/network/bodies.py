@@ -10,11 +10,11 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from whimbrel.domain.addresses import canonical
+from whimbrel.domain.ip_addresses import canonical
 from whimbrel.embedded.bodies import decode, read
-from whimbrel.embedded.network.door import Ask, Problem, forbidden
 from whimbrel.embedded.network.policy import ADMINS_ONLY
-from whimbrel.ports.network_errors import InvalidInput
+from whimbrel.embedded.network.request import Ask, Problem, forbidden
+from whimbrel.ports.services.network_errors import InvalidInput
 
 LIMIT_BYTES = 1 << 20
 MOST_AT_ONCE = 1000

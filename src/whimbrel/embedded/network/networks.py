@@ -12,12 +12,12 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from whimbrel.embedded.network.bodies import Body, Changed, New, Text, given, one, several
-from whimbrel.embedded.network.door import Ask, Problem
-from whimbrel.embedded.network.listing import Filter, Resource
+from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.qos import check_network
+from whimbrel.embedded.network.request import Ask, Problem
 from whimbrel.embedded.network.views import common
-from whimbrel.ports.network_errors import InvalidInput
-from whimbrel.ports.network_store import TUNNEL, Network, QosPolicy, Segment
+from whimbrel.ports.embedded.network_store import TUNNEL, Network, QosPolicy, Segment
+from whimbrel.ports.services.network_errors import InvalidInput
 
 TYPES = ("flat", "vlan", TUNNEL)
 LAST_NUMBER = {"vlan": 4094, TUNNEL: 2**24 - 1}

@@ -6,7 +6,7 @@ Whoever owns a thing may change it; the names below are for fewer. An attribute 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from whimbrel.ports.identity import Caller
+from whimbrel.ports.services.identity import Caller
 
 SEES_ALL: Final = frozenset({"admin", "service"})
 WRITES: Final = frozenset({"member", *SEES_ALL})

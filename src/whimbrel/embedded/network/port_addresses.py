@@ -6,9 +6,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from whimbrel.embedded.network.bodies import Body, Text, address
-from whimbrel.embedded.network.door import Ask
-from whimbrel.ports.network_errors import InvalidInput, PortBound
-from whimbrel.ports.network_store import FixedIp, Port
+from whimbrel.embedded.network.request import Ask
+from whimbrel.ports.embedded.network_store import FixedIp, Port
+from whimbrel.ports.services.network_errors import InvalidInput, PortBound
 
 MAC_PREFIX = "fa:16:3e"
 

@@ -7,18 +7,17 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
-from whimbrel.embedded.door import nothing
-from whimbrel.embedded.network import requests, vifs
+from whimbrel.embedded.endpoint import nothing
+from whimbrel.embedded.network import resource_requests, vifs
 from whimbrel.embedded.network.bodies import Changed, New, Text, given, one, several
-from whimbrel.embedded.network.door import Ask, forbidden
-from whimbrel.embedded.network.groups import default_of
-from whimbrel.embedded.network.listing import Filter, Resource
+from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.policy import NETWORK_DEVICE, NETWORK_OWNERS_ONLY
 from whimbrel.embedded.network.port_addresses import Ips, Mac, Pairs, changed_mac, ips, kept, mac, new_mac, pairs
 from whimbrel.embedded.network.qos import rules_of
+from whimbrel.embedded.network.request import Ask, forbidden
+from whimbrel.embedded.network.security_groups import default_of
 from whimbrel.embedded.network.views import common
-from whimbrel.ports.network_errors import InvalidInput, MacAddressInUse, QosPolicyInUse
-from whimbrel.ports.network_store import (
+from whimbrel.ports.embedded.network_store import (
     UNBOUND,
     Binding,
     Network,
@@ -28,6 +27,7 @@ from whimbrel.ports.network_store import (
     Query,
     SecurityGroup,
 )
+from whimbrel.ports.services.network_errors import InvalidInput, MacAddressInUse, QosPolicyInUse
 
 TRIES_FOR_A_MAC = 16
 
@@ -123,7 +123,7 @@ def _of_network(ask: Ask, port: Port, network: Network, rules: dict[str, tuple[Q
     asked = rules.get(policy_of(port, network) or "", ())
     return {
         "qos_network_policy_id": network.qos_policy_id,
-        "resource_request": requests.of_port(port, network, asked, in_groups=ask.door.in_groups),
+        "resource_request": resource_requests.of_port(port, network, asked, in_groups=ask.door.in_groups),
     }
 
 
@@ -282,7 +282,9 @@ async def _check_guarantee(ask: Ask, before: Port, now: Port, network: Network) 
     if old == new or not (before.is_of_server and before.active_binding):
         return
     rules = await rules_of(ask, [policy for policy in (old, new) if policy])
-    asked = [requests.of_port(before, network, rules.get(policy or "", ()), in_groups=True) for policy in (old, new)]
+    asked = [
+        resource_requests.of_port(before, network, rules.get(policy or "", ()), in_groups=True) for policy in (old, new)
+    ]
     if any(asked):
         raise QosPolicyInUse(
             f"The QoS policy of port {before.id} guarantees what its server has claimed: unbind it first."

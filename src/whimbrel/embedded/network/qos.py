@@ -10,13 +10,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
-from whimbrel.embedded.door import json, nothing
+from whimbrel.embedded.endpoint import json, nothing
 from whimbrel.embedded.network.bodies import Body, Changed, New, given, one, several
-from whimbrel.embedded.network.door import Ask, Handler, pruned
-from whimbrel.embedded.network.listing import Filter, Resource
+from whimbrel.embedded.network.lists import Filter, Resource
+from whimbrel.embedded.network.request import Ask, Handler, pruned
 from whimbrel.embedded.network.views import common
-from whimbrel.ports.network_errors import QosPolicyInUse, QosRuleNotFound
-from whimbrel.ports.network_store import Network, Port, QosPolicy, QosRule, QosRuleType, Query
+from whimbrel.ports.embedded.network_store import Network, Port, QosPolicy, QosRule, QosRuleType, Query
+from whimbrel.ports.services.network_errors import QosPolicyInUse, QosRuleNotFound
 
 Amount = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Direction = Literal["egress", "ingress"]

@@ -2,8 +2,8 @@
 
 from starlette.responses import Response
 
-from whimbrel.embedded.door import json
-from whimbrel.embedded.network.door import Ask, forbidden
+from whimbrel.embedded.endpoint import json
+from whimbrel.embedded.network.request import Ask, forbidden
 
 UNLIMITED = -1
 RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule")

@@ -7,11 +7,11 @@ import msgspec
 from starlette.responses import Response
 
 from whimbrel.embedded.network.bodies import Changed, New, Text, given, one
-from whimbrel.embedded.network.door import Ask, Handler, forbidden
-from whimbrel.embedded.network.listing import Filter, Resource
+from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.networks import Number, Provided, new_segment
+from whimbrel.embedded.network.request import Ask, Handler, forbidden
 from whimbrel.embedded.network.views import common
-from whimbrel.ports.network_store import Network, Segment
+from whimbrel.ports.embedded.network_store import Network, Segment
 
 
 class NewSegment(New, kw_only=True):

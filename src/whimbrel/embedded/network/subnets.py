@@ -9,13 +9,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
-from whimbrel.domain.addresses import Pool, first_host, usual_pools
+from whimbrel.domain.ip_addresses import Pool, first_host, usual_pools
 from whimbrel.embedded.network.bodies import Body, Changed, New, Text, address, given, one, several
-from whimbrel.embedded.network.door import Ask
-from whimbrel.embedded.network.listing import Filter, Resource
+from whimbrel.embedded.network.lists import Filter, Resource
+from whimbrel.embedded.network.request import Ask
 from whimbrel.embedded.network.views import common
-from whimbrel.ports.network_errors import GatewayConflictWithAllocationPools, InvalidInput
-from whimbrel.ports.network_store import Network, Segment, Subnet
+from whimbrel.ports.embedded.network_store import Network, Segment, Subnet
+from whimbrel.ports.services.network_errors import GatewayConflictWithAllocationPools, InvalidInput
 
 V6_MODES = Literal["slaac", "dhcpv6-stateful", "dhcpv6-stateless"]
 

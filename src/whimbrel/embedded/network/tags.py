@@ -8,10 +8,10 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from whimbrel.embedded.bodies import decode, read
-from whimbrel.embedded.door import json, nothing
+from whimbrel.embedded.endpoint import json, nothing
 from whimbrel.embedded.network.bodies import LIMIT_BYTES, Body, Tag, converted
-from whimbrel.embedded.network.door import Ask, Handler, Problem
-from whimbrel.ports.network_store import R
+from whimbrel.embedded.network.request import Ask, Handler, Problem
+from whimbrel.ports.embedded.network_store import R
 
 MOST_TAGS = 50
 Tags = tuple[str, ...]

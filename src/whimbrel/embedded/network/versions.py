@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from whimbrel.domain.errors import NotFound
-from whimbrel.embedded.door import base_url, json
-from whimbrel.embedded.network.door import Ask
+from whimbrel.embedded.endpoint import base_url, json
+from whimbrel.embedded.network.request import Ask
 
 EXTENSIONS = (
     ("agent", "agent", "The agents of hosts."),

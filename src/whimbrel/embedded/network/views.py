@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from whimbrel.ports.network_store import Record
+from whimbrel.ports.embedded.network_store import Record
 
 
 def moment(seconds: float) -> str:

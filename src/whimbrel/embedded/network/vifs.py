@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from whimbrel.domain.cards import HostNet
-from whimbrel.ports.network_store import BINDING_FAILED, Binding, Network, Port, Segment
-from whimbrel.ports.server_events import ServerEvent
+from whimbrel.domain.host_nics import HostNet
+from whimbrel.ports.embedded.network_store import BINDING_FAILED, Binding, Network, Port, Segment
+from whimbrel.ports.services.server_events import ServerEvent
 
 OVS_DETAILS: Mapping[str, Any] = {
     "connectivity": "l2",

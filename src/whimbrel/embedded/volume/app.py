@@ -1,10 +1,19 @@
 """Every URL of the volume service, who may use it, since which version, and what answers."""
 
-from whimbrel.embedded.door import App, Line
-from whimbrel.embedded.volume import actions, attachments, labels, places, quotas, snapshots, types, volumes
-from whimbrel.embedded.volume.door import ADMINS, MANNERS, Handler, Rule, endpoint
+from whimbrel.embedded.endpoint import App, Line
+from whimbrel.embedded.volume import (
+    attachments,
+    metadata,
+    quotas,
+    service_info,
+    snapshots,
+    types,
+    volume_actions,
+    volumes,
+)
+from whimbrel.embedded.volume.request import ADMINS, MANNERS, Handler, Rule, endpoint
 from whimbrel.embedded.volume.service import VolumeService
-from whimbrel.ports.identity import Caller
+from whimbrel.ports.services.identity import Caller
 
 ATTACHMENT = "/attachments/{attachment_id}"
 VOLUME = "/volumes/{volume_id}"
@@ -41,7 +50,7 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
     ("GET", VOLUME, volumes.show, reader, 0),
     ("PUT", VOLUME, volumes.update, member, 0),
     ("DELETE", VOLUME, volumes.delete, member, 0),
-    ("POST", VOLUME + "/action", actions.act, member, 0),
+    ("POST", VOLUME + "/action", volume_actions.act, member, 0),
     ("POST", "/snapshots", snapshots.create, member, 0),
     ("GET", "/snapshots", snapshots.search, reader, 0),
     ("GET", "/snapshots/detail", snapshots.search_detail, reader, 0),
@@ -57,20 +66,23 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
     ("DELETE", TYPE, types.delete, admin, 0),
     ("POST", TYPE + "/action", types.act, admin, 0),
     ("GET", TYPE + "/os-volume-type-access", types.show_access, admin, 0),
-    *((*route, member if route[0] != "GET" else reader, 0) for route in labels.VOLUME.routes(VOLUME + "/metadata")),
-    *((*route, member if route[0] != "GET" else reader, 0) for route in labels.SNAPSHOT.routes(SNAPSHOT + "/metadata")),
-    *((*route, admin if route[0] != "GET" else reader, 0) for route in labels.TYPE.routes(TYPE + "/extra_specs")),
+    *((*route, member if route[0] != "GET" else reader, 0) for route in metadata.VOLUME.routes(VOLUME + "/metadata")),
+    *(
+        (*route, member if route[0] != "GET" else reader, 0)
+        for route in metadata.SNAPSHOT.routes(SNAPSHOT + "/metadata")
+    ),
+    *((*route, admin if route[0] != "GET" else reader, 0) for route in metadata.TYPE.routes(TYPE + "/extra_specs")),
     ("GET", QUOTAS, quotas.show, reader, 0),
     ("GET", QUOTAS + "/defaults", quotas.show_defaults, reader, 0),
     ("PUT", QUOTAS, quotas.update, admin, 0),
     ("DELETE", QUOTAS, quotas.reset, admin, 0),
     ("GET", "/os-quota-class-sets/{class_name}", quotas.show_class, admin, 0),
     ("GET", "/limits", quotas.show_absolute, reader, 0),
-    ("GET", "/os-availability-zone", places.list_zones, reader, 0),
-    ("GET", "/os-services", places.list_services, admin, 0),
-    ("GET", "/scheduler-stats/get_pools", places.list_pools, admin, 0),
-    ("GET", "/extensions", places.list_extensions, reader, 0),
-    ("GET", "/extensions/{alias}", places.show_extension, reader, 0),
+    ("GET", "/os-availability-zone", service_info.list_zones, reader, 0),
+    ("GET", "/os-services", service_info.list_services, admin, 0),
+    ("GET", "/scheduler-stats/get_pools", service_info.list_pools, admin, 0),
+    ("GET", "/extensions", service_info.list_extensions, reader, 0),
+    ("GET", "/extensions/{alias}", service_info.show_extension, reader, 0),
 )
 
 
@@ -81,4 +93,4 @@ def volume_app(service: VolumeService) -> App:
         for prefix in ("/v3", "/v3/{project_id}")
         for method, path, handler, rule, since in ROUTES
     ]
-    return App([("GET", "/", places.show_versions), ("GET", "/v3", places.show_version), *lines], MANNERS)
+    return App([("GET", "/", service_info.show_versions), ("GET", "/v3", service_info.show_version), *lines], MANNERS)

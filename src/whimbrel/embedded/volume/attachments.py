@@ -16,14 +16,14 @@ from starlette.responses import Response
 
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, WrongState
 from whimbrel.domain.ids import ServerId
-from whimbrel.embedded.door import json
-from whimbrel.embedded.volume import states, views
-from whimbrel.embedded.volume.actions import release
-from whimbrel.embedded.volume.door import Ask, nothing
+from whimbrel.embedded.endpoint import json
+from whimbrel.embedded.volume import views, volume_states
 from whimbrel.embedded.volume.fields import Uuid, wrapped
 from whimbrel.embedded.volume.queries import of_attachments
+from whimbrel.embedded.volume.request import Ask, nothing
 from whimbrel.embedded.volume.service import Change
-from whimbrel.ports.volume_store import AttachmentRecord, VolumeRecord
+from whimbrel.embedded.volume.volume_actions import release
+from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
 
 SINCE = 27
 COMPLETE_SINCE = 44
@@ -73,11 +73,11 @@ async def create(ask: Ask) -> Response:
 def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: AttachmentRecord, ask: Ask) -> Change:
     """Add a claim. A server may claim what it has once more: that is how it is moved. Raises: WrongState; Invalid."""
     again = made.server_id is not None and any(claim.server_id == made.server_id for claim in claims)
-    if not (again and volume.status in states.CLAIMED):
-        states.check(volume, "attach more" if volume.multiattach else "attach once")
+    if not (again and volume.status in volume_states.CLAIMED):
+        volume_states.check(volume, "attach more" if volume.multiattach else "attach once")
     if volume.readonly and made.mode == "rw":
         raise Invalid(f"Invalid volume: volume {volume.id} is read-only and cannot be attached with mode rw.")
-    status = states.by_claims([*claims, made])
+    status = volume_states.by_claims([*claims, made])
     return Change(replace(volume, status=status, updated_at=ask.service.clock.now()), attach=[made])
 
 
@@ -202,7 +202,7 @@ def _claim(claims: list[AttachmentRecord], attachment_id: str) -> AttachmentReco
 def _with(volume: VolumeRecord, claims: list[AttachmentRecord], changed: AttachmentRecord, ask: Ask) -> Change:
     """Change one of a volume's attachments, and its state with it."""
     whole = [changed if claim.id == changed.id else claim for claim in claims]
-    status = states.by_claims(whole) if volume.status in states.CLAIMED else volume.status
+    status = volume_states.by_claims(whole) if volume.status in volume_states.CLAIMED else volume.status
     return Change(replace(volume, status=status, updated_at=ask.service.clock.now()), attach=[changed])
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 from starlette.exceptions import HTTPException
 
-from whimbrel.embedded.volume.door import Ask
+from whimbrel.embedded.volume.request import Ask
 
 Name = Annotated[str, Meta(max_length=255)]
 Key = Annotated[str, Meta(min_length=1, max_length=255)]

@@ -8,13 +8,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whimbrel.domain.errors import Invalid
-from whimbrel.embedded.door import json
-from whimbrel.embedded.volume import states, views
-from whimbrel.embedded.volume.door import Ask, nothing
+from whimbrel.embedded.endpoint import json
+from whimbrel.embedded.volume import views, volume_states
 from whimbrel.embedded.volume.fields import Key, Metadata, flag
+from whimbrel.embedded.volume.request import Ask, nothing
 from whimbrel.embedded.volume.service import Change
-from whimbrel.ports.images import Image
-from whimbrel.ports.volume_store import AttachmentRecord, VolumeRecord
+from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
+from whimbrel.ports.services.images import Image
 
 
 class Upload(msgspec.Struct, kw_only=True):
@@ -39,7 +39,7 @@ async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Response:
         raise Invalid("A volume becomes an image of disk_format raw and container_format bare here.")
     service = ask.service
     what = "upload in use" if flag(sent.force, "force") else "upload"
-    states.check(record, what)
+    volume_states.check(record, what)
     image = Image(
         id=service.ids.uuid(),
         name=sent.image_name,
@@ -55,7 +55,7 @@ async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Response:
         raise HTTPException(403, "Policy does not allow a public image to be made.")
 
     def uploading(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
-        states.check(volume, what)
+        volume_states.check(volume, what)
         return Change(replace(volume, status="uploading", upload_image_id=image.id))
 
     await service.images.create(image)

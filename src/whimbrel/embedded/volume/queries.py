@@ -8,9 +8,9 @@ from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
 from whimbrel.domain.errors import NotFound
-from whimbrel.embedded.volume.door import Ask
 from whimbrel.embedded.volume.fields import flag
-from whimbrel.ports.volume_store import AttachmentQuery, SnapshotQuery, VolumeQuery
+from whimbrel.embedded.volume.request import Ask
+from whimbrel.ports.embedded.volume_store import AttachmentQuery, SnapshotQuery, VolumeQuery
 
 MOST = 1000
 MOST_OFFSET = 2**31 - 1

@@ -7,10 +7,10 @@ from msgspec import Meta
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from whimbrel.embedded.door import json
-from whimbrel.embedded.volume.door import Ask, nothing
+from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.volume.fields import flag, wrapped
-from whimbrel.ports.volume_store import VolumeUsage
+from whimbrel.embedded.volume.request import Ask, nothing
+from whimbrel.ports.embedded.volume_store import VolumeUsage
 
 Limit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 

@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from whimbrel.domain.errors import Conflict, NotFound
-from whimbrel.embedded.volume.files import VolumeFiles
+from whimbrel.embedded.volume.file_store import VolumeFiles
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.identity import Identity
-from whimbrel.ports.images import Images
-from whimbrel.ports.volume_backing import Export, ImageConverter, VolumeExports
-from whimbrel.ports.volume_store import (
+from whimbrel.ports.embedded.volume_backing import Export, ImageConverter, VolumeExports
+from whimbrel.ports.embedded.volume_store import (
     DEFAULT_LIMITS,
     AttachmentRecord,
     SnapshotRecord,
@@ -21,7 +19,9 @@ from whimbrel.ports.volume_store import (
     VolumeStore,
     VolumeType,
 )
-from whimbrel.ports.volume_users import AnyServer, VolumeUsers
+from whimbrel.ports.services.identity import Identity
+from whimbrel.ports.services.images import Images
+from whimbrel.ports.services.volume_users import AnyServer, VolumeUsers
 
 DEFAULT_TYPE = "__DEFAULT__"  # the name that Cinder gives it
 TRIES = 20

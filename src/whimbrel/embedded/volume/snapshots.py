@@ -8,12 +8,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whimbrel.domain.errors import Conflict, Invalid, WrongState
-from whimbrel.embedded.door import json
-from whimbrel.embedded.volume import queries, states, views
-from whimbrel.embedded.volume.door import Ask, nothing
+from whimbrel.embedded.endpoint import json
+from whimbrel.embedded.volume import queries, views, volume_states
 from whimbrel.embedded.volume.fields import Metadata, Name, Uuid, cleaned, fitted, flag, wrapped
+from whimbrel.embedded.volume.request import Ask, nothing
 from whimbrel.embedded.volume.service import TRIES
-from whimbrel.ports.volume_store import SnapshotRecord, VolumeQuery
+from whimbrel.ports.embedded.volume_store import SnapshotRecord, VolumeQuery
 
 DELETABLE = ("available", "error", "error_deleting")
 IN_USE_SINCE = 66  # from there on a volume in use is snapshot without being forced
@@ -56,7 +56,7 @@ async def _taken(ask: Ask, sent: NewSnapshot) -> SnapshotRecord:
         raise Invalid("Invalid input for force: from version 3.66 on it cannot be false.")
     for tries_left in reversed(range(TRIES)):
         volume = await ask.volume(sent.volume_id)
-        states.check(volume, "snapshot in use" if in_use else "snapshot")
+        volume_states.check(volume, "snapshot in use" if in_use else "snapshot")
         now = ask.service.clock.now()
         record = SnapshotRecord(
             id=ask.service.ids.uuid(),

@@ -9,12 +9,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whimbrel.domain.errors import Invalid, NotFound, Refused
-from whimbrel.embedded.door import json
+from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.volume import views
-from whimbrel.embedded.volume.door import Ask, nothing
 from whimbrel.embedded.volume.fields import Key, Metadata, Name, fitted, flag, wrapped
+from whimbrel.embedded.volume.request import Ask, nothing
 from whimbrel.embedded.volume.service import DEFAULT_TYPE, may_use
-from whimbrel.ports.volume_store import VolumeType
+from whimbrel.ports.embedded.volume_store import VolumeType
 
 ProjectId = Annotated[str, Meta(min_length=1, max_length=255)]
 

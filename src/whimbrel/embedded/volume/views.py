@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from whimbrel.embedded.volume.door import Ask
-from whimbrel.ports.volume_store import AttachmentRecord, SnapshotRecord, VolumeRecord, VolumeType
+from whimbrel.embedded.volume.request import Ask
+from whimbrel.ports.embedded.volume_store import AttachmentRecord, SnapshotRecord, VolumeRecord, VolumeType
 
 BACK_END = "files"
 

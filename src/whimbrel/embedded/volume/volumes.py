@@ -10,12 +10,18 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from whimbrel.domain.errors import WrongState
-from whimbrel.embedded.door import json
-from whimbrel.embedded.volume import queries, sources, states, views
-from whimbrel.embedded.volume.door import Ask, nothing
+from whimbrel.embedded.endpoint import json
+from whimbrel.embedded.volume import queries, views, volume_sources, volume_states
 from whimbrel.embedded.volume.fields import Metadata, Name, cleaned, flag, wrapped
+from whimbrel.embedded.volume.request import Ask, nothing
 from whimbrel.embedded.volume.service import Change
-from whimbrel.ports.volume_store import AttachmentRecord, SnapshotQuery, SnapshotRecord, VolumeQuery, VolumeRecord
+from whimbrel.ports.embedded.volume_store import (
+    AttachmentRecord,
+    SnapshotQuery,
+    SnapshotRecord,
+    VolumeQuery,
+    VolumeRecord,
+)
 
 
 class ChangedVolume(msgspec.Struct, kw_only=True):
@@ -27,8 +33,8 @@ class ChangedVolume(msgspec.Struct, kw_only=True):
 
 
 async def create(ask: Ask) -> Response:
-    sent = await wrapped(ask, "volume", sources.NewVolume, beside=("OS-SCH-HNT:scheduler_hints",))
-    record = await sources.planned(ask, sent)
+    sent = await wrapped(ask, "volume", volume_sources.NewVolume, beside=("OS-SCH-HNT:scheduler_hints",))
+    record = await volume_sources.planned(ask, sent)
     await ask.store.add_volume(record, ask.service.limits)
     ask.service.wake()
     return json({"volume": await _shown(ask, record)}, 202)
@@ -96,7 +102,7 @@ async def delete_volume(ask: Ask, record: VolumeRecord, *, cascade: bool, force:
 
     def leaving(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         if not force:
-            states.check(volume, "delete")
+            volume_states.check(volume, "delete")
         if claims:
             raise WrongState(f"Invalid volume: volume {volume.id} is attached.")
         return Change(

@@ -1,8 +1,8 @@
 """Who owns what in placement. While a move is under way it owns the source's claim and the server the target's."""
 
 from whimbrel.domain.ids import ConsumerId
-from whimbrel.moves import groups, zones
 from whimbrel.moves.facts import Move, target_of
+from whimbrel.moves.needs import groups, zones
 from whimbrel.moves.steps.target import check_cell
 from whimbrel.ports.cloud import Cloud
 

@@ -6,14 +6,15 @@ from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestSpec
 from whimbrel.domain.ids import ServerId
 from whimbrel.moves.facts import Move, MoveFacts, Place, key_at, source_of, target_of, target_spec
-from whimbrel.moves.segments import kept_to_segments
-from whimbrel.moves.steps import network, pci, volumes
-from whimbrel.moves.steps.home import home_record
+from whimbrel.moves.needs.segments import kept_to_segments
+from whimbrel.moves.steps import pci_devices, volumes
+from whimbrel.moves.steps import ports as network
+from whimbrel.moves.steps.home_cell import home_record
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.network import group_of
-from whimbrel.ports.wishes import Wish
-from whimbrel.scheduling.confines import confined
-from whimbrel.scheduling.wish import wish_of
+from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.services.network import group_of
+from whimbrel.scheduling.filters.isolated_aggregates import confined
+from whimbrel.scheduling.requirements.server import wish_of
 
 REMOTE, MANAGES_PORTS = "remote-managed", "COMPUTE_REMOTE_MANAGED_PORTS"
 """Ports of a card that is managed from elsewhere, and the trait of hosts that have one."""
@@ -77,7 +78,7 @@ def _check_ephemeral(facts: MoveFacts) -> None:
 def check_wish(facts: MoveFacts, cloud: Cloud) -> None:
     """See that the new flavor and the image say nothing wrong, before anything is begun. Raises: Invalid."""
     wish_of(facts.new_flavor, facts.image_properties, has_local_root=facts.has_local_root, rules=cloud.rules.scheduler)
-    pci.of_flavor(facts.new_flavor, cloud)
+    pci_devices.of_flavor(facts.new_flavor, cloud)
 
 
 async def _disk_format(facts: MoveFacts, cloud: Cloud) -> str | None:
@@ -97,7 +98,7 @@ async def equipped_target(move: Move, cloud: Cloud) -> GuestSpec:
         target_spec(move),
         nics=await network.guest_nics(move, target_of(move), cloud),
         volumes=await volumes.guest_volumes(volumes.devices_at_target(facts), cloud),
-        pci=await _whole_devices(move, target_of(move), cloud) if pci.wants_pci(facts) else (),
+        pci=await _whole_devices(move, target_of(move), cloud) if pci_devices.wants_pci(facts) else (),
     )
 
 
@@ -116,12 +117,12 @@ async def equipped_source(move: Move, cloud: Cloud) -> GuestSpec:
         swap_mib=old.swap_mib,
         nics=await network.guest_nics(move, source, cloud),
         volumes=await volumes.guest_volumes(record.volumes, cloud),
-        pci=await _whole_devices(move, source, cloud) if pci.had_pci(facts) else (),
+        pci=await _whole_devices(move, source, cloud) if pci_devices.had_pci(facts) else (),
     )
 
 
 async def _whole_devices(move: Move, place: Place, cloud: Cloud) -> tuple[str, ...]:
     """Give the devices that the guest is given besides those of its nics."""
     ports = {port.nic.port_id for port in move.facts.ports}
-    held = await pci.held(move, place, cloud)
+    held = await pci_devices.held(move, place, cloud)
     return tuple(one.address for request, found in held.items() if request not in ports for one in found)

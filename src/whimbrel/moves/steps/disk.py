@@ -14,7 +14,7 @@ from whimbrel.domain.run import Run
 from whimbrel.moves.facts import Move, carried_disks, key_at, sends_disk, source_of, target_of, target_spec
 from whimbrel.moves.steps.guest import agent_at, see_replaced
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.images import Image
+from whimbrel.ports.services.images import Image
 
 PARCEL = "whimbrel:move"
 """The property by which an image is known that carries a disk: the id of its run."""

@@ -2,10 +2,10 @@
 
 from whimbrel.domain.errors import Unavailable
 from whimbrel.moves.facts import Move, Place, key_at, source_of, target_of, target_spec, was_running
-from whimbrel.moves.steps import devices, network, volumes
-from whimbrel.moves.steps.home import home_record
-from whimbrel.ports.agent import Agent
+from whimbrel.moves.steps import devices, ports, volumes
+from whimbrel.moves.steps.home_cell import home_record
 from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.hosts.agent import Agent
 
 
 def agent_at(cloud: Cloud, place: Place) -> Agent:
@@ -38,7 +38,7 @@ async def start_on_source(move: Move, cloud: Cloud) -> None:
     agent = agent_at(cloud, source)
     record = await home_record(move, cloud)
     if move.facts.volumes or record.volumes:
-        await network.return_to_source(move, cloud)
+        await ports.return_to_source(move, cloud)
         await volumes.return_to_source(move, cloud, anew=_was_stopped(move))
         await agent.define(move.order, await devices.equipped_source(move, cloud))
     if was_running(move.facts):

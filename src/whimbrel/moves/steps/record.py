@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from whimbrel.domain import machine
+from whimbrel.domain import server_states
 from whimbrel.domain.errors import LockLost, NotFound, WrongState
 from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
 from whimbrel.moves.steps import volumes
-from whimbrel.moves.steps.home import home_record, records_at_home, switch
+from whimbrel.moves.steps.home_cell import home_record, records_at_home, switch
 from whimbrel.ports.cloud import Cloud
 
 
@@ -46,7 +46,7 @@ async def switch_home(move: Move, cloud: Cloud) -> None:
         **_home(target_of(move)),
         "flavor": facts.new_flavor,
         "volumes": volumes.devices_at_target(facts),
-        "vm_state": machine.after(facts.was, "moved"),
+        "vm_state": server_states.after(facts.was, "moved"),
         "task_state": None,
         "launched_at": now,
         "updated_at": now,
@@ -70,7 +70,7 @@ async def _live(move: Move, was: Place, to: Place, fields: Mapping[str, Any], cl
 
 async def unlock_resized(move: Move, cloud: Cloud) -> None:
     """Confirmed: have it idle, running or stopped as it was, and pinned to where it is, if it was moved past a pin."""
-    settled = machine.after("resized", "settled stopped" if move.facts.was == "stopped" else "settled running")
+    settled = server_states.after("resized", "settled stopped" if move.facts.was == "stopped" else "settled running")
     fields = {"vm_state": settled, "updated_at": cloud.clock.now(), **await _pin(move, cloud)}
     await (await records_at_home(move, cloud)).unlock(move.order, move.subject, fields)
 

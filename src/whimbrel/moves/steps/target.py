@@ -4,18 +4,18 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.ids import ServerId, Slot
-from whimbrel.moves.choosing import Choice, Decision, decide
 from whimbrel.moves.facts import Move, MoveFacts, Place, target_of
-from whimbrel.moves.groups import group_state
-from whimbrel.moves.hints import hinted_hosts
-from whimbrel.moves.reach import networks_needed, storage_needed
-from whimbrel.moves.steps import devices, pci
-from whimbrel.moves.zones import zone_wish
+from whimbrel.moves.needs.groups import group_state
+from whimbrel.moves.needs.hints import hinted_hosts
+from whimbrel.moves.needs.reachability import networks_needed, storage_needed
+from whimbrel.moves.needs.zones import zone_wish
+from whimbrel.moves.steps import devices, pci_devices
+from whimbrel.moves.target_choice import Choice, Decision, decide
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.wishes import Way
+from whimbrel.ports.placement.assignments import Way
 from whimbrel.saga.step import Decided
-from whimbrel.scheduling.by_cell import closed
-from whimbrel.scheduling.record import to_bytes
+from whimbrel.scheduling.decision import to_bytes
+from whimbrel.scheduling.filters.by_cell import closed
 from whimbrel.scheduling.request import Request
 
 
@@ -70,7 +70,7 @@ async def find_target(facts: MoveFacts, server: ServerId, spread: str, cloud: Cl
         project=facts.owner.project,
         hints=facts.hints,
         hinted=await hinted_hosts(facts.hints, cloud),
-        wants_pci=pci.wants_pci(facts),
+        wants_pci=pci_devices.wants_pci(facts),
         spread=spread,
     )
     return facts, await decide(request, facts, cloud, cloud.rules.max_attempts)

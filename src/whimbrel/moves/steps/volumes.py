@@ -9,18 +9,18 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from whimbrel.domain.devices import BlockDevice, GuestVolume, free_disk_names
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.local_disks import kept_devices
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import BlockDevice, GuestVolume, free_disk_names
 from whimbrel.moves.facts import Move, MoveFacts, Place, moves_volumes, source_of, target_of
-from whimbrel.moves.steps.home import home_record, records_at_home
-from whimbrel.moves.steps.in_hand import check_in_hand
+from whimbrel.moves.steps.home_cell import home_record, records_at_home
+from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.volumes import MARK, Attachment, NewVolume, Volume
-from whimbrel.ports.zones import name_of
+from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume
+from whimbrel.ports.stores.zones import name_of
 
 POLL_S = 1.0
 """How often a volume that is being made is looked at."""

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from whimbrel.adapters.libvirt.connection import load_libvirt
-from whimbrel.adapters.libvirt.machine import cpu_info, has_virtualization, metrics, numa_nodes
+from whimbrel.adapters.libvirt.host_capabilities import cpu_info, has_virtualization, metrics, numa_nodes
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.numa import NumaNode
 

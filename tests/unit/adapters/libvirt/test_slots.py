@@ -6,7 +6,7 @@ import pytest
 
 from tests.contracts.hypervisors import new_spec
 from whimbrel.adapters.libvirt.slots import Slots
-from whimbrel.adapters.qemu import files
+from whimbrel.adapters.qemu import durable_files
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_a_spec_comes_back_as_it_was_written(slots: Slots) -> None:
 def test_what_is_half_written_is_not_there(slots: Slots) -> None:
     spec = new_spec()
     slot = slots.at(spec.key)
-    files.make_directory(slot.path, None)
+    durable_files.make_directory(slot.path, None)
     slot.part("spec.json").write_text("{")
     assert slots.all() == []
     assert slot.read_spec() is None

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from whimbrel.adapters.openstack.server_events import MOST_AT_ONCE, HttpServerEvents
-from whimbrel.adapters.openstack.service import HttpService
+from whimbrel.adapters.openstack.service_client import HttpService
 from whimbrel.domain.errors import Unavailable
-from whimbrel.ports.server_events import ServerEvent
-from whimbrel.sim.clock import JumpingClock
+from whimbrel.ports.services.server_events import ServerEvent
+from whimbrel.sim.world.clock import JumpingClock
 
 
 def event(number: int) -> ServerEvent:

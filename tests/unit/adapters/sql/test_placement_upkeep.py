@@ -5,11 +5,11 @@ import asyncio
 import sqlalchemy as sa
 
 from tests.hand_clock import HandClock
+from whimbrel.adapters.sql.engine.schema import create_all
+from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.changes import KEPT
-from whimbrel.adapters.sql.placement.upkeep import CHECKS_EVERY_S, FORGETS_EVERY_S, keep_up, load
-from whimbrel.adapters.sql.schema import create_all
-from whimbrel.adapters.sql.sqlite import SqliteDatabase
+from whimbrel.adapters.sql.placement.index_refresh import CHECKS_EVERY_S, FORGETS_EVERY_S, keep_up, load
 from whimbrel.adapters.sql.tables import placement as tables
 from whimbrel.domain.ids import ProviderId
 

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.tables.volumes import metadata
 from whimbrel.adapters.sql.volumes.search import page_of_attachments
-from whimbrel.ports.volume_store import AttachmentQuery, AttachmentRecord
+from whimbrel.ports.embedded.volume_store import AttachmentQuery, AttachmentRecord
 
 LAST = AttachmentRecord(
     id="a1", volume_id="v1", project_id="p1", server_id=None, status="attached", mode=None, created_at=3.0

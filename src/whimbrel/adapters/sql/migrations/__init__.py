@@ -1,7 +1,7 @@
 """The versions of each store's schema, as Alembic reads them: <kind>/versions/NNNN_*.py, one line of versions a kind.
 
 To write the first version of a kind anew from its tables (while nothing is released):
-`python -m whimbrel.adapters.sql.migrations.draft KIND`, then read and edit what it wrote.
+`python -m whimbrel.adapters.sql.migration_draft KIND`, then read and edit what it wrote.
 """
 
 from pathlib import Path

@@ -5,11 +5,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.fixed import fixed
-from whimbrel.adapters.sql.markers import behind
-from whimbrel.adapters.sql.network.kinds import Kind
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.markers import behind
+from whimbrel.adapters.sql.network.record_types import Kind
 from whimbrel.adapters.sql.tables import network as tables
-from whimbrel.ports.network_store import OLDEST_FIRST, Network, Port, QosPolicy, Query, R, Record, Subnet
+from whimbrel.ports.embedded.network_store import OLDEST_FIRST, Network, Port, QosPolicy, Query, R, Record, Subnet
 
 Condition = sa.ColumnElement[bool]
 

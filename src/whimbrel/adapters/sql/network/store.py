@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.database import Database, Tx
-from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.network import queries
-from whimbrel.adapters.sql.network.kinds import GROUP_RULE, KINDS, NETWORK, SEGMENT
-from whimbrel.adapters.sql.network.rules import ADMIT, check_unused
+from whimbrel.adapters.sql.network.preconditions import ADMIT, check_unused
+from whimbrel.adapters.sql.network.record_types import GROUP_RULE, KINDS, NETWORK, SEGMENT
 from whimbrel.adapters.sql.tables import network as tables
-from whimbrel.ports.network_errors import RevisionNumberConstraintFailed
-from whimbrel.ports.network_store import Network, Port, Query, R, Record, SecurityGroup
+from whimbrel.ports.embedded.network_store import Network, Port, Query, R, Record, SecurityGroup
+from whimbrel.ports.services.network_errors import RevisionNumberConstraintFailed
 
 _ADDRESSES = sa.select(sa.func.count()).where(tables.fixed_ips.c.subnet_id == sa.bindparam("subnet"))
 

@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from whimbrel.adapters.sql.database import Database, Tx
-from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.tables.placement import changes
 from whimbrel.domain.ids import ProviderId
 

@@ -12,11 +12,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from whimbrel.adapters.sql.database import Tx
-from whimbrel.adapters.sql.fixed import fixed
-from whimbrel.adapters.sql.placement import groups
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.placement import group_members
+from whimbrel.adapters.sql.placement.allocation_rows import add_allocations, use
 from whimbrel.adapters.sql.placement.changes import note
-from whimbrel.adapters.sql.placement.rows import add_allocations, use
 from whimbrel.adapters.sql.tables.placement import (
     allocations,
     consumers,
@@ -29,9 +29,9 @@ from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.ids import ConsumerId, ProviderId
 from whimbrel.placement.errors import NoRoom, Stale, UnknownName, UnknownProvider
 from whimbrel.placement.inventory import Stock, unit_problem
-from whimbrel.placement.names import STANDARD_CLASSES
 from whimbrel.placement.provider import ANY_GENERATION, Claim, Consumer, Held
-from whimbrel.ports.placement import Inventory, Owner, ZoneRule
+from whimbrel.placement.resource_names import STANDARD_CLASSES
+from whimbrel.ports.placement.placement import Inventory, Owner, ZoneRule
 
 Place = tuple[ProviderId, str]
 """A provider and a resource class: where an amount is held."""
@@ -246,7 +246,7 @@ async def _write(
         await tx.tell(_DELETE_ALLOCATIONS, {"ids": emptied})
     if gone := [claim.consumer for claim in claims if not claim.held and claim.consumer in before]:
         await tx.tell(_DELETE_CONSUMERS, {"ids": gone})
-        await groups.drop(tx, gone)
+        await group_members.drop(tx, gone)
     if new := [claim for claim in claims if claim.held and claim.consumer not in before]:
         await tx.tell(_FORGET_EMPTY, {"ids": [claim.consumer for claim in new]})
         await tx.tell(_ADD_CONSUMER, [_new_consumer(claim) for claim in new])

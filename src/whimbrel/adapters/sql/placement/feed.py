@@ -13,10 +13,10 @@ from random import Random
 
 import structlog
 
-from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.placement import changes
 from whimbrel.adapters.sql.placement.changes import Mark
-from whimbrel.adapters.sql.placement.nodes import count, read_next, read_some
+from whimbrel.adapters.sql.placement.provider_queries import count, read_next, read_some
 from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Node
 

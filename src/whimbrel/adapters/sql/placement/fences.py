@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from whimbrel.adapters.sql.database import Tx
-from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.tables.placement import fences
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import RunId
-from whimbrel.ports.restores import KnownRun
+from whimbrel.ports.stores.restores import KnownRun
 
 
 def _raising(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:

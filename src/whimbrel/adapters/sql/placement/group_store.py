@@ -1,9 +1,9 @@
 """The part of the store that is about server groups only."""
 
-from whimbrel.adapters.sql.database import Database
-from whimbrel.adapters.sql.placement import groups
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.placement import group_members
 from whimbrel.domain.ids import GroupId, ProviderId
-from whimbrel.ports.placement import GroupPlaces
+from whimbrel.ports.placement.placement import GroupPlaces
 
 
 class GroupStore:
@@ -13,16 +13,16 @@ class GroupStore:
 
     async def group_places(self, group: GroupId) -> GroupPlaces:
         async with self._db.read() as tx:
-            return await groups.read(tx, group)
+            return await group_members.read(tx, group)
 
     async def move_group(self, group: GroupId, to: ProviderId | None, now: float) -> None:
         async with self._db.write() as tx:
-            await groups.move(tx, group, to, now)
+            await group_members.move(tx, group, to, now)
 
     async def rest_groups(self, before: float) -> None:
         async with self._db.write() as tx:
-            await groups.rest(tx, before)
+            await group_members.rest(tx, before)
 
     async def forget_group(self, group: GroupId) -> None:
         async with self._db.write() as tx:
-            await groups.forget(tx, group)
+            await group_members.forget(tx, group)

@@ -7,13 +7,13 @@ up to date; so a start at which nothing has changed costs as much for a thousand
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.placement import provider_writes, providers
 from whimbrel.adapters.sql.placement import traits as traits_of
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Node
-from whimbrel.ports.placement import DISABLED, HostOffer
+from whimbrel.ports.placement.placement import DISABLED, HostOffer
 
 Item = TypeVar("Item")
 TOGETHER = 100

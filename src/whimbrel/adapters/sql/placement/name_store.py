@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from whimbrel.adapters.sql.database import Database
-from whimbrel.adapters.sql.placement.names import CLASSES, TRAITS
-from whimbrel.placement.names import standard_traits
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.placement.resource_names import CLASSES, TRAITS
+from whimbrel.placement.resource_names import standard_traits
 
 
 class NameStore:

@@ -2,16 +2,16 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from whimbrel.adapters.sql.database import Database
+from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.placement import provider_writes, providers
 from whimbrel.adapters.sql.placement import traits as traits_of
 from whimbrel.adapters.sql.placement.claims import read_stocks
-from whimbrel.adapters.sql.placement.nodes import read_node
+from whimbrel.adapters.sql.placement.provider_queries import read_node
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.errors import Duplicate
 from whimbrel.placement.provider import Node, Provider
-from whimbrel.ports.placement import DISABLED, Inventory
+from whimbrel.ports.placement.placement import DISABLED, Inventory
 
 
 class ProviderStore:

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
-from whimbrel.adapters.sql.database import Tx
-from whimbrel.adapters.sql.placement import holdings, providers
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.placement import allocation_queries, providers
 from whimbrel.adapters.sql.placement.claims import read_stocks
-from whimbrel.adapters.sql.placement.names import CLASSES
-from whimbrel.adapters.sql.placement.nodes import read_node
+from whimbrel.adapters.sql.placement.provider_queries import read_node
+from whimbrel.adapters.sql.placement.resource_names import CLASSES
 from whimbrel.domain.ids import ProviderId
-from whimbrel.ports.placement import Inventory
+from whimbrel.ports.placement.placement import Inventory
 
 
 async def register(tx: Tx, provider: ProviderId, name: str, inventories: Mapping[str, Inventory]) -> None:
     """Make a root provider with these inventories, or the one that is there be so. It is locked from then on."""
-    if await holdings.generations(tx, [provider]):
+    if await allocation_queries.generations(tx, [provider]):
         await providers.rename(tx, provider, name)
     else:
         await providers.create(tx, provider, name, None)

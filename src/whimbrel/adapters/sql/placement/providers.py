@@ -11,10 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from whimbrel.adapters.sql.database import Tx
+from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.placement.changes import note
 from whimbrel.adapters.sql.placement.claims import Place
-from whimbrel.adapters.sql.placement.names import refer_classes
+from whimbrel.adapters.sql.placement.resource_names import refer_classes
 from whimbrel.adapters.sql.tables.placement import (
     allocations,
     host_zones,
@@ -34,9 +34,9 @@ from whimbrel.placement.errors import (
     Stale,
 )
 from whimbrel.placement.inventory import Stock
-from whimbrel.placement.names import in_order
 from whimbrel.placement.provider import Provider
-from whimbrel.ports.placement import Inventory
+from whimbrel.placement.resource_names import in_order
+from whimbrel.ports.placement.placement import Inventory
 
 _p, _i = providers.c, inventories.c
 COLUMNS = (_p.uuid, _p.name, _p.generation, _p.parent, _p.root)

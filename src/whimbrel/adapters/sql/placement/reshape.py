@@ -6,7 +6,7 @@ is left over goes. Locks are taken as every writer of claims takes them: consume
 
 from collections.abc import Collection, Mapping, Sequence
 
-from whimbrel.adapters.sql.database import Tx
+from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.placement import providers
 from whimbrel.adapters.sql.placement.claims import LOCK_PROVIDERS, check_generations, read_held, read_stocks, rewrite
 from whimbrel.domain.ids import ConsumerId, ProviderId

@@ -6,9 +6,9 @@ Law: a claim is checked and written in one transaction, and every write of a mov
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
-from whimbrel.adapters.sql.database import Database, Tx
-from whimbrel.adapters.sql.pages import ConsumerIds
-from whimbrel.adapters.sql.placement import changes, groups, holdings, providers
+from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.id_pages import ConsumerIds
+from whimbrel.adapters.sql.placement import allocation_queries, changes, group_members, providers
 from whimbrel.adapters.sql.placement.claims import read_held, rewrite
 from whimbrel.adapters.sql.placement.feed import CHECKED, Feed
 from whimbrel.adapters.sql.placement.fences import forget_fences, orders_of, raise_fence
@@ -22,15 +22,15 @@ from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, RunId, ServerId, UserId
 from whimbrel.domain.resources import Resources
-from whimbrel.placement.groups import check
+from whimbrel.placement.assignments import all_ways
+from whimbrel.placement.capacity import IndexRooms, state_of
+from whimbrel.placement.group_rules import check
 from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Claim, Consumer, Held, Provider, Shape, Usage
-from whimbrel.placement.rooms import IndexRooms, state_of
-from whimbrel.placement.ways import all_ways
-from whimbrel.ports.placement import Allocation, GroupRule, Miscount, Owner, ZoneRule
-from whimbrel.ports.restores import KnownRun
-from whimbrel.ports.rooms import ProviderState
-from whimbrel.ports.wishes import Lack, Way, Wish
+from whimbrel.ports.placement.assignments import Lack, Way, Wish
+from whimbrel.ports.placement.capacity import ProviderState
+from whimbrel.ports.placement.placement import Allocation, GroupRule, Miscount, Owner, ZoneRule
+from whimbrel.ports.stores.restores import KnownRun
 
 
 class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, ConsumerIds):
@@ -69,7 +69,7 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
         refusal: Refused | None = None
         async with self._db.write() as tx:
             await raise_fence(tx, order)
-            places = await groups.lock(tx, group) if group else None
+            places = await group_members.lock(tx, group) if group else None
             before = await self._locked(tx, [consumer])
             if consumer in before and before[consumer][1] == held:
                 return
@@ -82,7 +82,7 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
                 refusal = error  # nothing was written yet, and the fence is to stay raised
             else:
                 if group:
-                    await groups.put(tx, group, consumer)
+                    await group_members.put(tx, group, consumer)
         if refusal:
             raise refusal
 
@@ -96,7 +96,7 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
                 Claim(consumer=giver, owner=owner, held={}),
                 Claim(consumer=taker, owner=owner, held=before[giver][1], type=_type(order, taker)),
             ]
-            await groups.hand_over(tx, giver, taker)
+            await group_members.hand_over(tx, giver, taker)
             await rewrite(tx, claims, before, check_units=False)
 
     async def release(self, order: Order, consumer: ConsumerId) -> None:
@@ -106,27 +106,27 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
 
     async def owners(self, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
         async with self._db.read() as tx:
-            return await holdings.owners(tx, consumers)
+            return await allocation_queries.owners(tx, consumers)
 
     async def name_owner(self, order: Order, consumer: ConsumerId, owner: Owner) -> None:
         async with self._db.write() as tx:
             await raise_fence(tx, order)
-            await holdings.name_owner(tx, consumer, owner, _type(order, consumer))
+            await allocation_queries.name_owner(tx, consumer, owner, _type(order, consumer))
 
     async def miscounts(self) -> list[Miscount]:
         async with self._db.read() as tx:
-            return await holdings.miscounts(tx)
+            return await allocation_queries.miscounts(tx)
 
     async def recount(self, order: Order, provider: ProviderId) -> None:
         async with self._db.write() as tx:
             await raise_fence(tx, order)
             await providers.lock(tx, provider)
-            await holdings.recount(tx, provider)
+            await allocation_queries.recount(tx, provider)
             await changes.note(tx, [provider])
 
     async def allocations(self, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:
         async with self._db.read() as tx:
-            return await holdings.of_consumers(tx, consumers)
+            return await allocation_queries.of_consumers(tx, consumers)
 
     async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
         async with self._db.read() as tx:
@@ -184,15 +184,15 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
 
     async def claims_on(self, uuid: ProviderId) -> tuple[Provider, list[tuple[Consumer, dict[str, int]]]]:
         async with self._db.read() as tx:
-            return await providers.read(tx, uuid), await holdings.of_provider(tx, uuid)
+            return await providers.read(tx, uuid), await allocation_queries.of_provider(tx, uuid)
 
     async def generations(self, uuids: Collection[ProviderId]) -> dict[ProviderId, int]:
         async with self._db.read() as tx:
-            return await holdings.generations(tx, uuids)
+            return await allocation_queries.generations(tx, uuids)
 
     async def usages(self, project: ProjectId, user: UserId | None) -> list[Usage]:
         async with self._db.read() as tx:
-            return await holdings.of_project(tx, project, user)
+            return await allocation_queries.of_project(tx, project, user)
 
 
 def _type(order: Order, consumer: ConsumerId) -> str:

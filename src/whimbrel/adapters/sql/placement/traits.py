@@ -9,8 +9,8 @@ from collections.abc import Collection, Set
 import sqlalchemy as sa
 from sqlalchemy import bindparam
 
-from whimbrel.adapters.sql.database import Tx
-from whimbrel.adapters.sql.placement.names import TRAITS, refer_traits
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.placement.resource_names import TRAITS, refer_traits
 from whimbrel.adapters.sql.tables.placement import provider_traits
 from whimbrel.domain.ids import ProviderId
 

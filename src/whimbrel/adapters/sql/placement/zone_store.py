@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from whimbrel.adapters.sql.database import Database
-from whimbrel.adapters.sql.placement import zones
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.placement import host_zones
 from whimbrel.domain.ids import ProviderId
-from whimbrel.ports.placement import HostZone
+from whimbrel.ports.placement.placement import HostZone
 
 
 class ZoneStore:
@@ -15,12 +15,12 @@ class ZoneStore:
 
     async def zone_hosts(self, of_hosts: Mapping[ProviderId, str]) -> None:
         async with self._db.write() as tx:
-            await zones.put(tx, of_hosts)
+            await host_zones.put(tx, of_hosts)
 
     async def zoned_hosts(self) -> list[HostZone]:
         async with self._db.read() as tx:
-            return await zones.read(tx)
+            return await host_zones.read(tx)
 
     async def correct_zone(self, was: HostZone, zone: str) -> None:
         async with self._db.write() as tx:
-            await zones.correct(tx, was, zone)
+            await host_zones.correct(tx, was, zone)

@@ -66,7 +66,7 @@ evidence = sa.Table(
     sa.Column("document", sa.LargeBinary, nullable=False),  # compressed
     sa.Index("evidence_by_run", "run"),
 )
-"""What runs decided by: adapters/sql/evidence.py."""
+"""What runs decided by: adapters/sql/global_/decision_evidence.py."""
 
 runs = sa.Table(
     "runs",
@@ -295,7 +295,7 @@ cloud = sa.Table(
     sa.Column("restoring", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.CheckConstraint("id = 1", name="cloud_one_row"),
 )
-"""The state of the cloud as a whole: ports/restores.py. No row: the first incarnation, not held."""
+"""The state of the cloud as a whole: ports/stores/restores.py. No row: the first incarnation, not held."""
 
 last_proof = sa.Table(
     "last_proof",

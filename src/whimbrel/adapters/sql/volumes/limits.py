@@ -6,10 +6,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from whimbrel.adapters.sql.database import Database, Tx
+from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.tables.volumes import limits, snapshots, volumes
 from whimbrel.domain.errors import OverQuota
-from whimbrel.ports.volume_store import VolumeUsage
+from whimbrel.ports.embedded.volume_store import VolumeUsage
 
 # PostgreSQL lets two transactions count at the same time; one project's additions wait for each other.
 _ONE_AT_A_TIME = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sa.bindparam("what", type_=sa.String))))

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.database import Tx
-from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.tables.volumes import volume_metadata
-from whimbrel.ports.volume_store import AttachmentRecord, SnapshotRecord, VolumeRecord, VolumeType
+from whimbrel.ports.embedded.volume_store import AttachmentRecord, SnapshotRecord, VolumeRecord, VolumeType
 
 _METADATA = fixed(
     sa.select(volume_metadata).where(volume_metadata.c.volume_id.in_(sa.bindparam("volumes", expanding=True)))

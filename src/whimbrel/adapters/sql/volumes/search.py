@@ -4,9 +4,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.markers import behind
+from whimbrel.adapters.sql.engine.markers import behind
 from whimbrel.adapters.sql.tables.volumes import attachments, snapshots, types, volume_metadata, volumes
-from whimbrel.ports.volume_store import AttachmentQuery, SnapshotQuery, VolumeQuery
+from whimbrel.ports.embedded.volume_store import AttachmentQuery, SnapshotQuery, VolumeQuery
 
 _TYPE_NAME = sa.select(types.c.name).where(types.c.id == volumes.c.type_id).scalar_subquery()
 

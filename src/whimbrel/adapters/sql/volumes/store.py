@@ -6,8 +6,8 @@ from itertools import combinations
 import msgspec
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.database import Database, Tx
-from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.tables.volumes import attachments, snapshots, volume_metadata, volumes
 from whimbrel.adapters.sql.volumes.limits import Limits, check_room
 from whimbrel.adapters.sql.volumes.records import (
@@ -21,7 +21,13 @@ from whimbrel.adapters.sql.volumes.search import count_volumes, find_volumes, pa
 from whimbrel.adapters.sql.volumes.snapshots import Snapshots, write_snapshot
 from whimbrel.adapters.sql.volumes.types import Types
 from whimbrel.domain.errors import Conflict, NotFound
-from whimbrel.ports.volume_store import AttachmentQuery, AttachmentRecord, SnapshotRecord, VolumeQuery, VolumeRecord
+from whimbrel.ports.embedded.volume_store import (
+    AttachmentQuery,
+    AttachmentRecord,
+    SnapshotRecord,
+    VolumeQuery,
+    VolumeRecord,
+)
 
 _VOLUME = volumes.c.id == sa.bindparam("volume")
 _FIND = fixed(sa.select(volumes).where(_VOLUME))

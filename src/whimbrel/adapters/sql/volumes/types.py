@@ -3,12 +3,12 @@
 import msgspec
 import sqlalchemy as sa
 
-from whimbrel.adapters.sql.database import Database, Tx
-from whimbrel.adapters.sql.fixed import fixed
+from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.tables.volumes import types, volumes
 from whimbrel.adapters.sql.volumes.records import type_columns, type_of
 from whimbrel.domain.errors import Conflict, NotFound, Refused
-from whimbrel.ports.volume_store import VolumeType
+from whimbrel.ports.embedded.volume_store import VolumeType
 
 _ALL = fixed(sa.select(types).order_by(types.c.name))
 

@@ -1,0 +1,121 @@
+"""One of a guest's disks as one compressed qcow2 image, taken while the guest is stopped or runs.
+
+Law: of a running guest it is the disk at one instant, as a power cut would leave it, and the guest is never
+paused: a pause would need somebody to end it, and we may be killed. libvirt's backup job (push mode) keeps the
+instant; it goes on without us, and whoever takes the next snapshot ends what is left of it.
+Source: virDomainBackupBegin, https://libvirt.org/formatbackup.html
+"""
+
+import asyncio
+import contextlib
+import xml.etree.ElementTree as ET
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from whimbrel.adapters.libvirt.connection import Connection, Libvirt
+from whimbrel.adapters.libvirt.domain_xml import DISK, Domain, find_domain
+from whimbrel.adapters.libvirt.slots import SlotDirectory
+from whimbrel.adapters.qemu import own_processes
+from whimbrel.adapters.qemu.durable_files import in_thread
+from whimbrel.adapters.qemu.tools import Tools
+from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.domain.guest import DiskName
+from whimbrel.domain.ids import ServerId
+from whimbrel.ports.hosts.hypervisor import Percent
+
+CHUNK_BYTES = 1 << 20
+POLL_S = 0.1
+ENDS_WITHIN_S = 30.0
+
+
+class Snapshots:
+    def __init__(self, connection: Connection, tools: Tools) -> None:
+        self._connection = connection
+        self._tools = tools
+
+    async def read(
+        self, slot: SlotDirectory, name: DiskName, domain: Domain | None, percent: Percent
+    ) -> AsyncIterator[bytes]:
+        """Give the image in chunks. domain: what was just seen of it.
+
+        Raises: NotFound: no disk. Refused: not the root disk, and the guest runs. Unavailable.
+        """
+        disk, is_running = slot.disk_file(name), domain and domain.runs and domain.is_of(slot.key)
+        if not disk.exists():
+            raise NotFound("no disk to take a snapshot of")
+        if is_running and name != "root":
+            raise Refused("the guest runs: of its disks only the root disk can be read")
+        image = slot.part("snapshot")
+        await own_processes.end(await own_processes.at_work("qemu-img", image))
+        try:
+            if is_running:
+                await self._take_running(slot, image, percent)
+            else:
+                await self._tools.copy(["-f", "qcow2", str(disk)], image, percent, compress=True)
+            async for chunk in _chunks(image):
+                yield chunk
+        finally:
+            image.unlink(missing_ok=True)
+
+    async def _take_running(self, slot: SlotDirectory, image: Path, percent: Percent) -> None:
+        copy = slot.part("backup")
+        await self._end_backup(slot.key.server)
+        await in_thread(lambda: copy.unlink(missing_ok=True))
+        try:
+            await self._connection.run(lambda libvirtd: self._begin_backup(libvirtd, slot.key.server, copy))
+            while (done := await self._connection.run(lambda c: self._percent(c, slot.key.server))) is not None:
+                percent(done // 2)
+                await asyncio.sleep(POLL_S)
+            await self._tools.copy(
+                ["-f", "qcow2", str(copy)], image, lambda done: percent(50 + done // 2), compress=True
+            )
+        finally:
+            copy.unlink(missing_ok=True)
+
+    def _begin_backup(self, libvirtd: Libvirt, server: ServerId, copy: Path) -> None:
+        root = ET.Element("domainbackup", mode="push")
+        disk = ET.SubElement(ET.SubElement(root, "disks"), "disk", name=DISK, backup="yes", type="file")
+        ET.SubElement(disk, "driver", type="qcow2")
+        ET.SubElement(disk, "target", file=str(copy))
+        self._domain(libvirtd, server).backupBegin(ET.tostring(root, encoding="unicode"), None, 0)
+
+    def _percent(self, libvirtd: Libvirt, server: ServerId) -> int | None:
+        """Tell how far the backup is; None: it is complete. Raises: Unavailable: it failed."""
+        domain, libvirt = self._domain(libvirtd, server), self._connection.libvirt
+        job = domain.jobStats()
+        if job["type"] != libvirt.VIR_DOMAIN_JOB_NONE:
+            return 100 * int(job.get("disk_processed", 0)) // max(1, int(job.get("disk_total", 0)))
+        ended = domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
+        if not ended.get("success"):
+            raise Unavailable(f"the backup of the running disk failed: {ended.get('errmsg', 'no reason given')}")
+        return None
+
+    async def _end_backup(self, server: ServerId) -> None:
+        """Have no backup going on that a killed process began. Raises: Unavailable: it does not end."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ENDS_WITHIN_S
+        while await self._connection.run(lambda libvirtd: self._abort_backup(libvirtd, server)):
+            if loop.time() > deadline:
+                raise Unavailable("an earlier backup of the disk does not end")
+            await asyncio.sleep(POLL_S)
+
+    def _abort_backup(self, libvirtd: Libvirt, server: ServerId) -> bool:
+        """Tell whether there was one to abort."""
+        domain, libvirt = self._domain(libvirtd, server), self._connection.libvirt
+        if domain.jobStats().get("operation") != libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP:
+            return False
+        with contextlib.suppress(libvirt.libvirtError):  # it ended in between: look again
+            domain.abortJob()
+        return True
+
+    def _domain(self, libvirtd: Libvirt, server: ServerId) -> Libvirt:
+        domain = find_domain(self._connection.libvirt, libvirtd, server)
+        if domain is None:
+            raise Unavailable("the guest went while its snapshot was taken")
+        return domain
+
+
+async def _chunks(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := await in_thread(lambda: file.read(CHUNK_BYTES)):
+            yield chunk

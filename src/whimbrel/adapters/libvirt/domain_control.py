@@ -1,0 +1,118 @@
+"""What is done with libvirt's domains: defined, booted, asked to go down, switched off, removed.
+
+Law: a domain is touched on behalf of the slot that it is, and of no other slot of its server.
+"""
+
+import contextlib
+
+from whimbrel.adapters.libvirt import host_capabilities
+from whimbrel.adapters.libvirt.connection import Connection, Libvirt
+from whimbrel.adapters.libvirt.domain_xml import Domain, find_domain, observe, observe_all
+from whimbrel.domain.errors import Refused
+from whimbrel.domain.guest import Capacity, GuestKey
+from whimbrel.domain.ids import ServerId
+
+
+def runs(domain: Domain | None, key: GuestKey) -> bool:
+    """Tell whether a domain, as it was seen, is this slot and runs."""
+    return domain is not None and domain.runs and domain.is_of(key)
+
+
+class Domains:
+    """The domains of one libvirtd. Each method is one call in a thread; what it raises, see connection.ERRORS."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._libvirt = connection.libvirt
+
+    async def capacity(self) -> Capacity:
+        return await self._connection.run(host_capabilities.capacity)
+
+    async def cpu_times(self) -> tuple[dict[str, int], int]:
+        return await self._connection.run(host_capabilities.cpu_times)
+
+    async def virt_type(self, wanted: host_capabilities.VirtType) -> str:
+        return await self._connection.run(lambda c: host_capabilities.usable_virt_type(self._libvirt, c, wanted))
+
+    async def all(self) -> dict[ServerId, Domain]:
+        return await self._connection.run(lambda c: observe_all(self._libvirt, c))
+
+    async def seen(self, server: ServerId) -> Domain | None:
+        return await self._connection.run(lambda c: self._found(c, server)[1])
+
+    async def define(self, key: GuestKey, xml: str) -> None:
+        await self._connection.run(lambda c: self._define(c, key, xml))
+
+    async def boot(self, key: GuestKey, xml: str) -> None:
+        """Define it and have it running; fine if it runs."""
+        await self._connection.run(lambda c: self._boot(c, key, xml))
+
+    async def ask_down(self, server: ServerId) -> None:
+        """Press the power button; whether anybody hears it is seen later."""
+        await self._connection.run(lambda c: self._ask_down(c, server))
+
+    async def ask_reboot(self, key: GuestKey) -> None:
+        """Press the power button, and boot when the guest is down. Refused: it does not run."""
+        await self._connection.run(lambda c: self._ask_reboot(c, key))
+
+    async def switch_off(self, key: GuestKey) -> None:
+        """Fine if it does not run."""
+        await self._connection.run(lambda c: self._switch_off(c, key))
+
+    async def undefine(self, key: GuestKey) -> None:
+        """Switch it off and forget it; fine if it is not there."""
+        await self._connection.run(lambda c: self._undefine(c, key))
+
+    # In a thread
+
+    def _define(self, libvirtd: Libvirt, key: GuestKey, xml: str) -> Libvirt:
+        """Make libvirt's domain of the server this slot's. A saved memory image of another slot must not come back."""
+        domain, seen = self._found(libvirtd, key.server)
+        if domain and not (seen and seen.is_of(key)) and domain.hasManagedSaveImage():
+            domain.managedSaveRemove()
+        return libvirtd.defineXML(xml)
+
+    def _boot(self, libvirtd: Libvirt, key: GuestKey, xml: str) -> None:
+        try:
+            self._define(libvirtd, key, xml).create()
+        except self._libvirt.libvirtError as error:
+            _, seen = self._found(libvirtd, key.server)
+            if error.get_error_code() != self._libvirt.VIR_ERR_OPERATION_INVALID or not runs(seen, key):
+                raise
+
+    def _ask_down(self, libvirtd: Libvirt, server: ServerId) -> None:
+        domain, _ = self._found(libvirtd, server)
+        with contextlib.suppress(self._libvirt.libvirtError):  # down already, or deaf: that is seen soon
+            if domain:
+                domain.shutdown()
+
+    def _ask_reboot(self, libvirtd: Libvirt, key: GuestKey) -> None:
+        domain, seen = self._found(libvirtd, key.server)
+        if not domain or not runs(seen, key):
+            raise Refused("a guest that does not run cannot be asked to reboot")
+        domain.reboot(self._libvirt.VIR_DOMAIN_REBOOT_ACPI_POWER_BTN)
+
+    def _switch_off(self, libvirtd: Libvirt, key: GuestKey) -> None:
+        domain, seen = self._found(libvirtd, key.server)
+        if not domain or not runs(seen, key):
+            return
+        try:
+            domain.destroy()
+        except self._libvirt.libvirtError:
+            if runs(observe(self._libvirt, domain), key):
+                raise
+
+    def _undefine(self, libvirtd: Libvirt, key: GuestKey) -> None:
+        self._switch_off(libvirtd, key)
+        domain, seen = self._found(libvirtd, key.server)
+        if domain and seen and seen.is_of(key):
+            domain.undefineFlags(
+                self._libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+                | self._libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+                | self._libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+                | self._libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+            )
+
+    def _found(self, libvirtd: Libvirt, server: ServerId) -> tuple[Libvirt | None, Domain | None]:
+        domain = find_domain(self._libvirt, libvirtd, server)
+        return domain, observe(self._libvirt, domain) if domain else None

@@ -1,0 +1,75 @@
+"""The power of guests: on, off, on again.
+
+Law: who asks lets nobody else change that server's guests meanwhile.
+"""
+
+import asyncio
+
+from whimbrel.adapters.libvirt import volume_reachability
+from whimbrel.adapters.libvirt.disk_exports import Exports
+from whimbrel.adapters.libvirt.domain_control import Domains
+from whimbrel.adapters.libvirt.observation import Sight
+from whimbrel.adapters.libvirt.slots import Slots
+from whimbrel.adapters.qemu.durable_files import in_thread
+from whimbrel.domain import device_assignment
+from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.guest import GuestKey
+
+POLL_S = 0.1
+ASK_AGAIN_S = 10.0  # a guest that still boots does not hear its power button
+
+
+class Power:
+    """The power of one host's guests."""
+
+    def __init__(self, domains: Domains, slots: Slots, sight: Sight, exports: Exports) -> None:
+        self._domains = domains
+        self._slots = slots
+        self._sight = sight
+        self._exports = exports
+
+    async def start(self, key: GuestKey) -> None:
+        slot = self._slots.at(key)
+        domain = await self._domains.seen(key.server)
+        if domain and domain.runs:
+            if domain.is_of(key):
+                return
+            raise Refused("another guest of the same server runs on this host")
+        spec, xml = await in_thread(slot.read_spec), await in_thread(slot.read_definition)
+        if spec is None or xml is None:
+            raise NotFound(f"no guest {key.slot} of server {key.server} to start")
+        slot.check_disks(spec)
+        device_assignment.check_bootable(spec)
+        await self._sight.check_pci_free(spec)
+        for volume in spec.volumes:
+            await volume_reachability.check(volume)
+        await self._exports.close(slot)  # whoever reads it gets an error and not a torn copy
+        await self._domains.boot(key, xml)
+
+    async def stop(self, key: GuestKey, timeout_s: float) -> None:
+        if not await self._goes_down(key, timeout_s):
+            await self._domains.switch_off(key)
+
+    async def reboot(self, key: GuestKey, hard: bool) -> None:
+        """Restart it. soft presses the power button and boots when the guest is down; whether it obeys, look later."""
+        if hard:
+            await self._domains.switch_off(key)
+            await self.start(key)
+            return
+        if not self._slots.at(key).definition.exists():
+            raise NotFound(f"no guest {key.slot} of server {key.server} to reboot")
+        await self._domains.ask_reboot(key)
+
+    async def _goes_down(self, key: GuestKey, timeout_s: float) -> bool:
+        """Ask the guest to shut down and wait; true when it does not run."""
+        loop = asyncio.get_running_loop()
+        begun, asked = loop.time(), -ASK_AGAIN_S
+        while (domain := await self._domains.seen(key.server)) and domain.runs and domain.is_of(key):
+            waited = loop.time() - begun
+            if waited >= timeout_s:
+                return False
+            if waited - asked >= ASK_AGAIN_S:
+                asked = waited
+                await self._domains.ask_down(key.server)
+            await asyncio.sleep(POLL_S)
+        return True

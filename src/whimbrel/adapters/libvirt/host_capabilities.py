@@ -1,0 +1,101 @@
+"""What a host is: its size, its processor, whether guests run natively on it."""
+
+import json
+import platform
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from whimbrel.adapters.libvirt.connection import Libvirt
+from whimbrel.adapters.libvirt.domain_xml import MACHINE
+from whimbrel.domain.guest import Capacity
+from whimbrel.domain.numa import NumaNode
+
+VirtType = Literal["auto", "kvm", "qemu"]
+
+ISCSI_NAME = Path("/etc/iscsi/initiatorname.iscsi")
+INITIATOR = re.compile(r"^InitiatorName=(\S+)", re.MULTILINE)
+
+
+def capacity(libvirtd: Libvirt) -> Capacity:
+    """Ask libvirtd for all but the disk."""
+    _, memory_mib, cpus, *_ = libvirtd.getInfo()
+    capabilities = libvirtd.getCapabilities()
+    return Capacity(
+        vcpus=cpus,
+        memory_mib=memory_mib,
+        disk_gib=0,
+        hypervisor_type=libvirtd.getType(),
+        hypervisor_version=libvirtd.getVersion(),
+        cpu_info=cpu_info(capabilities),
+        numa=numa_nodes(capabilities),
+    )
+
+
+def numa_nodes(capabilities: str) -> tuple[NumaNode, ...]:
+    cells = ET.fromstring(capabilities).iterfind("host/topology/cells/cell")
+    return tuple(
+        NumaNode(cpus=len(cell.findall("cpus/cpu")), memory_mib=int(cell.findtext("memory") or 0) // 1024)
+        for cell in cells
+    )
+
+
+def cpu_times(libvirtd: Libvirt) -> tuple[dict[str, int], int]:
+    """Give how long all processors together have been at what, in nanoseconds, and their frequency in MHz."""
+    return libvirtd.getCPUStats(-1), libvirtd.getInfo()[3]
+
+
+def metrics(times: Mapping[str, int], before: Mapping[str, int], mhz: int) -> dict[str, float]:
+    """Name these figures as Nova does. before: the times when it was asked before; none: there are no shares."""
+    told = {"cpu.frequency": float(mhz)} | {f"cpu.{kind}.time": float(spent) for kind, spent in times.items()}
+    since = {kind: times[kind] - before.get(kind, 0) for kind in times}
+    if before and (passed := sum(since.values())) > 0:
+        told |= {f"cpu.{kind}.percent": spent / passed for kind, spent in since.items()}
+        told["cpu.percent"] = 1.0 - (since.get("idle", 0) + since.get("iowait", 0)) / passed
+    return told
+
+
+def usable_virt_type(libvirt: Libvirt, libvirtd: Libvirt, wanted: VirtType) -> str:
+    """Tell kvm from qemu. /dev/kvm can be there, and be advertised, where no guest would run: ask the processor."""
+    if wanted != "auto":
+        return wanted
+    if not has_virtualization(Path("/proc/cpuinfo").read_text()):
+        return "qemu"
+    try:
+        libvirtd.getDomainCapabilities(None, platform.machine(), MACHINE, "kvm")
+    except libvirt.libvirtError:
+        return "qemu"
+    return "kvm"
+
+
+def has_virtualization(cpuinfo: str) -> bool:
+    flags = (line.partition(":")[2].split() for line in cpuinfo.splitlines() if line.startswith("flags"))
+    return not {"vmx", "svm"}.isdisjoint(next(flags, []))
+
+
+def cpu_info(capabilities: str) -> str:
+    """Give the host's processor as Nova's clients read it."""
+    cpu = ET.fromstring(capabilities).find("host/cpu")
+    if cpu is None:
+        return "{}"
+    topology = cpu.find("topology")
+    return json.dumps(
+        {
+            "arch": cpu.findtext("arch"),
+            "model": cpu.findtext("model"),
+            "vendor": cpu.findtext("vendor"),
+            "topology": {} if topology is None else {name: int(n) for name, n in topology.attrib.items()},
+            "features": sorted(name for feature in cpu.iter("feature") if (name := feature.get("name"))),
+        }
+    )
+
+
+def iscsi_initiator() -> dict[str, str]:
+    """Give the name under which iSCSI targets know this host, for a connector; nothing where it has none."""
+    try:
+        found = INITIATOR.search(ISCSI_NAME.read_text())
+    except OSError:  # most hosts have none, and it is root's to read
+        return {}
+    return {"initiator": found[1]} if found else {}

@@ -1,0 +1,236 @@
+"""How the cloud stands, as figures: read from the journal and the cells when somebody asks, and kept for some seconds.
+
+Law: a figure that cannot be read is left out, never shown as it was; who asks is answered all the same.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import CellName
+from whimbrel.ports.cloud import Cell, Cloud
+from whimbrel.ports.stores.journal import LastProof, RunGroup, Tally
+from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
+
+FRESH_S = 5.0
+"""How long what was read is good enough for the next who asks."""
+PATIENCE_S = 3.0
+"""How long one store is waited for; Prometheus gives up after 10 seconds."""
+
+AT = ("kind", "step", "way")
+STATES = ("up", "disabled", "down", "forced_down")
+
+
+class Readings(Collector):
+    """What was read last. `refresh` reads; Prometheus's library collects it without waiting."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._read_at = float("-inf")
+        self._now = 0.0
+        self._tally: Tally | None = None
+        self._hosts: dict[CellName, Sequence[Host] | None] = {}
+        self._is_held: bool | None = None
+        self._processes: Sequence[ProcessRecord] | None = None
+        self._reading = asyncio.Lock()
+
+    async def refresh(self) -> None:
+        """Read again, unless that was done just now."""
+        async with self._reading:
+            now = self._cloud.clock.now()
+            if 0 <= now - self._read_at < FRESH_S:
+                return
+            cells = dict(self._cloud.cells)
+            self._tally, self._is_held, self._processes, names, hosts = await asyncio.gather(
+                self._count(now), self._held(), self._live(), self._names(), _gathered(cells.values())
+            )
+            self._hosts = dict.fromkeys(names) | dict(zip(cells, hosts, strict=True))
+            self._read_at = self._now = now
+
+    async def _count(self, now: float) -> Tally | None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._cloud.journal.tally(now)
+        except (WorldError, TimeoutError):
+            return None
+
+    async def _held(self) -> bool | None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return (await self._cloud.restores.state()).hold is not None
+        except (WorldError, TimeoutError):
+            return None
+
+    async def _live(self) -> Sequence[ProcessRecord] | None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._cloud.processes.live(LEASE_S)
+        except (WorldError, TimeoutError):
+            return None
+
+    async def _names(self) -> list[CellName]:
+        """List the cells that should be there; one whose database does not answer may not be open."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return [cell.name for cell in await self._cloud.cell_infos.all()]
+        except (WorldError, TimeoutError):
+            return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge("whimbrel_journal_up", "Whether the global database answered.", int(self._tally is not None))
+        if self._tally is not None:
+            yield from _of_runs(self._tally, self._now)
+            yield from _of_proof(self._tally.proof)
+        yield from _of_hosts(self._hosts, self._now)
+        if self._processes is not None:
+            yield _of_clocks(self._processes)
+        if self._is_held is not None:
+            yield _gauge("whimbrel_held", "1: all runs are held, because a database was restored.", int(self._is_held))
+
+
+async def _gathered(cells: Iterable[Cell]) -> list[Sequence[Host] | None]:
+    return await asyncio.gather(*map(_hosts, cells))
+
+
+async def _hosts(cell: Cell) -> Sequence[Host] | None:
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            return await cell.hosts.all()
+    except (WorldError, TimeoutError):
+        return None
+
+
+# Runs
+
+
+def _of_runs(tally: Tally, now: float) -> Iterator[Metric]:
+    open_ = [group for group in tally.open if group.state == "open"]
+    parked = [group for group in tally.open if group.state == "parked"]
+    yield _by_step("whimbrel_runs_open", "Runs that are under way.", ((group, group.runs) for group in open_))
+    yield _by_step(
+        "whimbrel_runs_open_oldest_seconds",
+        "For how long the oldest of them has been under way.",
+        ((group, now - group.oldest) for group in open_),
+    )
+    yield _by_step(
+        "whimbrel_runs_open_longest_at_step_seconds",
+        "For how long one of them has stood at its step.",
+        ((group, now - group.longest) for group in open_),
+    )
+    yield _by_step(
+        "whimbrel_runs_open_bugs", "Runs that stand still at a bug.", ((group, group.bugs) for group in open_)
+    )
+    late = max((now - group.due for group in open_), default=0.0)
+    yield _gauge("whimbrel_runs_overdue_seconds", "For how long a run that is due was not taken.", max(late, 0.0))
+    yield from _of_parked(parked, now)
+    yield from _of_debts(tally, now)
+    yield _counter("whimbrel_lease_takeovers", "Runs taken over because a lease had run out.", tally.takeovers)
+    ended = CounterMetricFamily(
+        "whimbrel_runs_ended",
+        "Runs that have ended; outcome: done, refused, reverted, or asked to turn back.",
+        labels=("kind", "outcome"),
+    )
+    for (kind, outcome), runs in sorted(tally.ended.items()):
+        ended.add_metric((kind, outcome), runs)
+    yield ended
+
+
+def _of_parked(parked: Iterable[RunGroup], now: float) -> Iterator[Metric]:
+    count = GaugeMetricFamily("whimbrel_runs_parked", "Moves that wait for confirm or revert.", labels=("kind",))
+    oldest = GaugeMetricFamily(
+        "whimbrel_runs_parked_oldest_seconds", "For how long one of them has waited.", labels=("kind",)
+    )
+    runs, since = Counter[str](), dict[str, float]()
+    for group in parked:
+        runs[group.saga] += group.runs
+        since[group.saga] = min(since.get(group.saga, now), now if group.parked is None else group.parked)
+    for kind, number in sorted(runs.items()):
+        count.add_metric((kind,), number)
+        oldest.add_metric((kind,), now - since[kind])
+    yield from (count, oldest)
+
+
+def _of_debts(tally: Tally, now: float) -> Iterator[Metric]:
+    debts = GaugeMetricFamily("whimbrel_debts", "Undos that are still owed, by step.", labels=("step",))
+    for step, runs in sorted(tally.debts.items()):
+        debts.add_metric((step,), runs)
+    yield debts
+    oldest = 0.0 if tally.debts_since is None else now - tally.debts_since
+    yield _gauge("whimbrel_debts_oldest_seconds", "For how long a run has been at it to pay its debts.", oldest)
+
+
+def _of_proof(proof: LastProof | None) -> Iterator[Metric]:
+    """Show the latest proof; before the first there is nothing to show."""
+    if proof is None:
+        return
+    yield _gauge("whimbrel_last_proof_timestamp_seconds", "When the cloud's books were last checked.", proof.at)
+    yield _gauge("whimbrel_last_proof_violations", "How many violations that found.", proof.violations)
+    yield _gauge("whimbrel_last_proof_unseen", "How much of the cloud it could not look at.", proof.unseen)
+
+
+# Hosts
+
+
+def _of_hosts(found: dict[CellName, Sequence[Host] | None], now: float) -> Iterator[Metric]:
+    up = GaugeMetricFamily("whimbrel_cell_up", "Whether the cell's database answered.", labels=("cell",))
+    hosts = GaugeMetricFamily(
+        "whimbrel_hosts",
+        "Hosts; state: up, disabled (up, but takes no servers), down, forced_down (an operator said so).",
+        labels=("cell", "state"),
+    )
+    for cell, there in sorted(found.items()):
+        up.add_metric((cell,), int(there is not None))
+        counted = Counter(_state(host, now) for host in there or ())
+        for state in STATES if there is not None else ():
+            hosts.add_metric((cell, state), counted[state])
+    yield from (up, hosts)
+
+
+def _state(host: Host, now: float) -> str:
+    if host.forced_down:
+        return "forced_down"
+    if not host.is_up(now):
+        return "down"
+    return "up" if host.enabled else "disabled"
+
+
+# Processes
+
+
+def _of_clocks(processes: Sequence[ProcessRecord]) -> Metric:
+    """Show of processes with the same labels the clock that is furthest off."""
+    offsets = GaugeMetricFamily(
+        "whimbrel_process_clock_offset_seconds",
+        "How far the clock of a live process is ahead of the database's.",
+        labels=("role", "process", "host"),
+    )
+    shown: dict[tuple[str, str, str], float] = {}
+    for process in processes:
+        labels = process.role, process.name, process.host
+        shown[labels] = max(shown.get(labels, 0.0), process.clock_offset_s, key=abs)
+    for labels, offset_s in sorted(shown.items()):
+        offsets.add_metric(labels, offset_s)
+    return offsets
+
+
+# How they are written
+
+
+def _by_step(name: str, says: str, values: Iterable[tuple[RunGroup, float]]) -> Metric:
+    family = GaugeMetricFamily(name, says, labels=AT)
+    for group, value in values:
+        family.add_metric((group.saga, group.at, group.way), value)
+    return family
+
+
+def _gauge(name: str, says: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, says, value=value)
+
+
+def _counter(name: str, says: str, value: float) -> Metric:
+    return CounterMetricFamily(name, says, value=value)

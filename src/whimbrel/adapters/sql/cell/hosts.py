@@ -1,0 +1,173 @@
+"""The hosts of one cell in its database: service and hypervisor are one row.
+
+Law: what a host says of itself (sizes, hypervisor) and what an operator decides (enabled, forced down) are written by
+different methods, and neither touches the other's columns.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from whimbrel.adapters.sql.cell.fences import pass_fence
+from whimbrel.adapters.sql.engine.change_counter import Counting
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.tables.cell import build_failures as failures
+from whimbrel.adapters.sql.tables.cell import hosts, servers
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.guest import Order
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.numa import NumaNode
+from whimbrel.ports.stores.hosts import SAID_BY_THE_HOST
+
+Row = sa.Row[tuple[object, ...]]
+
+_NAMED = hosts.c.name == sa.bindparam("named")
+_ALL = fixed(sa.select(hosts).order_by(hosts.c.number))
+_GET = fixed(sa.select(hosts).where(_NAMED))
+_DELETE = sa.delete(hosts).where(_NAMED)
+_SEEN = fixed(
+    sa.update(hosts)
+    .where(hosts.c.name.in_(sa.bindparam("names", expanding=True)), hosts.c.seen_at < sa.bindparam("now"))
+    .values(seen_at=sa.bindparam("now"))
+)
+_SET_SERVICE = (
+    sa.update(hosts)
+    .where(_NAMED)
+    .values(
+        enabled=sa.bindparam("enabled"),
+        disabled_reason=sa.bindparam("disabled_reason"),
+        forced_down=sa.bindparam("forced_down"),
+    )
+    .returning(*hosts.c)
+)
+
+_COLUMNS = [column.name for column in hosts.columns if column.name not in ("number", "numa", "metrics")]
+_REGISTERED = (*_COLUMNS, "numa")
+_INSERTS: dict[str, sqlite.Insert | postgresql.Insert] = {
+    "sqlite": sqlite.insert(hosts),
+    "postgresql": postgresql.insert(hosts),
+}
+_REGISTERS = {
+    dialect: fixed(
+        insert.values({name: sa.bindparam(name) for name in _REGISTERED})
+        .on_conflict_do_update(
+            index_elements=["name"],
+            set_={name: insert.excluded[name] for name in SAID_BY_THE_HOST}
+            | {
+                "seen_at": sa.case(
+                    (insert.excluded.seen_at > hosts.c.seen_at, insert.excluded.seen_at), else_=hosts.c.seen_at
+                )
+            },
+        )
+        .returning(*hosts.c)
+    )
+    for dialect, insert in _INSERTS.items()
+}
+_TELL = fixed(sa.update(hosts).where(_NAMED).values(metrics=sa.bindparam("told")))
+
+_nodes = lru_cache(maxsize=1024)(msgspec.json.Decoder(tuple[NumaNode, ...]).decode)  # most hosts are alike
+_metrics = msgspec.json.Decoder(dict[str, float]).decode
+NOTHING_TOLD = "{}"
+
+_FAILED_THERE = failures.c.host == sa.bindparam("named")
+_LAUNCHES = sa.func.coalesce(sa.func.max(servers.c.launched_at), 0.0)
+_ALL_FAILED = fixed(
+    sa.select(failures.c.host, sa.func.count())
+    .where(failures.c.at > sa.select(_LAUNCHES).where(servers.c.host == failures.c.host).scalar_subquery())
+    .group_by(failures.c.host)
+)
+_FORGIVE = fixed(
+    sa.delete(failures).where(
+        _FAILED_THERE,
+        failures.c.at <= sa.select(_LAUNCHES).where(servers.c.host == sa.bindparam("named")).scalar_subquery(),
+    )
+)
+_FORGET_FAILED = fixed(sa.delete(failures).where(_FAILED_THERE))
+_FAILED = {
+    "sqlite": sqlite.insert(failures).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(failures).on_conflict_do_nothing(),
+}
+
+
+def _values(host: Host) -> dict[str, object]:
+    return {**{name: getattr(host, name) for name in _COLUMNS}, "numa": msgspec.json.encode(host.numa).decode()}
+
+
+class SqlHosts(Counting):
+    """Fulfils ports.hosts.Hosts for the cell of this name."""
+
+    def __init__(self, db: Database, cell: CellName) -> None:
+        super().__init__(db)
+        self._cell = cell
+        self._register = _REGISTERS[db.dialect]
+        self._failed = _FAILED[db.dialect]
+
+    async def all(self) -> list[Host]:
+        async with self._db.read() as tx:
+            return [self._host(row) for row in await tx.rows(_ALL)]
+
+    async def get(self, name: HostName) -> Host:
+        async with self._db.read() as tx:
+            return self._found(name, await tx.row(_GET, {"named": name}))
+
+    async def register(self, host: Host) -> Host:
+        [registered] = await self.register_all([host])
+        return registered
+
+    async def register_all(self, hosts: Sequence[Host]) -> list[Host]:
+        async with self._changing() as tx:
+            asked = ((self._register, _values(host)) for host in sorted(hosts, key=lambda host: host.name))
+            rows = await tx.ask(*asked)
+        found = {row.name: self._host(row) for [row] in rows}
+        return [found[host.name] for host in hosts]
+
+    async def seen(self, names: Sequence[HostName], now: float) -> None:
+        if names:
+            async with self._db.urgent.write() as tx:
+                await tx.run(_SEEN, {"names": list(names), "now": now})
+
+    async def tell(self, metrics: Mapping[HostName, Mapping[str, float]]) -> None:
+        if not metrics:
+            return
+        async with self._db.write() as tx:
+            for name, told in metrics.items():
+                await tx.run(_TELL, {"named": name, "told": msgspec.json.encode(told).decode()})
+
+    async def set_service(
+        self, name: HostName, *, enabled: bool, disabled_reason: str | None, forced_down: bool
+    ) -> Host:
+        async with self._changing() as tx:
+            decided = {"enabled": enabled, "disabled_reason": disabled_reason, "forced_down": forced_down}
+            return self._found(name, await tx.row(_SET_SERVICE, {"named": name, **decided}))
+
+    async def delete(self, name: HostName) -> None:
+        async with self._changing() as tx:
+            if not (await tx.run(_DELETE, {"named": name})).rowcount:
+                raise NotFound(f"Host {name} could not be found.")
+            await tx.run(_FORGET_FAILED, {"named": name})
+
+    async def build_failed(self, order: Order, name: HostName, now: float) -> None:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+            await tx.run(_FORGIVE, {"named": name})
+            await tx.run(self._failed, {"run": order.run, "host": name, "at": now})
+
+    async def failed_builds(self) -> dict[HostName, int]:
+        async with self._db.read() as tx:
+            return {HostName(host): count for host, count in await tx.rows(_ALL_FAILED)}
+
+    def _found(self, name: HostName, row: Row | None) -> Host:
+        if row is None:
+            raise NotFound(f"Host {name} could not be found.")
+        return self._host(row)
+
+    def _host(self, row: Row) -> Host:
+        told = dict(row._mapping)
+        told["numa"] = _nodes(told["numa"])
+        told["metrics"] = {} if told["metrics"] == NOTHING_TOLD else _metrics(told["metrics"])
+        return Host(cell=self._cell, **told)

@@ -1,0 +1,208 @@
+"""Servers' records of one cell on SQL, and the fences of the runs that change them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+from sqlalchemy import bindparam
+
+from whimbrel.adapters.sql.cell.fences import orders_of, pass_fence
+from whimbrel.adapters.sql.cell.server_queries import asked
+from whimbrel.adapters.sql.cell.server_rows import ROW, read_record, record_values
+from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.id_pages import RecordIds
+from whimbrel.adapters.sql.tables.cell import fences, servers
+from whimbrel.domain import server_states
+from whimbrel.domain.errors import Conflict, LockLost, NotFound, WrongState
+from whimbrel.domain.guest import Order
+from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
+from whimbrel.domain.server import Server
+from whimbrel.ports.stores.fleet import Load
+from whimbrel.ports.stores.restores import KnownRun
+from whimbrel.ports.stores.servers import Reading, ServerQuery, Standing
+
+_by_id = fixed(
+    sa.select(servers.c.record, servers.c.locked_by_run, servers.c.standing).where(servers.c.id == bindparam("b_id"))
+)
+_by_id_held = fixed(_by_id.with_for_update())
+_insert = fixed(sa.insert(servers))
+_update = fixed(
+    sa.update(servers)
+    .where(servers.c.id == bindparam("b_id"), servers.c.generation == bindparam("b_generation"))
+    .values({name: bindparam(name) for name in ROW if name != "id"})
+)
+_stand = fixed(sa.update(servers).where(servers.c.id == bindparam("b_id")).values(standing=bindparam("b_standing")))
+_delete = fixed(sa.delete(servers).where(servers.c.id == bindparam("b_id")))
+
+
+_COUNTS = sa.and_(servers.c.deleted_at.is_(None), servers.c.standing != "frozen")
+"""Of a server with two records one is frozen, the one that does not count. Both are while its move switches them."""
+
+_IS_BUSY = sa.or_(servers.c.vm_state == "building", servers.c.task_state.in_(server_states.IO_TASKS))
+_LOADS = fixed(
+    sa.select(servers.c.host, sa.func.count(), sa.func.sum(sa.case((_IS_BUSY, 1), else_=0)))
+    .where(servers.c.host.is_not(None), _COUNTS)
+    .group_by(servers.c.host)
+)
+_IMAGES = fixed(
+    sa.select(servers.c.host, servers.c.image_id, sa.func.count())
+    .where(servers.c.host.is_not(None), servers.c.image_id.is_not(None), _COUNTS)
+    .group_by(servers.c.host, servers.c.image_id)
+)
+
+
+class SqlServers(RecordIds):
+    """Fulfils ports.servers.Servers."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    # Read
+
+    async def get(self, server_id: ServerId) -> Server:
+        async with self._db.read() as tx:
+            row = await tx.row(_by_id, {"b_id": server_id})
+        if row is None:
+            raise NotFound(f"Instance {server_id} could not be found.")
+        return read_record(row.record, server_id)
+
+    async def find(self, query: ServerQuery) -> list[Server]:
+        return (await self.read(query)).servers
+
+    async def read(self, query: ServerQuery) -> Reading:
+        async with self._db.read() as tx:
+            rows = await tx.rows(*asked(query))
+        servers = [read_record(record, name) for record, _, name in rows]
+        return Reading(servers, frozenset(ServerId(name) for _, standing, name in rows if standing != "whole"))
+
+    async def count(self, host: HostName) -> int:
+        query = sa.select(sa.func.count()).where(servers.c.host == host, _COUNTS)
+        async with self._db.read() as tx:
+            return int(await tx.value(query) or 0)
+
+    async def loads(self) -> dict[HostName, Load]:
+        async with self._db.read() as tx:
+            return {HostName(host): Load(number, int(busy)) for host, number, busy in await tx.rows(_LOADS)}
+
+    async def images(self) -> dict[HostName, dict[str, int]]:
+        found: dict[HostName, dict[str, int]] = {}
+        async with self._db.read() as tx:
+            for host, image, number in await tx.rows(_IMAGES):
+                found.setdefault(HostName(host), {})[image] = number
+        return found
+
+    # Changes by a run
+
+    async def insert(self, order: Order, server: Server, standing: Standing = "whole") -> None:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+            await tx.run(_delete, {"b_id": server.id})
+            await tx.run(_insert, {**record_values(server, order.run), "standing": standing})
+
+    async def stand(self, order: Order, server_id: ServerId, standing: Standing) -> Server:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+            server, _ = await _held(tx, server_id)
+            await tx.run(_stand, {"b_id": server_id, "b_standing": standing})
+        return server
+
+    async def lock(
+        self,
+        order: Order,
+        server_id: ServerId,
+        task_state: str | None,
+        vm_state: str,
+        slot: Slot | None,
+        now: float,
+        beside: RunId | None = None,
+    ) -> None:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+            server, holder = await _held(tx, server_id)
+            if holder == order.run:
+                return
+            if holder != beside:
+                raise WrongState(_wrong(server, "task_state", server.task_state))
+            if server.vm_state != vm_state:
+                raise WrongState(_wrong(server, "vm_state", server.vm_state))
+            if server.slot != slot:
+                raise WrongState(f"Instance {server.id} was moved meanwhile.")
+            await _put(tx, server, {"task_state": task_state, "updated_at": now}, order.run)
+
+    async def show_task(self, order: Order, server_id: ServerId, task_state: str | None, now: float) -> None:
+        await self.change_by_run(order, server_id, {"task_state": task_state, "updated_at": now})
+
+    async def change_by_run(self, order: Order, server_id: ServerId, fields: Mapping[str, Any]) -> None:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+            server, holder = await _held(tx, server_id)
+            if holder != order.run:
+                raise LockLost(_not_held(order, server_id, holder))
+            if any(getattr(server, name) != value for name, value in fields.items()):
+                await _put(tx, server, fields, order.run)
+
+    async def unlock(
+        self, order: Order, server_id: ServerId, fields: Mapping[str, Any], beside: RunId | None = None
+    ) -> None:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+            row = await tx.row(_by_id_held, {"b_id": server_id})
+            if row is not None and row.locked_by_run == order.run:
+                await _put(tx, read_record(row.record, server_id), {**fields, "task_state": None}, beside)
+
+    async def erase(self, order: Order, server_id: ServerId) -> None:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+            await tx.run(_delete, {"b_id": server_id})
+
+    async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
+        async with self._db.read() as tx:
+            return await orders_of(tx, runs)
+
+    async def note_order(self, order: Order) -> None:
+        async with self._db.write() as tx:
+            await pass_fence(tx, order)
+
+    async def forget_fences(self, runs: Sequence[RunId]) -> None:
+        async with self._db.write() as tx:
+            await tx.run(sa.delete(fences).where(fences.c.run.in_(runs)))
+
+    # Changes by the owner
+
+    async def change(self, server: Server, fields: Mapping[str, Any]) -> Server:
+        async with self._db.write() as tx:
+            row = await tx.row(_by_id_held, {"b_id": server.id})
+            if row is None:
+                raise NotFound(f"Instance {server.id} could not be found.")
+            current, holder = read_record(row.record, server.id), row.locked_by_run
+            if row.standing == "frozen" or current.generation != server.generation:
+                raise Conflict(f"server {server.id} was changed meanwhile")
+            return await _put(tx, current, fields, holder)
+
+
+def _not_held(order: Order, server_id: ServerId, holder: str | None) -> str:
+    by = f"run {holder} locks it" if holder else "nothing locks it"
+    return f"run {order.run} does not hold the lock of server {server_id}: {by}"
+
+
+def _wrong(server: Server, attribute: str, value: str | None) -> str:
+    return f"Instance {server.id} is in {attribute} {value}."
+
+
+async def _held(tx: Tx, server_id: ServerId) -> tuple[Server, str | None]:
+    row = await tx.row(_by_id_held, {"b_id": server_id})
+    if row is None:
+        raise NotFound(f"Instance {server_id} could not be found.")
+    return read_record(row.record, server_id), row.locked_by_run
+
+
+async def _put(tx: Tx, server: Server, fields: Mapping[str, Any], holder: str | None) -> Server:
+    changed = replace(server, generation=server.generation + 1, **fields)
+    values = {**record_values(changed, holder), "b_id": server.id, "b_generation": server.generation}
+    del values["id"]
+    done = await tx.run(_update, values)
+    if done.rowcount != 1:
+        raise Conflict(f"server {server.id} was changed meanwhile")
+    return changed

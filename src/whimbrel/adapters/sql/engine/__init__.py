@@ -1,0 +1,1 @@
+"""Databases: connections, transactions, statements, schemas. Knows no table."""

@@ -1,0 +1,54 @@
+"""Makes a PostgreSQL database that is missing, as a SQLite file is made where none is.
+
+Law: whoever comes first makes it, everybody else waits and then finds it. What cannot be made is left alone without a
+word: `schema.prepare`, which comes next, says what is wrong.
+"""
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql.engine.urls import ENGINE, is_postgres, postgres_arguments
+
+ALWAYS_THERE = "postgres"
+PATIENCE_S = 10
+
+_LOCK = sa.text("SELECT pg_advisory_lock(hashtext('whimbrel database ' || :name))")  # until the connection ends
+_IS_THERE = sa.text("SELECT 1 FROM pg_database WHERE datname = :name")
+
+
+def make_missing(url: str) -> None:
+    """Have the database of a PostgreSQL URL there, if its user may make one. Repeatable."""
+    if not is_postgres(url):
+        return
+    place = postgres_arguments(url)
+    name = place.get("dbname")
+    if not name or not _is_missing(place, name):
+        return
+    engine = _engine({**place, "dbname": ALWAYS_THERE})
+    quoted = engine.dialect.identifier_preparer.quote_identifier(name)
+    try:
+        with engine.connect() as connection:
+            connection.execute(_LOCK, {"name": name})
+            if connection.scalar(_IS_THERE, {"name": name}) is None:
+                connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
+    except sa.exc.DBAPIError:
+        return
+
+
+def _is_missing(place: Mapping[str, str], name: str) -> bool:
+    """Tell whether the server answers that it has no such database: in whatever language, it quotes the name."""
+    try:
+        _engine(place).connect().close()
+    except sa.exc.DBAPIError as error:
+        return f'"{name}"' in str(error.orig)
+    return False
+
+
+def _engine(place: Mapping[str, str]) -> sa.Engine:
+    return sa.create_engine(
+        ENGINE,
+        poolclass=sa.pool.NullPool,
+        isolation_level="AUTOCOMMIT",
+        connect_args={"connect_timeout": PATIENCE_S, **place},
+    )

@@ -1,0 +1,148 @@
+"""The connections of one process to one PostgreSQL database, shared by all stores in it, each in a schema of its own.
+
+Invariant: there are never more than the limit. A task that finds none free waits, in the order of arrival; urgent work
+(leases, signs of life) does not wait behind the rest: a process that loses its leases because it is busy gets busier.
+Invariant: a task that holds a connection never waits for a second one, or all connections could be held by such tasks.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from whimbrel.adapters.sql.engine.wire import Wire
+from whimbrel.domain.errors import Unavailable
+
+PATIENCE_S = 30.0
+
+UNUSED_S = 60.0
+"""A connection that was not needed for so long is closed when another one comes back."""
+
+Place = asyncio.Future[Wire | None]
+"""Where a task waits: it gets a connection, or None: the right to open one."""
+
+
+class Pool:
+    def __init__(self, connect: Callable[[], Awaitable[Wire]], limit: int) -> None:
+        self._connect = connect
+        self._limit = limit
+        self._count = 0  # of connections that are open, or being opened
+        self._idle: list[Wire] = []  # the one that was used last is the last
+        self._waiting: deque[Place] = deque()
+        self._holders = set[asyncio.Task[Any] | None]()
+
+    @asynccontextmanager
+    async def wire(self, schema: str, *, urgent: bool = False) -> AsyncIterator[Wire]:
+        """Give one to use alone, in this schema. Raises: Unavailable: all are in use, for long; psycopg.Error."""
+        task = asyncio.current_task()
+        assert task not in self._holders, "a transaction was begun inside another one"
+        self._holders.add(task)
+        try:
+            wire = await self._take(schema, urgent)
+            try:
+                wire.enter(schema)
+                yield wire
+            finally:
+                await self._take_back(wire)
+        finally:
+            self._holders.discard(task)
+
+    async def close(self) -> None:
+        """Close what is not in use."""
+        while self._idle:
+            await self._close(self._idle.pop())
+
+    # Taking
+
+    async def _take(self, schema: str, urgent: bool) -> Wire:
+        while wire := self._idle_one(schema):
+            if not wire.has_ended():
+                return wire
+            await self._close(wire)
+        if self._count < self._limit:
+            self._count += 1
+            return await self._open(urgent)
+        return await self._wait(urgent)
+
+    def _idle_one(self, schema: str) -> Wire | None:
+        """Take the one that was used last, of those that are in the schema already if there are any."""
+        for number in reversed(range(len(self._idle))):
+            if self._idle[number].schema == schema:
+                return self._idle.pop(number)
+        return self._idle.pop() if self._idle else None
+
+    async def _open(self, urgent: bool) -> Wire:
+        """Open one that is counted already. Where the server takes no more, wait for one of those that there are."""
+        try:
+            return await self._connect()
+        except Exception as trouble:
+            self._count -= 1
+            if self._count:
+                return await self._wait(urgent)
+            self._tell_all(trouble)
+            raise
+        except BaseException:
+            self._free()
+            raise
+
+    async def _wait(self, urgent: bool) -> Wire:
+        place: Place = asyncio.get_running_loop().create_future()
+        (self._waiting.appendleft if urgent else self._waiting.append)(place)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                wire = await place
+        except BaseException as trouble:
+            if place.done() and not place.cancelled() and not place.exception():
+                await self._give_back(place.result())  # it came at the same moment
+            if isinstance(trouble, TimeoutError):
+                raise Unavailable("all connections to the database are in use") from trouble
+            raise
+        return wire or await self._open(urgent)
+
+    # Giving back
+
+    async def _take_back(self, wire: Wire) -> None:
+        wire.used_at = asyncio.get_running_loop().time()
+        if wire.is_broken:
+            await asyncio.shield(self._close(wire))
+            if wire.is_lost:
+                await self.close()  # the others have no database either
+        else:
+            await self._give_back(wire)
+
+    async def _give_back(self, wire: Wire | None) -> None:
+        """Pass a connection, or the right to open one, to the task that waits first."""
+        if place := self._first_waiting():
+            place.set_result(wire)
+        elif wire is None:
+            self._count -= 1
+        else:
+            self._idle.append(wire)
+            if self._idle[0].used_at < wire.used_at - UNUSED_S:
+                await self._close(self._idle.pop(0))
+
+    async def _close(self, wire: Wire) -> None:
+        try:
+            await wire.close()
+        finally:
+            self._free()
+
+    def _free(self) -> None:
+        """Let the task that waits first open one instead of one that is gone."""
+        if place := self._first_waiting():
+            place.set_result(None)
+        else:
+            self._count -= 1
+
+    def _first_waiting(self) -> Place | None:
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                return place
+        return None
+
+    def _tell_all(self, trouble: Exception) -> None:
+        """Fail all that wait: no connection is left that could come back."""
+        while place := self._first_waiting():
+            place.set_exception(Unavailable(f"the database cannot be reached: {trouble}"))

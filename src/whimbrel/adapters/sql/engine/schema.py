@@ -1,0 +1,204 @@
+"""Bring a store's schema to the version that this program knows, when the program starts.
+
+Law: whoever starts first migrates, everybody else waits and then finds it done; a schema that is up to date costs
+one SELECT and no import of Alembic; a schema of a newer program is refused and not touched.
+
+The versions of a kind of store are the files migrations/<kind>/versions/NNNN_*.py, and NNNN is the revision.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from whimbrel.adapters import file_modes
+from whimbrel.adapters.sql.engine.database import Database, sqlite_file
+from whimbrel.adapters.sql.engine.urls import ENGINE, connect_arguments, is_postgres
+from whimbrel.adapters.sql.tables import kind_of, metadata_of
+from whimbrel.domain.errors import Refused, Unavailable
+
+MIGRATIONS = Path(__file__).parent.parent / "migrations"
+VERSION = sa.text("SELECT version_num FROM alembic_version")
+
+_VERSION_TABLE = sa.Table(
+    "alembic_version",
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""As Alembic makes it."""
+
+
+def prepare(url: str, schema: str) -> None:
+    """Have the schema there and at its newest version. For url see `open_database`; not for one in memory.
+
+    Raises: Refused: it is of a newer Whimbrel, is no database, or other users can read its file. Unavailable: it does
+    not answer.
+    """
+    kind = kind_of(schema)
+    with _said(schema):
+        if is_postgres(url):
+            _prepare_postgres(url, schema, kind)
+        else:
+            _prepare_sqlite(_file(url, schema), kind)
+
+
+def check(url: str, schema: str) -> None:
+    """Check that a schema is at the version of this program, without changing it: for all but the one that prepares.
+
+    Raises: Refused: it is older or newer, or is no database. Unavailable: it does not answer.
+    """
+    kind, version = kind_of(schema), version_of(url, schema)
+    if version != revisions(kind)[-1]:
+        raise Refused(
+            f"the database {schema} has schema version {version or 'none'}, and this program needs"
+            f" {revisions(kind)[-1]}: start `whimbrel up` of this version first, which migrates it"
+        )
+
+
+def version_of(url: str, schema: str) -> str | None:
+    """Return the version of a schema; None: it is not there. Raises: Refused: it is newer than this program."""
+    with _said(schema):
+        if is_postgres(url):
+            with _postgres_engine(url, schema).begin() as connection:
+                version = _postgres_version(connection)
+        else:
+            version = _sqlite_version(_file(url, schema))
+    _is_current(kind_of(schema), version)
+    return version
+
+
+def _file(url: str, schema: str) -> Path:
+    file = sqlite_file(url, schema)
+    assert file, "a database in memory has one connection only: use `create_all`"
+    return file
+
+
+@contextmanager
+def _said(schema: str) -> Iterator[None]:
+    """Turn the drivers' errors into sentences for people."""
+    try:
+        yield
+    except (sa.exc.OperationalError, sqlite3.OperationalError, OSError) as error:
+        raise Unavailable(f"the database {schema} cannot be opened: {_sentence(error)}") from error
+    except (sa.exc.DatabaseError, sqlite3.DatabaseError) as error:
+        raise Refused(f"the database {schema} cannot be used: {_sentence(error)}") from error
+
+
+def _sentence(error: Exception) -> str:
+    """Give what the driver says, in one line; SQLite says little where its files cannot grow."""
+    origin = getattr(error, "orig", None) or error
+    said = " ".join(str(origin).split())
+    name: str = getattr(origin, "sqlite_errorname", "")
+    return f"{said}; make room on the disk" if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) else said
+
+
+async def create_all(database: Database, kind: str) -> None:
+    """Make all tables through the database's own connection: for databases in memory, which nobody else can see."""
+    await database.create_all(metadata_of(kind))
+
+
+def revisions(kind: str) -> list[str]:
+    """List the versions that this program knows, oldest first."""
+    return sorted(file.name.split("_")[0] for file in (MIGRATIONS / kind / "versions").glob("[0-9]*_*.py"))
+
+
+def _is_current(kind: str, version: str | None) -> bool:
+    """Tell whether nothing is to be done. Raises: Refused: the version is of a newer program."""
+    known = revisions(kind)
+    if version is not None and version not in known:
+        raise Refused(
+            f"the {kind} database is of a newer Whimbrel: it has schema version {version}, and this program knows"
+            f" versions up to {known[-1]}. Start the newer program, or give this one another --data-dir or --database"
+        )
+    return version == known[-1]
+
+
+def _prepare_sqlite(file: Path, kind: str) -> None:
+    for suffix in ("", "-wal", "-shm"):  # SQLite makes new ones with the mode of the file itself
+        file_modes.narrow(file.with_name(file.name + suffix), file_modes.FILE)
+    if _is_current(kind, _sqlite_version(file)):
+        return
+    file.parent.mkdir(parents=True, exist_ok=True, mode=file_modes.DIRECTORY)
+    with _locked(file.parent):
+        file_modes.create(file)
+        if _is_current(kind, _sqlite_version(file)):
+            return
+        # The file itself says from now on that it is in WAL mode; changing that later would need everybody else out.
+        engine = sa.create_engine(
+            f"sqlite:///{file}", poolclass=sa.pool.NullPool, connect_args={"isolation_level": None}
+        )
+        with engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+            connection.exec_driver_sql("BEGIN IMMEDIATE")  # undone as a whole if the process dies half-way
+            _make_or_upgrade(connection, kind)
+            connection.commit()
+
+
+def _sqlite_version(file: Path) -> str | None:
+    if not file.exists():
+        return None
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
+            return None
+        row = connection.execute(VERSION.text).fetchone()
+        return row[0] if row else None
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Keep other processes from preparing in this directory. The kernel lets go when we die."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _prepare_postgres(url: str, schema: str, kind: str) -> None:
+    with _postgres_engine(url, schema).begin() as connection:
+        if _is_current(kind, _postgres_version(connection)):
+            return
+        # CREATE SCHEMA IF NOT EXISTS fails when two do it at once, so the lock comes first.
+        lock = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(f"whimbrel schema {schema}")))
+        connection.execute(lock)
+        if _is_current(kind, _postgres_version(connection)):
+            return
+        connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
+        _make_or_upgrade(connection, kind)
+
+
+def _postgres_engine(url: str, schema: str) -> sa.Engine:
+    return sa.create_engine(ENGINE, poolclass=sa.pool.NullPool, connect_args=connect_arguments(url, schema))
+
+
+def _postgres_version(connection: sa.Connection) -> str | None:
+    if connection.scalar(sa.text("SELECT to_regclass('alembic_version')")) is None:
+        return None
+    version = connection.scalar(VERSION)
+    assert version is None or isinstance(version, str)
+    return version
+
+
+def _make_or_upgrade(connection: sa.Connection, kind: str) -> None:
+    """Bring what is there to the newest version; where there is nothing, make it at once as the tables say."""
+    if sa.inspect(connection).get_table_names():
+        upgrade(connection, kind)
+        return
+    metadata_of(kind).create_all(connection, checkfirst=False)
+    _VERSION_TABLE.create(connection)
+    connection.execute(sa.insert(_VERSION_TABLE).values(version_num=revisions(kind)[-1]))
+
+
+def upgrade(connection: sa.Connection, kind: str) -> None:
+    """Run the missing versions in the open transaction of this connection."""
+    from alembic import command  # here, because its import takes longer than most starts have to wait for it
+
+    from whimbrel.adapters.sql.migrations import config_of
+
+    command.upgrade(config_of(kind, connection), "head")

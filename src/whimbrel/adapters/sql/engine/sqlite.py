@@ -1,0 +1,274 @@
+"""SQLite behind the face of `adapters.sql.engine.database`.
+
+Law: on SQLite nothing in a transaction suspends (the work is done on the spot, on one connection for writing and one
+for reading), so that it is atomic for the event loop too and runs under a simulated clock. What may suspend is to begin
+a write, while another process has the file locked.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.fixed import FixedResult, Values, is_fixed, run_fixed
+from whimbrel.adapters.sql.engine.write_lock import WriteLock
+from whimbrel.domain.errors import Conflict, Unavailable, WorldError
+
+BUSY_TIMEOUT_S = 10.0
+
+
+def _named(error: DBAPIError | sqlite3.Error) -> WorldError:
+    """Give the error in our words."""
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(error, IntegrityError | sqlite3.IntegrityError):
+        return Conflict(f"a rule of the database does not allow it: {origin}")
+    return Unavailable(f"the database does not do it now: {origin}")
+
+
+class _SqliteTx(Tx):
+    dialect = "sqlite"
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._driver = _driver(connection)
+
+    async def run(self, statement: sa.Executable, values: Values = None) -> sa.CursorResult[Any] | FixedResult:
+        if not self._driver.in_transaction:
+            raise Unavailable("the database has taken this transaction back")
+        if is_fixed(statement):
+            return run_fixed(self._driver, self._connection.dialect, statement, values)
+        return self._connection.execute(statement, values)
+
+
+class SqliteDatabase(Database):
+    """A SQLite file in WAL mode, or one in memory (path None), used on the thread that opened it.
+
+    Writes to a file that come together are committed together: each has a savepoint of its own in one transaction (the
+    first is alone so far and needs none), and none returns before that is on the disk. One sync of the disk then serves
+    all who wait, however slow it is. Where the disk is full or fails, SQLite takes the whole transaction back: then all
+    who are in it get Unavailable. Those that find the file locked by another process wait together, and are one batch
+    as soon as it is theirs.
+    """
+
+    dialect = "sqlite"
+
+    def __init__(self, path: Path | None, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        """busy_timeout_s: how long a write waits for other processes."""
+        engine = _engine(path)
+        self._writer = engine.connect()
+        self._reader = engine.connect() if path else self._writer
+        # Transactions are begun and ended by us, below SQLAlchemy, which believes itself in one that never ends.
+        self._write_driver, self._read_driver = _driver(self._writer), _driver(self._reader)
+        self._write_sql: Callable[[str], object] = self._write_driver.execute
+        self._read_sql: Callable[[str], object] = self._read_driver.execute
+        self._writing, self._reading = _SqliteTx(self._writer), _SqliteTx(self._reader)
+        self._lock = WriteLock(self._write_sql)
+        self._busy_timeout_s = busy_timeout_s
+        self._together = path is not None
+        self._replaced = 0
+        self._batch: asyncio.Future[None] | None = None
+        self._inside = False
+        self._first = False  # the write that is inside is the first of its batch: it needs no savepoint
+
+    def write(self) -> "_SqliteWrite":
+        return _SqliteWrite(self)
+
+    def read(self) -> "_SqliteRead":
+        return _SqliteRead(self)
+
+    @property
+    def changes(self) -> int:
+        """Return how many rows were written so far; contents that were replaced count as one."""
+        return self._write_driver.total_changes + self._replaced
+
+    def copy(self) -> "SqliteDatabase":
+        """Give another database in memory with the same contents: for worlds that begin where another one stands."""
+        other = SqliteDatabase(None)
+        other.replace_by(self)
+        return other
+
+    def replace_by(self, copy: "SqliteDatabase") -> None:
+        """Replace the contents of this database in memory by those of a copy, as a restore does."""
+        self._write_driver.deserialize(copy._write_driver.serialize())
+        self._replaced += 1
+
+    # One write: in the batch that is open, or in a new one
+
+    def begin(self) -> Tx | None:
+        """Begin one write; None: another process has the file locked."""
+        assert not self._inside, "a transaction on SQLite does not suspend"
+        self._first = self._batch is None
+        if self._batch is not None:
+            self._write_sql("SAVEPOINT one")
+        elif self._lock.take():
+            loop = asyncio.get_running_loop()
+            self._batch = loop.create_future()
+            if self._together:
+                loop.call_soon(self._commit, self._batch)
+        else:
+            return None
+        self._inside = True
+        return self._writing
+
+    async def wait_and_begin(self) -> Tx:
+        """Begin one write when other processes let go of the file. Raises: Unavailable: they do not in time."""
+        try:
+            async with asyncio.timeout(self._busy_timeout_s):
+                while True:
+                    await self._lock.wait()
+                    if tx := self.begin():
+                        return tx
+        except TimeoutError:
+            raise Unavailable("the database does not do it now: other processes keep it locked") from None
+
+    async def end(self, trouble: BaseException | None) -> None:
+        """End one write. trouble: why it is not to be."""
+        self._inside = False
+        batch = self._batch
+        assert batch is not None
+        if not self._write_driver.in_transaction:
+            self._lose(batch, trouble)
+        elif trouble is not None and self._first:
+            self._batch = None
+            self._write_sql("ROLLBACK")
+            batch.set_result(None)
+        elif trouble is not None:
+            self._write_sql("ROLLBACK TO one")
+            self._write_sql("RELEASE one")
+        elif not self._first:
+            self._write_sql("RELEASE one")
+        if not self._together:
+            self._commit(batch)
+        if trouble is None:
+            await asyncio.shield(batch)
+        else:
+            batch.add_done_callback(_look)
+
+    def _commit(self, batch: "asyncio.Future[None]") -> None:
+        if self._batch is not batch:
+            return  # it was lost
+        self._batch = None
+        try:
+            self._write_sql("COMMIT")
+        except sqlite3.Error as error:
+            with suppress(sqlite3.Error):
+                self._write_sql("ROLLBACK")
+            batch.set_exception(error)
+        else:
+            batch.set_result(None)
+
+    def _lose(self, batch: "asyncio.Future[None]", trouble: BaseException | None) -> None:
+        """Tell all who are in a batch that SQLite has taken back, and begin another with the next."""
+        self._batch = None
+        origin = trouble.orig if isinstance(trouble, DBAPIError) else trouble
+        lost = sqlite3.OperationalError("it has taken the transaction back")
+        batch.set_exception(origin if isinstance(origin, sqlite3.Error) else lost)
+
+    # One read: a snapshot of its own
+
+    def begin_read(self) -> Tx:
+        self._read_sql("BEGIN")
+        return self._reading
+
+    def end_read(self) -> None:
+        if self._read_driver.in_transaction:  # after some errors there is none any more
+            self._read_sql("ROLLBACK")
+
+    async def create_all(self, metadata: sa.MetaData) -> None:
+        async with self.write():
+            metadata.create_all(self._writer)
+
+    async def close(self) -> None:
+        if self._batch is not None and not self._batch.done():
+            await asyncio.wait((self._batch,))
+        self._writer.close()
+        self._reader.close()
+
+
+class _SqliteWrite:
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    async def __aenter__(self) -> Tx:
+        try:
+            return self._database.begin() or await self._database.wait_and_begin()
+        except sqlite3.Error as error:
+            raise _named(error) from error
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        try:
+            await self._database.end(error)
+        except sqlite3.Error as trouble:
+            raise _named(trouble) from trouble
+        if isinstance(error, DBAPIError | sqlite3.Error):
+            raise _named(error) from error
+
+
+class _SqliteRead:
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    async def __aenter__(self) -> Tx:
+        try:
+            return self._database.begin_read()
+        except sqlite3.Error as error:
+            raise _named(error) from error
+
+    async def __aexit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        self._database.end_read()
+        if isinstance(error, DBAPIError | sqlite3.Error):
+            raise _named(error) from error
+
+
+def _engine(path: Path | None) -> sa.Engine:
+    """Give what opens connections. Those in memory share one, and with it what SQLAlchemy compiled for any of them."""
+    return _new_engine(f"sqlite:///{path}") if path else _memory_engine()
+
+
+@cache
+def _memory_engine() -> sa.Engine:
+    return _new_engine("sqlite://")
+
+
+def _new_engine(url: str) -> sa.Engine:
+    engine = sa.create_engine(
+        url,
+        poolclass=sa.pool.NullPool,  # in memory, each connection is then a database of its own
+        connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None, "check_same_thread": False},
+        paramstyle="named",
+    )
+    sa.event.listen(engine, "connect", _set_pragmas)
+    return engine
+
+
+def _driver(connection: sa.Connection) -> sqlite3.Connection:
+    """Give the connection below SQLAlchemy's."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    return driver
+
+
+def _look(batch: "asyncio.Future[None]") -> None:
+    """Look at how a batch ended in which nobody waits, so that nothing complains that nobody did."""
+    if not batch.cancelled():
+        batch.exception()
+
+
+def _set_pragmas(connection: Any, _record: Any) -> None:
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "wal_autocheckpoint = 8000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def open_sqlite(path: Path | None) -> SqliteDatabase:
+    """Raises: Unavailable: the file cannot be used now (disk full)."""
+    try:
+        return SqliteDatabase(path)
+    except DBAPIError as error:
+        raise _named(error) from error

@@ -1,0 +1,274 @@
+"""One connection to PostgreSQL, used below SQLAlchemy and psycopg's cursors: statements are prepared and sent together.
+
+To wait for an answer costs as much as a dozen statements that are sent with it; so what nobody needs the answer of is
+sent with the next that somebody does.
+Law: a wire on which something was cut short (cancelled, connection lost) is broken, and never used again.
+"""
+
+import asyncio
+import os
+import select
+import socket
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from psycopg import pq
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.errors import error_from_result
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from whimbrel.adapters.sql.engine.fixed import Text, Values
+
+PREPARED = 1000
+"""How many statements one connection keeps prepared in one schema."""
+
+_SAID = [psycopg.postgres.types[name].oid for name in ("bool", "float8", "bytea")]
+"""Types that are said to PostgreSQL; others it finds out from where a value stands, or are written there."""
+
+_GOOD = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
+_STALE = (psycopg.errors.FeatureNotSupported, psycopg.errors.InvalidSqlStatementName)
+"""What a prepared statement gives after its tables were changed, or where somebody between us and the database has
+thrown it away."""
+
+
+class Sent:
+    """Something that was sent, and later its answer."""
+
+    __slots__ = ("answer", "prepared", "text")
+
+    def __init__(self, text: Text | None = None, prepared: dict[Text, bytes] | None = None) -> None:
+        self.text = text
+        self.prepared = prepared  # where the statement is noted that it prepares
+        self.answer: pq.abc.PGresult | None = None
+
+    @property
+    def count(self) -> int:
+        """How many rows it was about, once it is answered."""
+        return (self.answer and self.answer.command_tuples) or 0
+
+    @property
+    def said(self) -> bytes | None:
+        """What PostgreSQL calls what it has done."""
+        return self.answer.command_status if self.answer else None
+
+
+class Wire:
+    def __init__(self, connection: AsyncConnection, driver: "psycopg.AsyncConnection[Any]") -> None:
+        """connection: SQLAlchemy's, for statements that are not fixed; it begins and ends no transactions."""
+        self._connection = connection
+        self.is_broken = False
+        self.is_lost = False  # broken, and the database is probably gone
+        self.used_at = 0.0
+        self._pq = driver.pgconn
+        self._encoding = driver.info.encoding
+        self._values = Transformer(driver)
+        self.schema: str | None = None  # None: none was entered yet
+        self._prepared: dict[Text, bytes] = {}  # in this schema
+        self._prepared_in: dict[str, dict[Text, bytes]] = {}
+        self._numbers = 0
+        self._sent: deque[Sent] = deque()
+
+    # Sending: nothing leaves before somebody waits for answers, or `part`s
+
+    def command(self, sql: bytes) -> Sent:
+        """Send what has no values and gives no rows."""
+        self._enter()
+        self._pq.send_query_params(sql, None)
+        return self._note(Sent())
+
+    def enter(self, schema: str) -> None:
+        """Take this schema for the statements that come next."""
+        if schema == self.schema:
+            return
+        name = schema.replace('"', '""').encode(self._encoding)
+        self.command(b'SET search_path TO "%s"' % name)
+        self._pq.pipeline_sync()  # or the transaction that comes next takes it back where it is rolled back
+        self._note(Sent())
+        self.schema = schema
+        self._prepared = self._prepared_in.setdefault(schema, {})
+
+    def send(self, text: Text, values: Mapping[str, Any]) -> Sent:
+        self._enter()
+        bound = text.bound(values)
+        given = self._values.dump_sequence([bound[each] for each in text.order], [PyFormat.TEXT] * len(text.order))
+        name = self._prepared.get(text) or self._prepare(text, self._values.types or ())
+        self._pq.send_query_prepared(name, given)
+        return self._note(Sent(text))
+
+    def part(self) -> None:
+        """Let go of what was sent, without waiting for the answers: whoever comes next takes them."""
+        self._pq.pipeline_sync()
+        self._note(Sent())
+        self._pq.flush()
+
+    def _prepare(self, text: Text, types: Sequence[int]) -> bytes:
+        if len(self._prepared) >= PREPARED:
+            oldest = next(iter(self._prepared))
+            self.command(b"DEALLOCATE " + self._prepared.pop(oldest))
+        self._numbers += 1
+        name = self._prepared[text] = b"fixed_%d" % self._numbers
+        self._pq.send_prepare(name, text.sql.encode(self._encoding), [each if each in _SAID else 0 for each in types])
+        self._note(Sent(text, self._prepared))
+        return name
+
+    def _enter(self) -> None:
+        if self._pq.pipeline_status == pq.PipelineStatus.OFF:
+            self._pq.enter_pipeline_mode()
+
+    def _note(self, sent: Sent) -> Sent:
+        self._sent.append(sent)
+        return sent
+
+    # Waiting
+
+    async def answers(self) -> None:
+        """Wait until all that was sent is answered. Raises: psycopg.Error: the first that went wrong."""
+        if not self._sent:
+            return
+        trouble: psycopg.Error | None = None
+        try:
+            self._pq.pipeline_sync()
+            self._note(Sent())
+            while self._sent:
+                answer = await self._next()
+                wrong = self._take(self._sent.popleft(), answer)
+                trouble = trouble or wrong
+            self._pq.exit_pipeline_mode()
+        except psycopg.Error as error:
+            self.is_lost = True
+            self.cut()
+            raise trouble or error from error
+        except BaseException:
+            self.cut()
+            raise
+        if trouble:
+            self.is_broken = isinstance(trouble, _STALE)
+            raise trouble
+
+    async def execute(self, statement: sa.Executable, values: Values) -> sa.CursorResult[Any]:
+        """Have SQLAlchemy execute a statement, once all that was sent is answered."""
+        await self.answers()
+        try:
+            return await self._connection.execute(statement, values)
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                self.is_lost = True
+                self.cut()
+            raise
+        except BaseException:
+            self.cut()
+            raise
+
+    async def make(self, metadata: sa.MetaData) -> None:
+        await self.answers()
+        await self._connection.run_sync(metadata.create_all)
+
+    async def roll_back(self) -> None:
+        """Take back the transaction; if that cannot be done, the connection ends, and the transaction with it."""
+        try:
+            with suppress(psycopg.Error):
+                await self.answers()  # or what goes wrong with them takes this along
+            if not self.is_broken:
+                self.command(b"ROLLBACK")
+                await self.answers()
+        except psycopg.Error:
+            self.is_lost = True
+            self.cut()
+
+    def rows(self, sent: Sent) -> list[Any]:
+        """Give what came of a statement, once it is answered."""
+        answer, text = sent.answer, sent.text
+        if answer is None or text is None or not answer.nfields:
+            return []
+        self._values.set_pgresult(answer)
+        return text.rows(self._values.load_rows(0, answer.ntuples, _as_it_is), lambda: self._columns(answer))
+
+    def _columns(self, answer: pq.abc.PGresult) -> list[tuple[str, int]]:
+        return [
+            ((answer.fname(number) or b"").decode(self._encoding), answer.ftype(number))
+            for number in range(answer.nfields)
+        ]
+
+    def _take(self, sent: Sent, answer: pq.abc.PGresult) -> psycopg.Error | None:
+        sent.answer = answer
+        if answer.status in _GOOD or answer.status == pq.ExecStatus.PIPELINE_SYNC:
+            return None
+        if sent.prepared and sent.text:
+            sent.prepared.pop(sent.text, None)  # it was not
+        if answer.status == pq.ExecStatus.PIPELINE_ABORTED:
+            return None  # something before it went wrong
+        return error_from_result(answer, self._encoding)
+
+    async def _next(self) -> pq.abc.PGresult:
+        while True:
+            while self._pq.flush():
+                await self._ready(writing=True)
+            while self._pq.is_busy():
+                await self._ready()
+            answer = self._pq.get_result()
+            if answer is not None:
+                return answer
+            if self._pq.status == pq.ConnStatus.BAD:
+                raise psycopg.OperationalError("the connection is lost")
+
+    async def _ready(self, *, writing: bool = False) -> None:
+        """Wait until something can be read, or written if that is wanted, and read it."""
+        loop, socket = asyncio.get_running_loop(), self._pq.socket
+        ready: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(socket, _wake, ready)
+        if writing:
+            loop.add_writer(socket, _wake, ready)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(socket)
+            if writing:
+                loop.remove_writer(socket)
+        self._pq.consume_input()
+
+    # Ending
+
+    def has_ended(self) -> bool:
+        """Tell whether the server has ended it while nobody used it. Costs a look at the socket, and asks nothing."""
+        unread = select.poll()
+        try:
+            unread.register(self._pq.socket, select.POLLIN)
+            while unread.poll(0):  # answers to what somebody parted from; after them, if at all, the end
+                self._pq.consume_input()
+        except psycopg.Error:
+            return True
+        return False
+
+    def cut(self) -> None:
+        """Let nobody use it again. What the database is doing for it, it takes back when that is done."""
+        self.is_broken = True
+        self._pq.finish()
+
+    def hang_up(self) -> None:
+        """Have who waits for an answer told that there will be none: for a server that is silent."""
+        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._pq.socket)) as end:
+            end.shutdown(socket.SHUT_RDWR)
+
+    async def close(self) -> None:
+        self.cut()
+        await self._connection.invalidate()
+        await self._connection.close()
+
+
+def positional(dialect: sa.Dialect) -> sa.Dialect:
+    """Give the same dialect with values that are counted ($1), as PostgreSQL itself has them."""
+    return type(dialect)(dbapi=dialect.dbapi, paramstyle="numeric_dollar")  # type: ignore[call-arg]
+
+
+def _wake(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def _as_it_is(row: Any) -> Any:
+    return row

@@ -1,0 +1,380 @@
+"""The journal on SQL: runs and actions, with the quota booking that an accepted run brings."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+import structlog
+from msgspec.structs import asdict, replace
+from sqlalchemy import bindparam
+
+from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.global_ import quota_usage, rounds
+from whimbrel.adapters.sql.global_.decision_evidence import add_evidence, read_evidence
+from whimbrel.adapters.sql.global_.restores import check_not_held, may_go_on, read_state
+from whimbrel.adapters.sql.global_.run_counts import SqlTally
+from whimbrel.adapters.sql.global_.run_filter import asked
+from whimbrel.adapters.sql.global_.run_rows import COLUMNS, Sagas, read_run, run_values, unknown_part
+from whimbrel.adapters.sql.global_.server_groups import join
+from whimbrel.adapters.sql.tables.global_ import actions, runs, takeovers
+from whimbrel.domain.errors import Conflict, NotFound, Superseded, Unavailable
+from whimbrel.domain.ids import RunId, ServerId
+from whimbrel.domain.run import Action, Run, Verdict
+from whimbrel.domain.server import Server
+from whimbrel.ports.stores.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover, Tally
+from whimbrel.ports.stores.processes import MARGIN_S
+from whimbrel.saga.engine import NEVER
+
+log = structlog.get_logger(__name__)
+
+_CHANGING = tuple(
+    name
+    for name in COLUMNS
+    if name not in ("id", "number", "saga", "version", "subject", "created_at", "verdict", "action")
+    and name not in ("project_id", "user_id", "asker_project_id")
+)
+
+_save = fixed(
+    sa.update(runs)
+    .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), runs.c.finished_at.is_(None))
+    .where(may_go_on)
+    .values({name: bindparam(name) for name in _CHANGING})
+)
+_insert_run = fixed(sa.insert(runs).returning(runs.c.number))
+_insert_action = fixed(sa.insert(actions))
+_by_id = fixed(sa.select(runs).where(runs.c.id == bindparam("b_id")))
+_open_of = fixed(
+    sa.select(runs)
+    .where(runs.c.subject == bindparam("b_subject"), runs.c.state.in_(("open", "parked")))
+    .order_by(runs.c.state.desc())  # parked comes first
+)
+_beside = runs.alias()
+_is_alone = ~sa.exists().where(
+    _beside.c.subject == runs.c.subject, _beside.c.state == "open", _beside.c.id != runs.c.id
+)
+_is_known = runs.c.id.not_in(bindparam("b_left_alone", expanding=True))
+_due = fixed(
+    sa.select(
+        runs.c.id, runs.c.owner, runs.c.epoch, *(runs.c[name] for name in ("saga", "version", "at", "facts", "log"))
+    )
+    .where(runs.c.state == "open", runs.c.due_at <= bindparam("b_now"), _is_known, may_go_on)
+    .order_by(runs.c.due_at)
+    .limit(bindparam("b_limit"))
+    .with_for_update(skip_locked=True)
+)
+MOST_LEFT_ALONE = 1000
+"""How many runs of a newer program are remembered, so that they are not read again each time."""
+
+_is_open = runs.c.state == "open"
+_is_leased = sa.and_(_is_open, runs.c.owner.is_not(None))
+_due_times = fixed(  # of the first run and of the last lease: both are ends of an index
+    sa.select(
+        sa.select(sa.func.min(runs.c.due_at)).where(_is_open, _is_known).scalar_subquery().label("first"),
+        sa.select(sa.func.max(runs.c.due_at)).where(_is_leased).scalar_subquery().label("last_lease"),
+    )
+)
+_end_too_long = fixed(
+    sa.update(runs).where(_is_leased, runs.c.due_at > bindparam("b_latest")).values(due_at=bindparam("b_now"))
+)
+_take = fixed(
+    sa.update(runs)
+    .where(runs.c.id.in_(bindparam("b_ids", expanding=True)))
+    .values(owner=bindparam("b_owner"), due_at=bindparam("b_until"), epoch=runs.c.epoch + 1)
+    .returning(runs)
+)
+_stand_still = fixed(
+    sa.update(runs)
+    .where(runs.c.id == bindparam("b_id"))
+    .values(problem=bindparam("b_problem"), owner=None, due_at=NEVER)
+)
+_renew = fixed(
+    sa.update(runs)
+    .where(runs.c.id.in_(bindparam("b_ids", expanding=True)), runs.c.owner == bindparam("b_owner"))
+    .where(runs.c.state == "open")
+    .values(due_at=bindparam("b_due_at"))
+)
+_insert_takeover = fixed(sa.insert(takeovers))
+_takeovers_of = fixed(
+    sa.select(takeovers)
+    .where(takeovers.c.run.in_(sa.select(runs.c.id).where(runs.c.subject == bindparam("b_subject"))))
+    .order_by(takeovers.c.number)
+)
+_park = fixed(
+    sa.update(runs)
+    .where(runs.c.id == bindparam("b_id"), runs.c.epoch == bindparam("b_epoch"), runs.c.verdict.is_(None))
+    .where(runs.c.state == "open", may_go_on)
+    .values(
+        state="parked",
+        status=bindparam("b_status"),
+        owner=None,
+        parked_at=bindparam("b_parked_at"),
+        updated_at=bindparam("b_updated_at"),
+    )
+)
+_parked = runs.c.state == "parked"
+_waits = sa.or_(
+    _parked, sa.and_(runs.c.state == "open", runs.c.at.in_(bindparam("b_heard_at", expanding=True)))
+)  # for a verdict
+_give_verdict = fixed(
+    sa.update(runs)
+    .where(runs.c.id == bindparam("b_id"), _waits)
+    .where(runs.c.way == "forward", runs.c.verdict.is_(None), _is_alone)
+    .values(
+        state="open",
+        verdict=bindparam("b_verdict"),
+        status=bindparam("b_status"),
+        action=bindparam("b_action"),
+        owner=sa.case((_parked, None), else_=runs.c.owner),
+        due_at=sa.case((_parked, bindparam("b_now")), else_=runs.c.due_at),
+        since=sa.case((_parked, bindparam("b_now")), else_=runs.c.since),
+        updated_at=bindparam("b_now"),
+        parked_at=None,
+    )
+)
+
+
+class SqlJournal:
+    """Fulfils ports.journal.Journal."""
+
+    def __init__(self, db: Database, sagas: Sagas) -> None:
+        """sagas: which runs this program knows. It leaves all others to a newer one."""
+        self._db = db
+        self._sagas = sagas
+        self._left_alone: dict[RunId, None] = {}  # the runs that were seen to be a newer program's
+        self._tally = SqlTally(db)
+        self._incarnation = 0  # as it was when a run was last accepted or taken
+
+    def _run(self, row: sa.Row[Any]) -> Run:
+        return replace(read_run(row, self._sagas), incarnation=self._incarnation)
+
+    # Accept
+
+    async def accept(
+        self,
+        run: Run,
+        action: Action,
+        booking: Booking | None = None,
+        limits: Limits | None = None,
+        new_server: Server | None = None,
+        before: Booking | None = None,
+        beside: RunId | None = None,
+    ) -> Run:
+        async with self._db.write() as tx:
+            self._incarnation = (await check_not_held(tx, run.saga)).incarnation
+            there = [(row.id, row.state) for row in await tx.rows(_open_of, {"b_subject": run.subject})]
+            if there != ([(beside, "parked")] if beside else []):
+                raise Conflict(f"something is under way on server {run.subject}")
+            if booking:
+                await quota_usage.lock(tx, run.project_id)
+                if new_server:
+                    await quota_usage.enter(tx, booking, new_server)
+                else:
+                    await quota_usage.book_as_believed(tx, run.subject, booking, before)
+                await quota_usage.check(tx, run.project_id, limits or Limits())
+                if new_server and new_server.spec.wished_group:
+                    most = limits.group_members if limits else -1
+                    await join(tx, new_server.spec.wished_group, new_server.id, most)
+            values = run_values(run)
+            del values["number"]
+            number = await tx.value(_insert_run, values)
+            await tx.run(_insert_action, asdict(action))
+        return replace(run, number=number, incarnation=self._incarnation)
+
+    async def forget(self, run: Run, before: Booking | None = None) -> None:
+        async with self._db.write() as tx:
+            done = await tx.run(sa.delete(runs).where(runs.c.id == run.id, runs.c.epoch == run.epoch))
+            if not done.rowcount:
+                raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}")
+            await tx.run(
+                sa.delete(actions).where(actions.c.server_id == run.subject, actions.c.request_id == run.action)
+            )
+            if before:
+                await quota_usage.book(tx, run.subject, before)
+
+    # Drive
+
+    async def save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> None:
+        values = run_values(run)
+        bound = {name: values[name] for name in _CHANGING}
+        async with self._db.write() as tx:
+            done = await tx.run(_save, {**bound, "b_id": run.id, "b_epoch": run.epoch - raised})
+            if done.rowcount != 1:
+                raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}, or all runs are held")
+            if evidence:
+                await add_evidence(tx, run.id, evidence)
+
+    async def evidence(self, run_id: RunId) -> list[Evidence]:
+        async with self._db.read() as tx:
+            return await read_evidence(tx, run_id)
+
+    async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
+        latest = now + lease_s + MARGIN_S
+        async with self._db.read() as tx:
+            times = await tx.row(_due_times, {"b_left_alone": self._others})
+        has_too_long = times.last_lease is not None and times.last_lease > latest
+        if times.first is None or (times.first > now and not has_too_long):
+            return []
+        async with self._db.write() as tx:
+            if has_too_long:
+                await tx.run(_end_too_long, {"b_now": now, "b_latest": latest})
+            found = await tx.rows(_due, {"b_now": now, "b_limit": limit, "b_left_alone": self._others})
+            due = [row for row in found if not self._is_newer(row)]
+            if not due:
+                return []
+            taken = {"b_ids": [row.id for row in due], "b_owner": owner, "b_until": now + lease_s}
+            rows = await tx.rows(_take, taken)
+            self._incarnation = (await read_state(tx)).incarnation
+            for row in due:
+                if row.owner not in (None, owner):
+                    epoch = row.epoch + 1
+                    values = {"run": row.id, "at": now, "was": row.owner, "by": owner, "epoch": epoch}
+                    await tx.run(_insert_takeover, values)
+            return await self._readable(tx, rows)
+
+    @property
+    def _others(self) -> list[str]:
+        return list(self._left_alone) or [""]
+
+    def _is_newer(self, row: sa.Row[Any]) -> bool:
+        """Check whether a run is for a newer program only; from then on this one does not look at it again."""
+        try:
+            unknown = unknown_part(row, self._sagas)
+        except msgspec.DecodeError:
+            return False  # it is damaged
+        if unknown is None:
+            return False
+        log.warning("a run is left to a conductor of a newer Whimbrel", run=row.id, unknown=unknown)
+        if len(self._left_alone) >= MOST_LEFT_ALONE:
+            self._left_alone.clear()
+        self._left_alone[row.id] = None
+        return True
+
+    async def _readable(self, tx: Tx, rows: Sequence[sa.Row[Any]]) -> list[Run]:
+        """Give the runs of these rows. One that cannot be read stands still, visible, and keeps no other waiting."""
+        found = []
+        for row in rows:
+            try:
+                found.append(self._run(row))
+            except Unavailable as trouble:
+                await tx.run(_stand_still, {"b_id": row.id, "b_problem": trouble.reason})
+        return found
+
+    async def takeovers(self, server_id: ServerId) -> list[Takeover]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(_takeovers_of, {"b_subject": server_id})
+        return [Takeover(run_id=row.run, at=row.at, was=row.was, by=row.by, epoch=row.epoch) for row in rows]
+
+    async def take_back(self, owner: str, now: float) -> int:
+        async with self._db.write() as tx:
+            done = await tx.run(
+                sa.update(runs).where(runs.c.state == "open", runs.c.owner == owner).values(owner=None, due_at=now)
+            )
+        return int(done.rowcount)
+
+    async def renew(self, owner: str, run_ids: Sequence[RunId], now: float, lease_s: float) -> None:
+        async with self._db.urgent.write() as tx:
+            await tx.run(_renew, {"b_ids": list(run_ids), "b_owner": owner, "b_due_at": now + lease_s})
+
+    # Verdicts and operators' words
+
+    async def park(self, run: Run) -> Run:
+        async with self._db.write() as tx:
+            what = {"b_id": run.id, "b_epoch": run.epoch, "b_status": run.status}
+            done = await tx.run(_park, {**what, "b_parked_at": run.parked_at, "b_updated_at": run.updated_at})
+            row = await tx.row(_by_id, {"b_id": run.id})
+        if row is None or row.epoch != run.epoch or not (done.rowcount or row.verdict):
+            raise Superseded(f"run {run.id} is under a newer epoch than {run.epoch}, or all runs are held")
+        return run if done.rowcount else self._run(row)
+
+    async def give_verdict(
+        self, run_id: RunId, verdict: Verdict, status: str, action: Action, now: float, heard_at: Sequence[str] = ()
+    ) -> Run:
+        given = {"b_id": run_id, "b_verdict": verdict, "b_status": status, "b_action": action.request_id}
+        async with self._db.write() as tx:
+            await check_not_held(tx, "")
+            done = await tx.run(_give_verdict, {**given, "b_now": now, "b_heard_at": list(heard_at)})
+            if done.rowcount:
+                await tx.run(_insert_action, asdict(action))
+            row = await tx.row(_by_id, {"b_id": run_id})
+        run = self._run(row) if row else None
+        if run is not None and run.state == "parked":
+            raise Conflict(f"something is under way on server {run.subject}: say it again when that is done")
+        if run is None or run.verdict != verdict:
+            raise Conflict(f"move {run_id} does not wait for this verdict")
+        return run
+
+    async def turn_back(self, run: Run, now: float) -> Run:
+        # Its epoch may have risen meanwhile; whether it may turn is said by where it stands and by its verdict.
+        same = (runs.c.at == run.at, runs.c.way == run.way, runs.c.verdict.is_not_distinct_from(run.verdict))
+        return await self._nudge(run.id, now, *same, way="back", turned="asked")
+
+    async def retry(self, run_id: RunId, now: float) -> Run:
+        return await self._nudge(run_id, now, problem=None, message=None)
+
+    async def _nudge(self, run_id: RunId, now: float, *same: sa.ColumnElement[bool], **fields: Any) -> Run:
+        async with self._db.write() as tx:
+            await check_not_held(tx, "")
+            rows = await tx.rows(
+                sa.update(runs)
+                .where(runs.c.id == run_id, runs.c.finished_at.is_(None), _is_alone, *same)
+                .values(
+                    epoch=runs.c.epoch + 1, state="open", owner=None, due_at=now, tries=0, since=now,
+                    updated_at=now, parked_at=None, **fields,
+                )
+                .returning(runs)
+            )  # fmt: skip
+        if not rows:
+            raise Conflict(f"move {run_id} is over, has gone on since it was looked at, or something is done beside it")
+        return self._run(rows[0])
+
+    # Read
+
+    async def get(self, run_id: RunId) -> Run:
+        async with self._db.read() as tx:
+            row = await tx.row(_by_id, {"b_id": run_id})
+        if row is None:
+            raise NotFound(f"no run {run_id}")
+        return self._run(row)
+
+    async def open_run(self, server_id: ServerId) -> Run | None:
+        async with self._db.read() as tx:
+            row = await tx.row(_open_of, {"b_subject": server_id})
+        return self._run(row) if row else None
+
+    async def find(self, which: RunFilter) -> list[Run]:
+        async with self._db.read() as tx:
+            return [self._run(row) for row in await tx.rows(*asked(which))]
+
+    async def expired(self, parked_before: float) -> list[Run]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(sa.select(runs).where(runs.c.state == "parked", runs.c.parked_at <= parked_before))
+        return [self._run(row) for row in rows]
+
+    # Actions
+
+    async def add_action(self, action: Action) -> None:
+        async with self._db.write() as tx:
+            await tx.run(_insert_action, asdict(action))
+
+    async def actions(self, server_id: ServerId) -> list[Action]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(
+                sa.select(actions).where(actions.c.server_id == server_id).order_by(actions.c.number.desc())
+            )
+        return [Action(**{n: getattr(row, n) for n in Action.__struct_fields__}) for row in rows]
+
+    async def ended(self, after: float, until: float) -> list[RunId]:
+        query = sa.select(runs.c.id).where(runs.c.finished_at > after, runs.c.finished_at <= until)
+        async with self._db.read() as tx:
+            return [row.id for row in await tx.rows(query)]
+
+    async def take_round(self, name: str, now: float, every_s: float) -> bool:
+        return await rounds.take(self._db, name, now, every_s)
+
+    async def note_proof(self, proof: LastProof) -> None:
+        await self._tally.note_proof(proof)
+
+    async def tally(self, now: float) -> Tally:
+        return await self._tally.now(now)

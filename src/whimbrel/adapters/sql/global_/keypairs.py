@@ -1,0 +1,60 @@
+"""Users' keypairs in the global database. The quota is counted in the transaction that adds one."""
+
+import msgspec
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.tables.global_ import keypairs
+from whimbrel.domain.errors import Conflict, NotFound, OverQuota
+from whimbrel.domain.ids import UserId
+from whimbrel.ports.stores.catalog import Keypair
+
+_OF_USER = keypairs.c.user_id == sa.bindparam("user")
+_ONE = (_OF_USER, keypairs.c.name == sa.bindparam("called"))
+_GET = sa.select(keypairs).where(*_ONE)
+_LIST = sa.select(keypairs).where(_OF_USER)
+_COUNT = sa.select(sa.func.count()).select_from(keypairs).where(_OF_USER)
+_INSERT = sa.insert(keypairs).returning(keypairs.c.number)
+_DELETE = sa.delete(keypairs).where(*_ONE)
+# PostgreSQL lets two transactions count at the same time; one user's additions wait for each other.
+_ONE_AT_A_TIME = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sa.bindparam("what", type_=sa.String))))
+
+
+class SqlKeypairs:
+    """Fulfils ports.catalog.Keypairs."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def get(self, user_id: UserId, name: str) -> Keypair:
+        async with self._db.read() as tx:
+            row = await tx.row(_GET, {"user": user_id, "called": name})
+        if row is None:
+            raise _missing(user_id, name)
+        return Keypair(**row._mapping)
+
+    async def of_user(self, user_id: UserId) -> list[Keypair]:
+        async with self._db.read() as tx:
+            rows = await tx.rows(_LIST, {"user": user_id})
+        return sorted((Keypair(**row._mapping) for row in rows), key=lambda keypair: keypair.name)
+
+    async def create(self, keypair: Keypair, limit: int) -> Keypair:
+        async with self._db.write() as tx:
+            if self._db.dialect == "postgresql":
+                await tx.run(_ONE_AT_A_TIME, {"what": f"keypairs of {keypair.user_id}"})
+            if limit >= 0 and await tx.value(_COUNT, {"user": keypair.user_id}) >= limit:
+                raise OverQuota("Quota exceeded, too many key pairs.")
+            if await tx.row(_GET, {"user": keypair.user_id, "called": keypair.name}):
+                raise Conflict(f"Key pair '{keypair.name}' already exists.")
+            values = msgspec.structs.asdict(keypair)
+            del values["number"]
+            return msgspec.structs.replace(keypair, number=await tx.value(_INSERT, values))
+
+    async def delete(self, user_id: UserId, name: str) -> None:
+        async with self._db.write() as tx:
+            if not (await tx.run(_DELETE, {"user": user_id, "called": name})).rowcount:
+                raise _missing(user_id, name)
+
+
+def _missing(user_id: UserId, name: str) -> NotFound:
+    return NotFound(f"Keypair {name} not found for user {user_id}")

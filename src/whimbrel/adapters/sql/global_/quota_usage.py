@@ -1,0 +1,102 @@
+"""What servers count for in their project's quota: booked in the transaction that accepts a run, or not at all."""
+
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec.structs import asdict
+from sqlalchemy import bindparam
+
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.tables.global_ import directory
+from whimbrel.domain.errors import Conflict, OverQuota
+from whimbrel.domain.ids import ProjectId, ServerId, UserId
+from whimbrel.domain.server import Server
+from whimbrel.ports.stores.directory import Usage
+from whimbrel.ports.stores.journal import Booking, Limits
+
+_enter = fixed(sa.insert(directory))
+_usage = fixed(
+    sa.select(
+        sa.func.count().label("instances"),
+        sa.func.coalesce(sa.func.sum(directory.c.vcpus), 0).label("cores"),
+        sa.func.coalesce(sa.func.sum(directory.c.memory_mib), 0).label("ram"),
+    ).where(directory.c.project_id == bindparam("b_project"), directory.c.deleted_at.is_(None))
+)
+_usage_of_user = fixed(_usage.where(directory.c.user_id == bindparam("b_user")))
+_book = fixed(
+    sa.update(directory)
+    .where(directory.c.server_id == bindparam("b_server"), directory.c.deleted_at.is_(None))
+    .values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_memory"))
+)
+_book_if = fixed(
+    _book.where(directory.c.vcpus == bindparam("b_was_vcpus"), directory.c.memory_mib == bindparam("b_was_memory"))
+)
+
+
+async def lock(tx: Tx, project_id: ProjectId) -> None:
+    """Let nobody else book in this project; on SQLite who writes is alone already."""
+    if tx.dialect == "postgresql":
+        await tx.run(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(project_id))))
+
+
+async def enter(tx: Tx, booking: Booking, server: Server) -> None:
+    """Book a new server, and enter it in the directory."""
+    entry = {
+        "server_id": server.id,
+        "project_id": server.project_id,
+        "user_id": server.user_id,
+        "created_at": server.created_at,
+        "unplaced": msgspec.json.encode(server),
+        **asdict(booking),
+    }
+    await tx.run(_enter, entry)
+
+
+async def book(tx: Tx, server_id: ServerId, booking: Booking) -> bool:
+    """Book a server that is there; tell whether it was."""
+    return bool((await tx.run(_book, _values(server_id, booking))).rowcount)
+
+
+async def book_as_believed(tx: Tx, server_id: ServerId, booking: Booking, before: Booking | None) -> None:
+    """Book a server that is there. before: as which the caller believes it is booked.
+
+    Raises: Conflict: it is not there, or booked as something else.
+    """
+    if before is None:
+        done = await book(tx, server_id, booking)
+    else:
+        was = {"b_was_vcpus": before.vcpus, "b_was_memory": before.memory_mib}
+        done = bool((await tx.run(_book_if, {**_values(server_id, booking), **was})).rowcount)
+    if not done:
+        raise Conflict(f"server {server_id} was changed meanwhile")
+
+
+async def usage(tx: Tx, project_id: ProjectId, user_id: UserId | None = None) -> Usage:
+    """Give what the servers of a project count for, or those of one of its users."""
+    if user_id is None:
+        rows = await tx.rows(_usage, {"b_project": project_id})
+    else:
+        rows = await tx.rows(_usage_of_user, {"b_project": project_id, "b_user": user_id})
+    [(instances, cores, ram_mib)] = rows
+    return Usage(instances=instances, cores=cores, ram_mib=ram_mib)
+
+
+async def check(tx: Tx, project_id: ProjectId, limits: Limits) -> None:
+    """Raises: OverQuota: as booked, the project uses more than it may."""
+    if limits == Limits():
+        return
+    used = await usage(tx, project_id)
+    wanted = (
+        ("instances", used.instances, limits.instances),
+        ("cores", used.cores, limits.cores),
+        ("ram", used.ram_mib, limits.ram_mib),
+    )
+    over = [f"{name}: {amount} of {limit} would be used" for name, amount, limit in wanted if 0 <= limit < amount]
+    if over:
+        raise OverQuota(f"Quota exceeded for {', '.join(over)}")
+
+
+def _values(server_id: ServerId, booking: Booking) -> dict[str, Any]:
+    return {"b_server": server_id, "b_vcpus": booking.vcpus, "b_memory": booking.memory_mib}

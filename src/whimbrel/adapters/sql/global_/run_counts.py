@@ -1,0 +1,119 @@
+"""Counts of runs for those who watch a cloud: what is open, from rows that are few; what has ended, counted once.
+
+Law: a count of what has ended never falls. What ended long enough ago that nobody writes it down any more is counted
+when this process first asks, and then remembered; only what ended since is counted anew.
+"""
+
+from collections import Counter
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+from sqlalchemy.dialects import postgresql, sqlite
+
+from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.tables.global_ import last_proof, runs, takeovers
+from whimbrel.ports.stores.journal import LastProof, RunGroup, Tally
+
+SETTLED_S = 300.0
+"""By then an end that was to be written down is, or never will be."""
+
+_DUE = sa.case((runs.c.due_at > runs.c.updated_at, runs.c.due_at), else_=runs.c.updated_at)  # 0: at once
+_GROUPS = sa.select(
+    runs.c.saga,
+    runs.c.at,
+    runs.c.way,
+    runs.c.state,
+    sa.func.count().label("runs"),
+    sa.func.min(runs.c.created_at).label("oldest"),
+    sa.func.min(runs.c.since).label("longest"),
+    sa.func.min(runs.c.parked_at).label("parked"),
+    sa.func.min(_DUE).label("due"),
+    sa.func.count(runs.c.problem).label("bugs"),
+).group_by(runs.c.saga, runs.c.at, runs.c.way, runs.c.state)
+_OPEN = fixed(_GROUPS.where(runs.c.state == "open"))  # two statements: each has an index that leaves out all others
+_PARKED = fixed(_GROUPS.where(runs.c.state == "parked"))
+_OWED = fixed(sa.select(runs.c.debts, runs.c.since).where(runs.c.state == "open", runs.c.debts != bindparam("b_none")))
+_ENDED = fixed(
+    sa.select(
+        runs.c.saga, sa.func.coalesce(runs.c.turned, runs.c.state).label("outcome"), sa.func.count().label("runs")
+    )
+    .where(runs.c.finished_at > bindparam("b_after"), runs.c.finished_at <= bindparam("b_until"))
+    .group_by(runs.c.saga, sa.func.coalesce(runs.c.turned, runs.c.state))
+)
+_TAKEOVERS = fixed(sa.select(sa.func.count()).select_from(takeovers))
+_PROOF = fixed(sa.select(last_proof.c.at, last_proof.c.violations, last_proof.c.unseen))
+
+
+def _keeping_the_later(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+    fields = ("at", "violations", "unseen")
+    return insert.on_conflict_do_update(
+        index_elements=["id"],
+        set_={name: insert.excluded[name] for name in fields},
+        where=last_proof.c.at <= insert.excluded.at,
+    )
+
+
+_NOTE_PROOF = {
+    "sqlite": _keeping_the_later(sqlite.insert(last_proof)),
+    "postgresql": _keeping_the_later(postgresql.insert(last_proof)),
+}
+
+_NO_DEBTS = msgspec.json.encode(())
+_NEVER = 1e18
+_decode = msgspec.json.Decoder(tuple[str, ...]).decode
+
+Ended = Counter[tuple[str, str]]
+"""(saga, outcome) -> runs."""
+
+
+class SqlTally:
+    """Counts in one database; one object for a process."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._settled: Ended = Counter()  # what ended until then
+        self._until = 0.0
+
+    async def now(self, now: float) -> Tally:
+        async with self._db.read() as tx:
+            ended = await self._ended(tx, now)
+            open_, parked, owed = await tx.ask((_OPEN, None), (_PARKED, None), (_OWED, {"b_none": _NO_DEBTS}))
+            taken_over = await tx.value(_TAKEOVERS)
+            proof = await tx.row(_PROOF)
+        debts = Counter(step for row in owed for step in _debts(row.debts))
+        since = min((row.since for row in owed), default=None)
+        groups = [RunGroup(**row._mapping) for row in (*open_, *parked)]
+        return Tally(
+            open=groups,
+            debts=debts,
+            debts_since=since,
+            ended=ended,
+            takeovers=taken_over,
+            proof=LastProof(**proof._mapping) if proof else None,
+        )
+
+    async def note_proof(self, proof: LastProof) -> None:
+        async with self._db.write() as tx:
+            await tx.run(_NOTE_PROOF[tx.dialect], {"id": 1, **msgspec.structs.asdict(proof)})
+
+    async def _ended(self, tx: Tx, now: float) -> Ended:
+        """Count what has ended. The clock may have gone back: what is remembered stays."""
+        until = max(self._until, now - SETTLED_S)
+        settled = self._settled + await _count(tx, self._until, until)
+        ended = settled + await _count(tx, until, _NEVER)
+        self._settled, self._until = settled, until
+        return ended
+
+
+def _debts(document: bytes) -> tuple[str, ...]:
+    try:
+        return _decode(document)
+    except msgspec.DecodeError:
+        return ()  # its run stands still, and is counted as one that does
+
+
+async def _count(tx: Tx, after: float, until: float) -> Ended:
+    rows = await tx.rows(_ENDED, {"b_after": after, "b_until": until})
+    return Counter({(row.saga, row.outcome): row.runs for row in rows})

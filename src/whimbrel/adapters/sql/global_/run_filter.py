@@ -1,0 +1,39 @@
+"""What is asked of the journal, as statements: one for each set of wishes, written once."""
+
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import asdict
+from sqlalchemy import bindparam
+
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.tables.global_ import runs
+from whimbrel.ports.stores.journal import RunFilter
+
+_WHERE: dict[str, sa.ColumnElement[bool]] = {
+    "sagas": runs.c.saga.in_(bindparam("b_sagas", expanding=True)),
+    "id_prefix": runs.c.id.startswith(bindparam("b_id_prefix")),
+    "subject": runs.c.subject == bindparam("b_subject"),
+    "project_id": runs.c.asker_project_id == bindparam("b_project_id"),
+    "user_id": runs.c.user_id == bindparam("b_user_id"),
+    "statuses": runs.c.status.in_(bindparam("b_statuses", expanding=True)),
+    "changed_since": runs.c.updated_at >= bindparam("b_changed_since"),
+    "changed_before": runs.c.updated_at <= bindparam("b_changed_before"),
+    "after": runs.c.number < sa.select(runs.c.number).where(runs.c.id == bindparam("b_after")).scalar_subquery(),
+}
+"""What each field of a RunFilter asks for, but for the two below."""
+
+
+def asked(which: RunFilter) -> tuple[sa.Select[Any], dict[str, Any]]:
+    """Give the statement, and its values."""
+    given = {name: value for name, value in asdict(which).items() if value is not None and name != "only_open"}
+    return _listing(tuple(given), which.only_open), {f"b_{name}": value for name, value in given.items()}
+
+
+@cache
+def _listing(given: tuple[str, ...], only_open: bool) -> sa.Select[Any]:
+    query = sa.select(runs).where(*(_WHERE[name] for name in given if name in _WHERE)).order_by(runs.c.number.desc())
+    if only_open:
+        query = query.where(runs.c.finished_at.is_(None))
+    return fixed(query.limit(bindparam("b_limit")) if "limit" in given else query)

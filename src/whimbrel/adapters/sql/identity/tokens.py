@@ -1,0 +1,171 @@
+"""The tokens of the embedded identity service: what each grants is written in its row, and is true at every instant."""
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.identity.rows import HOLD_PROJECT, LOCK_USER, record_of
+from whimbrel.adapters.sql.tables.identity import assignments, roles, tokens
+from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.ids import ProjectId, UserId
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.services.identity import Caller, Grant, NewToken, Project, User, with_implied
+
+_read_json = msgspec.json.Decoder(list[str]).decode
+
+_LIVE = (tokens.c.digest == sa.bindparam("digest"), tokens.c.expires_at > sa.bindparam("now"))
+_CALLER = fixed(
+    sa.select(
+        tokens.c.user_id,
+        tokens.c.user_name,
+        tokens.c.user_domain_id,
+        tokens.c.project_id,
+        tokens.c.project_name,
+        tokens.c.project_domain_id,
+        tokens.c.roles,
+        tokens.c.expires_at,
+    ).where(*_LIVE)
+)
+_GRANT = _CALLER.add_columns(tokens.c.methods, tokens.c.audit_ids, tokens.c.issued_at)
+_REVOKE = sa.delete(tokens).where(*_LIVE)
+_PRUNE = sa.delete(tokens).where(
+    tokens.c.digest.in_(
+        sa.select(tokens.c.digest)
+        .where(tokens.c.expires_at <= sa.bindparam("now"))
+        .with_for_update(skip_locked=True)  # what somebody else is pruning is in good hands
+    )
+)
+_ISSUE = sa.insert(tokens)
+
+_ROLE_NAMES = (
+    sa.select(roles.c.name)
+    .join(assignments, assignments.c.role_id == roles.c.id)
+    .where(assignments.c.user_id == sa.bindparam("user"), assignments.c.project_id == sa.bindparam("in_project"))
+)
+_IN_SCOPE = (tokens.c.user_id == sa.bindparam("user"), tokens.c.project_id == sa.bindparam("in_project"))
+
+
+class TokenStore:
+    """Fulfils ports.identity.Identity, and what IdentityStore says of tokens."""
+
+    _db: Database
+    _clock: Clock
+
+    async def caller(self, token: str) -> Caller | None:
+        async with self._db.read() as tx:
+            row = await tx.row(_CALLER, {"digest": _digest(token), "now": self._clock.now()})
+        return None if row is None else _caller(row)
+
+    async def grant(self, token: str) -> Grant:
+        async with self._db.read() as tx:
+            row = await tx.row(_GRANT, {"digest": _digest(token), "now": self._clock.now()})
+        if row is None:
+            raise NotFound("Could not find token.")
+        return Grant(
+            caller=_caller(row),
+            methods=_read_json(row.methods),
+            audit_ids=_read_json(row.audit_ids),
+            issued_at=row.issued_at,
+        )
+
+    async def issue(self, wanted: NewToken) -> Grant:
+        now = self._clock.now()
+        async with self._db.write() as tx:
+            user = record_of(User, await tx.row(LOCK_USER, {"id": wanted.user_id}), "user", wanted.user_id)
+            if not user.enabled:
+                raise Refused(f"The user {user.id} is disabled.")
+            project = await _scope(tx, user.id, wanted.project_id)
+            caller = Caller(
+                user_id=user.id,
+                user_name=user.name,
+                user_domain_id=user.domain_id,
+                project_id=project.id if project else ProjectId(""),
+                project_name=project.name if project else "",
+                project_domain_id=project.domain_id if project else "",
+                roles=await _roles_in(tx, user.id, project.id) if project else frozenset(),
+                expires_at=wanted.expires_at,
+            )
+            grant = Grant(caller=caller, methods=list(wanted.methods), audit_ids=list(wanted.audit_ids), issued_at=now)
+            await tx.run(_ISSUE, _token_row(wanted.text, grant))
+            await tx.run(_PRUNE, {"now": now})
+        return grant
+
+    async def revoke(self, token: str) -> None:
+        async with self._db.write() as tx:
+            done = await tx.run(_REVOKE, {"digest": _digest(token), "now": self._clock.now()})
+            if done.rowcount == 0:
+                raise NotFound("Could not find token.")
+
+
+async def _scope(tx: Tx, user_id: str, project_id: str | None) -> Project | None:
+    """Give the project that a token may be for. Raises: NotFound; Refused."""
+    if project_id is None:
+        return None
+    row = await tx.row(HOLD_PROJECT, {"id": project_id})
+    project = record_of(Project, row, "project", project_id)
+    if not project.enabled:
+        raise Refused(f"The project {project_id} is disabled.")
+    if not await _roles_in(tx, user_id, project_id):
+        raise Refused(f"User {user_id} has no access to project {project_id}")
+    return project
+
+
+async def _roles_in(tx: Tx, user_id: str, project_id: str) -> frozenset[str]:
+    rows = await tx.rows(_ROLE_NAMES, {"user": user_id, "in_project": project_id})
+    return with_implied(row.name for row in rows)
+
+
+async def refresh_tokens(tx: Tx, user_id: str, project_id: str) -> None:
+    """Make this user's tokens for this project say what is true now; without a role there are none."""
+    names = await _roles_in(tx, user_id, project_id)
+    scope = {"user": user_id, "in_project": project_id}
+    if names:
+        await tx.run(sa.update(tokens).where(*_IN_SCOPE).values(roles=_json(sorted(names))), scope)
+    else:
+        await tx.run(sa.delete(tokens).where(*_IN_SCOPE), scope)
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def _json(names: Iterable[str]) -> str:
+    return msgspec.json.encode(list(names)).decode()
+
+
+def _caller(row: Sequence[Any]) -> Caller:
+    user_id, user_name, user_domain_id, project_id, project_name, project_domain_id, names, expires_at = row[:8]
+    return Caller(
+        user_id=UserId(user_id),
+        user_name=user_name,
+        user_domain_id=user_domain_id,
+        project_id=ProjectId(project_id or ""),
+        project_name=project_name or "",
+        project_domain_id=project_domain_id or "",
+        roles=frozenset(_read_json(names)),
+        expires_at=expires_at,
+    )
+
+
+def _token_row(token: str, grant: Grant) -> dict[str, Any]:
+    caller = grant.caller
+    scoped = bool(caller.project_id)
+    return {
+        "digest": _digest(token),
+        "user_id": caller.user_id,
+        "user_name": caller.user_name,
+        "user_domain_id": caller.user_domain_id,
+        "project_id": caller.project_id if scoped else None,
+        "project_name": caller.project_name if scoped else None,
+        "project_domain_id": caller.project_domain_id if scoped else None,
+        "roles": _json(sorted(caller.roles)),
+        "methods": _json(grant.methods),
+        "audit_ids": _json(grant.audit_ids),
+        "issued_at": grant.issued_at,
+        "expires_at": caller.expires_at,
+    }

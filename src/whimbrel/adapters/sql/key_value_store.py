@@ -1,0 +1,62 @@
+"""The keep in a database: one table of values by space and key. A put is on the disk when it returns."""
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.tables.keep import kept
+
+_HERE = (kept.c.space == sa.bindparam("in_space"), kept.c.key == sa.bindparam("at_key"))
+_GET = fixed(sa.select(kept.c.value).where(*_HERE))
+_DELETE = fixed(sa.delete(kept).where(*_HERE))
+_SCAN = fixed(sa.select(kept.c.key, kept.c.value).where(kept.c.space == sa.bindparam("in_space")).order_by(kept.c.key))
+
+_INSERTS: dict[str, sqlite.Insert | postgresql.Insert] = {
+    "sqlite": sqlite.insert(kept),
+    "postgresql": postgresql.insert(kept),
+}
+_REPLACE = fixed(sa.update(kept).where(*_HERE, kept.c.value == sa.bindparam("was")).values(value=sa.bindparam("to_be")))
+_INSERT_NEW = {
+    dialect: fixed(insert.on_conflict_do_nothing(index_elements=["space", "key"]))
+    for dialect, insert in _INSERTS.items()
+}
+_PUTS = {
+    dialect: fixed(insert.on_conflict_do_update(index_elements=["space", "key"], set_={"value": insert.excluded.value}))
+    for dialect, insert in _INSERTS.items()
+}
+
+
+class SqlKeep:
+    """Fulfils ports.keep.Keep."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._put = _PUTS[db.dialect]
+        self._insert_new = _INSERT_NEW[db.dialect]
+        self.is_shared = db.dialect != "sqlite"  # one process holds the directory of a SQLite file
+
+    async def get(self, space: str, key: str) -> bytes | None:
+        async with self._db.read() as tx:
+            value = await tx.value(_GET, {"in_space": space, "at_key": key})
+        return None if value is None else bytes(value)
+
+    async def put(self, space: str, key: str, value: bytes) -> None:
+        async with self._db.write() as tx:
+            await tx.run(self._put, {"space": space, "key": key, "value": value})
+
+    async def replace(self, space: str, key: str, before: bytes | None, value: bytes) -> bool:
+        async with self._db.write() as tx:
+            if before is None:
+                done = await tx.run(self._insert_new, {"space": space, "key": key, "value": value})
+            else:
+                done = await tx.run(_REPLACE, {"in_space": space, "at_key": key, "was": before, "to_be": value})
+        return int(done.rowcount) == 1
+
+    async def delete(self, space: str, key: str) -> None:
+        async with self._db.write() as tx:
+            await tx.run(_DELETE, {"in_space": space, "at_key": key})
+
+    async def scan(self, space: str) -> dict[str, bytes]:
+        async with self._db.read() as tx:
+            return {row.key: bytes(row.value) for row in await tx.rows(_SCAN, {"in_space": space})}

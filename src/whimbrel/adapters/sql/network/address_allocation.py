@@ -1,0 +1,102 @@
+"""Addresses of ports, given out in the caller's transaction.
+
+Law: the network's row is locked before its addresses are looked at, so that two who ask at once never get the same.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.network.record_types import SUBNET
+from whimbrel.adapters.sql.tables.network import fixed_ips, ports, subnets
+from whimbrel.domain.ip_addresses import first_free, from_mac, is_inside
+from whimbrel.ports.embedded.network_store import FixedIp, Port, Subnet
+from whimbrel.ports.services.network_errors import (
+    InvalidInput,
+    IpAddressAlreadyAllocated,
+    IpAddressGenerationFailure,
+    MacAddressInUse,
+)
+
+_SUBNETS = sa.select(subnets).where(subnets.c.network_id == sa.bindparam("network")).order_by(subnets.c.created_at)
+_OTHERS = (fixed_ips.c.network_id == sa.bindparam("network"), fixed_ips.c.port_id != sa.bindparam("but"))
+_TAKEN = fixed(sa.select(fixed_ips.c.ip_address).where(*_OTHERS))
+_MAC_TAKEN = fixed(
+    sa.select(ports.c.id).where(
+        ports.c.network_id == sa.bindparam("network"),
+        ports.c.mac_address == sa.bindparam("mac"),
+        ports.c.id != sa.bindparam("but"),
+    )
+)
+
+
+async def check_mac(tx: Tx, port: Port) -> None:
+    """Raises: MacAddressInUse."""
+    where = {"network": port.network_id, "mac": port.mac_address, "but": port.id}
+    if await tx.row(_MAC_TAKEN, where) is not None:
+        raise MacAddressInUse(
+            f"Unable to complete operation for network {port.network_id}. The mac address {port.mac_address} is in use."
+        )
+
+
+async def fill_in(tx: Tx, port: Port) -> tuple[FixedIp, ...]:
+    """Give the addresses that a port is to have: those that it names, and for the rest a choice.
+
+    Raises: InvalidInput; IpAddressAlreadyAllocated; IpAddressGenerationFailure.
+    """
+    known = await SUBNET.records(tx, await tx.rows(_SUBNETS, {"network": port.network_id}))
+    wanted = _usual(known) if port.fixed_ips is None else [_named(port, each, known) for each in port.fixed_ips]
+    if not wanted:
+        return ()
+    rows: Sequence[Any] = await tx.rows(_TAKEN, {"network": port.network_id, "but": port.id})
+    taken = {row.ip_address for row in rows}
+    for _, address in wanted:
+        if address in taken:
+            raise IpAddressAlreadyAllocated(f"IP address {address} already allocated in network {port.network_id}.")
+    chosen = {address for _, address in wanted if address}
+    if len(chosen) < sum(bool(address) for _, address in wanted):
+        raise InvalidInput("Invalid input for operation: a port has an address once.")
+    found = []
+    for choices, named in wanted:
+        subnet_id, address = (choices[0].id, named) if named else _chosen(port, choices, taken | chosen)
+        chosen.add(address)
+        found.append(FixedIp(subnet_id, address))
+    return tuple(found)
+
+
+Wanted = tuple[list[Subnet], str]
+"""Subnets to choose from, and an address that was asked for, or ""."""
+
+
+def _usual(known: Sequence[Subnet]) -> list[Wanted]:
+    """Want an address of each version that the network has."""
+    by_version = {version: [subnet for subnet in known if subnet.ip_version == version] for version in (4, 6)}
+    return [(choices, "") for choices in by_version.values() if choices]
+
+
+def _named(port: Port, asked: FixedIp, known: Sequence[Subnet]) -> Wanted:
+    of_network = [subnet for subnet in known if asked.subnet_id in ("", subnet.id)]
+    if not of_network:
+        raise InvalidInput(
+            f"Invalid input for operation: Failed to create port on network {port.network_id}, because fixed_ips"
+            f" included invalid subnet {asked.subnet_id or asked.ip_address}."
+        )
+    if not asked.ip_address:
+        return of_network, ""
+    inside = [subnet for subnet in of_network if is_inside(asked.ip_address, subnet.cidr)]
+    if not inside:
+        raise InvalidInput(
+            f"Invalid input for operation: IP address {asked.ip_address} is not a valid IP for the specified subnet."
+        )
+    return inside, asked.ip_address
+
+
+def _chosen(port: Port, choices: Sequence[Subnet], taken: set[str]) -> tuple[str, str]:
+    for subnet in choices:
+        address = from_mac(subnet.cidr, port.mac_address) if subnet.makes_from_mac else first_free(subnet.pools, taken)
+        if address and address not in taken:
+            return subnet.id, address
+    raise IpAddressGenerationFailure(f"No more IP addresses available on network {port.network_id}.")

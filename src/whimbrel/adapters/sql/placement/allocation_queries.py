@@ -1,0 +1,151 @@
+"""Reading who holds what: consumers, of a provider, in a project; in the caller's transaction."""
+
+from collections.abc import Collection, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+from sqlalchemy.dialects import postgresql, sqlite
+
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.tables.placement import allocations, consumers, inventories, providers
+from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
+from whimbrel.placement.provider import Consumer, Usage
+from whimbrel.ports.placement.placement import Allocation, Miscount, Owner
+
+_a, _c, _i, _p = allocations.c, consumers.c, inventories.c, providers.c
+
+_ALL = fixed(sa.select(_a.consumer, _a.provider, _a.resource_class, _a.amount))
+_OF_CONSUMERS = fixed(_ALL.where(_a.consumer.in_(bindparam("ids", expanding=True))))
+_OF_PROVIDER = (
+    sa.select(_c.uuid, _c.generation, _c.project, _c.user, _c.type, _a.resource_class, _a.amount)
+    .join_from(allocations, consumers, _a.consumer == _c.uuid)
+    .where(_a.provider == bindparam("this"))
+    .order_by(_c.uuid)
+)
+_GENERATIONS = sa.select(_p.uuid, _p.generation).where(_p.uuid.in_(bindparam("ids", expanding=True)))
+_OWNED = (_c.project == bindparam("of_project"), sa.or_(bindparam("of_user") == "", _c.user == bindparam("of_user")))
+_SUMS = (
+    sa.select(_c.type, _a.resource_class, sa.func.sum(_a.amount))
+    .join_from(consumers, allocations, _a.consumer == _c.uuid)
+    .where(*_OWNED)
+    .group_by(_c.type, _a.resource_class)
+)
+_COUNTS = sa.select(_c.type, sa.func.count()).where(*_OWNED).group_by(_c.type)
+
+_OWNERS = fixed(sa.select(_c.uuid, _c.project, _c.user).where(_c.uuid.in_(bindparam("ids", expanding=True))))
+_HOLDS = fixed(sa.select(_a.consumer).where(_a.consumer == bindparam("this")).limit(1))
+
+
+def _naming(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+    new = insert.excluded
+    return insert.on_conflict_do_update(
+        index_elements=["uuid"],
+        set_={"project": new.project, "user": new.user, "generation": _c.generation + 1},
+        where=sa.or_(_c.project != new.project, _c.user != new.user),
+    )
+
+
+_NAME_OWNER = {
+    "sqlite": fixed(_naming(sqlite.insert(consumers))),
+    "postgresql": fixed(_naming(postgresql.insert(consumers))),
+}
+_HELD = sa.func.coalesce(sa.func.sum(_a.amount), 0)
+_MISCOUNTS = fixed(
+    sa.select(_i.provider, _p.name, _i.resource_class, _i.used, _HELD.label("held"))
+    .join_from(inventories, providers, _p.uuid == _i.provider)
+    .join(
+        allocations,
+        sa.and_(_a.provider == _i.provider, _a.resource_class == _i.resource_class),
+        isouter=True,
+    )
+    .group_by(_i.provider, _p.name, _i.resource_class, _i.used)
+    .having(_i.used != _HELD)
+    .order_by(_i.provider, _i.resource_class)
+)
+
+
+_UNOFFERED = fixed(
+    sa.select(_a.provider, sa.func.coalesce(_p.name, _a.provider), _a.resource_class, sa.func.sum(_a.amount))
+    .join_from(allocations, inventories,
+               sa.and_(_a.provider == _i.provider, _a.resource_class == _i.resource_class), isouter=True)
+    .join(providers, _p.uuid == _a.provider, isouter=True)
+    .where(_i.provider.is_(None))
+    .group_by(_a.provider, _p.name, _a.resource_class)
+    .order_by(_a.provider, _a.resource_class)
+)  # fmt: skip
+"""What is held of inventories that are gone: only hands can do that, where keys are not looked after."""
+
+
+_RECOUNT = fixed(
+    sa.update(inventories)
+    .where(_i.provider == bindparam("this"))
+    .values(
+        used=sa.select(sa.func.coalesce(sa.func.sum(_a.amount), 0))
+        .where(_a.provider == _i.provider, _a.resource_class == _i.resource_class)
+        .scalar_subquery()
+    )
+)
+
+
+async def owners(tx: Tx, ids: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
+    """Read whose these are."""
+    return {uuid: Owner(project, user) for uuid, project, user in await tx.rows(_OWNERS, {"ids": list(ids)})}
+
+
+async def name_owner(tx: Tx, consumer: ConsumerId, owner: Owner, kind: str) -> None:
+    """Say whose a consumer is that holds something, also where its row is lost; one that is right stays as it is."""
+    if await tx.value(_HOLDS, {"this": consumer}):
+        row = {"uuid": consumer, "generation": 1, "project": owner.project, "user": owner.user, "type": kind}
+        await tx.run(_NAME_OWNER[tx.dialect], row)
+
+
+async def miscounts(tx: Tx) -> list[Miscount]:
+    """Add up what is held of each provider, in one statement: both sides are of the same instant."""
+    unoffered = [
+        Miscount(provider=provider, name=name, resource_class=what, used=0, held=int(held), is_offered=False)
+        for provider, name, what, held in await tx.rows(_UNOFFERED)
+    ]
+    return unoffered + [
+        Miscount(provider=provider, name=name, resource_class=what, used=int(used), held=int(held))
+        for provider, name, what, used, held in await tx.rows(_MISCOUNTS)
+    ]
+
+
+async def recount(tx: Tx, provider: ProviderId) -> None:
+    """Have what is said to be used of a provider be what is held. It must be locked."""
+    await tx.tell(_RECOUNT, {"this": provider})
+
+
+async def of_consumers(tx: Tx, ids: Sequence[ConsumerId] | None) -> list[Allocation]:
+    """Read what these hold; None: all."""
+    rows = await (tx.rows(_ALL) if ids is None else tx.rows(_OF_CONSUMERS, {"ids": list(ids)}))
+    held: dict[tuple[ConsumerId, ProviderId], dict[str, int]] = {}
+    for consumer, provider, name, amount in rows:
+        held.setdefault((consumer, provider), {})[name] = amount
+    return [Allocation(consumer=who, provider=where, resources=what) for (who, where), what in held.items()]
+
+
+async def of_provider(tx: Tx, uuid: ProviderId) -> list[tuple[Consumer, dict[str, int]]]:
+    """Read who holds what of a provider."""
+    found: dict[ConsumerId, tuple[Consumer, dict[str, int]]] = {}
+    for who, generation, project, user, kind, name, amount in await tx.rows(_OF_PROVIDER, {"this": uuid}):
+        consumer = Consumer(id=who, generation=generation, owner=Owner(project, user), type=kind)
+        found.setdefault(who, (consumer, {}))[1][name] = amount
+    return list(found.values())
+
+
+async def of_project(tx: Tx, project: ProjectId, user: UserId | None) -> list[Usage]:
+    """Add up what a project, or one user in it, holds, by type of consumer."""
+    whose = {"of_project": project, "of_user": user or ""}
+    sums: dict[str | None, dict[str, int]] = {}
+    for kind, name, amount in await tx.rows(_SUMS, whose):
+        sums.setdefault(kind, {})[name] = int(amount)
+    return [
+        Usage(type=kind, consumers=count, resources=sums.get(kind, {})) for kind, count in await tx.rows(_COUNTS, whose)
+    ]
+
+
+async def generations(tx: Tx, uuids: Collection[ProviderId]) -> dict[ProviderId, int]:
+    """Read the generations of these providers, as far as they are there."""
+    return dict(await tx.rows(_GENERATIONS, {"ids": list(uuids)}))

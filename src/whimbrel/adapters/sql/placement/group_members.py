@@ -1,0 +1,123 @@
+"""Where the servers of a server group are: written in the transactions of their claims.
+
+Law: who claims for a server of a group has the group's row locked, before any consumer, from before he reads where the
+others are until his claim is written; so of two claims that would break the rule together one sees the other.
+A place is a consumer's: it goes with its last allocation, whoever takes that away.
+"""
+
+from collections.abc import Collection
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+from sqlalchemy.dialects import postgresql, sqlite
+
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.tables.placement import claimed_groups, group_places
+from whimbrel.domain.ids import ConsumerId, GroupId, ProviderId
+from whimbrel.ports.placement.placement import GroupPlaces, GroupRule
+
+_g, _p = claimed_groups.c, group_places.c
+_Upsert = sqlite.Insert | postgresql.Insert
+
+
+def _locking(insert: _Upsert) -> sa.Executable:
+    """An update that changes nothing: the row is there and ours then, also where it was not."""
+    return insert.values(group_id=bindparam("group")).on_conflict_do_update(
+        index_elements=["group_id"], set_={"group_id": insert.excluded.group_id}
+    ).returning(_g.moving_to, _g.moving_since)  # fmt: skip
+
+
+def _moving(insert: _Upsert) -> sa.Executable:
+    return insert.on_conflict_do_update(
+        index_elements=["group_id"],
+        set_={"moving_to": insert.excluded.moving_to, "moving_since": insert.excluded.moving_since},
+    )
+
+
+def _placing(insert: _Upsert) -> sa.Executable:
+    changed = {name: insert.excluded[name] for name in ("group_id", "server", "root")}
+    return insert.on_conflict_do_update(index_elements=["consumer"], set_=changed)
+
+
+_LOCK = {
+    "sqlite": fixed(_locking(sqlite.insert(claimed_groups))),
+    "postgresql": fixed(_locking(postgresql.insert(claimed_groups))),
+}
+_MOVE = {
+    "sqlite": fixed(_moving(sqlite.insert(claimed_groups))),
+    "postgresql": fixed(_moving(postgresql.insert(claimed_groups))),
+}
+_PUT = {
+    "sqlite": fixed(_placing(sqlite.insert(group_places))),
+    "postgresql": fixed(_placing(postgresql.insert(group_places))),
+}
+_STATE = fixed(sa.select(_g.moving_to, _g.moving_since).where(_g.group_id == bindparam("group")))
+_PLACES = fixed(sa.select(_p.server, _p.root).where(_p.group_id == bindparam("group")))
+_GIVE = fixed(sa.update(group_places).where(_p.consumer == bindparam("giver")).values(consumer=bindparam("taker")))
+_DROP = fixed(sa.delete(group_places).where(_p.consumer.in_(bindparam("ids", expanding=True))))
+_REST = fixed(
+    sa.update(claimed_groups).where(_g.group_id == bindparam("group")).values(moving_to=None, moving_since=None)
+)
+_OLD_MOVES = fixed(
+    sa.select(_g.group_id).where(_g.moving_since < bindparam("before")).order_by(_g.group_id).with_for_update()
+)
+_FORGET = (
+    fixed(sa.delete(group_places).where(_p.group_id == bindparam("group"))),
+    fixed(sa.delete(claimed_groups).where(_g.group_id == bindparam("group"))),
+)
+
+
+async def lock(tx: Tx, rule: GroupRule) -> GroupPlaces:
+    """Read where a group is, so that nobody else of it can claim before we are done. A move that is over is ended."""
+    places = await _read(tx, _LOCK[tx.dialect], rule.group)
+    if places.moving_to is None or places.is_moving:
+        return places
+    await tx.tell(_REST, {"group": rule.group})
+    return GroupPlaces(held=places.held)
+
+
+async def read(tx: Tx, group: GroupId) -> GroupPlaces:
+    return await _read(tx, _STATE, group)
+
+
+async def _read(tx: Tx, state: sa.Executable, group: GroupId) -> GroupPlaces:
+    rows, held = await tx.ask((state, {"group": group}), (_PLACES, {"group": group}))
+    moving_to, since = rows[0] if rows else (None, None)
+    return GroupPlaces(
+        held=frozenset((server, root) for server, root in held), moving_to=moving_to, moving_since=since or 0.0
+    )
+
+
+async def put(tx: Tx, rule: GroupRule, consumer: ConsumerId) -> None:
+    """Note that a server, which has claimed, is on the rule's host."""
+    row = {"consumer": consumer, "group_id": rule.group, "server": consumer, "root": rule.root}
+    await tx.tell(_PUT[tx.dialect], row)
+
+
+async def hand_over(tx: Tx, giver: ConsumerId, taker: ConsumerId) -> None:
+    """Make the giver's place the taker's, whose own is dropped: it is the same server's, wherever it goes."""
+    await drop(tx, [taker])
+    await tx.tell(_GIVE, {"giver": giver, "taker": taker})
+
+
+async def drop(tx: Tx, consumers: Collection[ConsumerId]) -> None:
+    await tx.tell(_DROP, {"ids": list(consumers)})
+
+
+async def move(tx: Tx, group: GroupId, to: ProviderId | None, now: float) -> None:
+    since = now if to else None
+    await tx.tell(_MOVE[tx.dialect], {"group_id": group, "moving_to": to, "moving_since": since})
+
+
+async def rest(tx: Tx, before: float) -> None:
+    """End old moves of groups that are on one host."""
+    for (group,) in await tx.rows(_OLD_MOVES, {"before": before}):
+        roots = {root for _, root in await tx.rows(_PLACES, {"group": group})}
+        if len(roots) < 2:
+            await tx.tell(_REST, {"group": group})
+
+
+async def forget(tx: Tx, group: GroupId) -> None:
+    for statement in _FORGET:
+        await tx.tell(statement, {"group": group})

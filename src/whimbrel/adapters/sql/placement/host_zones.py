@@ -1,0 +1,70 @@
+"""In which zone each host is, as far as placement was told: what claims that count on a zone are checked against.
+
+Law: who claims under a rule, and who says that a host is in another zone, has the host's provider locked from before he
+looks until he is done; so of a claim that counts on the old zone and the change one sees the other.
+"""
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+from sqlalchemy.dialects import postgresql, sqlite
+
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.placement.claims import LOCK_PROVIDERS
+from whimbrel.adapters.sql.tables.placement import allocations, host_zones, providers
+from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.errors import HostInUse
+from whimbrel.ports.placement.placement import HostZone
+
+_z, _p, _a = host_zones.c, providers.c, allocations.c
+
+
+def _saying(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+    return insert.on_conflict_do_update(
+        index_elements=["root"], set_={"zone": insert.excluded.zone, "version": _z.version + 1}
+    )
+
+
+_SAY = {
+    "sqlite": fixed(_saying(sqlite.insert(host_zones))),
+    "postgresql": fixed(_saying(postgresql.insert(host_zones))),
+}
+_ALL = fixed(sa.select(_z.root, _z.zone, _z.version).order_by(_z.root))
+_CORRECT = fixed(
+    sa.update(host_zones)
+    .where(_z.root == bindparam("host"), _z.version == bindparam("seen"))
+    .values(zone=bindparam("right"), version=_z.version + 1)
+)
+_THERE = fixed(sa.select(_p.uuid, _p.name).where(_p.uuid.in_(bindparam("ids", expanding=True))))
+_HELD = fixed(
+    sa.select(_p.root)
+    .join_from(providers, allocations, _a.provider == _p.uuid)
+    .where(_p.root.in_(bindparam("ids", expanding=True)))
+    .order_by(_p.root)
+    .limit(1)
+)
+
+
+async def put(tx: Tx, zones: Mapping[ProviderId, str]) -> None:
+    """Say in which zone hosts are from now on. Raises: HostInUse."""
+    ids = {"ids": sorted(zones)}
+    if tx.dialect == "postgresql":
+        await tx.tell(LOCK_PROVIDERS, ids)
+    names = dict(map(tuple, await tx.rows(_THERE, ids)))
+    if held := await tx.value(_HELD, ids):
+        raise HostInUse(
+            "One or more hosts contain instances in this zone"
+            f" ({names[held]} is in use, or was given to a server just now)."
+        )
+    if names:
+        await tx.run(_SAY[tx.dialect], [{"root": root, "zone": zones[root], "version": 1} for root in sorted(names)])
+
+
+async def correct(tx: Tx, was: HostZone, zone: str) -> None:
+    await tx.run(_CORRECT, {"host": was.root, "seen": was.version, "right": zone})
+
+
+async def read(tx: Tx) -> list[HostZone]:
+    return [HostZone(root=root, zone=zone, version=version) for root, zone, version in await tx.rows(_ALL)]

@@ -1,0 +1,125 @@
+"""Reading providers with all that they have: one, some, or all of them piece by piece.
+
+Law: what many providers have alike is one object in memory. A hundred thousand hosts differ in little more than their
+names, and without that each would have sets, texts and numbers of its own.
+"""
+
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.placement.providers import COLUMNS, provider_of
+from whimbrel.adapters.sql.tables.placement import inventories, provider_aggregates, provider_traits, providers
+from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.errors import ProviderNotFound
+from whimbrel.placement.inventory import Stock
+from whimbrel.placement.provider import Node
+from whimbrel.ports.placement.placement import Inventory
+
+AT_ONCE = 1024
+"""How many providers are named in one statement, at most."""
+
+_p, _i, _t, _a = providers.c, inventories.c, provider_traits.c, provider_aggregates.c
+_THESE: sa.BindParameter[list[str]] = bindparam("these", expanding=True)
+_AFTER, _UNTIL = bindparam("after", type_=sa.String), bindparam("until", type_=sa.String)
+
+_STOCKS = sa.select(_i.provider, _i.resource_class, *(_i[name] for name in Inventory.__struct_fields__), _i.used)
+# One text for each provider: its names are as many rows as all else together, times ten.
+_TRAITS = sa.select(_t.provider, sa.func.aggregate_strings(_t.trait, ",")).group_by(_t.provider)
+_AGGREGATES = sa.select(_a.provider, sa.func.aggregate_strings(_a.aggregate, ",")).group_by(_a.provider)
+
+_NEXT = fixed(sa.select(*COLUMNS).where(_p.uuid > _AFTER).order_by(_p.uuid).limit(bindparam("most")))
+_SOME = fixed(sa.select(*COLUMNS).where(_p.uuid.in_(_THESE)))
+_COUNT = fixed(sa.select(sa.func.count()).select_from(providers))
+
+Belongings = tuple[sa.Executable, sa.Executable, sa.Executable]
+"""The statements for inventories, traits and aggregates of the same providers."""
+
+_OF_NEXT: Belongings = (
+    fixed(_STOCKS.where(_i.provider > _AFTER, _i.provider <= _UNTIL)),
+    fixed(_TRAITS.where(_t.provider > _AFTER, _t.provider <= _UNTIL)),
+    fixed(_AGGREGATES.where(_a.provider > _AFTER, _a.provider <= _UNTIL)),
+)
+_OF_SOME: Belongings = (
+    fixed(_STOCKS.where(_i.provider.in_(_THESE))),
+    fixed(_TRAITS.where(_t.provider.in_(_THESE))),
+    fixed(_AGGREGATES.where(_a.provider.in_(_THESE))),
+)
+
+
+async def read_node(tx: Tx, uuid: ProviderId) -> Node:
+    """Raises: ProviderNotFound."""
+    if found := await read_some(tx, [uuid]):
+        return found[0]
+    raise ProviderNotFound(f"No resource provider with uuid {uuid} found.")
+
+
+async def read_some(tx: Tx, uuids: Collection[ProviderId]) -> list[Node]:
+    """Read these providers, as far as they are there."""
+    nodes: list[Node] = []
+    left = list(uuids)
+    while left:
+        these, left = left[:AT_ONCE], left[AT_ONCE:]
+        # Said twice to be of a length that was there before: for each length a statement is compiled anew.
+        these += these[-1:] * ((1 << (len(these) - 1).bit_length()) - len(these))
+        nodes += await _nodes(tx, await tx.rows(_SOME, {"these": these}), _OF_SOME, {"these": these})
+    return nodes
+
+
+async def read_next(tx: Tx, after: str, most: int) -> list[Node]:
+    """Read the next so many providers in the order of their uuids; fewer: these were the last."""
+    rows = await tx.rows(_NEXT, {"after": after, "most": most})
+    return await _nodes(tx, rows, _OF_NEXT, {"after": after, "until": rows[-1][0]}) if rows else []
+
+
+async def count(tx: Tx) -> int:
+    """Count all providers."""
+    return int(await tx.value(_COUNT))
+
+
+async def _nodes(tx: Tx, rows: Iterable[Any], belongings: Belongings, which: Mapping[str, Any]) -> list[Node]:
+    stocks: dict[str, dict[str, Stock]] = {row[0]: {} for row in rows}
+    of_stocks, of_traits, of_aggregates = belongings
+    for row in await tx.rows(of_stocks, which):
+        stocks[row[0]][sys.intern(row[1])] = _stock(*row[2:])
+    traits = {uuid: _names(text) for uuid, text in await tx.rows(of_traits, which)}
+    aggregates = {uuid: _names(text) for uuid, text in await tx.rows(of_aggregates, which)}
+    return [
+        Node(
+            provider=provider_of(row),
+            stocks=stocks[row[0]],
+            traits=traits.get(row[0], _NONE),
+            aggregates=aggregates.get(row[0], _NONE),
+        )
+        for row in rows
+    ]
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+@lru_cache(maxsize=4096)
+def _names(text: str) -> frozenset[str]:
+    return _shared(frozenset(map(sys.intern, text.split(","))))
+
+
+@lru_cache(maxsize=4096)
+def _shared(names: frozenset[str]) -> frozenset[str]:
+    return names  # in whatever order they came
+
+
+@lru_cache(maxsize=65_536)
+def _stock(*amounts: Any) -> Stock:
+    *inventory, used = amounts
+    return Stock(_inventory(*inventory), used)
+
+
+@lru_cache(maxsize=4096)
+def _inventory(*amounts: Any) -> Inventory:
+    return Inventory(**dict(zip(Inventory.__struct_fields__, amounts, strict=True)))

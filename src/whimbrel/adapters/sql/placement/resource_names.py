@@ -1,0 +1,95 @@
+"""Resource classes and traits in a database: custom ones when they are made, standard ones when they are first used.
+
+Law: whatever an inventory or a provider refers to has its row; the standard ones are there for everybody without one.
+"""
+
+from collections.abc import Collection, Iterable
+
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+from sqlalchemy.dialects import postgresql, sqlite
+
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.placement.changes import note
+from whimbrel.adapters.sql.tables.placement import inventories, provider_traits, resource_classes, traits
+from whimbrel.domain.errors import NotFound
+from whimbrel.placement.errors import Duplicate, NameInUse, UnknownName
+from whimbrel.placement.resource_names import STANDARD_CLASSES, standard_traits
+
+
+class Names:
+    """One of the two tables of names: what they are called, and who may refer to them."""
+
+    def __init__(self, word: str, table: sa.Table, used_by: sa.Column[str], *, missing: str) -> None:
+        self.word = word
+        self._missing = missing  # how clients know that there is none
+        self._name = name = table.c.name
+        self._all = sa.select(name).order_by(name)
+        self._some = fixed(sa.select(name).where(name.in_(bindparam("names", expanding=True))))
+        self._add = {
+            "sqlite": sqlite.insert(table).on_conflict_do_nothing(),
+            "postgresql": postgresql.insert(table).on_conflict_do_nothing(),
+        }
+        self._rename = sa.update(table).where(name == bindparam("was")).values(name=bindparam("now"))
+        self._delete = sa.delete(table).where(name == bindparam("name"))
+        self._in_use = sa.select(sa.exists().where(used_by == bindparam("name")))
+        self._used = sa.select(used_by).distinct()
+        self._users = sa.select(used_by.table.c.provider).where(used_by == bindparam("name"))
+
+    async def all(self, tx: Tx) -> list[str]:
+        return [row[0] for row in await tx.rows(self._all)]
+
+    async def used(self, tx: Tx) -> set[str]:
+        return {row[0] for row in await tx.rows(self._used)}
+
+    async def known(self, tx: Tx, names: Collection[str]) -> set[str]:
+        return {row[0] for row in await tx.rows(self._some, {"names": list(names)})} if names else set()
+
+    async def add(self, tx: Tx, name: str) -> bool:
+        """Have a name; False: it was there."""
+        return await tx.row(self._add[tx.dialect].returning(self._name), {"name": name}) is not None
+
+    async def refer(self, tx: Tx, names: Collection[str], standard: Collection[str]) -> None:
+        """Have a row for each of these names. Raises: UnknownName: some are neither standard nor made."""
+        new = set(names) - await self.known(tx, names)
+        if unknown := sorted(new.difference(standard)):
+            raise UnknownName(f"No such {self.word} {', '.join(unknown)}.")
+        await self._add_all(tx, sorted(new))
+
+    async def ensure(self, tx: Tx, names: Collection[str]) -> None:
+        """Have a row for each of these names, of which it is known that they are standard, or may be made."""
+        await self._add_all(tx, sorted(set(names) - await self.known(tx, names)))
+
+    async def _add_all(self, tx: Tx, names: Iterable[str]) -> None:
+        if rows := [{"name": name} for name in names]:
+            await tx.run(self._add[tx.dialect], rows)
+
+    async def rename(self, tx: Tx, was: str, now: str) -> None:
+        """Raises: NotFound; Duplicate."""
+        if was == now:
+            return
+        if await self.known(tx, [now]):
+            raise Duplicate(f"The {self.word} {now} already exists.")
+        if not (await tx.run(self._rename, {"was": was, "now": now})).rowcount:
+            raise NotFound(f"{self._missing} {was}.")
+        await note(tx, [row[0] for row in await tx.rows(self._users, {"name": now})])
+
+    async def delete(self, tx: Tx, name: str) -> None:
+        """Raises: NotFound; NameInUse."""
+        if await tx.value(self._in_use, {"name": name}):
+            raise NameInUse(f"The {self.word} {name} is in use by a resource provider.")
+        if not (await tx.run(self._delete, {"name": name})).rowcount:
+            raise NotFound(f"{self._missing} {name}.")
+
+
+CLASSES = Names("resource class", resource_classes, inventories.c.resource_class, missing="No such resource class")
+TRAITS = Names("trait", traits, provider_traits.c.trait, missing="No such trait(s):")
+
+
+async def refer_classes(tx: Tx, names: Collection[str]) -> None:
+    await CLASSES.refer(tx, names, STANDARD_CLASSES)
+
+
+async def refer_traits(tx: Tx, names: Collection[str]) -> None:
+    await TRAITS.refer(tx, names, standard_traits())

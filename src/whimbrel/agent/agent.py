@@ -1,0 +1,221 @@
+"""The agent of one host: takes orders, in the order in which they came, and refuses those of a conductor that slept.
+
+Laws: the fence is asked when an order comes in and again when its turn has come, so that an order that was waiting
+when a newer epoch came does nothing. Orders on one server never interleave. Only the slot that is named is touched.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+from weakref import WeakValueDictionary
+
+from whimbrel.agent.fence import Fence
+from whimbrel.agent.long_orders import Job, Jobs
+from whimbrel.domain import local_disks
+from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.guest import DiskExport, DiskName, Guest, GuestKey, GuestSpec, Ledger, Order, Progress
+from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.server_devices import GuestNic, GuestVolume
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.hosts.hypervisor import Hypervisor, Percent
+from whimbrel.ports.hosts.key_value_store import Keep
+from whimbrel.ports.services.images import Images
+
+WAIT_S = 3.0
+
+
+class HostAgent:
+    """Fulfils ports.agent.Agent."""
+
+    def __init__(
+        self, host: HostName, hypervisor: Hypervisor, keep: Keep, images: Images, clock: Clock, wait_s: float = WAIT_S
+    ) -> None:
+        """wait_s: how long an asker waits for the end of a job before he is told how far it is."""
+        self.host = host
+        self._hypervisor = hypervisor
+        self._images = images
+        self._fence = Fence(host, keep, clock)
+        self._jobs = Jobs(clock, wait_s)
+        self._locks: WeakValueDictionary[ServerId, asyncio.Lock] = WeakValueDictionary()
+
+    # The process
+
+    async def open(self) -> list[Guest]:
+        """See what is here when the process starts. Nothing is resumed: who wants something will ask."""
+        return await self._hypervisor.guests()
+
+    async def close(self) -> None:
+        """End the jobs; they start anew when they are asked for again."""
+        await self._jobs.close()
+
+    async def prune(self, before: float) -> None:
+        """Forget runs of which nothing new was seen since `before`; younger than any order that may still come."""
+        self._jobs.prune(before)
+        await self._fence.prune(before)
+
+    # Reading
+
+    async def look(self, key: GuestKey) -> Guest | None:
+        return await self._hypervisor.look(key)
+
+    async def guests(self) -> list[Guest]:
+        return await self._hypervisor.guests()
+
+    async def console_log(self, key: GuestKey, lines: int | None) -> str:
+        return await self._hypervisor.console_log(key, lines)
+
+    async def connector(self) -> dict[str, Any]:
+        return await self._hypervisor.connector()
+
+    # The ledger
+
+    async def ledger(self, newest: int = 0) -> Ledger:
+        return await self._fence.ledger(newest)
+
+    async def adopt(self, incarnation: int) -> None:
+        await self._fence.adopt(incarnation)
+
+    # Short orders
+
+    async def prepare(self, order: Order, spec: GuestSpec) -> None:
+        async with self._turn(order, spec.key):
+            await self._hypervisor.reserve(spec)
+
+    async def export_disk(self, order: Order, key: GuestKey, disk: DiskName = "root") -> DiskExport:
+        async with self._turn(order, key):
+            return await self._hypervisor.export_disk(key, disk)
+
+    async def unexport_disk(self, order: Order, key: GuestKey) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.unexport_disk(key)
+
+    async def define(self, order: Order, spec: GuestSpec) -> None:
+        async with self._turn(order, spec.key):
+            await self._hypervisor.define(spec)
+
+    async def start(self, order: Order, key: GuestKey) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.start(key)
+
+    async def stop(self, order: Order, key: GuestKey, timeout_s: float) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.stop(key, timeout_s)
+
+    async def reboot(self, order: Order, key: GuestKey, hard: bool) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.reboot(key, hard)
+
+    async def plug(self, order: Order, key: GuestKey, nic: GuestNic) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.plug(key, nic)
+
+    async def unplug(self, order: Order, key: GuestKey, port_id: str) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.unplug(key, port_id)
+
+    async def attach_volume(self, order: Order, key: GuestKey, volume: GuestVolume) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.attach_volume(key, volume)
+
+    async def detach_volume(self, order: Order, key: GuestKey, volume_id: str) -> None:
+        async with self._turn(order, key):
+            await self._hypervisor.detach_volume(key, volume_id)
+
+    async def discard_disk(self, order: Order, key: GuestKey) -> None:
+        async with self._turn_without_jobs(order, key):
+            await self._hypervisor.discard_disk(key)
+
+    async def destroy(self, order: Order, key: GuestKey) -> None:
+        async with self._turn_without_jobs(order, key):
+            await self._hypervisor.destroy(key)
+
+    # Long orders
+
+    async def build_disk(self, order: Order, spec: GuestSpec) -> Progress:
+        return await self._job(
+            order,
+            "build_disk",
+            spec.key,
+            is_done=lambda: self._has_disks(spec.key, local_disks.names_of(spec)),
+            act=lambda percent: self._hypervisor.create_disk(spec, percent),
+        )
+
+    async def import_disk(self, order: Order, spec: GuestSpec, export: DiskExport, disk: DiskName = "root") -> Progress:
+        return await self._job(
+            order,
+            f"import_disk {disk}",
+            spec.key,
+            is_done=lambda: self._has_disks(spec.key, [disk]),
+            act=lambda percent: self._hypervisor.import_disk(spec, export, percent, disk),
+        )
+
+    async def fetch_disk(self, order: Order, spec: GuestSpec, image_id: str, disk: DiskName = "root") -> Progress:
+        return await self._job(
+            order,
+            f"fetch_disk {disk}",
+            spec.key,
+            is_done=lambda: self._has_disks(spec.key, [disk]),
+            act=lambda percent: self._hypervisor.fetch_disk(spec, image_id, percent, disk),
+        )
+
+    async def upload_snapshot(self, order: Order, key: GuestKey, image_id: str, disk: DiskName = "root") -> Progress:
+        return await self._job(
+            order,
+            f"upload_snapshot {image_id}",
+            key,
+            is_done=lambda: self._is_active(image_id),
+            act=lambda percent: self._images.write(image_id, self._hypervisor.read_snapshot(key, percent, disk)),
+        )
+
+    async def _has_disks(self, key: GuestKey, disks: Collection[DiskName]) -> bool:
+        """Tell whether whole disks are there: what a job has made proves that it ended, also after a restart."""
+        guest = await self._hypervisor.look(key)
+        return guest is not None and set(disks) <= set(guest.disks)
+
+    async def _is_active(self, image_id: str) -> bool:
+        return (await self._images.show(image_id)).status == "active"
+
+    # Whose turn it is
+
+    @asynccontextmanager
+    async def _turn(self, order: Order, key: GuestKey) -> AsyncIterator[None]:
+        """Wait until no other order on this server is at work. Raises: Superseded, before or after the wait."""
+        await self._fence.admit(order, key.server)
+        async with self._lock(key):
+            self._fence.check(order, key.server)
+            try:
+                yield
+            except NotFound as missing:
+                raise Refused(missing.reason) from missing
+
+    @asynccontextmanager
+    async def _turn_without_jobs(self, order: Order, key: GuestKey) -> AsyncIterator[None]:
+        """Like `_turn`, after the jobs of this slot have been cancelled: nobody waits for a copy that is not wanted."""
+        await self._fence.admit(order, key.server)
+        await self._jobs.end(key)
+        async with self._turn(order, key):
+            yield
+
+    async def _job(
+        self,
+        order: Order,
+        kind: str,
+        key: GuestKey,
+        is_done: Callable[[], Awaitable[bool]],
+        act: Callable[[Percent], Awaitable[None]],
+    ) -> Progress:
+        """Start or join a job. is_done looks at what is there, so that a finished one is known after any crash."""
+
+        async def work(job: Job) -> None:
+            async with self._lock(key):
+                if not await is_done():
+                    # last of all: it may have waited long, and the look takes time too
+                    self._fence.check(job.order, key.server)
+                    await act(job.show)
+
+        await self._fence.admit(order, key.server)
+        return await self._jobs.ask(order, kind, key, work)
+
+    def _lock(self, key: GuestKey) -> AbstractAsyncContextManager[Any]:
+        return self._locks.setdefault(key.server, asyncio.Lock())

@@ -1,0 +1,1 @@
+"""What users and operators set up: flavors, key pairs, quotas, server groups."""

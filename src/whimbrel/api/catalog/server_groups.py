@@ -1,0 +1,109 @@
+"""Server groups: what is to be together, or apart, and who is in it.
+
+A server joins a group by the hint `group` when it is created, and is in it until one of both is deleted.
+
+Source: reference of Nova 34, section 2.4.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from whimbrel.api.http import paging
+from whimbrel.api.http.call import Call
+from whimbrel.domain.errors import Invalid, NotFound, Unavailable
+from whimbrel.domain.ids import GroupId
+from whimbrel.domain.server import Server
+from whimbrel.ports.stores.server_groups import ServerGroup
+
+RULES_SINCE = 64
+NO = ("false", "0", "no", "off", "n", "f")
+
+
+async def group_in_path(call: Call) -> Mapping[str, str]:
+    """Give the policy target: whose group this is. One that is not there is anybody's who asks, until he is told so."""
+    try:
+        group = await in_path(call)
+    except NotFound:
+        return call.own
+    return {"project_id": group.project_id, "user_id": group.user_id}
+
+
+async def in_path(call: Call) -> ServerGroup:
+    return await call.cloud.server_groups.get(GroupId(call.params["group_id"]))
+
+
+async def index(call: Call) -> Any:
+    """List the groups of the project; all_projects: of all, for those who may; others see their own as ever."""
+    asked = call.value("all_projects")
+    everybody = (
+        asked is not None and asked.lower() not in NO and call.may("os_compute_api:os-server-groups:index:all_projects")
+    )
+    whose = None if everybody else call.caller.project_id
+    most = paging.limit(call) or call.context.max_limit
+    found = await call.cloud.server_groups.find(whose, int(call.value("offset") or 0), most)
+    return {"server_groups": [_shown(call, group) for group in found]}
+
+
+async def show(call: Call) -> Any:
+    return {"server_group": _shown(call, await in_path(call))}
+
+
+async def create(call: Call) -> Any:
+    wish: dict[str, Any] = call.body["server_group"]
+    rules = wish.get("rules", {})
+    policy = wish["policy"] if call.minor >= RULES_SINCE else wish["policies"][0]
+    if rules and policy != "anti-affinity":
+        raise Invalid("Only anti-affinity policy supports rules.")
+    group = ServerGroup(
+        id=GroupId(call.cloud.ids.uuid()),
+        name=wish["name"],
+        project_id=call.caller.project_id,
+        user_id=call.caller.user_id,
+        policy=policy,
+        max_server_per_host=int(rules["max_server_per_host"]) if rules else None,
+        created_at=call.cloud.clock.now(),
+    )
+    limits = await call.cloud.quotas.limits(group.project_id)
+    await call.cloud.server_groups.create(group, limits["server_groups"])
+    return {"server_group": _shown(call, group)}
+
+
+async def delete(call: Call) -> Any:
+    group = await in_path(call)
+    await call.cloud.server_groups.delete(group.id)
+    with suppress(Unavailable):  # what is left there of a group that is no more is in nobody's way
+        await call.cloud.placement.forget_group(group.id)
+
+
+async def check_wished(call: Call, hints: Mapping[str, Any]) -> None:
+    """Raises: Invalid: the hint names a group that the project does not have."""
+    wished = hints.get("group")
+    if wished is None:
+        return
+    try:
+        group = await call.cloud.server_groups.get(wished)
+    except NotFound as error:
+        raise Invalid(error.reason) from None
+    if group.project_id != call.caller.project_id:
+        raise Invalid(f"Instance group {wished} could not be found.")
+
+
+async def of_server(call: Call, server: Server) -> tuple[GroupId, ...]:
+    """Give the groups of a server as it shows them. One that was made in none is never asked about."""
+    if not server.spec.wished_group:
+        return ()
+    group = await call.cloud.server_groups.of_server(server.id)
+    return (group.id,) if group else ()
+
+
+def _shown(call: Call, group: ServerGroup) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": group.id, "name": group.name, "members": list(group.members)}
+    if call.minor >= RULES_SINCE:
+        most = group.max_server_per_host
+        shown |= {"policy": group.policy, "rules": {} if most is None else {"max_server_per_host": most}}
+    else:
+        shown |= {"policies": [group.policy], "metadata": {}}
+    if call.minor >= 13:
+        shown |= {"project_id": group.project_id, "user_id": group.user_id}
+    return shown

@@ -1,0 +1,1 @@
+"""Hosts and what is known of them: hypervisors, services, zones, aggregates, migrations."""

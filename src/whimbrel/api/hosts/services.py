@@ -1,0 +1,188 @@
+"""Services: the agent of each host, as an operator lists it, takes it out of service and declares it down.
+
+Conductors have no rows: they lease what they work on, and nothing asks for one by name.
+
+Source: reference of Nova 34, section 2.4.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from whimbrel.api.hosts import occupancy
+from whimbrel.api.http import times
+from whimbrel.api.http.call import Call
+from whimbrel.api.http.formats import FORMATS
+from whimbrel.api.http.problems import Problem
+from whimbrel.api.schemas.parameters import truth
+from whimbrel.api.views import locations
+from whimbrel.api.views.unreachable_server import ABSENT_SINCE
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import HostName
+
+log = structlog.get_logger(__name__)
+
+BINARY = "nova-compute"
+
+
+async def index(call: Call) -> Any:
+    host, binary = call.value("host"), call.value("binary")
+    if binary is not None and binary != BINARY:
+        return {"services": []}
+    zones, known = await _zones(call), await locations.known_hosts(call)
+    shown = [_shown(call, one, zones) for one in known.by_name.values()]
+    if call.minor >= ABSENT_SINCE:
+        shown += [
+            {"binary": BINARY, "host": name, "status": "UNKNOWN"} for name in await locations.absent_hosts(call, known)
+        ]
+    return {"services": [one for one in shown if host is None or one["host"] == host]}
+
+
+async def update(call: Call) -> Any:
+    """From 2.53 on: PUT /os-services/{uuid}."""
+    wanted = call.body
+    status, forced = wanted.get("status"), wanted.get("forced_down")
+    if status is None and forced is None:
+        raise Invalid("No updates were requested. Fields 'status' or 'forced_down' should be specified.")
+    if "disabled_reason" in wanted and status != "disabled":
+        raise Invalid("Specifying 'disabled_reason' is valid only with status 'disabled'.")
+    host = await _by_id(call)
+    changed = await _set(
+        call,
+        host,
+        enabled=host.enabled if status is None else status == "enabled",
+        reason=host.disabled_reason if status is None else wanted.get("disabled_reason"),
+        forced_down=host.forced_down if forced is None else truth(forced),
+    )
+    return {"service": _shown(call, changed, await _zones(call))}
+
+
+# Below 2.53: PUT /os-services/enable and so on, with host and binary in the body.
+
+
+async def enable(call: Call) -> Any:
+    host = await _by_name(call)
+    await _set(call, host, enabled=True, reason=None, forced_down=host.forced_down)
+    return {"service": {"host": host.name, "binary": BINARY, "status": "enabled"}}
+
+
+async def disable(call: Call) -> Any:
+    host = await _by_name(call)
+    await _set(call, host, enabled=False, reason=None, forced_down=host.forced_down)
+    return {"service": {"host": host.name, "binary": BINARY, "status": "disabled"}}
+
+
+async def disable_with_reason(call: Call) -> Any:
+    reason = call.body.get("disabled_reason")
+    if reason is None:
+        raise Invalid("Missing disabled reason field")
+    host = await _by_name(call)
+    await _set(call, host, enabled=False, reason=reason, forced_down=host.forced_down)
+    return {"service": {"host": host.name, "binary": BINARY, "status": "disabled", "disabled_reason": reason}}
+
+
+async def force_down(call: Call) -> Any:
+    if "forced_down" not in call.body:
+        raise Invalid("Missing forced_down field")
+    host, forced = await _by_name(call), truth(call.body["forced_down"])
+    await _set(call, host, enabled=host.enabled, reason=host.disabled_reason, forced_down=forced)
+    return {"service": {"host": host.name, "binary": BINARY, "forced_down": forced}}
+
+
+async def unknown_action(call: Call) -> Any:
+    raise NotFound("Unknown action")
+
+
+async def delete(call: Call) -> Any:
+    """Forget a host that has neither servers nor moves on it.
+
+    Its provider goes first: where a server was quicker than we it holds something of it, and nothing is forgotten.
+    """
+    host = await _by_id(call)
+    if await occupancy.has_servers(call, host):
+        raise Conflict(
+            "Unable to delete compute service that is hosting instances. Migrate or delete the instances first."
+        )
+    if await occupancy.is_in_a_move(call, host):
+        raise Conflict(
+            "Unable to delete compute service that has in-progress migrations. Complete the migrations or delete the"
+            " instances first."
+        )
+    with suppress(NotFound):
+        await call.cloud.placement.delete_tree(host.id)
+    for aggregate in await call.cloud.aggregates.all():
+        if host.name in aggregate.hosts:
+            await call.cloud.aggregates.remove_host(aggregate.id, host.name, call.cloud.clock.now())
+    await call.cloud.cell(host.cell).hosts.delete(host.name)
+
+
+async def _set(call: Call, host: Host, *, enabled: bool, reason: str | None, forced_down: bool) -> Host:
+    hosts = call.cloud.cell(host.cell).hosts
+    changed = await hosts.set_service(host.name, enabled=enabled, disabled_reason=reason, forced_down=forced_down)
+    if enabled != host.enabled:
+        await _tell_placement(call, host, disabled=not enabled)
+    return changed
+
+
+async def _tell_placement(call: Call, host: Host, *, disabled: bool) -> None:
+    """Mirror it as a trait. The scheduler reads the row, clients of placement the trait: a failure only shows."""
+    try:
+        await call.cloud.placement.set_disabled(host.id, disabled)
+    except (Unavailable, NotFound) as error:
+        log.warning("placement does not know whether a host is disabled", host=host.name, reason=error.reason)
+
+
+async def _by_name(call: Call) -> Host:
+    name, binary = call.body["host"], call.body["binary"]
+    known = await locations.known_hosts(call)
+    if binary != BINARY:
+        raise NotFound(f"Could not find binary {binary} on host {name}.")
+    if name not in known.by_name:
+        raise known.not_found(f"Could not find binary {binary} on host {name}.")
+    return known.by_name[HostName(name)]
+
+
+async def _by_id(call: Call) -> Host:
+    """Find a host by its service's id: a uuid from 2.53 on, below it a number. Raises: Invalid; NotFound."""
+    id = call.params["service_id"]
+    known = await locations.known_hosts(call)
+    hosts = known.by_name.values()
+    if call.minor >= 53:
+        if not FORMATS["any-uuid"](id):
+            raise Invalid(f"Invalid uuid {id}")
+        found = [host for host in hosts if host.service_id == id]
+    else:
+        if not (id.isascii() and id.isdigit()):
+            raise Invalid("service_id must be an integer")
+        found = [host for host in hosts if str(host.number) == id]
+    if len(found) > 1:
+        raise Problem(409, f"Several cells have a service {id}: ask for it by its uuid, which needs version 2.53.")
+    if not found:
+        raise known.not_found(f"Service {id} not found.")
+    return found[0]
+
+
+async def _zones(call: Call) -> Callable[[Host], str]:
+    """Give what tells the name of a host's zone."""
+    aggregates, names = await call.cloud.aggregates.all(), await locations.zone_names(call)
+    return lambda host: locations.zone_name(names, locations.zone_among(call, host.name, aggregates))
+
+
+def _shown(call: Call, host: Host, zone: Callable[[Host], str]) -> dict[str, Any]:
+    now = call.cloud.clock.now()
+    shown: dict[str, Any] = {
+        "id": host.service_id if call.minor >= 53 else host.number,
+        "binary": BINARY,
+        "host": host.name,
+        "zone": zone(host),
+        "status": "enabled" if host.enabled else "disabled",
+        "state": "up" if host.is_up(now) else "down",
+        "updated_at": times.with_fraction(min(host.seen_at, now)),
+        "disabled_reason": host.disabled_reason,
+    }
+    if call.minor >= 11:
+        shown["forced_down"] = host.forced_down
+    return shown

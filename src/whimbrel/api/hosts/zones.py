@@ -1,0 +1,110 @@
+"""Availability zones: as Nova shows them, by the hosts that are in them, and as they are, with their ids.
+
+A zone is available while a host of it is enabled. /v2.1/whimbrel/zones is Whimbrel's own part of the API, for
+operators: there zones without hosts are listed too, and are given other names, which changes no server and no pin; and
+what means nothing to anybody is deleted.
+
+Source: reference of Nova 34, section 2.4.
+"""
+
+from typing import Any
+
+from whimbrel.api.http import times
+from whimbrel.api.http.call import Call
+from whimbrel.api.views import locations
+from whimbrel.domain.errors import Conflict
+from whimbrel.domain.host import Host, Zone
+from whimbrel.domain.ids import HostName
+from whimbrel.servers.zones.zone_users import holders
+
+BINARY = "nova-compute"
+
+
+async def index(call: Call) -> Any:
+    by_zone = await _hosts_by_name_of_zone(call)
+    return {
+        "availabilityZoneInfo": [
+            {"zoneName": zone, "zoneState": {"available": _is_available(hosts)}, "hosts": None}
+            for zone, hosts in sorted(by_zone.items())
+        ]
+    }
+
+
+async def detail(call: Call) -> Any:
+    now = call.cloud.clock.now()
+    by_zone = await _hosts_by_name_of_zone(call)
+    return {
+        "availabilityZoneInfo": [
+            {
+                "zoneName": zone,
+                "zoneState": {"available": _is_available(hosts)},
+                "hosts": {host.name: {BINARY: _service(host, now)} for host in hosts if host.enabled} or None,
+            }
+            for zone, hosts in sorted(by_zone.items())
+        ]
+    }
+
+
+async def own_index(call: Call) -> Any:
+    hosts = await _hosts_by_zone(call)
+    return {"zones": [_shown(call, zone, hosts) for zone in await call.cloud.zones.all()]}
+
+
+async def rename(call: Call) -> Any:
+    zone = await call.cloud.zones.rename(call.params["zone_id"], call.body["zone"]["name"])
+    return {"zone": _shown(call, zone, await _hosts_by_zone(call))}
+
+
+async def delete(call: Call) -> Any:
+    """Delete a zone that nobody has anything to do with. Raises: NotFound; Conflict: who has, by name."""
+    zone = await call.cloud.zones.get(call.params["zone_id"])
+    if zone.id == call.cloud.rules.default_availability_zone:
+        raise Conflict(
+            f"{zone.name} is the default availability zone: hosts that no aggregate puts into one are in it."
+        )
+    await _check_nobody_holds(call, zone)
+    await call.cloud.zones.delete(zone.id)
+    try:
+        await _check_nobody_holds(call, zone)
+    except Conflict:
+        await call.cloud.zones.ensure(zone)  # somebody came meanwhile, and is to have it
+        raise
+
+
+async def _check_nobody_holds(call: Call, zone: Zone) -> None:
+    if held := await holders(call.cloud, zone.id):
+        raise Conflict(f"Availability zone {zone.name} cannot be deleted: {'; '.join(held)}.")
+
+
+def _shown(call: Call, zone: Zone, hosts: dict[str, list[Host]]) -> dict[str, Any]:
+    """Show a zone with its hosts. Times are seconds since 1970."""
+    names: list[HostName] = sorted(host.name for host in hosts.get(zone.id, []))
+    return {
+        "id": zone.id,
+        "name": zone.name,
+        "is_default": zone.id == call.cloud.rules.default_availability_zone,
+        "hosts": names,
+        "created_at": zone.created_at,
+    }
+
+
+async def _hosts_by_name_of_zone(call: Call) -> dict[str, list[Host]]:
+    names = await locations.zone_names(call)
+    return {locations.zone_name(names, zone): hosts for zone, hosts in (await _hosts_by_zone(call)).items()}
+
+
+async def _hosts_by_zone(call: Call) -> dict[str, list[Host]]:
+    aggregates = await call.cloud.aggregates.all()
+    by_zone: dict[str, list[Host]] = {}
+    for host in (await locations.known_hosts(call)).by_name.values():
+        by_zone.setdefault(locations.zone_among(call, host.name, aggregates), []).append(host)
+    return by_zone
+
+
+def _is_available(hosts: list[Host]) -> bool:
+    return any(host.enabled for host in hosts)
+
+
+def _service(host: Host, now: float) -> dict[str, Any]:
+    seen_at = times.with_fraction(min(host.seen_at, now))
+    return {"active": host.enabled, "available": host.is_up(now), "updated_at": seen_at}

@@ -1,0 +1,1 @@
+"""What all handlers of the compute API share: the request, errors, schemas, microversions, documents."""

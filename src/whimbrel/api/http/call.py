@@ -1,0 +1,127 @@
+"""One request as a handler sees it, and what a handler may answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.stores.directory import Entry
+
+if TYPE_CHECKING:
+    from whimbrel.api.http.context import Context
+    from whimbrel.api.http.dispatch import Route
+    from whimbrel.saga.engine import Engine
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer that is more than a body with the route's status. A handler may also return the body alone.
+
+    lines: instead of a body: JSON documents, each sent as soon as it is known.
+    """
+
+    body: Any = None  # None: no body
+    status: int | None = None  # None: the route's
+    headers: Mapping[str, str] = {}
+    lines: AsyncIterator[Any] | None = None
+
+
+class Call:
+    """A request that was understood: token, version, route, query and body have been checked."""
+
+    def __init__(
+        self,
+        *,
+        context: Context,
+        route: Route,
+        caller: Caller,
+        request_id: str,
+        minor: int,
+        params: Mapping[str, str],
+        query: dict[str, list[str]],
+        body: Any,
+        root_url: str,
+        project_in_url: bool,
+        path: str,
+    ) -> None:
+        self.context = context
+        self.route = route
+        self.caller = caller
+        self.request_id = request_id
+        self.minor = minor  # of the microversion: 53 for 2.53
+        self.params = params  # of the path: {"server_id": ...}
+        self.query = query  # key -> all its values
+        self.body = body  # decoded JSON, checked; None: none was sent
+        self.root_url = root_url  # http://host/compute, no slash at the end
+        self.project_in_url = project_in_url
+        self.path = path  # of the request below /v2.1 and the project, e.g. /servers/detail
+        self.found: Server | None = None  # the server in the path, found by the route's target
+        self.absent: Entry | None = None  # the same where its cell does not answer, and the route can do without it
+
+    @property
+    def cloud(self) -> Cloud:
+        return self.context.cloud
+
+    @property
+    def engine(self) -> Engine:
+        return self.context.engine
+
+    @property
+    def server(self) -> Server:
+        """Give the server that the path names; there is one where the route's target found it."""
+        assert self.found is not None, f"{self.route.path} has no server"
+        return self.found
+
+    @cached_property
+    def is_admin(self) -> bool:
+        return self.may("context_is_admin")
+
+    @cached_property
+    def asker(self) -> Asker:
+        return Asker(
+            user_id=self.caller.user_id,
+            project_id=self.caller.project_id,
+            request_id=self.request_id,
+            is_admin=self.is_admin,
+        )
+
+    @property
+    def own(self) -> dict[str, str]:
+        """Give the policy target of what belongs to the caller."""
+        return {"project_id": self.caller.project_id, "user_id": self.caller.user_id}
+
+    def may(self, rule: str, target: Mapping[str, str] | None = None) -> bool:
+        """Ask the policy; without a target about the caller's own project."""
+        return self.context.policy.allows(rule, self.caller, self.own if target is None else target)
+
+    def check(self, rule: str, target: Mapping[str, str] | None = None) -> None:
+        """Raises: Forbidden."""
+        self.context.policy.check(rule, self.caller, self.own if target is None else target)
+
+    def value(self, key: str) -> str | None:
+        """Give a query key's value, the last where there are several."""
+        values = self.query.get(key)
+        return values[-1] if values else None
+
+    @cached_property
+    def versioned_url(self) -> str:
+        """Give the URL under which resources have their `self` links."""
+        project = f"/{self.caller.project_id}" if self.project_in_url else ""
+        return f"{self.root_url}/v2.1{project}"
+
+    @cached_property
+    def bookmark_url(self) -> str:
+        project = f"/{self.caller.project_id}" if self.project_in_url else ""
+        return f"{self.root_url}{project}"
+
+    def links(self, collection: str, id: str) -> list[dict[str, str]]:
+        """Give the two links that every resource bears."""
+        return [
+            {"rel": "self", "href": f"{self.versioned_url}/{collection}/{id}"},
+            {"rel": "bookmark", "href": f"{self.bookmark_url}/{collection}/{id}"},
+        ]

@@ -1,0 +1,116 @@
+"""The OpenAPI document of the newest microversion, made of the table of routes and the schemas, so it cannot lie."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from whimbrel.api.http.dispatch import Route
+from whimbrel.api.http.microversions import LAST
+from whimbrel.api.http.problems import NAME_OF_STATUS
+
+VERSION_HEADER = {
+    "name": "OpenStack-API-Version",
+    "in": "header",
+    "required": True,
+    "schema": {"const": f"compute 2.{LAST}"},
+}
+
+FAULT = {
+    "type": "object",
+    "minProperties": 1,
+    "maxProperties": 1,
+    "additionalProperties": {
+        "type": "object",
+        "properties": {"code": {"type": "integer"}, "message": {"type": "string"}},
+        "required": ["code", "message"],
+    },
+}
+
+ERRORS = {
+    400: "The request is wrong.",
+    401: "There is no valid token.",
+    403: "The caller may not, or his quota does not allow it.",
+    404: "It is not there.",
+    409: "Not in this state, or somebody was faster.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    503: "Something that is needed does not answer.",
+}
+
+
+def document(routes: Iterable[Route]) -> dict[str, Any]:
+    """Describe these routes as they are at the newest version."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        if route.serves(LAST):
+            _add(paths.setdefault(route.path, {}), route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Whimbrel compute API", "version": f"2.{LAST}"},
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}},
+            "schemas": {"Fault": FAULT},
+            "responses": _faults(),
+        },
+    }
+
+
+@cache
+def _faults() -> dict[str, Any]:
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+    return {NAME_OF_STATUS[code]: {"description": text, "content": content} for code, text in ERRORS.items()}
+
+
+def _add(methods: dict[str, Any], route: Route) -> None:
+    """Add a route; actions of one URL become one operation with a choice of bodies."""
+    known = methods.get(route.method.lower())
+    if known is None:
+        methods[route.method.lower()] = _operation(route)
+        return
+    known["requestBody"]["content"]["application/json"]["schema"]["oneOf"].append(_body(route))
+    known["responses"].setdefault(str(route.ok), {"description": "Done, or accepted."})
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    doc = (route.handler.__doc__ or "").split("\n")[0]
+    name = re.sub(r"[^a-zA-Z0-9]+", "_", f"{route.method.lower()} {route.path}").strip("_")
+    operation: dict[str, Any] = {
+        "operationId": name,
+        "parameters": [VERSION_HEADER, *_path(route), *_query(route)],
+        "responses": {str(code): {"description": "Done, or accepted."} for code in (route.ok, route.ok_too) if code}
+        | {str(code): {"$ref": f"#/components/responses/{NAME_OF_STATUS[code]}"} for code in ERRORS},
+    }
+    if doc:
+        operation["summary"] = doc
+    if route.action is not None or route.body is not None:
+        schema = {"oneOf": [_body(route)]} if route.action is not None else _body(route)
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return operation
+
+
+def _body(route: Route) -> Any:
+    schema = route.body.at(LAST) if route.body else None
+    if schema is not None:
+        return schema
+    if route.action is None:
+        return {}
+    return {"type": "object", "required": [route.action], "properties": {route.action: {}}, "maxProperties": 1}
+
+
+def _path(route: Route) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in re.findall(r"{(\w+)}", route.path)
+    ]
+
+
+def _query(route: Route) -> list[dict[str, Any]]:
+    if not route.reads_query:
+        return []
+    return [
+        {"name": name, "in": "query", "style": "form", "explode": True, "schema": schema}
+        for name, schema in route.query.keys_at(LAST).items()
+    ]

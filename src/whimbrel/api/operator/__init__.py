@@ -1,0 +1,1 @@
+"""Whimbrel's own resources, below /v2.1/whimbrel."""

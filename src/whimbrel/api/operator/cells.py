@@ -1,0 +1,101 @@
+"""Cells, for operators: /v2.1/whimbrel/cells is Whimbrel's own part of the API.
+
+A cell is up while its database answers this process; one that is down is shown with what is known of it elsewhere.
+There is no database of servers that found no host: the directory keeps them, and cell0 is a number of it (ADR 4).
+"""
+
+import asyncio
+from typing import Any
+
+from whimbrel.api.http.call import Call
+from whimbrel.api.http.problems import Problem
+from whimbrel.api.schemas.parameters import truth
+from whimbrel.domain.errors import Conflict, Unavailable
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import CellName
+from whimbrel.ports.stores.cells import CellInfo
+
+
+async def index(call: Call) -> Any:
+    infos = await call.cloud.cell_infos.all()
+    unplaced = await call.cloud.directory.unplaced(None)
+    return {"cells": await _shown(call, infos), "cell0": {"servers": len(unplaced)}}
+
+
+async def add(call: Call) -> Any:
+    """Write a cell down; every process opens it within moments."""
+    wish = call.body["cell"]
+    info = CellInfo(
+        name=CellName(wish["name"]),
+        database=wish.get("database"),
+        enabled=truth(wish.get("enabled", True)),
+        physnets=_set(wish.get("physnets")),
+        storage=_set(wish.get("storage")),
+        created_at=call.cloud.clock.now(),
+    )
+    await call.cloud.cell_infos.add(info)
+    return {"cell": (await _shown(call, [info]))[0]}
+
+
+async def switch(call: Call) -> Any:
+    """Have a cell take servers, or take no more."""
+    wish = call.body["cell"]
+    enabled, reason = truth(wish["enabled"]), wish.get("disabled_reason")
+    if enabled and reason:
+        raise Problem(400, "An enabled cell has no disabled_reason.")
+    info = await call.cloud.cell_infos.set_enabled(CellName(call.params["name"]), enabled, reason)
+    return {"cell": (await _shown(call, [info]))[0]}
+
+
+async def remove(call: Call) -> None:
+    """Have a cell no more that a command added. Raises: Conflict: cloud.toml names it, or servers live in it."""
+    name = CellName(call.params["name"])
+    info = await call.cloud.cell_infos.get(name)
+    if info.in_settings:
+        raise Conflict(f"Cell {name} is named in cloud.toml: leave it out there, and start the cloud again.")
+    if servers := (await call.cloud.directory.homes()).get(name):
+        raise Conflict(f"{servers} servers live in cell {name}.")
+    await call.cloud.cell_infos.forget(name)
+
+
+async def _shown(call: Call, infos: list[CellInfo]) -> list[dict[str, Any]]:
+    """Show cells with their hosts. Times are seconds since 1970."""
+    homes = await call.cloud.directory.homes()
+    looks = await asyncio.gather(*(_look(call, info.name) for info in infos))
+    now = call.cloud.clock.now()
+    return [
+        {
+            "name": info.name,
+            "enabled": info.enabled,
+            "disabled_reason": info.disabled_reason,
+            "state": "down" if isinstance(found, str) else "up",
+            "problem": found if isinstance(found, str) else None,
+            "database": _kind(call, info.name),
+            "hosts": [] if isinstance(found, str) else sorted(host.name for host in found),
+            "hosts_up": 0 if isinstance(found, str) else sum(host.is_up(now) for host in found),
+            "servers": homes.get(info.name, 0),
+            "physnets": None if info.physnets is None else sorted(info.physnets),
+            "storage": None if info.storage is None else sorted(info.storage),
+            "in_settings": info.in_settings,
+            "created_at": info.created_at,
+        }
+        for info, found in zip(infos, looks, strict=True)
+    ]
+
+
+async def _look(call: Call, name: CellName) -> list[Host] | str:
+    """Give the hosts of a cell, or why it is down."""
+    if name not in call.cloud.cells:
+        return "it is not open yet"
+    try:
+        return await call.cloud.cells[name].hosts.all()
+    except Unavailable as trouble:
+        return trouble.reason
+
+
+def _kind(call: Call, name: CellName) -> str | None:
+    return call.cloud.cells[name].database if name in call.cloud.cells else None
+
+
+def _set(names: list[str] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)

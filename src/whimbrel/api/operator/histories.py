@@ -1,0 +1,137 @@
+"""The history of a server: what happened to it, step by step, who asked and why; and how it stood at a time.
+
+This is Whimbrel's own part of the API: /v2.1/whimbrel/servers/ID/history. It is there for deleted servers too.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from whimbrel.api.http import times
+from whimbrel.api.http.call import Call
+from whimbrel.api.views.server import host_id
+from whimbrel.domain.errors import Invalid, NotFound, Unavailable
+from whimbrel.domain.ids import ProjectId, ServerId, UserId
+from whimbrel.history.history import Entry, Past, past_of, tell
+from whimbrel.history.state_at import UnderWay, standing_at
+from whimbrel.ports.stores.journal import Evidence
+from whimbrel.ports.stores.zones import name_of
+from whimbrel.scheduling.decision import from_bytes
+from whimbrel.servers import lookup
+
+HOSTS = "whimbrel:servers:history:hosts"
+
+AHEAD_S = 60.0
+"""How far somebody's clock may be ahead of ours who asks for now."""
+
+
+async def show(call: Call) -> Any:
+    """Tell all, the oldest first. at: how it stood then, and what had happened until then."""
+    server_id = ServerId(call.params["server_id"])
+    past = await past_of(call.cloud, server_id)
+    whose = await _whose(call, server_id, past)
+    target = {"project_id": whose.project_id, "user_id": whose.user_id}
+    hosts, at = call.may(HOSTS, target), _time_asked(call)
+    entries = [_shown(each, hosts=hosts) for each in tell(past) if at is None or each.at <= at]
+    head = {"server_id": server_id, "project_id": whose.project_id, "deleted_at": whose.deleted_at}
+    if at is None:
+        return {"history": {**head, "entries": entries}}
+    state = await _state(call, past, server_id, whose.project_id, at, hosts=hosts)
+    return {"history": {**head, "at": at, "state": state, "entries": entries}}
+
+
+async def server_or_its_past(call: Call) -> Mapping[str, str]:
+    """Find whose server it is or was. Raises: NotFound: there never was one, or it is another project's."""
+    server_id = ServerId(call.params["server_id"])
+    whose = await _whose(call, server_id, None)
+    if whose.project_id != call.caller.project_id and not call.is_admin:
+        raise NotFound(f"Instance {server_id} could not be found.")
+    return {"project_id": whose.project_id, "user_id": whose.user_id}
+
+
+class _Whose(msgspec.Struct, frozen=True):
+    project_id: ProjectId
+    user_id: UserId
+    deleted_at: float | None = None
+
+
+async def _whose(call: Call, server_id: ServerId, past: Past | None) -> _Whose:
+    """Ask the directory, and the journal where the directory has lost its row. Raises: NotFound: neither knows it."""
+    try:
+        entry = await call.cloud.directory.entry(server_id, deleted_too=True)
+    except NotFound:
+        runs = (past or await past_of(call.cloud, server_id)).runs
+        if not runs:
+            raise
+        return _Whose(runs[0].project_id, runs[0].user_id)
+    return _Whose(entry.project_id, entry.user_id, entry.deleted_at)
+
+
+def _time_asked(call: Call) -> float | None:
+    """Raises: Invalid: it is no time that anything can be told of."""
+    at, now = times.read(call.value("at")), call.cloud.clock.now()
+    if at is not None and at > now + AHEAD_S:
+        raise Invalid(f"The time {times.with_zone(at)} has not come yet: it is {times.with_zone(now)}.")
+    return at
+
+
+def _shown(entry: Entry, *, hosts: bool) -> dict[str, Any]:
+    """hosts: with the words of hosts, and the names of conductors; an owner is told what and when."""
+    takeover = entry.takeover if hosts else None
+    return {
+        "at": entry.at,
+        "kind": entry.kind,
+        "what": entry.what,
+        "move_id": entry.run_id,
+        "move_kind": entry.saga,
+        "request_id": entry.request_id,
+        "user_id": entry.user_id,
+        "project_id": entry.project_id,
+        "way": entry.way,
+        "outcome": entry.outcome,
+        "took_s": entry.took_s,
+        "detail": entry.detail if hosts else None,
+        "from": takeover.was if takeover else None,
+        "to": takeover.by if takeover else None,
+        "epoch": takeover.epoch if takeover else None,
+        **_choice(entry.choice, hosts=hosts),
+    }
+
+
+def _choice(evidence: Evidence | None, *, hosts: bool) -> dict[str, Any]:
+    if evidence is None:
+        return {"summary": None, "chosen": []}
+    record = from_bytes(evidence.document)
+    return {"summary": record.summary(), "chosen": list(record.chosen) if hosts else []}
+
+
+async def _state(
+    call: Call, past: Past, server_id: ServerId, project_id: str, at: float, *, hosts: bool
+) -> dict[str, Any] | None:
+    """Show how it stood; None: it was not there yet."""
+    standing = standing_at(past, at, await _vm_state_now(call, server_id))
+    if standing.vm_state is None and standing.flavor is None:
+        return None
+    zone = None if standing.zone is None else await name_of(call.cloud.zones, standing.zone)
+    shown = {
+        "vm_state": standing.vm_state,
+        "flavor": standing.flavor.name if standing.flavor else None,
+        "hostId": host_id(project_id, standing.host),
+        "availability_zone": zone,
+        "host": standing.host if hosts else None,
+        "cell": standing.cell if hosts else None,
+    }
+    return shown | {"under_way": [_under_way(one) for one in standing.under_way]}
+
+
+def _under_way(one: UnderWay) -> dict[str, Any]:
+    return {"move_id": one.run_id, "move_kind": one.saga, "after_step": one.step, "way": one.way}
+
+
+async def _vm_state_now(call: Call, server_id: ServerId) -> str | None:
+    """Ask the record; None: there is none any more, or nobody can say as long as its cell is away."""
+    try:
+        return (await lookup.find(call.cloud, server_id)).vm_state
+    except (NotFound, Unavailable):
+        return None

@@ -1,0 +1,121 @@
+"""What a move of a server or a server group would do: which host it would choose, and why, without moving anything.
+
+This is Whimbrel's own part of the API: /v2.1/whimbrel/plans.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from whimbrel.api.http.call import Call
+from whimbrel.api.operator import decisions
+from whimbrel.api.policy_target import find_server
+from whimbrel.api.servers import action_states, flavor_and_image
+from whimbrel.api.servers.move_actions import may_leave_cell
+from whimbrel.api.views import locations
+from whimbrel.domain.errors import Invalid
+from whimbrel.domain.ids import GroupId, HostName, ServerId
+from whimbrel.moves import requests
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.planning import plan
+from whimbrel.moves.requests import Wanted
+from whimbrel.scheduling.decision import Record
+from whimbrel.servers.groups import group_moves
+from whimbrel.servers.groups.co_location import Member
+from whimbrel.servers.groups.group_moves import Planned
+
+HOSTS = "whimbrel:plans:create:hosts"
+
+
+async def server_in_body(call: Call) -> Mapping[str, str]:
+    """Find the server of a plan; a plan of a server group is about none."""
+    wish = call.body["plan"]
+    if ("server" in wish) == ("server_group" in wish):
+        raise Invalid("A plan is for a 'server' or for a 'server_group'.")
+    return await find_server(call, ServerId(wish["server"])) if "server" in wish else call.own
+
+
+async def create(call: Call) -> Any:
+    """Tell which host a resize or a migration would choose now, and why not the others; nothing is moved or written."""
+    if "server_group" in call.body["plan"]:
+        return {"plan": await _of_group(call, call.body["plan"])}
+    wish: dict[str, Any] = call.body["plan"]
+    target = {"project_id": call.server.project_id, "user_id": call.server.user_id}
+    facts = await (_resize if wish["action"] == "resize" else _migrate)(call, wish, target)
+    made = await plan(call.cloud, call.server, facts)
+    head = {
+        "server_id": call.server.id,
+        "action": wish["action"],
+        "flavor": facts.new_flavor.name,
+        "source": call.server.host if call.may(HOSTS, target) else None,
+    }
+    if isinstance(made, Record):
+        return {"plan": head | await decisions.shown(made, call.cloud.zones, hosts=call.may(HOSTS, target))}
+    return {"plan": head | decisions.refused(made, call.cloud.clock.now())}
+
+
+async def _resize(call: Call, wish: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
+    """Ask what the resize would be asked. Raises: as it does."""
+    call.check("os_compute_api:servers:resize", target)
+    if wish.get("flavor") is None:
+        raise Invalid("A plan of a resize needs 'flavor'.")
+    if wish.get("host") is not None or wish.get("availability_zone") is not None:
+        raise Invalid("A resize chooses its host itself: 'host' and 'availability_zone' are for plans of a migration.")
+    action_states.check_lock(call)
+    action_states.check(call.server, "resize", action_states.LIVING)
+    flavor = await flavor_and_image.flavor(call, wish["flavor"])
+    if call.server.has_local_root:
+        flavor_and_image.check_growth(call.server.flavor, flavor)
+    return await requests.resize_facts(call.cloud, call.server, flavor, leaves_cell=may_leave_cell(call))
+
+
+async def _migrate(call: Call, wish: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
+    """Ask what the migration would be asked. Raises: as it does."""
+    host: HostName | None = wish.get("host")
+    zone: str | None = wish.get("availability_zone")
+    call.check("os_compute_api:os-migrate-server:migrate", target)
+    if wish.get("flavor") is not None:
+        raise Invalid("A migration keeps the flavor: 'flavor' is for plans of a resize.")
+    if host is not None:
+        call.check("os_compute_api:os-migrate-server:migrate:host", target)
+    if zone is not None:
+        call.check("whimbrel:servers:move", target)
+    action_states.check_lock(call)
+    action_states.check(call.server, "migrate", action_states.LIVING)
+    if zone is None:
+        return await requests.migrate_facts(call.cloud, call.server, host, leaves_cell=may_leave_cell(call))
+    wanted = Wanted(zone=await locations.zone_id(call, zone), host=host, leaves_cell=may_leave_cell(call))
+    return await requests.wanted_facts(call.cloud, call.server, wanted)
+
+
+# Groups
+
+
+async def _of_group(call: Call, wish: Mapping[str, Any]) -> dict[str, Any]:
+    """Tell where a server group would go together. Raises: as moving it does."""
+    call.check("whimbrel:server_groups:move")
+    if wish["action"] != "migrate" or wish.get("flavor") is not None:
+        raise Invalid("A plan of a server group is of a migration: each server keeps its flavor.")
+    zone = None if wish.get("availability_zone") is None else await locations.zone_id(call, wish["availability_zone"])
+    group = await call.cloud.server_groups.get(GroupId(wish["server_group"]))
+    planned = await group_moves.plan(call.cloud, group, wish.get("host"), zone)
+    head = {
+        "server_group_id": group.id,
+        "action": wish["action"],
+        "policy": group.policy,
+        "moving_to": planned.host,
+        "servers": [_member(planned, member) for member in planned.aim.now.members],
+    }
+    if planned.record:
+        return head | await decisions.shown(planned.record, call.cloud.zones, hosts=call.may(HOSTS))
+    return head | decisions.refused(planned.reason, call.cloud.clock.now()) | {"found": planned.host is not None}
+
+
+def _member(planned: Planned, member: Member) -> dict[str, Any]:
+    server = member.server
+    return {
+        "id": server.id,
+        "name": server.name,
+        "source": server.host,
+        "moves": planned.host is not None and member in planned.aim.going,
+        "reason": planned.refused.get(server.id),
+    }

@@ -1,0 +1,1 @@
+"""Servers and what belongs to one: actions, interfaces, volumes, metadata, lists."""

@@ -1,0 +1,37 @@
+"""Whether a server is in a state in which something may be asked of it, in Nova's words. What counts is checked again
+when the request takes the server's lock; here the caller gets his answer with the reason."""
+
+from whimbrel.api.http.call import Call
+from whimbrel.domain.errors import Conflict, WrongState
+from whimbrel.domain.server import Server
+
+LIVING = ("active", "stopped")
+
+
+def check_lock(call: Call) -> None:
+    """Raises: Conflict: the server is locked, and the caller is no administrator."""
+    if call.server.locked_by is not None and not call.is_admin:
+        raise Conflict(f"Instance {call.server.id} is locked")
+
+
+def check(server: Server, action: str, vm_states: tuple[str, ...], *, tasks: tuple[str | None, ...] = (None,)) -> None:
+    """Raises: WrongState: another vm_state, busy, or never launched.
+
+    tasks: task_states under which it may be; () means any.
+    """
+    if server.vm_state not in vm_states:
+        raise _wrong(server, action, f"vm_state {server.vm_state}")
+    if tasks and server.task_state not in tasks:
+        raise _wrong(server, action, f"task_state {server.task_state}")
+    if server.launched_at is None:
+        raise WrongState(f"Cannot '{action}' instance {server.id} which has never been active")
+
+
+def check_placed(server: Server) -> None:
+    """Raises: WrongState: it is on no host."""
+    if server.host is None or server.cell is None:
+        raise WrongState(f"Instance {server.id} is not ready")
+
+
+def _wrong(server: Server, action: str, attribute: str) -> WrongState:
+    return WrongState(f"Cannot '{action}' instance {server.id} while it is in {attribute}")

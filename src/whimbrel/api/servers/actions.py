@@ -1,0 +1,152 @@
+"""POST /servers/{id}/action: each checks who, what and the state, and has it done. Nothing here waits for the work."""
+
+from typing import Any, Literal
+
+from whimbrel.api.http.call import Call, Reply
+from whimbrel.api.servers import action_states, flavor_and_image
+from whimbrel.api.servers.move_actions import may_leave_cell
+from whimbrel.domain.errors import Forbidden, Invalid
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import HostName, Slot
+from whimbrel.domain.run import Action
+from whimbrel.moves import requests
+from whimbrel.servers import edit
+from whimbrel.servers.lifecycle import create_image as snapshot
+from whimbrel.servers.lifecycle import power
+
+# Power
+
+
+async def reboot(call: Call) -> None:
+    hard = call.body["reboot"]["type"].upper() == "HARD"
+    action_states.check_lock(call)
+    allowed = ("active", "stopped", "error") if hard else ("active",)
+    action_states.check(call.server, "reboot", allowed)
+    action_states.check_placed(call.server)
+    await power.reboot(call.cloud, call.engine, call.asker, call.server, hard)
+
+
+async def start(call: Call) -> None:
+    action_states.check_lock(call)
+    action_states.check_placed(call.server)
+    action_states.check(call.server, "start", ("stopped",))
+    await power.start(call.cloud, call.engine, call.asker, call.server)
+
+
+async def stop(call: Call) -> None:
+    action_states.check_lock(call)
+    action_states.check_placed(call.server)
+    action_states.check(call.server, "stop", ("active", "error"))
+    await power.stop(call.cloud, call.engine, call.asker, call.server)
+
+
+# Moves
+
+
+async def resize(call: Call) -> None:
+    action_states.check_lock(call)
+    action_states.check(call.server, "resize", action_states.LIVING)
+    flavor = await flavor_and_image.flavor(call, call.body["resize"]["flavorRef"])
+    if call.server.has_local_root:
+        flavor_and_image.check_growth(call.server.flavor, flavor)
+    crosses = may_leave_cell(call)
+    await requests.resize(call.cloud, call.engine, call.asker, call.server, flavor, leaves_cell=crosses)
+
+
+async def migrate(call: Call) -> None:
+    action_states.check_lock(call)
+    action_states.check(call.server, "migrate", action_states.LIVING)
+    wish = call.body["migrate"]
+    host = wish.get("host") if call.minor >= 56 and isinstance(wish, dict) else None
+    if host is not None:
+        call.check("os_compute_api:os-migrate-server:migrate:host", _target(call))
+    target, crosses = None if host is None else HostName(host), may_leave_cell(call)
+    await requests.migrate(call.cloud, call.engine, call.asker, call.server, target, leaves_cell=crosses)
+
+
+async def confirm_resize(call: Call) -> None:
+    """May be asked again: it goes on where it stands."""
+    action_states.check_lock(call)
+    action_states.check(call.server, "confirmResize", ("resized",))
+    await requests.confirm(call.cloud, call.engine, call.asker, call.server)
+
+
+async def revert_resize(call: Call) -> None:
+    """May be asked again: it goes on where it stands."""
+    action_states.check_lock(call)
+    action_states.check(call.server, "revertResize", ("resized",), tasks=(None, "resize_reverting"))
+    await requests.revert(call.cloud, call.engine, call.asker, call.server)
+
+
+# Records
+
+
+async def lock(call: Call) -> None:
+    wish = call.body["lock"]
+    reason = wish.get("locked_reason") if call.minor >= 73 and isinstance(wish, dict) else None
+    by = "owner" if call.server.project_id == call.caller.project_id else "admin"
+    await edit.change(call.cloud, call.server, {"locked_by": by, "locked_reason": reason})
+    await _remember(call, "lock")
+
+
+async def unlock(call: Call) -> None:
+    by = "owner" if call.server.project_id == call.caller.project_id else "admin"
+    if call.server.locked_by not in (None, by) and not call.may(
+        "os_compute_api:os-lock-server:unlock:unlock_override", _target(call)
+    ):
+        raise Forbidden(f"Instance {call.server.id} was locked by an administrator.")
+    await edit.change(call.cloud, call.server, {"locked_by": None, "locked_reason": None})
+    await _remember(call, "unlock")
+
+
+async def reset_state(call: Call) -> None:
+    state: Literal["active", "error"] = call.body["os-resetState"]["state"]
+    await edit.reset_state(call.cloud, call.asker, call.server, state)
+
+
+async def _remember(call: Call, name: str) -> None:
+    """Write down a request that was done at once."""
+    now = call.cloud.clock.now()
+    action = Action(
+        server_id=call.server.id,
+        request_id=call.request_id,
+        name=name,
+        project_id=call.caller.project_id,
+        user_id=call.caller.user_id,
+        started_at=now,
+        updated_at=now,
+    )
+    await call.cloud.journal.add_action(action)
+
+
+def _target(call: Call) -> dict[str, str]:
+    return {"project_id": call.server.project_id, "user_id": call.server.user_id}
+
+
+# Images and consoles
+
+
+async def create_image(call: Call) -> Any:
+    wish = call.body["createImage"]
+    action_states.check(call.server, "createImage", action_states.LIVING)
+    if not call.server.has_local_root:
+        raise Invalid(f"Instance {call.server.id} boots from a volume: take a snapshot of that volume instead.")
+    image_id = await snapshot.accept(
+        call.cloud, call.engine, call.asker, call.server, wish["name"], wish.get("metadata", {})
+    )
+    if call.minor >= 45:
+        return {"image_id": image_id}
+    return Reply(headers={"Location": f"{call.root_url}/images/{image_id}"})
+
+
+async def console_output(call: Call) -> Any:
+    wish = call.body["os-getConsoleOutput"] or {}
+    length = wish.get("length")
+    lines = None if length is None or int(length) < 0 else int(length)
+    server = call.server
+    action_states.check_placed(server)
+    assert server.cell, "a placed server has a cell"
+    assert server.host, "a placed server has a host"
+    assert server.slot, "a placed server has a guest"
+    agent = call.cloud.agent(server.cell, server.host)
+    return {"output": await agent.console_log(GuestKey(server.id, Slot(server.slot)), lines)}

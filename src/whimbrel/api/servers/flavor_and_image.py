@@ -1,0 +1,77 @@
+"""Flavors and images as a request names them, and whether they go together."""
+
+from whimbrel.api.http.call import Call
+from whimbrel.domain.errors import Forbidden, Invalid, NotFound
+from whimbrel.domain.flavor import Flavor
+from whimbrel.ports.services.images import Image
+
+GIB = 1 << 30
+
+
+async def flavor(call: Call, ref: str | int) -> Flavor:
+    """Find a flavor by its id or URL. Raises: Invalid: there is none, or not for this caller."""
+    flavor_id = last_part(str(ref))
+    try:
+        found = await call.cloud.flavors.get(flavor_id)
+    except NotFound:
+        raise _no_flavor(flavor_id) from None
+    if found.disabled or not await _is_visible(call, found):
+        raise _no_flavor(flavor_id)
+    return found
+
+
+async def image(call: Call, ref: str) -> Image:
+    """Find an image by its id or URL. Raises: Invalid: there is none, or not for this caller, or it is not ready."""
+    image_id = last_part(ref)
+    try:
+        found = await call.cloud.images.show(image_id)
+    except NotFound:
+        raise _no_image(image_id) from None
+    shared = found.visibility in ("public", "community") or found.owner is None
+    if not shared and found.owner != call.caller.project_id and not call.is_admin:
+        raise _no_image(image_id)
+    if found.status != "active":
+        raise Invalid(f"Image {image_id} is not active: it is {found.status}.")
+    return found
+
+
+def check_fit(call: Call, size: Flavor, source: Image) -> None:
+    """Raises: Invalid: the image needs more than the flavor has; Forbidden: a flavor without a disk."""
+    if size.memory_mib < source.min_ram_mib:
+        raise Invalid(f"The flavor's memory is too small for the image: {source.min_ram_mib} MiB are needed.")
+    if size.root_gib == 0:
+        if not call.may("os_compute_api:servers:create:zero_disk_flavor"):
+            raise Forbidden("Only volume-backed servers are allowed for flavors with zero disk.")
+        return
+    if size.root_gib < source.min_disk_gib:
+        raise Invalid(f"The flavor's disk is too small for the image: {source.min_disk_gib} GiB are needed.")
+    if size.root_gib * GIB < source.size_bytes:
+        raise Invalid(f"The flavor's disk is too small for the image: it has {source.size_bytes} bytes.")
+
+
+def check_growth(old: Flavor, new: Flavor) -> None:
+    """Raises: Invalid: the root disk would shrink.
+
+    Nova finds that out on the host, with the guest stopped; nobody has to stop a guest to know it.
+    """
+    if new.root_gib < old.root_gib:
+        raise Invalid(f"A disk cannot shrink: the server has {old.root_gib} GiB, the flavor {new.root_gib}.")
+
+
+def last_part(ref: str) -> str:
+    """Take the id out of a reference that may be a URL."""
+    return ref.rstrip("/").rsplit("/", 1)[-1]
+
+
+async def _is_visible(call: Call, found: Flavor) -> bool:
+    if found.is_public or call.is_admin:
+        return True
+    return call.caller.project_id in await call.cloud.flavors.projects(found.flavor_id)
+
+
+def _no_flavor(flavor_id: str) -> Invalid:
+    return Invalid(f"Flavor {flavor_id} could not be found.")
+
+
+def _no_image(image_id: str) -> Invalid:
+    return Invalid(f"Image {image_id} could not be found.")

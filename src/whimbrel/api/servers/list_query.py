@@ -1,0 +1,283 @@
+"""GET /servers and its query string: what of it may be asked by whom, and what it means.
+
+Law: what the stores can answer is asked of them; only what is in no column is looked at record by record.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from whimbrel.api.http import paging, times
+from whimbrel.api.http.call import Call
+from whimbrel.api.http.formats import matcher
+from whimbrel.api.schemas.parameters import truth_of_word
+from whimbrel.api.servers import addresses, list_order
+from whimbrel.api.views import locations
+from whimbrel.api.views import server as server_view
+from whimbrel.api.views.unreachable_server import ABSENT_SINCE
+from whimbrel.domain import server_states
+from whimbrel.domain.errors import Forbidden, Invalid
+from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.domain.server import Server
+from whimbrel.ports.stores.directory import Entry
+from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.servers.listing import cell_fanout
+from whimbrel.servers.listing.all_cells import Census
+
+Predicate = Callable[[Server], bool]
+
+# Which filters users may set, by the first version at which they may; administrators may set all.
+_FOR_EVERYBODY: Mapping[str, int] = {
+    **dict.fromkeys(("reservation_id", "name", "status", "image", "flavor", "ip", "changes-since", "all_tenants"), 1),
+    **dict.fromkeys(("limit", "marker", "sort_key", "sort_dir"), 1),
+    "ip6": 5,
+    **dict.fromkeys(("tags", "tags-any", "not-tags", "not-tags-any"), 26),
+    "changes-before": 66,
+    "locked": 73,
+    **dict.fromkeys(("availability_zone", "config_drive", "key_name", "created_at", "launched_at"), 83),
+    **dict.fromkeys(("terminated_at", "power_state", "task_state", "vm_state", "progress", "user_id"), 83),
+    "hostname": 90,
+}
+
+# Filters that are a field of ServerQuery under another name or the same.
+_COLUMNS: Mapping[str, str] = {
+    "user_id": "user_id",
+    "host": "host",
+    "node": "host",
+    "image": "image_id",
+    "image_ref": "image_id",
+    "flavor": "flavor_id",
+    "availability_zone": "zone",
+    "key_name": "key_name",
+    "reservation_id": "reservation_id",
+}
+
+# Filters by what is in no column: a regular expression is searched in what is given here.
+_TEXTS: Mapping[str, Callable[[Server], str]] = {
+    "name": lambda server: server.name,
+    "display_name": lambda server: server.name,
+    "hostname": lambda server: server.hostname,
+    "description": lambda server: server.description or "",
+    "display_description": lambda server: server.description or "",
+    "access_ip_v4": lambda server: server.access_ipv4,
+    "access_ip_v6": lambda server: server.access_ipv6,
+    "locked_by": lambda server: server.locked_by or "",
+    "kernel_id": lambda server: "",
+    "ramdisk_id": lambda server: "",
+}
+
+# The same, compared as a whole.
+_VALUES: Mapping[str, Callable[[Server], str]] = {
+    "power_state": lambda server: str(server.power_state),
+    "progress": lambda server: "0",
+    "launch_index": lambda server: str(server.launch_index),
+    "root_device_name": lambda server: server_view.root_device(server) or "",
+}
+
+# Filters by addresses: one of them must fit.
+_ADDRESSES: Mapping[str, int] = {"ip": 4, "ip6": 6}
+
+_TIMES: Mapping[str, Callable[[Server], float | None]] = {
+    "created_at": lambda server: server.created_at,
+    "launched_at": lambda server: server.launched_at,
+    "terminated_at": lambda server: server.terminated_at,
+}
+
+_NOT_FILTERS = frozenset(
+    {
+        *("block_device_mapping", "services", "metadata", "system_metadata", "info_cache", "security_groups"),
+        "pci_devices",
+    }
+)
+
+
+@dataclass
+class _Wanted:
+    """What is asked for, as it is read from the query string piece by piece."""
+
+    query: dict[str, Any] = field(default_factory=dict)
+    also: list[Predicate] = field(default_factory=list)
+    nothing: bool = False  # no server can match
+
+
+async def servers(call: Call, *, detail: bool) -> list[Server | Entry]:
+    """Give the servers that a GET /servers asks for; of one whose cell does not answer, its entry in the directory.
+
+    Raises: Invalid; Forbidden; Unavailable: a cell is silent, and the rules do not have it left out.
+    """
+    sent = _permitted(call)
+    wanted = _Wanted()
+    _project(call, sent, wanted, detail=detail)
+    _states(call, sent, wanted)
+    _existence(call, sent, wanted)
+    _fields(sent, wanted)
+    _tags(sent, wanted)
+    await _zone(call, wanted)
+    limit = paging.limit(call)
+    if wanted.nothing or limit == 0:
+        return []
+    sort = list_order.sort_of(call, sent)
+    query = ServerQuery(
+        **wanted.query,
+        sort=sort,
+        zone_order=[zone.id for zone in await call.cloud.zones.all()] if "zone" in dict(sort) else (),
+        after=await list_order.marker_of(call, sort),
+        limit=None if wanted.also else limit,
+    )
+    shows_absent = _shows_absent(call, sent)
+    listed = await Census(call.cloud, query).take(with_absent=shows_absent)
+    if not (shows_absent or call.cloud.rules.list_records_by_skipping_down_cells):
+        cell_fanout.check(listed.silent)
+    found = [server for server in listed.servers if all(fits(server) for fits in wanted.also)]
+    return _with_absent(found, listed.absent)[:limit]
+
+
+_PAGING = frozenset({"limit", "marker", "sort_key", "sort_dir"})
+_KNOWN_OF_ABSENT = frozenset({"all_tenants", "tenant_id", "project_id", "deleted"})
+
+
+def _shows_absent(call: Call, sent: Mapping[str, list[str]]) -> bool:
+    """Tell whether servers of silent cells are shown: as in Nova not where something is asked that nobody knows.
+
+    Source: the API guide's page on down cells.
+    """
+    if call.minor < ABSENT_SINCE or not _PAGING.isdisjoint(call.query):
+        return False
+    return _KNOWN_OF_ABSENT.issuperset(sent) and not truth_of_word(_last(sent, "deleted") or "")
+
+
+def _with_absent(found: Sequence[Server], absent: Sequence[Entry]) -> list[Server | Entry]:
+    """Put them where they belong in the order of a list that nobody has asked to be sorted."""
+    if not absent:
+        return [*found]
+    every: list[tuple[float, str, Server | Entry]] = [(entry.created_at, entry.server_id, entry) for entry in absent]
+    every += [(server.created_at, server.id, server) for server in found]
+    return [one for _, _, one in sorted(every, key=lambda each: each[:2], reverse=True)]
+
+
+def _permitted(call: Call) -> dict[str, list[str]]:
+    """Give the query without what this caller may not ask for: as in Nova it is ignored."""
+    refused = sorted(key for key in call.query if key in _NOT_FILTERS or key.startswith("_"))
+    if refused:
+        raise Invalid(f"Servers cannot be filtered by {refused[0]}.")
+    if call.may("os_compute_api:servers:allow_all_filters"):
+        return dict(call.query)
+    return {key: values for key, values in call.query.items() if _FOR_EVERYBODY.get(key, 1000) <= call.minor}
+
+
+def _project(call: Call, sent: dict[str, list[str]], wanted: _Wanted, *, detail: bool) -> None:
+    """Everybody sees his project's servers; who asks for others' needs the rule for it."""
+    one = _last(sent, "tenant_id") or _last(sent, "project_id")
+    everywhere = _last(sent, "all_tenants")
+    if everywhere is None:
+        all_projects = one is not None
+    else:
+        all_projects = everywhere == "" or _strict_truth("all_tenants", everywhere)
+    if not all_projects:
+        wanted.query["project_id"] = call.caller.project_id
+        return
+    call.check(f"os_compute_api:servers:{'detail' if detail else 'index'}:get_all_tenants")
+    wanted.query["project_id"] = ProjectId(one) if one else None
+
+
+def _states(call: Call, sent: dict[str, list[str]], wanted: _Wanted) -> None:
+    statuses = sent.get("status")
+    if statuses:
+        unknown = [status for status in statuses if status.upper() not in server_states.KNOWN_STATUSES]
+        if unknown and call.minor >= 38:
+            raise Invalid(f"Invalid status value: {unknown[0][:100]}")
+        states = server_states.states_with_status(statuses)
+        wanted.query["states"] = states
+        wanted.nothing = wanted.nothing or not states
+        if any(vm_state == "deleted" for vm_state, _, _ in states):
+            if not call.is_admin:
+                raise Forbidden("Only administrators may list deleted instances.")
+            sent["deleted"] = ["true"]
+    if "vm_state" in sent:
+        wanted.query["vm_states"] = sent["vm_state"]
+    if "task_state" in sent:
+        wanted.query["task_states"] = [None if state in ("", "None") else state for state in sent["task_state"]]
+
+
+def _existence(call: Call, sent: dict[str, list[str]], wanted: _Wanted) -> None:
+    """Deleted servers are shown to whoever asks what has changed, and to administrators who ask for them."""
+    since, before = times.span(_last(sent, "changes-since"), _last(sent, "changes-before"))
+    wanted.query |= {"changed_since": since, "changed_before": before}
+    deleted = _last(sent, "deleted")
+    if deleted is not None:
+        wanted.query["deleted"] = truth_of_word(deleted)
+    elif since is not None:
+        wanted.query["deleted"] = None
+
+
+def _fields(sent: dict[str, list[str]], wanted: _Wanted) -> None:
+    for key, column in _COLUMNS.items():
+        if key in sent:
+            wanted.query[column] = _last(sent, key)
+    if "uuid" in sent:
+        wanted.query["ids"] = [ServerId(id) for id in sent["uuid"]]
+    if "locked" in sent:
+        wanted.query["locked"] = _strict_truth("locked", sent["locked"][-1])
+    if "config_drive" in sent:
+        config_drive = truth_of_word(sent["config_drive"][-1])
+        wanted.also.append(lambda server: server.config_drive == config_drive)
+    if "auto_disk_config" in sent:
+        disk_config = "AUTO" if truth_of_word(sent["auto_disk_config"][-1]) else "MANUAL"
+        wanted.also.append(lambda server: server.disk_config == disk_config)
+    wanted.also += [_text(read, sent[key][-1]) for key, read in _TEXTS.items() if key in sent]
+    wanted.also += [_value(read, sent[key][-1]) for key, read in _VALUES.items() if key in sent]
+    wanted.also += [_time(read, key, sent[key][-1]) for key, read in _TIMES.items() if key in sent]
+    wanted.also += [_address(version, sent[key][-1]) for key, version in _ADDRESSES.items() if key in sent]
+    if truth_of_word(_last(sent, "soft_deleted") or ""):  # deleting is never soft
+        wanted.nothing = True
+
+
+async def _zone(call: Call, wanted: _Wanted) -> None:
+    """A zone is asked for by its name; records know its id."""
+    name = wanted.query.get("zone")
+    if name is not None:
+        wanted.query["zone"] = await locations.zone_named(call, name)
+        wanted.nothing = wanted.nothing or wanted.query["zone"] is None
+
+
+def _text(read: Callable[[Server], str], pattern: str) -> Predicate:
+    matches = matcher(pattern)
+    return lambda server: matches(read(server))
+
+
+def _address(version: int, pattern: str) -> Predicate:
+    matches = matcher(pattern)
+    return lambda server: any(matches(address) for address in addresses.of_version(server, version))
+
+
+def _value(read: Callable[[Server], str], value: str) -> Predicate:
+    return lambda server: read(server) == value
+
+
+def _time(read: Callable[[Server], float | None], key: str, text: str) -> Predicate:
+    """Times are compared by the second, as precisely as they are shown."""
+    try:
+        wanted = times.read(text)
+    except ValueError:
+        raise Invalid(f"Invalid input for {key}: {text[:100]!r} is not a time.") from None
+    assert wanted is not None
+    return lambda server: (at := read(server)) is not None and int(at) == int(wanted)
+
+
+def _tags(sent: dict[str, list[str]], wanted: _Wanted) -> None:
+    for key in ("tags", "tags-any", "not-tags", "not-tags-any"):
+        if key in sent:
+            wanted.query[key.replace("-", "_")] = [tag for text in sent[key] for tag in text.split(",") if tag]
+
+
+def _last(sent: Mapping[str, list[str]], key: str) -> str | None:
+    values = sent.get(key)
+    return values[-1] if values else None
+
+
+def _strict_truth(key: str, text: str) -> bool:
+    if truth_of_word(text):
+        return True
+    if text.lower() in ("0", "false", "off", "no", "n", "f"):
+        return False
+    raise Invalid(f"Invalid input for {key}: {text[:100]!r} is neither true nor false.")

@@ -1,0 +1,67 @@
+"""Moving a server to where it is wanted: to a zone, to a host, with another flavor or its own.
+
+This is Whimbrel's own part of the API: POST /v2.1/whimbrel/servers/{id}/move. What is not said stays as it is: without
+a zone the server stays in the one that it must be in, and without a host one is chosen.
+"""
+
+from typing import Any
+
+from whimbrel.api.http.call import Call
+from whimbrel.api.operator import moves
+from whimbrel.api.schemas.parameters import truth
+from whimbrel.api.servers import action_states, flavor_and_image
+from whimbrel.api.views import locations
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.ids import HostName
+from whimbrel.moves import requests
+from whimbrel.moves.requests import Wanted
+
+
+async def create(call: Call) -> Any:
+    """Begin a move, which waits for its verdict as every resize and migration does; the answer is the move."""
+    wish, server = call.body["move"], call.server
+    zone: str | None = wish.get("availability_zone")
+    action_states.check_lock(call)
+    action_states.check(server, "move", action_states.LIVING)
+    wanted = Wanted(
+        flavor=await _flavor(call, wish.get("flavor")),
+        zone=None if zone is None else await locations.zone_id(call, zone),
+        host=_host(call, wish.get("host")),
+        leaves_zone=_leaves_zone(call, wish.get("leave_zone", False)),
+        leaves_cell=may_leave_cell(call),
+    )
+    run = await requests.move(call.cloud, call.engine, call.asker, server, wanted)
+    return {"move": await moves.full(call, run)}
+
+
+async def _flavor(call: Call, ref: str | None) -> Flavor | None:
+    if ref is None:
+        return None
+    call.check("os_compute_api:servers:resize", _target(call))
+    flavor = await flavor_and_image.flavor(call, ref)
+    if call.server.has_local_root:
+        flavor_and_image.check_growth(call.server.flavor, flavor)
+    return flavor
+
+
+def _host(call: Call, name: str | None) -> HostName | None:
+    if name is None:
+        return None
+    call.check("os_compute_api:os-migrate-server:migrate:host", _target(call))
+    return HostName(name)
+
+
+def _leaves_zone(call: Call, said: Any) -> bool:
+    if not truth(said):
+        return False
+    call.check("compute:servers:migrate:other_zone", _target(call))
+    return True
+
+
+def may_leave_cell(call: Call) -> bool:
+    """Tell whether who asks may have the server moved to another cell."""
+    return call.may("compute:servers:resize:cross_cell", _target(call))
+
+
+def _target(call: Call) -> dict[str, str]:
+    return {"project_id": call.server.project_id, "user_id": call.server.user_id}

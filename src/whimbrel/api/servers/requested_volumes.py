@@ -1,0 +1,174 @@
+"""The block devices that a POST names: from what each is made, from what the server boots, and whether that can be.
+
+Law: a device that cannot be had as it was said is refused with the reason.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from whimbrel.api.http.call import Call
+from whimbrel.api.servers import block_devices, flavor_and_image
+from whimbrel.api.servers.block_devices import Device
+from whimbrel.domain.errors import Invalid, NotFound
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.server_devices import WishedVolume
+from whimbrel.ports.services.images import Image
+from whimbrel.ports.services.volumes import Volume
+
+MULTIATTACH = 60
+"""The minor version from which a volume may be attached more than once."""
+
+
+class Disks(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server is to have of disks."""
+
+    image: Image | None  # of its local root disk; None: it boots from a volume
+    volumes: tuple[WishedVolume, ...] = ()
+    root_properties: dict[str, str] = {}  # of the image that its root is, or was made of
+    zone: str | None = None  # the name of that of its volumes, where it must be in the same
+    zone_of_snapshots: str | None = None  # the same of the volumes whose snapshots it is made of, if nothing else says
+
+
+async def read(call: Call, wish: Mapping[str, Any], flavor: Flavor, *, several: bool) -> Disks:
+    """Read imageRef and the block devices. several: the wish is for several servers. Raises: Invalid; Forbidden."""
+    image_id, new = flavor_and_image.last_part(wish.get("imageRef", "")), bool(wish.get("block_device_mapping_v2"))
+    devices = block_devices.read(wish, image_id)
+    block_devices.check_blank(devices, flavor)
+    volumes = [device for device in devices if not device.is_local]
+    if volumes:
+        call.check("os_compute_api:servers:create:attach_volume")
+    root_image = block_devices.root_image(image_id, devices, new=new)
+    block_devices.check_order(devices, root_image, new=new)
+    block_devices.check_names(volumes, root_image)
+    if several and any(device.source == "volume" for device in volumes):
+        raise Invalid("Cannot attach one or more volumes to multiple instances")
+    found = Disks(image=None)
+    if root_image:
+        image = await flavor_and_image.image(call, root_image)
+        flavor_and_image.check_fit(call, flavor, image)
+        found = Disks(image=image, root_properties=image.properties)
+    for device in volumes:
+        found = await _with(call, found, device, flavor)
+    return found
+
+
+# What they are made from
+
+
+async def _with(call: Call, found: Disks, device: Device, flavor: Flavor) -> Disks:
+    """Add one volume, after a look at its source."""
+    properties: Mapping[str, str] = {}
+    needs: tuple[int, int] = (0, 0)  # MiB of memory, GiB of disk
+    size = device.size_gib
+    if device.source == "image":
+        assert device.id, "an image has an id"
+        image = await flavor_and_image.image(call, device.id)
+        properties, needs = image.properties, (image.min_ram_mib, _gib(image))
+    elif device.source in ("volume", "snapshot"):
+        volume = await _source(call, device)
+        size = _size_from(device, volume)
+        metadata = volume.image_metadata
+        properties, needs = metadata, (_number(metadata, "min_ram"), _number(metadata, "min_disk"))
+        if device.source == "volume":
+            _check_volume(call, volume)
+            found = replace(found, zone=_one_zone(call, found.zone, volume))
+        elif not call.cloud.rules.cross_az_attach:
+            # As a rule a volume service makes a volume where the snapshot is that it is made of.
+            found = replace(found, zone_of_snapshots=found.zone_of_snapshots or volume.zone)
+        if device.boot_index == 0 and not volume.is_bootable:
+            raise Invalid(f"Block Device {device.id} is not bootable.")
+    if device.boot_index == 0:
+        _check_root(flavor, size, needs)
+        found = replace(found, root_properties=dict(properties))
+    elif device.source == "image":
+        _check_disk(size, needs[1])
+    return replace(found, volumes=(*found.volumes, _wished(device, size)))
+
+
+def _wished(device: Device, size: int | None) -> WishedVolume:
+    return WishedVolume(
+        volume_id=device.id if device.source == "volume" else None,
+        snapshot_id=device.id if device.source == "snapshot" else None,
+        image_id=device.id if device.source == "image" else None,
+        is_blank=device.source == "blank",
+        size_gib=size,
+        volume_type=device.volume_type,
+        boot_index=device.boot_index,
+        device=device.name,
+        delete_on_termination=device.delete_on_termination,
+        tag=device.tag,
+    )
+
+
+async def _source(call: Call, device: Device) -> Volume:
+    """Give the volume, or the one that the snapshot was taken of. Raises: Invalid: it is not there for the caller."""
+    assert device.id, "a volume or a snapshot has an id"
+    volumes = call.cloud.volumes
+    try:
+        volume = await (volumes.volume if device.source == "volume" else volumes.snapshot_volume)(device.id)
+    except NotFound:
+        raise _no_source(device) from None
+    if volume.project_id != call.caller.project_id and not call.is_admin:
+        raise _no_source(device)
+    return volume
+
+
+def _no_source(device: Device) -> Invalid:
+    return Invalid(f"Block Device Mapping is Invalid: failed to get {device.source} {device.id}.")
+
+
+def _size_from(device: Device, volume: Volume) -> int:
+    if device.source == "snapshot" and device.size_gib is not None and device.size_gib < volume.size_gib:
+        raise Invalid(f"Block Device Mapping is Invalid: the snapshot {device.id} needs {volume.size_gib} GiB.")
+    return device.size_gib if device.source == "snapshot" and device.size_gib else volume.size_gib
+
+
+def _check_volume(call: Call, volume: Volume) -> None:
+    check_multiattach(call, volume)
+    if volume.status != "available" and not (volume.status == "in-use" and volume.is_multiattach):
+        raise Invalid(
+            f"Block Device Mapping is Invalid: Invalid volume: volume {volume.id} is {volume.status}, not available."
+        )
+
+
+def check_multiattach(call: Call, volume: Volume) -> None:
+    """Raises: Invalid: an old version cannot say what is to come of it."""
+    if volume.is_multiattach and call.minor < MULTIATTACH:
+        raise Invalid(f"Multiattach volumes are only supported starting with compute API version 2.{MULTIATTACH}.")
+
+
+def _one_zone(call: Call, zone: str | None, volume: Volume) -> str | None:
+    """Raises: Invalid: volumes in two zones, where a server must be in theirs."""
+    if call.cloud.rules.cross_az_attach:
+        return None
+    if zone not in (None, volume.zone):
+        raise Invalid(f"The requested volumes are in several availability zones: {zone} and {volume.zone}.")
+    return volume.zone
+
+
+# Whether the root is large enough
+
+
+def _number(metadata: Mapping[str, str], name: str) -> int:
+    """Read a number of an image's metadata; whoever wrote something else there meant none."""
+    text = metadata.get(name, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _gib(image: Image) -> int:
+    return max(image.min_disk_gib, -(-image.size_bytes // flavor_and_image.GIB))
+
+
+def _check_root(flavor: Flavor, size_gib: int | None, needs: tuple[int, int]) -> None:
+    memory_mib, disk_gib = needs
+    if flavor.memory_mib < memory_mib:
+        raise Invalid(f"The flavor's memory is too small for the image: {memory_mib} MiB are needed.")
+    _check_disk(size_gib, disk_gib)
+
+
+def _check_disk(size_gib: int | None, needed_gib: int) -> None:
+    if size_gib is not None and size_gib < needed_gib:
+        raise Invalid(f"Volume is smaller than the minimum size specified in image metadata: {needed_gib} GiB.")

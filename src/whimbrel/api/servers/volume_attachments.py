@@ -1,0 +1,121 @@
+"""A server's volumes: listed from its record, attached and detached by errands."""
+
+from typing import Any
+
+from whimbrel.api.http import paging
+from whimbrel.api.http.call import Call, Reply
+from whimbrel.api.schemas.parameters import truth
+from whimbrel.api.servers import action_states, requested_volumes
+from whimbrel.domain.errors import Conflict, Forbidden, Invalid, NotFound
+from whimbrel.domain.ids import ServerId
+from whimbrel.domain.server_devices import BlockDevice
+from whimbrel.ports.services.volumes import Volume
+from whimbrel.servers.devices import volumes
+
+TAG_SHOWN, TERMINATION_SHOWN, TERMINATION_CHANGES, IDS_SHOWN, LATER = 70, 79, 85, 89, 101
+
+
+def _shown(call: Call, device: BlockDevice) -> dict[str, Any]:
+    shown = _plain(call, device)
+    if call.minor >= IDS_SHOWN:
+        return shown | {"attachment_id": device.attachment_id, "bdm_uuid": device.id}
+    return {"id": device.volume_id} | shown
+
+
+def _plain(call: Call, device: BlockDevice) -> dict[str, Any]:
+    shown: dict[str, Any] = {"volumeId": device.volume_id, "serverId": call.server.id, "device": device.device}
+    if call.minor >= TAG_SHOWN:
+        shown["tag"] = device.tag
+    if call.minor >= TERMINATION_SHOWN:
+        shown["delete_on_termination"] = device.delete_on_termination
+    return shown
+
+
+async def index(call: Call) -> Any:
+    first = int(call.value("offset") or 0)
+    some = call.server.volumes[first : first + paging.limit(call)]
+    return {"volumeAttachments": [_shown(call, device) for device in some]}
+
+
+async def show(call: Call) -> Any:
+    return {"volumeAttachment": _shown(call, _device(call))}
+
+
+async def create(call: Call) -> Any:
+    """Attach a volume. From 2.101 on the answer does not wait until it is reserved, and is empty."""
+    sent = call.body["volumeAttachment"]
+    action_states.check_lock(call)
+    action_states.check(call.server, "attach_volume", volumes.STATES)
+    action_states.check_placed(call.server)
+    volume = await _volume(call, sent["volumeId"])
+    requested_volumes.check_multiattach(call, volume)
+    device = _new_device(call, sent)
+    volumes.check_free(call.server, device)
+    if call.minor < LATER:
+        await volumes.check_usable(call.cloud, call.server, volume)
+    await volumes.attach(call.cloud, call.engine, call.asker, call.server, device, at_once=call.minor < LATER)
+    if call.minor >= LATER:
+        return Reply(status=202)
+    return {"volumeAttachment": {"id": device.volume_id} | _plain(call, device)}
+
+
+async def update(call: Call) -> None:
+    """Change whether the volume goes with its server. One cannot be swapped for another: nothing here migrates them."""
+    sent = call.body["volumeAttachment"]
+    target = {"project_id": call.server.project_id, "user_id": call.server.user_id}
+    swaps = call.minor < TERMINATION_CHANGES or sent["volumeId"] != call.params["volume_id"]
+    call.check(f"os_compute_api:os-volumes-attachments:{'swap' if swaps else 'update'}", target)
+    device = _device(call)
+    if swaps:
+        raise Conflict(f"Volume {device.volume_id} is not being migrated: it cannot be swapped.")
+    _check_same(sent, device, call.server.id)
+    if "delete_on_termination" in sent:
+        wanted = truth(sent["delete_on_termination"])
+        await volumes.set_delete_on_termination(call.cloud, call.server, device, wanted)
+
+
+async def delete(call: Call) -> None:
+    action_states.check_lock(call)
+    action_states.check(call.server, "detach_volume", volumes.STATES)
+    device = _device(call)
+    if device.boot_index == 0:
+        raise Forbidden("Cannot detach a root device volume")
+    await volumes.detach(call.cloud, call.engine, call.asker, call.server, device)
+
+
+def _device(call: Call) -> BlockDevice:
+    volume_id = call.params["volume_id"]
+    found = next((device for device in call.server.volumes if device.volume_id == volume_id), None)
+    if found is None:
+        raise NotFound(f"Instance {call.server.id} is not attached to volume {volume_id}")
+    return found
+
+
+async def _volume(call: Call, volume_id: str) -> Volume:
+    volume = await call.cloud.volumes.volume(volume_id)
+    if volume.project_id != call.caller.project_id and not call.is_admin:
+        raise NotFound(f"Volume {volume_id} could not be found.")
+    return volume
+
+
+def _new_device(call: Call, sent: dict[str, Any]) -> BlockDevice:
+    host = call.server.host
+    assert host, "a placed server has a host"
+    name = sent.get("device")
+    return BlockDevice(
+        id=call.cloud.ids.uuid(),
+        volume_id=sent["volumeId"],
+        attachment_id="",
+        host=host,
+        device=f"/dev/{name.removeprefix('/dev/')}" if name else volumes.free_name(call.server),
+        delete_on_termination=truth(sent.get("delete_on_termination", False)),
+        tag=sent.get("tag"),
+    )
+
+
+def _check_same(sent: dict[str, Any], device: BlockDevice, server_id: ServerId) -> None:
+    """Raises: Invalid: something else is to change."""
+    now = {"id": device.volume_id, "serverId": server_id, "device": device.device, "tag": device.tag}
+    for key, value in now.items():
+        if key in sent and sent[key] != value:
+            raise Invalid(f"The {key} property is not mutable")

@@ -1,0 +1,1 @@
+"""How resources are shown, by microversion."""

@@ -1,0 +1,110 @@
+"""Hosts of all cells with their zones, as the API needs them. Inside a zone is its id; callers know its name.
+
+Law: who guards something asks for all hosts, and gets an error where a cell does not answer; who shows or looks for
+something goes on with those that are known.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from whimbrel.api.http.call import Call
+from whimbrel.domain.errors import Invalid, NotFound
+from whimbrel.domain.host import Aggregate, Host
+from whimbrel.domain.ids import CellName, HostName
+from whimbrel.domain.resources import VCPU
+from whimbrel.ports.stores.catalog import zone_of
+from whimbrel.servers.listing import cell_fanout
+
+
+class KnownHosts(Struct, frozen=True):
+    """The hosts of the cells that answered, by their names."""
+
+    by_name: dict[HostName, Host]
+    silent: frozenset[CellName]
+
+    def not_found(self, sentence: str) -> NotFound:
+        """Give the error that something is on none of them. Raises: Unavailable: a cell is silent that may have it."""
+        cell_fanout.check(self.silent)
+        return NotFound(sentence)
+
+
+async def hosts(call: Call) -> dict[HostName, Host]:
+    """Give every host of the cloud by its name. Raises: Unavailable: a cell does not answer."""
+    known = await known_hosts(call)
+    cell_fanout.check(known.silent)
+    return known.by_name
+
+
+async def known_hosts(call: Call) -> KnownHosts:
+    answers = await cell_fanout.ask_all(call.cloud, lambda cell: cell.hosts.all())
+    cells = [answers.of[name] for name in call.cloud.cells if name in answers.of]
+    return KnownHosts({host.name: host for found in cells for host in found}, answers.silent)
+
+
+async def absent_hosts(call: Call, known: KnownHosts) -> list[HostName]:
+    """Name the hosts of silent cells: placement knows all hosts, and these are the ones that nobody else named."""
+    if not known.silent:
+        return []
+    ids = {host.id for host in known.by_name.values()}
+    providers = await call.cloud.placement.providers()
+    roots = (one for one in providers if one.parent is None and one.id not in ids and VCPU in one.capacity)
+    return sorted(HostName(one.name) for one in roots)
+
+
+async def zones(call: Call) -> dict[HostName, str]:
+    """Give the zone of every host that is known and whose service is enabled."""
+    return _zones(call, await known_hosts(call), await call.cloud.aggregates.all())
+
+
+async def has_hosts(call: Call, zone: str) -> bool:
+    """Tell whether a zone has a host whose service is enabled. Raises: Unavailable: only a silent cell may have one."""
+    known = await known_hosts(call)
+    if zone in _zones(call, known, await call.cloud.aggregates.all()).values():
+        return True
+    cell_fanout.check(known.silent)
+    return False
+
+
+def _zones(call: Call, known: KnownHosts, aggregates: Sequence[Aggregate]) -> dict[HostName, str]:
+    return {name: zone_among(call, name, aggregates) for name, host in known.by_name.items() if host.enabled}
+
+
+async def zone_of_host(call: Call, name: HostName) -> str:
+    """Give the zone of one host. Raises: NotFound; Unavailable: it may be in a cell that does not answer."""
+    known = await known_hosts(call)
+    if name not in known.by_name:
+        raise known.not_found(f"Compute host {name} could not be found.")
+    return zone_among(call, name, await call.cloud.aggregates.all())
+
+
+def zone_among(call: Call, name: HostName, aggregates: Sequence[Aggregate]) -> str:
+    """Give the zone of a host, where these are the aggregates."""
+    return zone_of(name, aggregates) or call.cloud.rules.default_availability_zone
+
+
+# Names
+
+
+async def zone_names(call: Call) -> dict[str, str]:
+    """Give the name of every zone by its id."""
+    return {zone.id: zone.name for zone in await call.cloud.zones.all()}
+
+
+def zone_name(names: Mapping[str, str], zone_id: str) -> str:
+    """Give what a caller sees of a zone. An id that nobody knows is from before zones had ids: it was the name."""
+    return names.get(zone_id, zone_id)
+
+
+async def zone_named(call: Call, name: str) -> str | None:
+    """Give the id of the zone that a caller names, None: there is none."""
+    zone = await call.cloud.zones.by_name(name)
+    return zone.id if zone else None
+
+
+async def zone_id(call: Call, name: str) -> str:
+    """Give the id of the zone that a caller names. Raises: Invalid: there is none."""
+    zone = await zone_named(call, name)
+    if zone is None:
+        raise Invalid(f"The availability zone {name} is not there.")
+    return zone

@@ -1,0 +1,1 @@
+"""Build the processes of a cloud from their settings."""

@@ -1,0 +1,56 @@
+"""Makes the doors of a cloud's one port: its own APIs, those of the services in it, and that of its own processes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from starlette.types import ASGIApp
+
+from whimbrel.adapters.bus.server import cells_app
+from whimbrel.api.app import compute_app
+from whimbrel.api.http import policy as compute_policy
+from whimbrel.api.http.context import Context
+from whimbrel.bootstrap.process import Process
+from whimbrel.bootstrap.service_login import Ourselves
+from whimbrel.embedded.identity.app import identity_app
+from whimbrel.embedded.identity.catalog import Catalog, Service
+from whimbrel.embedded.image.app import image_app
+from whimbrel.http.policy import Policy
+from whimbrel.placement_api import policy as placement_policy
+from whimbrel.placement_api.app import placement_app
+from whimbrel.placement_api.callers import access
+from whimbrel.settings.datadir import INTERNAL, DataDir
+
+
+def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: str) -> dict[str, ASGIApp]:
+    """Give the application of each path of the one port, INTERNAL is for our own processes.
+
+    Raises: Invalid: the policy file.
+    """
+    cloud, identity = process.cloud, process.identity
+    assert process.embedded_volumes, "the process with the doors has the hosts"
+    catalog = Catalog(
+        services=(
+            Service(type="identity", name="keystone", url=f"{base_url}/identity/v3"),
+            Service(type="compute", name="nova", url=f"{base_url}/compute/v2.1"),
+            Service(type="placement", name="placement", url=f"{base_url}/placement"),
+            Service(type="image", name="glance", url=f"{base_url}/image"),
+            Service(type="network", name="neutron", url=f"{base_url}/network"),
+            Service(type="block-storage", name="cinderv3", url=f"{base_url}/volume/v3"),
+            Service(type="volumev3", name="cinderv3", url=f"{base_url}/volume/v3"),
+        )
+    )
+    # One file for both: their rules have names of their own, and those that they rest on are the same.
+    policy = Policy.load({**compute_policy.DEFAULTS, **placement_policy.DEFAULTS["legacy"]}, policy_file)
+    context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=policy)
+    process.network_service.hear(compute_app(replace(context, identity=Ourselves())))
+    return {
+        "identity": identity_app(identity, cloud.clock, cloud.ids, catalog),
+        "compute": compute_app(context),
+        "placement": placement_app(
+            process.placement, identity, cloud.clock, cloud.ids, rights=access("legacy", policy)
+        ),
+        "image": image_app(process.image_service, identity, cloud.ids),
+        "network": process.network_service.app(identity),
+        "volume": process.embedded_volumes.app,
+        INTERNAL: cells_app({name: cell.agents for name, cell in cloud.cells.items()}, data.agents_secret()),
+    }

@@ -1,0 +1,235 @@
+"""Makes the cells of a process: of each its own database and its own bus, on neither of which another cell is known.
+
+Law: a cell whose database is away keeps nobody else from starting or working. It is down, which is logged, and comes
+back by itself. A cell that a command adds comes into every process by itself too.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+
+from whimbrel.adapters.sql.cell.hosts import SqlHosts
+from whimbrel.adapters.sql.cell.pci_devices import SqlDevices
+from whimbrel.adapters.sql.cell.servers import SqlServers
+from whimbrel.adapters.sql.engine.awaited import AwaitedDatabase
+from whimbrel.adapters.sql.engine.database import Databases
+from whimbrel.adapters.sql.global_.cells import SqlCells
+from whimbrel.domain.errors import Invalid, WorldError
+from whimbrel.domain.ids import CellName
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.cloud import Cell
+from whimbrel.ports.hosts.agent import Agents
+from whimbrel.ports.stores.cells import CellInfo, Cells
+from whimbrel.ports.stores.directory import Directory
+from whimbrel.ports.stores.journal import Journal, RunFilter
+from whimbrel.settings import CloudConfig
+
+log = structlog.get_logger(__name__)
+
+CHECK_S = 2.0
+"""How long a cell that went away, came back or was added may go unnoticed."""
+
+
+@dataclass
+class OpenCell:
+    """A cell of this process. is_new: its hosts were not written down by this process yet."""
+
+    info: CellInfo
+    cell: Cell
+    database: AwaitedDatabase
+    is_new: bool = True
+    was_up: bool = True  # when it was last told whether it is
+    complaint: str | None = None  # why its hosts could not be written down, as it was last told
+
+    @property
+    def is_up(self) -> bool:
+        return self.database.trouble is None
+
+
+Arrived = Callable[[OpenCell], Awaitable[None]]
+
+
+class OpenCells(Mapping[CellName, Cell]):
+    """All cells of this process by name. Whoever goes through them is not disturbed by one that is added."""
+
+    def __init__(
+        self,
+        infos: SqlCells,
+        own_url: str,
+        agents: Callable[[CellName], Agents],
+        clock: Clock,
+        databases: Databases,
+        *,
+        migrates: bool = True,
+    ) -> None:
+        """own_url: of the cloud's database. agents: gives the bus of a cell. migrates: brings cells to this schema."""
+        self._databases = databases
+        self._infos = infos
+        self._own_url = own_url
+        self._agents = agents
+        self._clock = clock
+        self._migrates = migrates
+        self._open: Mapping[CellName, OpenCell] = {}
+
+    def __getitem__(self, name: CellName) -> Cell:
+        return self._open[name].cell
+
+    def __iter__(self) -> Iterator[CellName]:
+        return iter(self._open)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def up(self) -> list[OpenCell]:
+        return [cell for cell in self._open.values() if cell.is_up]
+
+    async def open(self) -> None:
+        """Open all that are written down, at once. Raises: Unavailable, Refused: the cloud's own database."""
+        await self._see_which()
+        await asyncio.gather(*(self._check(cell) for cell in self._open.values()))
+        for cell in self._open.values():
+            if not cell.is_up and not cell.info.database:
+                await cell.database.check()
+
+    async def watch(self, arrived: Arrived) -> None:
+        """Look for ever."""
+        while True:
+            await self._clock.sleep(CHECK_S)
+            await self.look(arrived)
+
+    async def look(self, arrived: Arrived) -> None:
+        """See which cells there are, and which answer. arrived: is told of each that answers for the first time.
+
+        What it raises of the world is logged, and it is told again.
+        """
+        try:
+            await self._see_which()
+        except WorldError as trouble:
+            log.warning("it cannot be seen which cells there are", reason=trouble.reason)
+        await asyncio.gather(*(self._attend(cell, arrived) for cell in self._open.values()))
+
+    async def close(self) -> None:
+        for cell in self._open.values():
+            await cell.database.close()
+
+    async def _attend(self, cell: OpenCell, arrived: Arrived) -> None:
+        await self._check(cell)
+        if cell.is_up and cell.is_new:
+            try:
+                await arrived(cell)
+                cell.is_new = False
+            except WorldError as trouble:
+                if trouble.reason != cell.complaint:
+                    log.warning("a cell's hosts were not written down", cell=cell.info.name, reason=trouble.reason)
+                cell.complaint = trouble.reason
+
+    async def _check(self, cell: OpenCell) -> None:
+        with suppress(WorldError):
+            await cell.database.check()
+        if cell.was_up and not cell.is_up:
+            log.warning("a cell is down", cell=cell.info.name, reason=cell.database.trouble)
+        elif cell.is_up and not cell.was_up:
+            log.warning("a cell is up again", cell=cell.info.name)
+        cell.was_up = cell.is_up
+
+    async def _see_which(self) -> None:
+        """Open what was added since, as far as it answers, and close what was removed."""
+        written = {info.name: info for info in await self._infos.all()}
+        before, self._open = self._open, {name: self._open.get(name) or self._made(written[name]) for name in written}
+        for name in before.keys() - written.keys():
+            await before[name].database.close()
+
+    def _made(self, info: CellInfo) -> OpenCell:
+        url, schema = info.database or self._own_url, f"cell_{info.name}"
+        database = AwaitedDatabase(url, schema, migrates=self._migrates, databases=self._databases)
+        cell = Cell(
+            name=info.name,
+            servers=SqlServers(database),
+            hosts=SqlHosts(database, info.name),
+            devices=SqlDevices(database),
+            agents=self._agents(info.name),
+            database=database.dialect,
+        )
+        return OpenCell(info, cell, database)
+
+
+async def name_cells(config: CloudConfig, infos: Cells, directory: Directory, journal: Journal, now: float) -> None:
+    """Have the cells that the settings name written down, and those that they left out forgotten.
+
+    Raises: Invalid: servers live in one that they left out or are on their way from or to it, or live in one whose
+    database they replace by one without them.
+    """
+    said = {CellName(cell.name): cell for cell in config.cells}
+    known = {info.name: info for info in await infos.all()}
+    added = {name for name, info in known.items() if not info.in_settings}
+    homes = await directory.homes()
+    for home, servers in homes.items():
+        if home not in said and home not in added:
+            raise Invalid(
+                f"the settings have no cell '{home}', and {servers} servers of this cloud live in it: put it back, or"
+                " use another --data-dir"
+            )
+    replaced = any(
+        cell.database and name in known and cell.database != known[name].database for name, cell in said.items()
+    )
+    is_as_before = known.keys() - added <= said.keys() <= known.keys() and not replaced
+    under_way = set() if is_as_before else await _under_way(journal)
+    for name in sorted(under_way - said.keys() - added):
+        raise Invalid(
+            f"the settings have no cell '{name}', and moves from or to it are not over: put it back, and confirm or"
+            " revert them first (whimbrel move list --open)"
+        )
+    for name, cell in said.items():
+        was = known[name].database if name in known else None
+        if cell.database and cell.database != was and (name in homes or name in under_way):
+            await _check_replacement(name, cell.database, homes.get(name))
+    for name in known.keys() - said.keys() - added:
+        await infos.forget(name)
+    for name, cell in said.items():
+        physnets, storage = (None if some is None else frozenset(some) for some in (cell.physnets, cell.storage))
+        wished = CellInfo(
+            name=name,
+            database=cell.database,
+            enabled=cell.enabled,
+            physnets=physnets,
+            storage=storage,
+            created_at=now,
+        )
+        found = await infos.ensure(wished)
+        if found.enabled != cell.enabled:
+            log.warning("a command said of a cell what the settings do not", cell=name, enabled=found.enabled)
+
+
+async def _under_way(journal: Journal) -> set[CellName]:
+    """Give the cells from which or to which servers are on their way, also those that wait for their verdict."""
+    moves = [run.facts for run in await journal.find(RunFilter(only_open=True)) if isinstance(run.facts, MoveFacts)]
+    return {place.cell for facts in moves for place in (facts.source, facts.target) if place}
+
+
+async def _check_replacement(name: CellName, url: str, servers: int | None) -> None:
+    """Raises: Invalid: the database has never seen the cell in which servers live, or cannot be asked.
+
+    servers: None: nobody lives there, but moves from or to it are not over.
+    """
+    inhabited = f"{servers} servers live in" if servers else "moves are not over that lead from or to"
+    database = AwaitedDatabase(url, f"cell_{name}")
+    try:
+        await database.check()
+        known = await SqlHosts(database, name).all()
+    except WorldError as trouble:
+        raise Invalid(
+            f"{inhabited} cell '{name}', and the 'database' that it is to have now cannot be used:"
+            f" {trouble.reason}; put back the one that it had, or start again when this one answers"
+        ) from None
+    finally:
+        await database.close()
+    if not known:
+        raise Invalid(
+            f"{inhabited} cell '{name}', and the 'database' that it is to have now knows nothing of them:"
+            " put back the one that it had, or move its contents first"
+        )

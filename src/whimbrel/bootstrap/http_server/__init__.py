@@ -1,0 +1,170 @@
+"""The one HTTP door of a process: a socket, and behind it one path for each service.
+
+Invariants: the port is bound before anything is opened, so that a start that cannot succeed touches nothing. The
+socket listens only when the application can answer: until then the kernel refuses connections.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from whimbrel.bootstrap.http_server.limited_protocol import bounded
+from whimbrel.domain.errors import Invalid, Refused
+from whimbrel.settings.sections import HttpTable
+
+BACKLOG = 2048
+HIGHEST_PORT = 65535  # the resolver cuts off what is above it
+GRACE_S = 5
+DEFAULT_LIMITS = HttpTable()
+
+
+def listen(host: str, port: int, option: str = "--port") -> socket.socket:
+    """Bind a port, 0: any free one; `serve` listens. option: with what people choose it.
+
+    Raises: Refused; Invalid: no port number.
+    """
+    if not 0 <= port <= HIGHEST_PORT:
+        raise Invalid(f"{port} is no port: give {option} a number from 0 to {HIGHEST_PORT}; 0 takes a free one")
+    try:
+        [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        door = socket.socket(family, kind)
+        _bind(door, address)
+    except socket.gaierror as error:
+        raise Refused(f"cannot listen at {host}: {error.strerror}; name an address of this machine") from None
+    except OSError as error:
+        raise _refusal(host, port, error, option) from None
+    door.setblocking(False)
+    return door
+
+
+def _bind(door: socket.socket, address: Any) -> None:
+    """Bind a port. Two sockets that do not listen could both bind it if both had SO_REUSEADDR, so it is set only
+    where connections that ended a moment ago are in the way."""
+    try:
+        door.bind(address)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(address)
+
+
+def url_of(door: socket.socket) -> str:
+    """Give the URL at which a client of this machine reaches the socket."""
+    host, port = door.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def front(services: Mapping[str, ASGIApp]) -> Starlette:
+    """Make one application of several: `{"compute": app}` answers below /compute; "" answers what is left."""
+    about = {"name": "whimbrel", "services": [f"/{name}" for name in services if name]}
+
+    async def show(_request: Request) -> Response:
+        return JSONResponse(about)
+
+    roots = [Route(f"/{name}", _Root(name, app)) for name, app in services.items() if name]
+    return Starlette(routes=[Route("/", show), *roots, *(Mount(f"/{name}", app) for name, app in services.items())])
+
+
+class _Root:
+    """Answers /name as /name/: clients leave out the slash, and a redirection would cost them their token."""
+
+    def __init__(self, name: str, app: ASGIApp) -> None:
+        self._app = app
+        self._root = f"/{name}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = f"{self._root}/"
+        root = scope.get("root_path", "") + self._root
+        await self._app({**scope, "path": path, "raw_path": path.encode(), "root_path": root}, receive, send)
+
+
+async def serve(
+    app: ASGIApp,
+    door: socket.socket,
+    stop: asyncio.Event,
+    ready: Callable[[], None],
+    limits: HttpTable = DEFAULT_LIMITS,
+) -> None:
+    """Answer requests until `stop`, then end those that are under way."""
+    server = _Server(
+        uvicorn.Config(
+            _Forsaken(app),
+            http=bounded(limits),  # type: ignore[arg-type]  # it is called as the class of a protocol would be
+            ws="none",
+            interface="asgi3",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=BACKLOG,
+            proxy_headers=bool(limits.trusted_proxies),
+            forwarded_allow_ips=list(limits.trusted_proxies),
+            timeout_keep_alive=limits.idle_timeout_s,  # type: ignore[arg-type]  # it may have a fraction
+            timeout_graceful_shutdown=GRACE_S,
+        ),
+        ready,
+    )
+    serving = asyncio.create_task(server.serve(sockets=[door]))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    server.should_exit = True
+    await serving
+
+
+class _Forsaken:
+    """Ends a request quietly whose client goes away in the middle of it: nothing is wrong here, and nobody listens."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(ClientDisconnect):
+            await self._app(scope, receive, send)
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and call `ready`. Raises: Refused: another process listens at the port since it was bound."""
+        for door in sockets or ():
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections inherit it: see _bind
+        try:
+            await super().startup(sockets)
+        except OSError as error:
+            host, port = sockets[0].getsockname()[:2] if sockets else ("", 0)
+            raise _refusal(host, port, error, "--port") from None
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone: they are the program's business, for the rest of it must end in order too."""
+        yield
+
+
+def _refusal(host: str, port: int, error: OSError, option: str) -> Refused:
+    return Refused(f"cannot listen at {host} port {port}: {_sentence(error, option)}")
+
+
+def _sentence(error: OSError, option: str) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"the port is in use; stop who uses it, or choose another with {option} (0 takes a free one)"
+    if error.errno == errno.EACCES:
+        return f"not allowed; choose a port above 1023 with {option}"
+    return f"{os.strerror(error.errno or 0).lower()}; choose another with {option.replace('port', 'host')} or {option}"

@@ -1,0 +1,295 @@
+"""HTTP/1.1 with limits on what a client may send, hold open and leave unread.
+
+uvicorn's protocol for httptools has no limits: its parser joins the pieces of a header value by copying, so that one
+long header costs the square of its length, and nothing ends a request that is never completed.
+
+Invariant: a connection is idle, in a head or in a body, and in each of these states a timer ends it.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Literal
+
+import httptools
+import structlog
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from whimbrel.bootstrap.http_server.peer_connections import Peers
+from whimbrel.settings.sections import HttpTable
+
+log = structlog.get_logger(__name__)
+
+SINGLE = frozenset({b"host", b"authorization", b"x-auth-token", b"x-subject-token"})
+"""Headers of which a request has one at most: two readers of the same request must not see two callers."""
+INVALID = "Invalid HTTP request received."
+PIPELINED = 32
+"""How many requests a client may send before the first of them is answered."""
+LINGER_S = 2.0
+"""How long input is still read after a refusal: closing on unread input would reset the connection and its answer."""
+
+
+class Refusal(Exception):
+    """What a client did, as the status and the sentence that it is answered."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+
+
+def bounded(limits: HttpTable) -> Callable[..., asyncio.Protocol]:
+    """Return what makes the protocol of each connection of one server."""
+    peers = Peers(limits)
+
+    def make(
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> asyncio.Protocol:
+        return BoundedProtocol(config, server_state, app_state, _loop, limits=limits, peers=peers)
+
+    return make
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        limits: HttpTable,
+        peers: Peers,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._limits = limits
+        self._peers = peers
+        self._peer: str | None = None
+        self.url = b""
+        self.headers = []
+        self._refused = False
+        self._state: Literal["idle", "head", "body"] = "idle"
+        self._reports = 0  # of the parser: a request began, its headers are complete, a part of a body
+        self._unreported_bytes = 0  # fed since the last of them
+        self._body_bytes = 0  # of all requests
+        self._held_up = False  # the application, and not the client, keeps a body from coming
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_state = "idle"
+        self._write_timer: asyncio.TimerHandle | None = None
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._peer = self._peers.admit(self.client[0] if self.client else None)
+        if self._peer is None:
+            self._refused = True
+            self._answer(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "There are too many connections."))
+            transport.close()
+            return
+        _end_when_unacknowledged(transport, self._limits.write_timeout_s)
+        self._watch("head")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._peer is not None:
+            self._peers.release(self._peer)
+            self._peer = None
+        self._unwatch()
+        self.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        self._unset_keepalive_if_required()
+        try:
+            self._feed(data)
+            self._look_after()
+        except Refusal as refusal:
+            self._refuse(refusal)
+        except httptools.HttpParserUpgrade:
+            self._look_after()  # the rest of the data is of a protocol that is not spoken here
+        except httptools.HttpParserError as error:
+            reason = error.__context__  # set where a callback raised
+            self._refuse(reason if isinstance(reason, Refusal) else Refusal(HTTPStatus.BAD_REQUEST, INVALID))
+
+    def _feed(self, data: bytes) -> None:
+        """Parse in steps that are no longer than a head may be, so that no header grows beyond that unseen."""
+        step = self._limits.header_bytes
+        for at in range(0, len(data), step):
+            part = data[at : at + step] if len(data) > step else data
+            expected = self._reports
+            if self._state == "idle":
+                self._state = "head"
+                expected += 1
+            self.parser.feed_data(part)
+            if self._reports <= expected:
+                self._unreported_bytes += len(part)
+                if self._unreported_bytes > step:
+                    raise self._too_large()
+
+    def _look_after(self) -> None:
+        """Ensure that a timer ends this connection in the state in which it is now."""
+        self._held_up |= self.flow.read_paused
+        if self._state != "idle":
+            if self._timer is None or self._timer_state != self._state:
+                self._watch(self._state)
+            return
+        self._unwatch()
+        if self.timeout_keep_alive_task is None and (self.cycle is None or self.cycle.response_complete):
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    # What the parser reports
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._state = "head"
+        self._reports += 1
+        self._unreported_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        headers = self.headers
+        if len(headers) > self._limits.headers:
+            raise Refusal(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"There are more than {self._limits.headers} headers."
+            )
+        if len(self.url) > self._limits.url_bytes or self._head_bytes > self._limits.header_bytes:
+            raise self._too_large()
+        if len({name for name, _ in headers}) < len(headers):
+            _check_single([name for name, _ in headers])
+        if len(self.pipeline) >= PIPELINED:
+            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "Wait for answers before sending more requests.")
+        super().on_headers_complete()
+        self.headers = []  # of the trailers, which nothing here asks for
+        self._state = "body"
+        self._reports += 1
+        self._unreported_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        self._body_bytes += len(body)
+        self._reports += 1
+        self._unreported_bytes = 0
+
+    def on_message_complete(self) -> None:
+        self._state = "idle"
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._state != "idle":
+            self._unset_keepalive_if_required()  # the next request has begun, and its own timer runs
+
+    @property
+    def _head_bytes(self) -> int:
+        return len(self.url) + sum([len(name) + len(value) for name, value in self.headers])
+
+    def _too_large(self) -> Refusal:
+        most = self._limits
+        if self._state == "head" and len(self.url) > most.url_bytes:
+            return Refusal(HTTPStatus.REQUEST_URI_TOO_LONG, f"The URL is longer than {most.url_bytes} bytes.")
+        sentence = f"The request line and the headers are larger than {most.header_bytes} bytes."
+        return Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, sentence)
+
+    # Timers
+
+    def _watch(self, state: Literal["head", "body"]) -> None:
+        self._unwatch()
+        self._timer_state = state
+        if state == "head":
+            self._timer = self.loop.call_later(self._limits.header_timeout_s, self._head_is_late)
+        else:
+            self._held_up = self.flow.read_paused or self.cycle.waiting_for_100_continue
+            self._timer = self.loop.call_later(self._limits.body_timeout_s, self._check_body, self._body_bytes)
+
+    def _unwatch(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _head_is_late(self) -> None:
+        if self._state == "idle":
+            self.transport.close()  # nothing was ever sent
+        elif self._is_answering:
+            self._watch("head")
+        else:
+            self._refuse(Refusal(HTTPStatus.REQUEST_TIMEOUT, "The request did not arrive in time."))
+
+    def _check_body(self, before: int) -> None:
+        """Refuse a body of which too little came in one period, unless the application kept it from coming."""
+        least = max(1, self._limits.body_bytes_per_s * self._limits.body_timeout_s)
+        if self._held_up or self._limits.body_bytes_per_s == 0 or self._body_bytes - before >= least:
+            self._watch("body")
+        else:
+            self._refuse(Refusal(HTTPStatus.REQUEST_TIMEOUT, "The body of the request arrives too slowly."))
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(self._limits.write_timeout_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    # Refusals
+
+    @property
+    def _is_answering(self) -> bool:
+        """Check whether an earlier request than the one that is being received is not answered yet."""
+        if self._state == "body":
+            return bool(self.pipeline) or self.cycle.response_started
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answer a request that breaks a limit, and end the connection."""
+        log.info("a request is refused", peer=self._peer, status=int(refusal.status), reason=refusal.sentence)
+        self._refused = True
+        self._unwatch()
+        if self._is_answering:
+            self.transport.abort()  # an answer now would be taken for that of another request
+            return
+        if self._state == "body":
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._answer(refusal)
+        self.flow.resume_reading()
+        self._timer = self.loop.call_later(LINGER_S, self.transport.abort)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def _answer(self, refusal: Refusal) -> None:
+        content = refusal.sentence.encode()
+        lines = [
+            STATUS_LINE[refusal.status],
+            *(name + b": " + value + b"\r\n" for name, value in self.server_state.default_headers),
+            b"content-type: text/plain; charset=utf-8\r\n",
+            b"content-length: %d\r\n" % len(content),
+            b"connection: close\r\n\r\n",
+            content,
+        ]
+        self.transport.write(b"".join(lines))
+
+
+def _check_single(names: list[bytes]) -> None:
+    for name in SINGLE:
+        if names.count(name) > 1:
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"The header {name.decode()} is there more than once.")
+
+
+def _end_when_unacknowledged(transport: asyncio.Transport, after_s: float) -> None:
+    """Let the kernel end a connection whose peer acknowledges nothing, or closes its window, for that long."""
+    peer = transport.get_extra_info("socket")
+    if peer is not None and peer.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_USER_TIMEOUT"):
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(1, int(after_s * 1000)))

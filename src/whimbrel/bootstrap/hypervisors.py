@@ -1,0 +1,85 @@
+"""Makes the hypervisors of the hosts that the settings name, simulated ones and libvirt's, and their agents' stores."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from whimbrel.adapters.sql.engine.database import Databases
+from whimbrel.adapters.sql.engine.schema import prepare
+from whimbrel.adapters.sql.key_value_store import SqlKeep
+from whimbrel.agent.fence import move_ledger
+from whimbrel.domain.guest import Capacity
+from whimbrel.domain.ids import CellName, HostName
+from whimbrel.embedded.image.in_process import LocalImages
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.hosts.hypervisor import Hypervisor
+from whimbrel.ports.hosts.key_value_store import Keep
+from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
+from whimbrel.settings.datadir import DataDir
+from whimbrel.sim.world.hosts import SimulatedWorld
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+
+
+def hypervisors_of(
+    config: CloudConfig, data: DataDir, keep: SqlKeep, clock: Clock, images: LocalImages
+) -> dict[HostName, Hypervisor]:
+    world = SimulatedWorld()
+    times = Times(**{name: getattr(config.simulated, name) for name in config.simulated.__struct_fields__})
+    made: dict[HostName, Hypervisor] = {}
+    for cell, host in config.hosts():
+        name = HostName(host.name)
+        if isinstance(host, SimulatedHost):
+            made[name] = SimulatedHypervisor(
+                name, world, keep, times, clock, cell=CellName(cell.name), capacity=_capacity(host), images=images
+            )
+        else:
+            made[name] = _libvirt(host, data, images)
+    return made
+
+
+def _capacity(host: SimulatedHost) -> Capacity:
+    return Capacity(
+        vcpus=host.vcpus,
+        memory_mib=host.memory_mib,
+        disk_gib=host.disk_gib,
+        hypervisor_type="simulated",
+        hypervisor_version=1000,
+        numa=host.numa,
+    )
+
+
+def _libvirt(host: LibvirtHost, data: DataDir, images: LocalImages) -> Hypervisor:
+    from whimbrel.adapters.libvirt.hypervisor import LibvirtHypervisor  # an extra: only where it is used
+
+    return LibvirtHypervisor(
+        host.uri,
+        host.guests_in(data.path),
+        images,
+        vcpus=host.vcpus,
+        memory_mib=host.memory_mib,
+        disk_gib=host.disk_gib,
+        virt_type=host.virt_type,
+        nbd_address=host.nbd_address,
+        host=host.name,
+        nics=host.guest_nics,
+    )
+
+
+async def ledger_stores(
+    config: CloudConfig, data: DataDir, databases: Databases, keep: Keep, opened: AsyncExitStack
+) -> Callable[[HostName], Keep]:
+    """Return where the agent of each host keeps its ledger: with the guests, so that a restore leaves it as it is.
+
+    The guests of simulated hosts are in `keep`, among the cloud's databases; those of libvirt's are not, and their
+    ledgers are in a file of this machine. What an older release had written into `keep` is taken along, once.
+    """
+    real = [HostName(host.name) for _, host in config.hosts() if isinstance(host, LibvirtHost)]
+    if not real:
+        return lambda host: keep
+    url = f"sqlite:///{data.agents}"
+    prepare(url, "keep")
+    database = databases.open(url, "keep")
+    opened.push_async_callback(database.close)
+    local = SqlKeep(database)
+    for host in real:
+        await move_ledger(host, keep, local)
+    return lambda host: local if host in real else keep

@@ -1,0 +1,50 @@
+"""Has a process watched: its doors and its work counted, how its cloud stands read, and a door for Prometheus."""
+
+from collections.abc import Mapping
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from whimbrel.adapters.prometheus.app import Counted, metrics_app
+from whimbrel.adapters.prometheus.cloud_metrics import Readings
+from whimbrel.adapters.prometheus.process_metrics import CHOICE, Figures
+from whimbrel.ports.cloud import Cloud
+from whimbrel.saga.engine import Engine
+
+METRICS = "metrics"
+"""The path of the door."""
+
+
+class Watch:
+    """What is known of one process."""
+
+    def __init__(self) -> None:
+        self._figures = Figures()
+        self._readings: Readings | None = None
+
+    def work(self, cloud: Cloud, engine: Engine) -> None:
+        """Watch what a process does for a cloud, and how that stands."""
+        cloud.meter.listen(self._figures)
+        engine.took = self._figures.took_step
+        self._figures.await_choices(saga.name for saga in engine.book if CHOICE in (step.name for step in saga.steps))
+        self._readings = Readings(cloud)
+
+    def door(self, secret: str | None) -> ASGIApp:
+        """Return the application at /metrics. secret: what callers send as a bearer token; None: everybody may ask."""
+        return metrics_app(self._figures, self._readings, secret)
+
+    def count(self, app: ASGIApp, services: Mapping[str, ASGIApp]) -> ASGIApp:
+        """Have the requests to these services counted; the application has a path for each."""
+        return Counted(app, self._figures, frozenset(services))
+
+    def count_one(self, app: ASGIApp, service: str) -> ASGIApp:
+        """Have the requests counted that an application of one service gets."""
+        return Counted(app, self._figures, frozenset(), alone=service)
+
+    def beside(self, app: ASGIApp, secret: str | None) -> ASGIApp:
+        """Put the door beside an application that has all other paths, the first too."""
+        door = self.door(secret)
+
+        async def either(scope: Scope, receive: Receive, send: Send) -> None:
+            await (door if scope.get("path") == f"/{METRICS}" else app)(scope, receive, send)
+
+        return either

@@ -1,0 +1,68 @@
+"""Makes the embedded network service of a process: what it keeps, how it is reached, and whom it tells of ports.
+
+Our own calls go through the same protocol as everybody's, to an application of our own that is mounted nowhere: there
+is one network adapter, and nothing between it and the service that could fail.
+"""
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from random import Random
+
+from starlette.types import ASGIApp
+
+from whimbrel.adapters.openstack.network import HttpNetwork
+from whimbrel.adapters.openstack.server_events import HttpServerEvents
+from whimbrel.adapters.sql.network import SqlNetworks
+from whimbrel.bootstrap.service_login import Ourselves, at_the_doors, inside
+from whimbrel.domain.host_nics import HostNet
+from whimbrel.embedded.network import network_app
+from whimbrel.embedded.network.initial_network import seed_network
+from whimbrel.embedded.network.placement_reporter import report
+from whimbrel.ports.clock import Clock, IdSource
+from whimbrel.ports.placement.provider_trees import ProviderTrees
+from whimbrel.ports.services.identity import Identity
+from whimbrel.ports.services.network import Network
+from whimbrel.settings import CloudConfig
+from whimbrel.settings.datadir import DataDir
+
+PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class NetworkService:
+    """The service in this process. client: it, as servers and moves use it."""
+
+    client: Network
+    events: HttpServerEvents
+    store: SqlNetworks
+    hosts: tuple[HostNet, ...]
+    clock: Clock
+    ids: IdSource
+
+    def hear(self, compute: ASGIApp) -> None:
+        """Have the compute API of this very process hear the news of ports. compute: lets in whoever asks."""
+        self.events.reach(inside(compute, "/v2.1"))
+
+    def app(self, identity: Identity) -> ASGIApp:
+        """Give the application to be mounted at /network."""
+        return network_app(self.store, identity, self.clock, self.ids, self.hosts, self.events)
+
+    async def report(self, trees: ProviderTrees) -> None:
+        """Have Placement know what the hosts' network cards can do."""
+        await report(trees, self.hosts)
+
+    async def seed(self, project_id: str) -> None:
+        """Have the network that a new cloud starts with."""
+        await seed_network(self.store, self.clock, project_id, self.hosts)
+
+
+async def network_service(
+    config: CloudConfig, data: DataDir, store: SqlNetworks, front_url: str, clock: Clock, ids: IdSource,
+    closing: AsyncExitStack,
+) -> NetworkService:  # fmt: skip
+    """Make it. front_url: where the doors of the cloud are. closing: closes what it opens."""
+    hosts = tuple(host.net for _, host in config.hosts())
+    compute = await at_the_doors(data, front_url, "compute/v2.1", PATIENCE_S, closing)
+    events = HttpServerEvents(compute, clock, Random())
+    app = network_app(store, Ourselves(), clock, ids, hosts, events)
+    return NetworkService(HttpNetwork(inside(app)), events, store, hosts, clock, ids)

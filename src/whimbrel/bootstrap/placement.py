@@ -1,0 +1,100 @@
+"""Makes the Placement API of a process of its own out of its settings: database, callers, rights, browsers.
+
+Law: what is wrong with the settings is said before the database is touched.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import httpx
+from starlette.types import ASGIApp
+
+from whimbrel.adapters.clock import RandomIds, SystemClock
+from whimbrel.adapters.openstack.identity import KeystoneIdentity, Login
+from whimbrel.adapters.sql.engine.creation import make_missing
+from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.schema import check, prepare
+from whimbrel.adapters.sql.engine.urls import check_url
+from whimbrel.adapters.sql.identity.store import SqlIdentity
+from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.adapters.sql.placement.index_refresh import keep_up, load
+from whimbrel.domain.errors import Invalid
+from whimbrel.http.policy import Policy
+from whimbrel.placement_api.app import MOST_CANDIDATES, placement_app
+from whimbrel.placement_api.callers import access
+from whimbrel.placement_api.cors import Cors
+from whimbrel.placement_api.policy import DEFAULTS, Defaults
+from whimbrel.ports.services.identity import Identity
+from whimbrel.settings.datadir import DataDir
+
+KEYSTONE_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementSettings:
+    """What such a process is started with."""
+
+    database_url: str
+    identity: Login | DataDir | None  # Keystone, or the identity service of a cloud here; None: callers are believed
+    policy_defaults: Defaults = "legacy"
+    policy: Path | None = None
+    cors_origins: tuple[str, ...] = ()
+    max_allocation_candidates: int = MOST_CANDIDATES  # -1: no cap
+    seed: int | None = None  # of the order in which candidates come; None: one of its own
+
+
+@asynccontextmanager
+async def open_placement(settings: PlacementSettings) -> AsyncIterator[ASGIApp]:
+    """Have the database ready, at this program's schema, and give the application over it.
+
+    Raises: Invalid: the settings. Refused: a database of a newer program, NotFound: no cloud is there, Unavailable.
+    """
+    defaults = settings.policy_defaults
+    rights = access(defaults, Policy.load(DEFAULTS[defaults], settings.policy))
+    check_url(settings.database_url)
+    most = _most_candidates(settings.max_allocation_candidates)
+    async with AsyncExitStack() as closing:
+        identity, identity_url = await _identity(settings.identity, closing)
+        make_missing(settings.database_url)
+        prepare(settings.database_url, "placement")
+        database = open_database(settings.database_url, "placement")
+        closing.push_async_callback(database.close)
+        store, clock = SqlPlacement(database, Random(settings.seed)), SystemClock()
+        await load(store, clock)
+        closing.push_async_callback(_end, asyncio.create_task(keep_up(store, clock)))
+        app = placement_app(
+            store, identity, clock, RandomIds(), identity_url=identity_url, rights=rights, most_candidates=most
+        )
+        yield Cors(app, settings.cors_origins) if settings.cors_origins else app
+
+
+async def _end(work: "asyncio.Task[None]") -> None:
+    work.cancel()
+    await asyncio.wait((work,))
+
+
+def _most_candidates(option: int) -> int | None:
+    if option < -1 or option == 0:
+        raise Invalid(
+            f"a cap of {option} leaves no candidates: give --max-allocation-candidates a number from 1, or -1"
+        )
+    return None if option == -1 else option
+
+
+async def _identity(asked: Login | DataDir | None, closing: AsyncExitStack) -> tuple[Identity | None, str | None]:
+    """Give who knows callers, and where clients without a token are sent."""
+    if asked is None:
+        return None, None
+    if isinstance(asked, DataDir):
+        running = asked.running()
+        check(running.database_url, "identity")
+        database = open_database(running.database_url, "identity")
+        closing.push_async_callback(database.close)
+        return SqlIdentity(database, SystemClock()), f"{running.url}/identity"
+    client = httpx.AsyncClient(base_url=asked.auth_url, timeout=KEYSTONE_PATIENCE_S)
+    await closing.enter_async_context(client)
+    return KeystoneIdentity(client, asked, SystemClock()), asked.auth_url

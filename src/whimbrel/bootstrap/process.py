@@ -1,0 +1,172 @@
+"""One process of a cloud: what it has open, and what it does in the background for as long as it runs."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from whimbrel.adapters.sql.identity.store import SqlIdentity
+from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.adapters.sql.placement.index_refresh import keep_up
+from whimbrel.agent.agent import HostAgent
+from whimbrel.bootstrap import hosts as host_wiring
+from whimbrel.bootstrap.cells import OpenCell, OpenCells
+from whimbrel.bootstrap.network import NetworkService
+from whimbrel.bootstrap.registration import Registration
+from whimbrel.bootstrap.volumes import EmbeddedVolumes
+from whimbrel.conductor.conductor import Conductor
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.ids import HostName
+from whimbrel.embedded.image.service import ImageService
+from whimbrel.placement.provider_trees import StoredTrees
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.hosts.hypervisor import Hypervisor
+from whimbrel.saga.engine import Engine
+from whimbrel.settings import CloudConfig
+
+log = structlog.get_logger(__name__)
+
+HEARTBEAT_S = 10.0
+HOUR_S = 3600.0
+WEEK_S = 7 * 24 * HOUR_S
+
+
+@dataclass
+class Process:
+    """Everything that one process of a cloud has open."""
+
+    config: CloudConfig
+    cloud: Cloud
+    cells: OpenCells
+    identity: SqlIdentity
+    image_service: ImageService
+    placement: SqlPlacement
+    registration: Registration
+    engine: Engine
+    conductor: Conductor | None
+    agents: Mapping[HostName, HostAgent]
+    hypervisors: Mapping[HostName, Hypervisor]
+    network_service: NetworkService
+    embedded_volumes: EmbeddedVolumes | None  # None: the process with the hosts has it
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)  # of all its parts, in their order
+
+    @property
+    def has_hosts(self) -> bool:
+        """Check whether the agents of the hosts are in this process; then it says what hosts and cells there are."""
+        return self.embedded_volumes is not None
+
+    async def run(self) -> None:
+        """Do the work in the background until cancelled: drive runs, tell that the hosts live, forget what is old."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.registration.run())
+            if self.conductor:
+                group.create_task(self.conductor.serve())
+            if self.agents:
+                group.create_task(self._beat())
+            if self.embedded_volumes:
+                group.create_task(self.embedded_volumes.run())
+            group.create_task(self.network_service.events.run())
+            group.create_task(self._forget_old())
+            group.create_task(keep_up(self.placement, self.cloud.clock))
+            group.create_task(self.cells.watch(self.arrived))
+
+    async def register(self, cells: Sequence[OpenCell]) -> None:
+        """Write down what the settings and the hosts of these cells say, if the hosts are here. Repeatable."""
+        if not self.hypervisors:
+            return
+        for each in cells:
+            await host_wiring.write_down_hosts(self.cloud, each.info.name, self.config, self.hypervisors)
+        await host_wiring.write_down_zones(self.cloud, self.config, [each.info.name for each in cells])
+        await self.network_service.report(StoredTrees(self.placement))
+        await self.placement.forest()  # with what was registered just now
+
+    async def check_hosts(self, cells: Sequence[OpenCell]) -> None:
+        """Raises: Invalid: the settings have a host in one of these cells that is known elsewhere."""
+        index = await self.placement.forest()
+        providers = {node.provider.name: node.provider.uuid for node in index.nodes.values()}
+        for each in cells:
+            await host_wiring.check_hosts(each.cell, self.config, providers)
+
+    async def arrived(self, cell: OpenCell) -> None:
+        """Have a cell that was down when we started, or was added since, with its hosts."""
+        await self.check_hosts([cell])
+        await self.register([cell])
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            await self.sign_of_life()
+
+    async def sign_of_life(self) -> None:
+        """Write down which hosts answer now, in those cells that are up."""
+        await asyncio.gather(*(self._sign_of_life(each) for each in self.cells.up))
+
+    async def _sign_of_life(self, cell: OpenCell) -> None:
+        name = cell.info.name
+        asked = [HostName(host.name) for each, host in self.config.hosts() if each.name == name]
+        answers = await asyncio.gather(*(_answers(self.hypervisors[host]) for host in asked))
+        answering = [host for host, answer in zip(asked, answers, strict=True) if answer]
+        metrics = await self._metrics(answering)
+        try:
+            await cell.cell.hosts.seen(answering, self.cloud.clock.now())
+            await cell.cell.hosts.tell(metrics)
+        except WorldError as trouble:
+            log.warning("no heartbeat was written", cell=name, reason=trouble.reason)
+
+    async def _metrics(self, hosts: Sequence[HostName]) -> dict[HostName, dict[str, float]]:
+        """Ask hosts for their load, where a rule says what to make of it."""
+        if not self.cloud.rules.scheduler.metrics_weight_setting:
+            return {}
+        told = await asyncio.gather(*(_metrics(self.hypervisors[host]) for host in hosts))
+        return dict(zip(hosts, told, strict=True))
+
+    async def _forget_old(self) -> None:
+        """Forget the fences of runs that ended a week ago: no order of theirs can still be on its way."""
+        done_until: dict[str, float] = {}
+        while True:
+            await asyncio.sleep(HOUR_S)
+            await self.forget_before(self.cloud.clock.now() - WEEK_S, done_until)
+
+    async def forget_before(self, before: float, done_until: dict[str, float]) -> None:
+        """Have all who know fences forget those of runs that ended before; one who is down does it next time.
+
+        done_until: who has forgotten what ended before which moment; it is kept up here.
+        """
+        known = {f"cell {name}": cell.servers.forget_fences for name, cell in self.cloud.cells.items()}
+        for name, forget in {"placement": self.placement.forget_fences, **known}.items():
+            with _told(name):
+                if runs := await self.cloud.journal.ended(done_until.get(name, 0.0), before):
+                    await forget(runs)
+                done_until[name] = before
+        for host, agent in self.agents.items():
+            with _told(f"host {host}"):
+                await agent.prune(before)
+
+    async def close(self) -> None:
+        await self.closing.aclose()
+
+
+async def _answers(hypervisor: Hypervisor) -> bool:
+    try:
+        await hypervisor.capacity()
+    except WorldError:
+        return False
+    return True
+
+
+async def _metrics(hypervisor: Hypervisor) -> dict[str, float]:
+    try:
+        return await hypervisor.metrics()
+    except WorldError:
+        return {}
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Go on after what the world says, and log it."""
+    try:
+        yield
+    except WorldError as trouble:
+        log.warning("nothing old was forgotten", where=where, reason=trouble.reason)

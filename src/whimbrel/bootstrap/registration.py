@@ -1,0 +1,145 @@
+"""This process among those of its cloud: its row, its lease, and what may be done only while that runs.
+
+Invariant: a process whose role is exclusive changes nothing on hosts once its lease may have run out, by a clock that
+nobody can set; where another process has the role by then, it ends.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, TypeVar, cast
+
+import structlog
+
+from whimbrel.adapters.clock import DatabaseClock, since_boot
+from whimbrel.domain.errors import Superseded, Unavailable, WorldError
+from whimbrel.ports.stores.processes import LEASE_S, Processes, ProcessRecord
+
+log = structlog.get_logger(__name__)
+
+RENEW_S = 5.0
+
+Port = TypeVar("Port")
+
+
+def this_process(role: str, name: str, directory: str, lock: str) -> ProcessRecord:
+    """Describe this process. lock: identifies the file lock that it holds as long as it lives."""
+    host, pid = socket.gethostname(), os.getpid()
+    return ProcessRecord(
+        id=f"{name}@{host}-{pid}-{secrets.token_hex(3)}",
+        role=role,
+        name=name,
+        host=host,
+        pid=pid,
+        directory=directory,
+        lock=lock,
+        release=version("whimbrel"),
+        is_exclusive=role == "up",
+    )
+
+
+class Registration:
+    """Keeps the row of one process. elapsed: seconds by a clock that only goes forward."""
+
+    def __init__(
+        self,
+        processes: Processes,
+        record: ProcessRecord,
+        clock: DatabaseClock,
+        elapsed: Callable[[], float] = since_boot,
+    ) -> None:
+        self.record = record
+        self.predecessors: tuple[str, ...] = ()
+        """Ids of the dead processes whose place this one takes."""
+        self.processes = processes
+        self._clock = clock
+        self._elapsed = elapsed
+        self._lease_ends = float("-inf")  # as `elapsed` counts
+        self._is_silent = False
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Write the process down and renew its lease from now on.
+
+        Raises: Refused: another one has its exclusive role; Unavailable.
+        """
+        await self._enter()
+        self._renewing = asyncio.create_task(self._renew_for_ever())
+
+    async def run(self) -> None:
+        """Wait until cancelled. Raises: Superseded: another process has the exclusive role."""
+        assert self._renewing, "it has begun"
+        await self._renewing
+
+    async def _enter(self) -> None:
+        before = self._elapsed()
+        entered = await self.processes.enter(self.record, LEASE_S)
+        self._clock.correct(entered.clock)
+        self._lease_ends = before + LEASE_S
+        self.predecessors = entered.predecessors
+
+    async def _renew_for_ever(self) -> None:
+        while True:
+            await self._clock.sleep(RENEW_S)
+            await self.renew()
+
+    async def renew(self) -> None:
+        """Raises: Superseded: another process has the exclusive role."""
+        before = self._elapsed()
+        try:
+            self._clock.correct(await self.processes.renew(self.record, LEASE_S))
+            self._lease_ends, self._is_silent = before + LEASE_S, False
+        except Superseded as lost:
+            self._lease_ends = float("-inf")
+            if self.record.is_exclusive:
+                log.error("this process lost its role", reason=lost.reason)
+                raise
+            await self._begin_again()
+        except WorldError as trouble:
+            if not self._is_silent:  # once each time that the database falls silent
+                log.warning("the lease of this process was not renewed", reason=trouble.reason)
+            self._is_silent = True
+
+    async def _begin_again(self) -> None:
+        """Enter again: it gave no sign of life for so long that it was forgotten."""
+        try:
+            await self._enter()
+        except WorldError as trouble:
+            log.warning("this process was not written down", reason=trouble.reason)
+
+    def check(self) -> None:
+        """Raises: Unavailable: the lease of the exclusive role may have run out."""
+        if self.record.is_exclusive and self._elapsed() >= self._lease_ends:
+            raise Unavailable(
+                f"the lease of this process ({self.record.id}) has run out: it does nothing on hosts until the database"
+                " has renewed it"
+            )
+
+    async def end(self) -> None:
+        """Give the lease back, so that a successor need not wait for its end."""
+        self._lease_ends = float("-inf")
+        if self._renewing:
+            self._renewing.cancel()
+            await asyncio.wait((self._renewing,))
+        try:
+            await self.processes.leave(self.record)
+        except WorldError as trouble:
+            log.warning("the lease of this process ends by itself", seconds=LEASE_S, reason=trouble.reason)
+
+
+def guarded(port: Port, check: Callable[[], None]) -> Port:
+    """Return the same port, each call of which is checked first."""
+    return cast(Port, _Guarded(port, check))
+
+
+class _Guarded:
+    def __init__(self, port: Any, check: Callable[[], None]) -> None:
+        self._port = port
+        self._check = check
+
+    def __getattr__(self, name: str) -> Any:
+        self._check()
+        return getattr(self._port, name)

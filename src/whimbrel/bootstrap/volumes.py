@@ -1,0 +1,87 @@
+"""Makes the volume service of a process: the embedded one itself, or the way to it, and how servers and moves use it.
+
+In the process that has it our own calls go through the same protocol as everybody's, to an application of our own that
+is mounted nowhere: there is one volume adapter, and nothing between it and the service that could fail. Other
+processes go through the doors.
+"""
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+
+from starlette.types import ASGIApp
+
+from whimbrel.adapters.openstack.volumes import HttpVolumes
+from whimbrel.adapters.qemu.convert import QemuConverter
+from whimbrel.adapters.qemu.storage_daemon import StorageDaemon
+from whimbrel.adapters.qemu.volume_exports import NbdExports
+from whimbrel.adapters.sql.volumes import SqlVolumes
+from whimbrel.bootstrap.service_login import Ourselves, at_the_doors, inside
+from whimbrel.embedded.volume import VolumeService, volume_app
+from whimbrel.embedded.volume.file_store import VolumeFiles
+from whimbrel.embedded.volume.worker import Workshop
+from whimbrel.ports.clock import Clock, IdSource
+from whimbrel.ports.embedded.volume_backing import VolumeExports
+from whimbrel.ports.services.identity import Identity
+from whimbrel.ports.services.images import Images
+from whimbrel.ports.services.volume_users import VolumeUsers
+from whimbrel.ports.services.volumes import Volumes
+from whimbrel.settings import CloudConfig, LibvirtHost
+from whimbrel.settings.datadir import DataDir
+from whimbrel.sim.world.volume_exports import SimulatedExports
+
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class EmbeddedVolumes:
+    """The service in this process. client: it, as servers and moves use it."""
+
+    client: Volumes
+    service: VolumeService
+
+    @property
+    def app(self) -> ASGIApp:
+        """Give the application to be mounted at /volume."""
+        return volume_app(self.service)
+
+    async def start(self) -> None:
+        """Have the directory of the files as a crash may not have left it."""
+        await self.service.files.prepare()
+
+    async def run(self) -> None:
+        """Do what takes time, until cancelled."""
+        await Workshop(self.service).run()
+
+
+async def embedded_volumes(
+    config: CloudConfig, data: DataDir, store: SqlVolumes, images: Images, identity: Identity, clock: Clock,
+    ids: IdSource, closing: AsyncExitStack, users: VolumeUsers,
+) -> EmbeddedVolumes:  # fmt: skip
+    """Make the service. closing: closes what it opens."""
+    service = VolumeService(
+        store=store,
+        files=VolumeFiles(data.volumes, reserved_bytes=config.storage.reserved_bytes),
+        identity=identity,
+        images=images,
+        exports=_exports(config, data),
+        converter=QemuConverter(),
+        clock=clock,
+        ids=ids,
+        users=users,
+        zones=config.volume_zones(),
+        limits=config.volumes.limits,
+    )
+    own = inside(volume_app(replace(service, identity=Ourselves())), "/v3")
+    return EmbeddedVolumes(HttpVolumes(own), service)
+
+
+async def distant_volumes(data: DataDir, front_url: str, closing: AsyncExitStack) -> HttpVolumes:
+    """Give the way to the service of another process. front_url: where the doors of the cloud are."""
+    return HttpVolumes(await at_the_doors(data, front_url, "volume/v3", PATIENCE_S, closing))
+
+
+def _exports(config: CloudConfig, data: DataDir) -> VolumeExports:
+    """Serve volumes where guests are real."""
+    if not any(isinstance(host, LibvirtHost) for _, host in config.hosts()):
+        return SimulatedExports()
+    return NbdExports(StorageDaemon(data.path / "nbd", config.volumes.nbd_address, config.volumes.nbd_port))

@@ -1,0 +1,182 @@
+"""How the history of a server looks on a terminal: a line for each thing that happened, and how it stood at a time."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from whimbrel.cli.move_view import OUTCOMES, STATES, WAYS
+from whimbrel.cli.terminal import moment, plain_table, seconds
+from whimbrel.domain.errors import Invalid
+
+KINDS = {
+    "asked": "bold",
+    "verdict": "bold",
+    "takeover": "yellow",
+    "trouble": "red",
+    "debt": "bold red",
+    "paid": "green",
+}
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """One thing that happened, as the API shows it. Times are seconds since 1970."""
+
+    at: float
+    kind: str
+    what: str
+    move_kind: str | None = None
+    user_id: str | None = None
+    user_name: str | None = None
+    project_id: str | None = None
+    project_name: str | None = None
+    way: str | None = None
+    outcome: str | None = None
+    took_s: float | None = None
+    detail: str | None = None
+    summary: str | None = None
+    chosen: list[str] = []
+    before: str | None = msgspec.field(default=None, name="from")
+    after: str | None = msgspec.field(default=None, name="to")
+    epoch: int | None = None
+
+
+class UnderWay(msgspec.Struct, kw_only=True):
+    move_id: str
+    move_kind: str
+    after_step: str | None = None
+    way: str | None = None
+
+
+class State(msgspec.Struct, kw_only=True):
+    vm_state: str | None = None
+    flavor: str | None = None
+    availability_zone: str | None = None
+    host: str | None = None
+    cell: str | None = None
+    under_way: list[UnderWay] = []
+
+
+class History(msgspec.Struct, kw_only=True):
+    server_id: str
+    project_id: str | None = None
+    deleted_at: float | None = None
+    at: float | None = None
+    state: State | None = None
+    entries: list[Entry] = []
+
+
+_DAY = re.compile(r"\d{4}-(\d\d-|W)|\d{8}")
+"""With what a time begins that is not of today; a zone has a hyphen too, as in 10:00:00-05:00."""
+
+
+def time_asked(text: str) -> str:
+    """Give a time that somebody typed as the API reads it; without a zone it is UTC, a time alone is of today.
+
+    Raises: Invalid.
+    """
+    now = datetime.now(UTC)
+    try:
+        when = datetime.fromisoformat(text if _DAY.match(text) else f"{now.date()}T{text}")
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
+        raise Invalid(
+            f"--at {text} is no time: give one such as 2026-01-31T10:00:00, or 10:00:00 for today, in UTC"
+        ) from None
+
+
+def whole(history: History) -> RenderableType:
+    """Show how it stood, where a time was named, else everything that happened."""
+    if history.at is not None:
+        return Group(*_standing(history))
+    if not history.entries:
+        return Text("nothing is known of it")
+    table = plain_table("when", "", "what", "took", "outcome", "who, why")
+    for column in table.columns[:5]:
+        column.no_wrap = True
+    day = ""
+    for entry in history.entries:
+        today = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d")
+        if today != day:
+            table.add_row(Text(today, "dim"))
+            day = today
+        table.add_row(*_row(entry, history.project_id), style=KINDS.get(entry.kind, ""))
+    return table
+
+
+def _row(entry: Entry, project_id: str | None) -> Iterator[Text | str]:
+    yield datetime.fromtimestamp(entry.at, UTC).strftime("%H:%M:%S.%f")[:-3]
+    yield WAYS.get(entry.way or "", "") if entry.kind in ("step", "debt", "paid") else ""
+    yield _what(entry)
+    yield seconds(entry.took_s) if entry.took_s is not None else ""
+    outcome = {"debt": "owed", "paid": "paid"}.get(entry.kind, entry.outcome or "")
+    yield Text(outcome, OUTCOMES.get(entry.outcome or "", ""))
+    yield Text(_why(entry, project_id))
+
+
+def _what(entry: Entry) -> Text:
+    match entry.kind:
+        case "asked" | "verdict":
+            return Text(entry.what)
+        case "takeover":
+            return Text("  taken over")
+        case "choice":
+            return Text("    chose")
+        case "agreed":
+            return Text(f"    is to {entry.what}")
+        case "trouble":
+            return Text(f"  waits at {entry.what}")
+        case "ended":
+            return Text.assemble(f"  {entry.move_kind} is ", (entry.what, STATES.get(entry.what, "")))
+    return Text(f"  {entry.what}")
+
+
+def _why(entry: Entry, project_id: str | None) -> str:
+    match entry.kind:
+        case "asked" | "verdict":
+            project = entry.project_name or entry.project_id
+            other = "" if entry.project_id == project_id else f" of project {project}"
+            note = f"; {entry.detail}" if entry.detail else ""
+            return f"user {entry.user_name or entry.user_id}{other}{note}"
+        case "takeover" if entry.before:
+            return f"by {entry.after}: the lease of {entry.before} had run out (epoch {entry.epoch})"
+        case "takeover":
+            return "another conductor goes on with it"
+        case "choice":
+            return f"{', '.join(entry.chosen)}: {entry.summary}" if entry.chosen else entry.summary or ""
+    return entry.detail or ""
+
+
+def _standing(history: History) -> Iterator[RenderableType]:
+    state = history.state
+    yield Text.assemble("server ", (history.server_id, "bold"), f" at {moment(history.at)} UTC")
+    if state is None:
+        yield Text("It was not there yet.")
+        return
+    lines = {
+        "vm_state": state.vm_state or "not known: an administrator set it",
+        "flavor": state.flavor,
+        "host": state.host and f"{state.host} (cell {state.cell})",
+        "zone": state.availability_zone,
+    }
+    table = plain_table("", "")
+    table.show_header = False
+    for name, value in lines.items():
+        if value:
+            table.add_row(name, value)
+    for run in state.under_way:
+        table.add_row("under way", _under_way(run))
+    yield table
+    if history.entries:
+        last = history.entries[-1]
+        yield Text.assemble("The last that had happened: ", _what(last).plain.strip(), f", at {moment(last.at)}.")
+
+
+def _under_way(run: UnderWay) -> str:
+    if run.after_step is None:
+        return f"{run.move_kind} (move {run.move_id}), accepted"
+    taken = "after" if run.way == "do" else "after the undo of"
+    return f"{run.move_kind} (move {run.move_id}), {taken} {run.after_step}"

@@ -1,0 +1,95 @@
+"""What can be put into a guest beside its root disk: nics, volumes and PCI devices, as pure changes of its spec.
+
+Law: a port, a volume, a device name and a PCI address are in a guest once.
+"""
+
+import re
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Refused
+from whimbrel.domain.guest import GuestSpec
+from whimbrel.domain.local_disks import devices_of
+from whimbrel.domain.server_devices import GuestNic, GuestVolume
+
+DEVICE = re.compile(r"/dev/vd[a-z]{1,2}")
+NOT_BOUND = ("unbound", "binding_failed")
+
+
+def check(spec: GuestSpec) -> None:
+    """Raises: Refused: a guest cannot have these devices, with the first reason."""
+    for nic in spec.nics:
+        if nic.vif_type in NOT_BOUND:
+            raise Refused(f"port {nic.port_id} is not bound to this host: its type is {nic.vif_type}")
+    for volume in spec.volumes:
+        if not volume.connection:
+            raise Refused(f"volume {volume.volume_id} has no connection to this host")
+        if not DEVICE.fullmatch(volume.device):
+            raise Refused(f"volume {volume.volume_id} cannot be {volume.device}: such names are /dev/vdb, /dev/vdc ...")
+    _once("port", (nic.port_id for nic in spec.nics))
+    _once("volume", (volume.volume_id for volume in spec.volumes))
+    _once("device name", [*devices_of(spec).values(), *(volume.device for volume in spec.volumes)])
+    _once("PCI device", pci_of(spec))
+
+
+def _once(what: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise Refused(f"the guest has the {what} {name} already")
+        seen.add(name)
+
+
+def pci_of(spec: GuestSpec) -> tuple[str, ...]:
+    """List the addresses of all PCI devices of a guest, those of its nics too."""
+    return (*spec.pci, *(nic.pci_address for nic in spec.nics if nic.pci_address))
+
+
+def boot_volume(spec: GuestSpec) -> GuestVolume | None:
+    """Give the volume that a guest without a root disk boots from."""
+    return next((volume for volume in spec.volumes if volume.boot_index == 0), None)
+
+
+def check_bootable(spec: GuestSpec) -> None:
+    """Raises: Refused: it has nothing to boot from."""
+    if not spec.has_local_root and boot_volume(spec) is None:
+        raise Refused("the guest has no root disk and no volume with boot_index 0: there is nothing to boot from")
+
+
+def check_not_booted_from(spec: GuestSpec, volume_id: str) -> None:
+    """Raises: Refused: the guest, which runs, cannot do without this volume."""
+    boots_from = None if spec.has_local_root else boot_volume(spec)
+    if boots_from and boots_from.volume_id == volume_id:
+        raise Refused(f"the guest runs from volume {volume_id}")
+
+
+def with_disks_of(spec: GuestSpec, reserved: GuestSpec) -> GuestSpec:
+    """Give the spec with the disks that its guest was reserved with: they are made once."""
+    return replace(spec, ephemeral_gib=reserved.ephemeral_gib, swap_mib=reserved.swap_mib)
+
+
+def with_nic(spec: GuestSpec, nic: GuestNic) -> GuestSpec:
+    """Give the spec with this nic, in its place if the port is there. Raises: Refused."""
+    nics = {each.port_id: each for each in spec.nics} | {nic.port_id: nic}
+    changed = replace(spec, nics=tuple(nics.values()))
+    check(changed)
+    return changed
+
+
+def without_nic(spec: GuestSpec, port_id: str) -> GuestSpec:
+    return replace(spec, nics=tuple(nic for nic in spec.nics if nic.port_id != port_id))
+
+
+def with_volume(spec: GuestSpec, volume: GuestVolume) -> GuestSpec:
+    """Give the spec with this volume, in its place if it is there. Raises: Refused."""
+    if volume.device in devices_of(spec).values():
+        raise Refused(f"the guest has the device name {volume.device} already")
+    volumes = {each.volume_id: each for each in spec.volumes} | {volume.volume_id: volume}
+    changed = replace(spec, volumes=tuple(volumes.values()))
+    check(changed)
+    return changed
+
+
+def without_volume(spec: GuestSpec, volume_id: str) -> GuestSpec:
+    return replace(spec, volumes=tuple(volume for volume in spec.volumes if volume.volume_id != volume_id))

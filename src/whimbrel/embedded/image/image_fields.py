@@ -1,0 +1,155 @@
+"""What people may say about an image: the fields that Glance knows, and any properties of their own.
+
+Law: an image that was sent whole and one that was patched are checked by the same struct.
+"""
+
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from msgspec import Meta
+from starlette.exceptions import HTTPException
+
+from whimbrel.domain.errors import Refused
+from whimbrel.embedded.image.request import Ask, checked
+from whimbrel.ports.services.images import ImageRecord
+
+Text = Annotated[str, Meta(max_length=255)]
+Tag = Annotated[str, Meta(min_length=1, max_length=255)]
+Size = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Visibility = Literal["public", "private", "shared", "community"]
+DiskFormat = Literal["ami", "ari", "aki", "vhd", "vhdx", "vmdk", "raw", "qcow2", "vdi", "iso", "ploop"]
+ContainerFormat = Literal["ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed"]
+Uuid = Annotated[str, Meta(pattern="^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")]
+
+READ_ONLY = {
+    *("status", "created_at", "updated_at", "checksum", "os_hash_algo", "os_hash_value", "size", "virtual_size"),
+    *("file", "self", "schema", "direct_url", "locations", "stores"),
+}
+RESERVED = "os_glance"
+MOST_PROPERTIES = 128
+MOST_TAGS = 128
+
+
+class Draft(msgspec.Struct, kw_only=True):
+    """An image as its owner wants it."""
+
+    name: Text | None = None
+    owner: Text | None = None
+    visibility: Visibility = "shared"
+    disk_format: DiskFormat | None = None
+    container_format: ContainerFormat | None = None
+    min_disk: Size = 0
+    min_ram: Size = 0
+    protected: bool = False
+    os_hidden: bool = False
+    tags: Annotated[list[Tag], Meta(max_length=MOST_TAGS)] = []
+    properties: Annotated[dict[Tag, Annotated[str, Meta(max_length=65535)]], Meta(max_length=MOST_PROPERTIES)] = {}
+
+
+FIELDS = frozenset(Draft.__struct_fields__) - {"properties"}
+DISK_FORMATS = get_args(DiskFormat)
+CONTAINER_FORMATS = get_args(ContainerFormat)
+
+
+def of_record(record: ImageRecord) -> dict[str, Any]:
+    """Give a record as its owner would send it: fields and properties in one flat object."""
+    return {
+        "name": record.name,
+        "owner": record.owner,
+        "visibility": record.visibility,
+        "disk_format": record.disk_format,
+        "container_format": record.container_format,
+        "min_disk": record.min_disk_gib,
+        "min_ram": record.min_ram_mib,
+        "protected": record.protected,
+        "os_hidden": record.hidden,
+        "tags": record.tags,
+        **record.properties,
+    }
+
+
+def new_record(ask: Ask, sent: dict[str, Any]) -> ImageRecord:
+    """Make the record of a new image. Raises: HTTPException; Refused."""
+    sent = dict(sent)
+    image_id = checked(sent.pop("id", None) or ask.door.ids.uuid(), Uuid)
+    for name in sent:
+        check_writable(name)
+    now = ask.service.clock.now()
+    empty = ImageRecord(
+        id=image_id, name=None, owner=ask.caller.project_id, visibility="shared", disk_format=None,
+        container_format=None, created_at=now, updated_at=now,
+    )  # fmt: skip
+    return applied(ask, empty, {"owner": ask.caller.project_id, **sent})
+
+
+def applied(ask: Ask, record: ImageRecord, flat: dict[str, Any]) -> ImageRecord:
+    """Give the record with what a flat object says. Raises: HTTPException: nonsense; Refused: not his to say."""
+    fields = {name: value for name, value in flat.items() if name in FIELDS}
+    others = {name: value for name, value in flat.items() if name not in FIELDS}
+    draft = checked({**fields, "properties": others}, Draft)
+    _check_allowed(ask, record, draft)
+    return msgspec.structs.replace(
+        record,
+        name=draft.name,
+        owner=draft.owner,
+        visibility=draft.visibility,
+        disk_format=draft.disk_format,
+        container_format=draft.container_format,
+        min_disk_gib=draft.min_disk,
+        min_ram_mib=draft.min_ram,
+        protected=draft.protected,
+        hidden=draft.os_hidden,
+        tags=sorted(set(draft.tags)),
+        properties=draft.properties,
+        updated_at=ask.service.clock.now(),
+    )
+
+
+def check_writable(name: str) -> None:
+    """Raises: Refused: nobody sets this."""
+    if name in READ_ONLY or name == "id":
+        raise Refused(f"Attribute '{name}' is read-only.")
+    if name.startswith(RESERVED):
+        raise Refused(f"Attribute '{name}' is reserved.")
+
+
+def _check_allowed(ask: Ask, record: ImageRecord, draft: Draft) -> None:
+    if draft.visibility == "public" and record.visibility != "public" and not ask.is_admin:
+        raise Refused("You are not authorized to publicize images.")
+    if draft.owner != record.owner and not ask.is_admin:
+        raise Refused("You are not permitted to set the owner of an image.")
+    formats = (draft.disk_format, draft.container_format)
+    if record.stored and formats != (record.disk_format, record.container_format):
+        raise Refused("The formats of an image can be changed only while it is queued.")
+
+
+class Operation(msgspec.Struct):
+    op: Literal["add", "replace", "remove"]
+    path: str
+    value: Any = None
+
+
+def patched(flat: dict[str, Any], operations: list[Operation]) -> dict[str, Any]:
+    """Give a flat object after these changes. Raises: HTTPException; Refused.
+
+    Source: RFC 6902 as Glance takes it: three operations, one level.
+    """
+    flat = dict(flat)
+    for operation in operations:
+        name = _name(operation.path)
+        check_writable(name)
+        if operation.op == "remove" and name in FIELDS:
+            raise Refused(f"Property {name} may not be removed.")
+        if operation.op != "add" and name not in flat:
+            raise HTTPException(409, f"Property {name} does not exist.")
+        if operation.op == "remove":
+            del flat[name]
+        else:
+            flat[name] = operation.value
+    return flat
+
+
+def _name(path: str) -> str:
+    if not path.startswith("/") or "/" in path[1:] or path == "/":
+        raise HTTPException(400, f"Pointer '{path}' does not name a property: it has the form /NAME.")
+    return path[1:].replace("~1", "/").replace("~0", "~")

@@ -1,0 +1,194 @@
+"""Lists: what the query string asks for, page by page, and the handlers that all kinds have in common."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+import msgspec
+from starlette.datastructures import QueryParams
+from starlette.responses import Response
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.embedded.endpoint import base_url, json, nothing
+from whimbrel.embedded.network import policy
+from whimbrel.embedded.network.request import Ask, Handler, Problem, pruned
+from whimbrel.ports.embedded.network_store import Query, R
+
+TAG_FILTERS = ("tags", "tags-any", "not-tags", "not-tags-any")
+OWN = {"limit", "marker", "sort_key", "sort_dir", "page_reverse", "fields"}
+MOST = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """How a parameter narrows a list: the values, as `kind`, are those of a field, or of a constant that all have."""
+
+    field: str = ""
+    kind: type = str
+    constant: Any = None
+
+
+ALWAYS = {
+    **{name: Filter(field=name) for name in ("id", "name", "description", "project_id")},
+    "tenant_id": Filter(field="project_id"),
+    "revision_number": Filter(field="revision", kind=int),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource(Generic[R]):
+    """A kind of record as clients know it. id_in_path: the name of its id in routes."""
+
+    name: str
+    plural: str
+    kind: type[R]
+    views: Callable[[Ask, Sequence[R]], Awaitable[list[dict[str, Any]]]]
+    filters: Mapping[str, Filter] = field(default_factory=dict)
+    sorts: Mapping[str, str] = field(default_factory=dict)  # what can be sorted by beside the filters that are fields
+
+    async def view(self, ask: Ask, record: R) -> dict[str, Any]:
+        [view] = await self.views(ask, [record])
+        return policy.shown(self.name, ask.caller, view)
+
+    async def answer(self, ask: Ask, records: Sequence[R], *, several: bool = False, status: int = 200) -> Response:
+        """Give records as they are: one, or a list."""
+        return self.said(ask, await self.views(ask, records), several=several, status=status)
+
+    def said(self, ask: Ask, views: Sequence[dict[str, Any]], *, several: bool = False, status: int = 200) -> Response:
+        shown = [policy.shown(self.name, ask.caller, view) for view in views]
+        return json({self.plural: shown} if several else {self.name: shown[0]}, status)
+
+    async def show(self, ask: Ask) -> Response:
+        record = await ask.seen(self.kind, ask.path("id"))
+        fields = ask.request.query_params.getlist("fields")
+        return json({self.name: pruned(await self.view(ask, record), fields)})
+
+    async def delete(self, ask: Ask) -> Response:
+        record = await ask.owned(self.kind, ask.path("id"))
+        await ask.store.remove(self.kind, record.id)
+        return nothing()
+
+    async def search(self, ask: Ask) -> Response:
+        params = QueryParams([_opened(name, value) for name, value in ask.request.query_params.multi_items()])
+        query = await self._query(ask, params)
+        found = [] if query is None or query.limit == 0 else await ask.store.search(self.kind, query)
+        fields = params.getlist("fields")
+        views = [policy.shown(self.name, ask.caller, view) for view in await self.views(ask, found)]
+        page: dict[str, Any] = {self.plural: [pruned(view, fields) for view in views]}
+        if query and query.limit and len(found) == query.limit:
+            page[f"{self.plural}_links"] = [{"rel": "next", "href": _next(ask, found[-1].id)}]
+        return json(page)
+
+    async def _query(self, ask: Ask, params: QueryParams) -> Query | None:
+        """Read the query; None: nothing can be so. Raises: Problem: it is not understood."""
+        where: dict[str, list[Any]] = {}
+        for name in dict.fromkeys(params.keys()):
+            if name in OWN or name in TAG_FILTERS:
+                continue
+            wanted = self._filter(name)
+            values = [_parsed(name, value, wanted.kind) for value in params.getlist(name)]
+            if not wanted.field:
+                if wanted.constant not in values:
+                    return None
+                continue
+            where[wanted.field] = values
+        return Query(
+            viewer=ask.viewer,
+            where=where,
+            tags={name: _words(params, name) for name in TAG_FILTERS if name in params},
+            order=self._order(params),
+            after=await self._marker(ask, params),
+            limit=_limit(params),
+        )
+
+    def _filter(self, name: str) -> Filter:
+        found = self.filters.get(name) or ALWAYS.get(name)
+        if found is None:
+            raise Problem(400, f"['{name}'] is invalid attribute for filtering", "HTTPBadRequest")
+        return found
+
+    def _order(self, params: QueryParams) -> list[tuple[str, bool]]:
+        keys, ways = params.getlist("sort_key"), params.getlist("sort_dir")
+        if len(ways) > len(keys):
+            raise Problem(400, "The number of sort_keys and sort_dirs must be same")
+        order = {self._sorted(key): _descends(ways[at]) if at < len(ways) else False for at, key in enumerate(keys)}
+        if not order:
+            order["created_at"] = False
+        last = {"id": order.pop("id", False)}  # it makes every order whole
+        return list((order | last).items())
+
+    def _sorted(self, key: str) -> str:
+        known = self.filters.get(key) or ALWAYS.get(key)
+        name = self.sorts.get(key) or (known.field if known else "")
+        columns = self.kind.__struct_fields__
+        if name not in columns and key not in ("created_at", "updated_at"):
+            raise Problem(400, f"['{key}'] is invalid attribute for sort_key")
+        return name or key
+
+    async def _marker(self, ask: Ask, params: QueryParams) -> R | None:
+        if "marker" not in params:
+            return None
+        try:
+            return await ask.seen(self.kind, params["marker"])
+        except NotFound as error:
+            raise Problem(400, f"Invalid input for marker. Reason: there is no {self.name} of this id.") from error
+
+
+def routes(path: str, resource: Resource[Any]) -> tuple[tuple[str, str, Handler], ...]:
+    """Give what every kind has: to list, show and delete."""
+    return (
+        ("GET", path, resource.search),
+        ("GET", path + "/{id}", resource.show),
+        ("DELETE", path + "/{id}", resource.delete),
+    )
+
+
+def _opened(name: str, value: str) -> tuple[str, str]:
+    """Make one parameter of `fixed_ips=ip_address=1.2.3.4`, of which there can be several."""
+    part, sign, wanted = value.partition("=")
+    return (f"fixed_ips.{part}", wanted) if name == "fixed_ips" and sign else (name, value)
+
+
+def _parsed(name: str, value: str, kind: type) -> Any:
+    """Read the value of a filter. Raises: Problem."""
+    if kind is not str and value == "None":
+        return None
+    try:
+        parsed: Any = msgspec.convert(value.lower() if kind is bool else value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Problem(
+            400, f"Invalid input for {name}. Reason: '{value}' is not of the type {kind.__name__}."
+        ) from error
+    if kind is int and abs(parsed) > MOST:
+        raise Problem(400, f"Invalid input for {name}. Reason: '{value}' is too large.")
+    return parsed
+
+
+def _words(params: QueryParams, name: str) -> list[str]:
+    return [word for value in params.getlist(name) for word in value.split(",")]
+
+
+def _limit(params: QueryParams) -> int | None:
+    if "limit" not in params:
+        return None
+    value = params["limit"]
+    if not value.isdecimal() or not value.isascii() or int(value[:20]) > MOST:
+        raise Problem(400, f"Invalid input for limit. Reason: '{value}' is not a number that is not negative.")
+    return int(value) or None
+
+
+def _descends(way: str) -> bool:
+    if way not in ("asc", "desc"):
+        raise Problem(400, f"Invalid input for sort_dir. Reason: '{way}' is neither asc nor desc.")
+    return way == "desc"
+
+
+def _next(ask: Ask, last_id: str) -> str:
+    rest = [(name, value) for name, value in ask.request.query_params.multi_items() if name != "marker"]
+    return f"{base_url(ask.request)}{_below(ask)}?{QueryParams([*rest, ('marker', last_id)])}"
+
+
+def _below(ask: Ask) -> str:
+    """Give the path below the address of the service."""
+    path: str = ask.request.scope["path"]
+    return path.removeprefix(ask.request.scope.get("root_path", ""))

@@ -1,0 +1,244 @@
+"""Security groups and their rules. Every project has a group `default`, made when it is first needed."""
+
+from collections.abc import Sequence
+from ipaddress import ip_network
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response
+
+from whimbrel.domain.errors import Conflict, Unavailable
+from whimbrel.embedded.endpoint import nothing
+from whimbrel.embedded.network.bodies import Changed, New, Text, given, one, several
+from whimbrel.embedded.network.lists import Filter, Resource
+from whimbrel.embedded.network.request import TRIES, Ask
+from whimbrel.embedded.network.views import common
+from whimbrel.ports.embedded.network_store import DEFAULT_GROUP, Query, SecurityGroup, SecurityGroupRule
+from whimbrel.ports.services.network_errors import (
+    InvalidInput,
+    SecurityGroupCannotRemoveDefault,
+    SecurityGroupDefaultAlreadyExists,
+)
+
+PROTOCOLS = (
+    *("ah", "dccp", "egp", "esp", "gre", "icmp", "icmpv6", "igmp", "ipip", "ipv6-encap", "ipv6-frag", "ipv6-icmp"),
+    *("ipv6-nonxt", "ipv6-opts", "ipv6-route", "ospf", "pgm", "rsvp", "sctp", "tcp", "udp", "udplite", "vrrp"),
+)
+WITH_PORTS = ("tcp", "udp", "sctp", "dccp", "udplite", "6", "17", "33", "132", "136")
+ICMP = ("icmp", "icmpv6", "ipv6-icmp", "1", "58")
+
+PortNumber = Annotated[int, Meta(ge=0, le=65535)]
+
+
+class NewGroup(New, kw_only=True):
+    stateful: bool = True
+
+
+class ChangedGroup(Changed, kw_only=True):
+    stateful: bool | UnsetType = UNSET
+
+
+class NewRule(New, kw_only=True):
+    security_group_id: Text
+    direction: Literal["ingress", "egress"]
+    ethertype: Literal["IPv4", "IPv6"] = "IPv4"
+    protocol: Text | int | None = None
+    port_range_min: PortNumber | None = None
+    port_range_max: PortNumber | None = None
+    remote_ip_prefix: Text | None = None
+    remote_group_id: Text | None = None
+    remote_address_group_id: None = None  # there are no groups of addresses here
+
+
+async def views(ask: Ask, records: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
+    return [
+        {
+            **common(group),
+            "stateful": group.stateful,
+            "shared": False,
+            "security_group_rules": [_rule_view(rule) for rule in group.rules],
+        }
+        for group in records
+    ]
+
+
+async def rule_views(ask: Ask, records: Sequence[SecurityGroupRule]) -> list[dict[str, Any]]:
+    return [_rule_view(rule) for rule in records]
+
+
+def _rule_view(rule: SecurityGroupRule) -> dict[str, Any]:
+    view = common(rule, tags=False)
+    del view["name"]
+    names = ("security_group_id", "direction", "ethertype", "protocol", "port_range_min", "port_range_max")
+    return {
+        **view,
+        **{name: getattr(rule, name) for name in names},
+        "remote_ip_prefix": rule.remote_ip_prefix,
+        "remote_group_id": rule.remote_group_id,
+        "remote_address_group_id": None,
+        "normalized_cidr": rule.remote_ip_prefix,
+    }
+
+
+GROUPS = Resource(
+    name="security_group",
+    plural="security_groups",
+    kind=SecurityGroup,
+    views=views,
+    filters={"stateful": Filter(field="stateful", kind=bool), "shared": Filter(kind=bool, constant=False)},
+)
+RULES = Resource(
+    name="security_group_rule",
+    plural="security_group_rules",
+    kind=SecurityGroupRule,
+    views=rule_views,
+    filters={
+        **{name: Filter(field=name) for name in ("security_group_id", "direction", "ethertype", "protocol")},
+        **{name: Filter(field=name) for name in ("remote_ip_prefix", "remote_group_id")},
+        **{name: Filter(field=name, kind=int) for name in ("port_range_min", "port_range_max")},
+    },
+)
+
+
+async def default_of(ask: Ask, project_id: str) -> SecurityGroup:
+    """Give a project's default group: everything out, and in from its own members."""
+    query = Query(where={"project_id": [project_id], "is_default": [True]})
+    for _ in range(TRIES):
+        if found := await ask.store.search(SecurityGroup, query):
+            return found[0]
+        try:
+            return (await ask.store.add([_new_default(ask, project_id)]))[0]
+        except Conflict:  # somebody was faster, and is seen in a moment
+            await ask.door.clock.sleep(0)
+    raise Unavailable(f"The default security group of project {project_id} is not there yet: ask again.")
+
+
+def _new_default(ask: Ask, project_id: str) -> SecurityGroup:
+    group = _group(ask, project_id, name=DEFAULT_GROUP, description="Default security group", is_default=True)
+    inward = [
+        _rule(ask, group, direction="ingress", ethertype=version, remote_group_id=group.id)
+        for version in ("IPv4", "IPv6")
+    ]
+    return msgspec.structs.replace(group, rules=(*_outward(ask, group), *inward))
+
+
+def _outward(ask: Ask, group: SecurityGroup) -> list[SecurityGroupRule]:
+    return [_rule(ask, group, direction="egress", ethertype=version) for version in ("IPv4", "IPv6")]
+
+
+def _group(ask: Ask, project_id: str, **fields: Any) -> SecurityGroup:
+    now = ask.door.clock.now()
+    return SecurityGroup(id=ask.door.ids.uuid(), project_id=project_id, created_at=now, updated_at=now, **fields)
+
+
+def _rule(ask: Ask, group: SecurityGroup, **fields: Any) -> SecurityGroupRule:
+    now = ask.door.clock.now()
+    return SecurityGroupRule(
+        id=ask.door.ids.uuid(),
+        project_id=group.project_id,
+        created_at=now,
+        updated_at=now,
+        security_group_id=group.id,
+        **fields,
+    )
+
+
+async def search(ask: Ask) -> Response:
+    """List groups, with the default one of the project that is looked at."""
+    params = ask.request.query_params
+    project = params.get("project_id") or params.get("tenant_id") or ""
+    await default_of(ask, project if project and ask.is_admin else ask.caller.project_id)
+    return await GROUPS.search(ask)
+
+
+async def create(ask: Ask) -> Response:
+    wishes, many = await several(ask, "security_group", "security_groups", NewGroup)
+    groups = []
+    for wish in wishes:
+        if wish.name == DEFAULT_GROUP:
+            raise SecurityGroupDefaultAlreadyExists("Default security group already exists.")
+        project = ask.project(wish.project_id or wish.tenant_id)
+        await default_of(ask, project)
+        tags = tuple(sorted(set(wish.tags)))
+        group = _group(ask, project, tags=tags, **given(wish, "name", "description", "stateful"))
+        groups.append(msgspec.structs.replace(group, rules=tuple(_outward(ask, group))))
+    return await GROUPS.answer(ask, await ask.store.add(groups), several=many, status=201)
+
+
+async def update(ask: Ask) -> Response:
+    wish = await one(ask, "security_group", ChangedGroup)
+
+    async def edit(group: SecurityGroup) -> SecurityGroup:
+        if group.is_default and wish.name not in (UNSET, DEFAULT_GROUP):
+            raise SecurityGroupCannotRemoveDefault("Updating default security group is not allowed.")
+        return msgspec.structs.replace(group, **given(wish, "name", "description", "stateful"))
+
+    _, now = await ask.changed(SecurityGroup, ask.path("id"), edit)
+    return await GROUPS.answer(ask, [now])
+
+
+async def delete(ask: Ask) -> Response:
+    group = await ask.owned(SecurityGroup, ask.path("id"))
+    if group.is_default and not ask.is_admin:
+        raise SecurityGroupCannotRemoveDefault("Insufficient rights for removing default security group.")
+    await ask.store.remove(SecurityGroup, group.id)
+    return nothing()
+
+
+async def create_rules(ask: Ask) -> Response:
+    wishes, many = await several(ask, "security_group_rule", "security_group_rules", NewRule)
+    rules = []
+    for wish in wishes:
+        group = await ask.owned(SecurityGroup, wish.security_group_id)
+        if wish.remote_group_id:
+            await ask.seen(SecurityGroup, wish.remote_group_id)
+        fields = given(wish, "description", "direction", "ethertype", "port_range_min", "port_range_max")
+        _check_ports(wish)
+        rules.append(
+            _rule(
+                ask,
+                group,
+                protocol=_protocol(wish),
+                remote_ip_prefix=_prefix(wish),
+                remote_group_id=wish.remote_group_id,
+                **fields,
+            )
+        )
+    return await RULES.answer(ask, await ask.store.add(rules), several=many, status=201)
+
+
+def _protocol(wish: NewRule) -> str | None:
+    name = str(wish.protocol).lower() if wish.protocol not in (None, "", "any") else None
+    if name is None or name in PROTOCOLS or (name.isdecimal() and name.isascii() and int(name[:4]) <= 255):
+        return name
+    raise InvalidInput(f"Security group rule protocol {wish.protocol} not supported.")
+
+
+def _check_ports(wish: NewRule) -> None:
+    low, high, protocol = wish.port_range_min, wish.port_range_max, _protocol(wish)
+    if low is None and high is None:
+        return
+    if protocol in ICMP:
+        if low is None or max(low, high or 0) > 255:
+            raise InvalidInput(f"Invalid type or code for ICMP: {low}, {high}.")
+        return
+    if protocol not in WITH_PORTS:
+        raise InvalidInput("Must also specify protocol if port range is given.")
+    if low is None or high is None or low > high or low == 0:
+        raise InvalidInput(f"Invalid port range: port_range_min {low}, port_range_max {high}.")
+
+
+def _prefix(wish: NewRule) -> str | None:
+    if not wish.remote_ip_prefix:
+        return None
+    if wish.remote_group_id:
+        raise InvalidInput("Only one of remote_ip_prefix and remote_group_id can be given.")
+    try:
+        network = ip_network(wish.remote_ip_prefix, strict=False)
+    except ValueError as error:
+        reason = f"'{wish.remote_ip_prefix}' is no subnet."
+        raise InvalidInput(f"Invalid input for remote_ip_prefix. Reason: {reason}") from error
+    if f"IPv{network.version}" != wish.ethertype:
+        raise InvalidInput(f"Conflicting value ethertype {wish.ethertype} for CIDR {wish.remote_ip_prefix}.")
+    return str(network)

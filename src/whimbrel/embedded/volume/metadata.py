@@ -1,0 +1,136 @@
+"""Names and values that hang on volumes, snapshots and types: metadata and extra specs, one set of URLs for each.
+
+Law: what is written under one name leaves the other names alone.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from whimbrel.embedded.endpoint import json
+from whimbrel.embedded.volume.fields import Metadata, fitted, wrapped
+from whimbrel.embedded.volume.request import Ask, Handler, nothing
+from whimbrel.embedded.volume.service import Change
+from whimbrel.embedded.volume.types import type_of_path
+from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
+
+Labels = dict[str, str]
+Edit = Callable[[Labels], Labels]
+MOST = 128
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where some labels are. key: their outer name in bodies. edit: writes what is made of those that are there."""
+
+    key: str
+    read: Callable[[Ask], Awaitable[Labels]]
+    edit: Callable[[Ask, Edit], Awaitable[Labels]]
+    done: int  # what a removal answers
+
+    async def show_all(self, ask: Ask) -> Response:
+        return json({self.key: await self.read(ask)})
+
+    async def add(self, ask: Ask) -> Response:
+        sent = await wrapped(ask, self.key, Metadata)
+        return json({self.key: await self._edited(ask, lambda has: {**has, **sent})})
+
+    async def replace_all(self, ask: Ask) -> Response:
+        sent = await wrapped(ask, self.key, Metadata)
+        return json({self.key: await self._edited(ask, lambda has: sent)})
+
+    async def show(self, ask: Ask) -> Response:
+        return json(self._one(ask.path("key"), await self.read(ask)))
+
+    async def set(self, ask: Ask) -> Response:
+        """Set one: `{"meta": {name: value}}`, or an extra spec without an outer name."""
+        name = ask.path("key")
+        outer = await ask.body(dict[str, msgspec.Raw])
+        sent = fitted(ask, "meta", outer["meta"], Metadata) if self.key == "metadata" and "meta" in outer else None
+        if sent is None:
+            sent = {key: fitted(ask, key, raw, str) for key, raw in outer.items()}
+        if list(sent) != [name]:
+            raise HTTPException(400, f"The body does not name {name[:50]}, and only that, as the URL does.")
+        has = await self._edited(ask, lambda has: {**has, **sent})
+        return json(self._one(name, has))
+
+    async def remove(self, ask: Ask) -> Response:
+        name = ask.path("key")
+
+        def without(has: Labels) -> Labels:
+            self._one(name, has)
+            return {key: value for key, value in has.items() if key != name}
+
+        await self._edited(ask, without)
+        return nothing(self.done)
+
+    async def _edited(self, ask: Ask, edit: Edit) -> Labels:
+        def limited(has: Labels) -> Labels:
+            made = edit(has)
+            if len(made) > max(MOST, len(has)):
+                raise HTTPException(413, f"There are at most {MOST} names.")
+            if any(not 1 <= len(name) <= 255 or len(value) > 255 for name, value in made.items()):
+                raise HTTPException(400, "A name has 1 to 255 characters, a value at most 255.")
+            return made
+
+        return await self.edit(ask, limited)
+
+    def _one(self, name: str, has: Labels) -> dict[str, Any]:
+        if name not in has:
+            raise HTTPException(404, f"There is nothing called {name[:50]}.")
+        return {"meta": {name: has[name]}} if self.key == "metadata" else {name: has[name]}
+
+    def routes(self, path: str) -> list[tuple[str, str, Handler]]:
+        one = path + "/{key}"
+        return [
+            ("GET", path, self.show_all),
+            ("POST", path, self.add),
+            ("PUT", path, self.replace_all),
+            ("GET", one, self.show),
+            ("PUT", one, self.set),
+            ("DELETE", one, self.remove),
+        ]
+
+
+async def _of_volume(ask: Ask) -> Labels:
+    return (await ask.volume()).metadata
+
+
+async def _edit_volume(ask: Ask, edit: Edit) -> Labels:
+    record = await ask.volume()
+    now = ask.service.clock.now()
+
+    def edited(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        return Change(replace(volume, metadata=edit(volume.metadata), updated_at=now))
+
+    return (await ask.service.change(record.id, edited)).metadata
+
+
+async def _of_snapshot(ask: Ask) -> Labels:
+    return (await ask.snapshot()).metadata
+
+
+async def _edit_snapshot(ask: Ask, edit: Edit) -> Labels:
+    record = await ask.snapshot()
+    changed = replace(record, metadata=edit(record.metadata), updated_at=ask.service.clock.now())
+    return (await ask.store.change_snapshot(changed)).metadata
+
+
+async def _of_type(ask: Ask) -> Labels:
+    return (await type_of_path(ask)).extra_specs
+
+
+async def _edit_type(ask: Ask, edit: Edit) -> Labels:
+    record = await type_of_path(ask)
+    changed = replace(record, extra_specs=edit(record.extra_specs), updated_at=ask.service.clock.now())
+    return (await ask.store.change_type(changed)).extra_specs
+
+
+VOLUME = Shelf("metadata", _of_volume, _edit_volume, 200)
+SNAPSHOT = Shelf("metadata", _of_snapshot, _edit_snapshot, 200)
+TYPE = Shelf("extra_specs", _of_type, _edit_type, 202)

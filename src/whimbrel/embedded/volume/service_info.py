@@ -1,0 +1,138 @@
+"""What the service is made of: zones, volume hosts, their pools, extensions, versions."""
+
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from whimbrel.embedded.endpoint import json
+from whimbrel.embedded.volume.fields import flag
+from whimbrel.embedded.volume.microversions import MOST
+from whimbrel.embedded.volume.request import Ask
+from whimbrel.embedded.volume.views import BACK_END, host_of, moment
+
+BINARY = "cinder-volume"
+UPDATED = "2026-01-01T00:00:00Z"
+
+EXTENSIONS = {
+    "OS-SCH-HNT": "SchedulerHints",
+    "os-admin-actions": "AdminActions",
+    "os-availability-zone": "AvailabilityZones",
+    "os-extended-snapshot-attributes": "ExtendedSnapshotAttributes",
+    "os-quota-class-sets": "QuotaClasses",
+    "os-quota-sets": "Quotas",
+    "os-services": "Services",
+    "os-types-extra-specs": "TypesExtraSpecs",
+    "os-types-manage": "TypesManage",
+    "os-used-limits": "UsedLimits",
+    "os-vol-host-attr": "VolumeHostAttribute",
+    "os-vol-image-meta": "VolumeImageMetadata",
+    "os-vol-tenant-attr": "VolumeTenantAttribute",
+    "os-volume-actions": "VolumeActions",
+    "os-volume-type-access": "VolumeTypeAccess",
+    "scheduler-stats": "Scheduler_stats",
+}
+
+
+async def list_zones(ask: Ask) -> Response:
+    zones = [{"zoneName": zone, "zoneState": {"available": True}} for zone in ask.service.zones]
+    return json({"availabilityZoneInfo": zones})
+
+
+async def list_services(ask: Ask) -> Response:
+    """List the volume hosts: one for each zone, all of them this process."""
+    query, now = ask.request.query_params, ask.service.clock.now()
+    found: list[dict[str, Any]] = []
+    for zone in ask.service.zones:
+        shown: dict[str, Any] = {
+            "binary": BINARY,
+            "host": host_of(zone),
+            "zone": zone,
+            "status": "enabled",
+            "state": "up",
+            "updated_at": moment(now),
+            "disabled_reason": None,
+            "replication_status": "disabled",
+            "frozen": False,
+            "active_backend_id": None,
+        }
+        if ask.minor >= 7:
+            shown["cluster"] = None
+        if ask.minor >= 49:
+            shown["backend_state"] = "up"
+        found.append(shown)
+    for name in ("binary", "host"):
+        if query.get(name):
+            found = [each for each in found if each[name] == query[name]]
+    return json({"services": found})
+
+
+async def list_pools(ask: Ask) -> Response:
+    """List where volumes can lie: one pool for each zone, all of them on the one disk."""
+    detail = flag(ask.request.query_params.get("detail", "false"), "detail")
+    total, free = ask.service.files.free_gib()
+    pools: list[dict[str, Any]] = []
+    for zone in ask.service.zones:
+        pool: dict[str, Any] = {"name": f"{host_of(zone)}#{BACK_END}"}
+        if detail:
+            pool["capabilities"] = {
+                "volume_backend_name": BACK_END,
+                "storage_protocol": "nbd",
+                "vendor_name": "Whimbrel",
+                "driver_version": "1",
+                "total_capacity_gb": round(total, 2),
+                "free_capacity_gb": round(free, 2),
+                "allocated_capacity_gb": round(total - free, 2),
+                "reserved_percentage": 0,
+                "max_over_subscription_ratio": "20.0",
+                "thin_provisioning_support": True,
+                "multiattach": True,
+            }
+        pools.append(pool)
+    return json({"pools": pools})
+
+
+async def list_extensions(ask: Ask) -> Response:
+    return json({"extensions": [_extension(alias) for alias in EXTENSIONS]})
+
+
+async def show_extension(ask: Ask) -> Response:
+    alias = ask.path("alias")
+    if alias not in EXTENSIONS:
+        raise HTTPException(404, f"There is no extension {alias[:50]}.")
+    return json({"extension": _extension(alias)})
+
+
+def _extension(alias: str) -> dict[str, Any]:
+    return {
+        "alias": alias,
+        "name": EXTENSIONS[alias],
+        "description": EXTENSIONS[alias],
+        "links": [],
+        "updated": UPDATED,
+    }
+
+
+async def show_versions(request: Request) -> Response:
+    """Tell what is served here, to anybody."""
+    return json({"versions": [_version(request)]}, 300)
+
+
+async def show_version(request: Request) -> Response:
+    return json({"versions": [_version(request)]})
+
+
+def _version(request: Request) -> dict[str, Any]:
+    base = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
+    return {
+        "id": "v3.0",
+        "status": "CURRENT",
+        "version": f"3.{MOST}",
+        "min_version": "3.0",
+        "updated": UPDATED,
+        "links": [{"rel": "self", "href": f"{base}/v3/"}],
+        "media-types": [
+            {"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"},
+        ],
+    }

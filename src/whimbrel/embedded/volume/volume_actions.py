@@ -1,0 +1,208 @@
+"""Actions on a volume: one URL, and a body that names what is to be done."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from whimbrel.domain.errors import Invalid, WrongState
+from whimbrel.embedded.volume import images, volume_states
+from whimbrel.embedded.volume.fields import Key, Size, fitted, flag
+from whimbrel.embedded.volume.request import Ask, nothing
+from whimbrel.embedded.volume.service import Change
+from whimbrel.embedded.volume.volumes import delete_volume
+from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
+
+EXTEND_IN_USE_SINCE = 42
+
+
+class Extension(msgspec.Struct, kw_only=True):
+    new_size: Size
+
+
+class Bootable(msgspec.Struct, kw_only=True):
+    bootable: bool | str
+
+
+class ReadOnly(msgspec.Struct, kw_only=True):
+    readonly: bool | str
+
+
+class Reset(msgspec.Struct, kw_only=True):
+    status: str | None = None
+    attach_status: Literal["attached", "detached"] | None = None
+    migration_status: str | None = None
+
+
+class ForcedDetach(msgspec.Struct, kw_only=True):
+    attachment_id: str | None = None
+    connector: dict[str, Any] | None = None
+
+
+class Retype(msgspec.Struct, kw_only=True):
+    new_type: Key
+    migration_policy: str | None = None
+
+
+class Anything(msgspec.Struct, kw_only=True):
+    pass
+
+
+Action = Callable[[Ask, VolumeRecord, Any], Awaitable[Response]]
+
+
+async def act(ask: Ask) -> Response:
+    sent = await ask.body(dict[str, msgspec.Raw])
+    if len(sent) != 1:
+        raise HTTPException(400, "The body of an action names one action.")
+    [(name, raw)] = sent.items()
+    if name in GONE:
+        raise Invalid(f"{name} is not done here: use attachments, from version 3.27 on.")
+    if name not in ACTIONS:
+        raise HTTPException(400, f"There is no such action: {name[:50]}.")
+    action, kind, admins_only = ACTIONS[name]
+    if admins_only and not ask.is_admin:
+        raise HTTPException(403, f"Policy does not allow {name} to be performed.")
+    record = await ask.volume()
+    empty = msgspec.Raw(b"{}")
+    return await action(ask, record, fitted(ask, name, empty if bytes(raw) == b"null" else raw, kind))
+
+
+async def _extend(ask: Ask, record: VolumeRecord, sent: Extension) -> Response:
+    what = "extend in use" if ask.minor >= EXTEND_IN_USE_SINCE else "extend"
+
+    def larger(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        volume_states.check(volume, what)
+        if sent.new_size <= volume.size_gib:
+            raise Invalid(f"The new size must be more than {volume.size_gib} GiB; it is {sent.new_size} GiB.")
+        return Change(replace(volume, size_gib=sent.new_size, status="extending"), limits=ask.service.limits)
+
+    await ask.change(record, larger)
+    ask.service.wake()
+    return nothing()
+
+
+def _becomes(what: str, status: str) -> Action:
+    """Make an action that changes nothing but the status."""
+
+    async def action(ask: Ask, record: VolumeRecord, sent: Anything) -> Response:
+        def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+            volume_states.check(volume, what)
+            return Change(replace(volume, status=volume_states.by_claims(claims) if status == "as held" else status))
+
+        await ask.change(record, changed)
+        return nothing()
+
+    return action
+
+
+async def _set_bootable(ask: Ask, record: VolumeRecord, sent: Bootable) -> Response:
+    bootable = flag(sent.bootable, "bootable")
+    await ask.change(record, lambda volume, claims: Change(replace(volume, bootable=bootable)))
+    return nothing(200)
+
+
+async def _set_readonly(ask: Ask, record: VolumeRecord, sent: ReadOnly) -> Response:
+    readonly = flag(sent.readonly, "readonly")
+
+    def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        volume_states.check(volume, "make read-only")
+        return Change(replace(volume, readonly=readonly))
+
+    await ask.change(record, changed)
+    return nothing()
+
+
+async def _reset_status(ask: Ask, record: VolumeRecord, sent: Reset) -> Response:
+    if sent.status is None and sent.attach_status is None and sent.migration_status is None:
+        raise Invalid("os-reset_status names a status, an attach_status or a migration_status.")
+    if sent.migration_status not in (None, "none"):
+        raise Invalid("Volumes are not migrated here.")
+    if sent.status is not None and sent.status.lower() not in volume_states.RESET_TO:
+        raise Invalid(f"Invalid status: {sent.status[:50]}. It is one of {', '.join(volume_states.RESET_TO)}.")
+    status = sent.status.lower() if sent.status else record.status
+    detach = sent.attach_status == "detached"
+    ended: list[str] = []
+
+    def reset(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        ended[:] = [claim.export for claim in claims if detach and claim.export]
+        return Change(replace(volume, status=status), detach=[claim.id for claim in claims] if detach else [])
+
+    await ask.change(record, reset)
+    for name in ended:
+        await ask.service.exports.close(name)
+    ask.service.wake()
+    return nothing()
+
+
+async def _force_detach(ask: Ask, record: VolumeRecord, sent: ForcedDetach) -> Response:
+    claims = await ask.store.attachments(volume_ids=[record.id])
+    ended = [claim for claim in claims if sent.attachment_id in (None, claim.id)]
+    if not ended:
+        raise Invalid(f"Volume {record.id} has no such attachment.")
+    if len(ended) > 1:
+        raise Invalid(f"Volume {record.id} is attached more than once: name the attachment_id.")
+    await release(ask, ended[0])
+    return nothing()
+
+
+async def release(ask: Ask, attachment: AttachmentRecord) -> None:
+    """End an attachment, its connection first; fine if it has ended. The volume is what its other ones make it."""
+
+    def released(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        left = [claim for claim in claims if claim.id != attachment.id]
+        status = volume_states.by_claims(left) if volume.status in volume_states.CLAIMED else volume.status
+        now = ask.service.clock.now()
+        return Change(replace(volume, status=status, updated_at=now), detach=[attachment.id])
+
+    exports = ask.service.exports
+    if attachment.export:
+        await exports.close(attachment.export)
+    await ask.service.change(attachment.volume_id, released)
+    if attachment.export:
+        await exports.close(attachment.export)  # who keeps what is served may have opened it again in between
+
+
+async def _retype(ask: Ask, record: VolumeRecord, sent: Retype) -> Response:
+    """Give it another type; its file stays where it is, for all types lie in the same place."""
+    kind = await ask.service.type_called(sent.new_type, None if ask.is_admin else ask.project_id)
+
+    def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
+        volume_states.check(volume, "retype")
+        if kind.multiattach != volume.multiattach and volume.status != volume_states.AVAILABLE:
+            raise WrongState("Invalid volume: whether it can be attached more than once changes only while it is not.")
+        return Change(replace(volume, type_id=kind.id, multiattach=kind.multiattach))
+
+    await ask.change(record, changed)
+    return nothing()
+
+
+async def _force_delete(ask: Ask, record: VolumeRecord, sent: Anything) -> Response:
+    await delete_volume(ask, record, cascade=False, force=True)
+    return nothing()
+
+
+ACTIONS: dict[str, tuple[Action, type, bool]] = {
+    "os-extend": (_extend, Extension, False),
+    "os-reserve": (_becomes("reserve", "reserved"), Anything, False),
+    "os-unreserve": (_becomes("unreserve", "as held"), Anything, False),
+    "os-begin_detaching": (_becomes("begin detaching", "detaching"), Anything, False),
+    "os-roll_detaching": (_becomes("roll detaching", "as held"), Anything, False),
+    "os-set_bootable": (_set_bootable, Bootable, False),
+    "os-update_readonly_flag": (_set_readonly, ReadOnly, False),
+    "os-retype": (_retype, Retype, False),
+    "os-volume_upload_image": (images.upload, images.Upload, False),
+    "os-set_image_metadata": (images.set_image_metadata, images.ImageMetadata, False),
+    "os-show_image_metadata": (images.show_image_metadata, Anything, False),
+    "os-unset_image_metadata": (images.unset_image_metadata, images.OneKey, False),
+    "os-reset_status": (_reset_status, Reset, True),
+    "os-force_detach": (_force_detach, ForcedDetach, True),
+    "os-force_delete": (_force_delete, Anything, True),
+}
+"""Action -> what does it, what its body is, and whether it is for administrators only."""
+
+GONE = ("os-attach", "os-detach", "os-initialize_connection", "os-terminate_connection")
+"""How volumes were attached before there were attachments."""

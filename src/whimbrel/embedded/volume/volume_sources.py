@@ -1,0 +1,187 @@
+"""What a new volume is to be, and what it is to be made of."""
+
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+
+from whimbrel.domain.errors import Invalid, NotFound
+from whimbrel.embedded.volume import volume_states
+from whimbrel.embedded.volume.fields import Metadata, Name, Uuid, cleaned, flag, not_served
+from whimbrel.embedded.volume.jobs import GIB
+from whimbrel.embedded.volume.request import Ask
+from whimbrel.ports.embedded.volume_store import VolumeRecord, VolumeType
+from whimbrel.ports.services.images import Image
+
+MOST_GIB = 2**31 - 1
+
+
+class NewVolume(msgspec.Struct, kw_only=True):
+    size: int | str | None = None
+    name: Name | None = None
+    display_name: Name | None = None
+    description: Name | None = None
+    display_description: Name | None = None
+    metadata: Metadata | None = None
+    volume_type: Name | None = None
+    availability_zone: Name | None = None
+    snapshot_id: Uuid | None = None
+    source_volid: Uuid | None = None
+    imageRef: str | None = None
+    image_id: str | None = None
+    multiattach: bool | str | None = None
+    consistencygroup_id: str | None = None
+    group_id: str | None = None
+    backup_id: str | None = None
+    scheduler_hints: dict[str, Any] | None = None  # there is one place in a zone: they change nothing
+    user_id: str | None = None  # clients send these for old servers; the token says who it is
+    project_id: str | None = None
+    status: str | None = None
+    attach_status: str | None = None
+
+
+async def planned(ask: Ask, sent: NewVolume) -> VolumeRecord:
+    """Give the record of a volume that is to be made. Raises: HTTPException; NotFound; Invalid; WrongState."""
+    not_served(consistencygroup_id=sent.consistencygroup_id, group_id=sent.group_id, backup_id=sent.backup_id)
+    image_id = sent.imageRef or sent.image_id
+    if sum(bool(each) for each in (sent.snapshot_id, sent.source_volid, image_id)) > 1:
+        raise Invalid("A volume is made of a snapshot, of a volume or of an image: of one of them.")
+    now = ask.service.clock.now()
+    empty = VolumeRecord(
+        id=ask.service.ids.uuid(),
+        name=cleaned(sent.name if sent.name is not None else sent.display_name),
+        description=cleaned(sent.description if sent.description is not None else sent.display_description),
+        project_id=ask.project_id,
+        user_id=ask.caller.user_id,
+        size_gib=1,
+        status="creating",
+        type_id="",
+        zone=_zone(ask, sent.availability_zone),
+        created_at=now,
+        updated_at=now,
+        metadata=sent.metadata or {},
+    )
+    return await _typed(ask, sent, await _sourced(ask, sent, image_id, empty))
+
+
+async def _sourced(ask: Ask, sent: NewVolume, image_id: str | None, record: VolumeRecord) -> VolumeRecord:
+    """Add where its contents come from, and the size that follows."""
+    if sent.snapshot_id:
+        return await _of_snapshot(ask, sent, sent.snapshot_id, record)
+    if sent.source_volid:
+        return await _of_volume(ask, sent, sent.source_volid, record)
+    if image_id:
+        return await _of_image(ask, sent, image_id, record)
+    return msgspec.structs.replace(record, size_gib=_size(sent.size, None))
+
+
+async def _of_snapshot(ask: Ask, sent: NewVolume, snapshot_id: str, record: VolumeRecord) -> VolumeRecord:
+    snapshot = await ask.snapshot(snapshot_id)
+    if snapshot.status != "available":
+        raise Invalid(f"Invalid snapshot: snapshot {snapshot_id} is {snapshot.status}; it must be available.")
+    origin = await ask.store.find_volume(snapshot.volume_id)
+    return msgspec.structs.replace(
+        _like(origin, record, sent, snapshot.size_gib), snapshot_id=snapshot_id, zone=_same_zone(sent, origin, record)
+    )
+
+
+async def _of_volume(ask: Ask, sent: NewVolume, volume_id: str, record: VolumeRecord) -> VolumeRecord:
+    origin = await ask.volume(volume_id)
+    volume_states.check(origin, "copy")
+    return msgspec.structs.replace(
+        _like(origin, record, sent, origin.size_gib), source_volume_id=volume_id, zone=_same_zone(sent, origin, record)
+    )
+
+
+def _like(origin: VolumeRecord, record: VolumeRecord, sent: NewVolume, least_gib: int) -> VolumeRecord:
+    """Give a copy what its origin has."""
+    return msgspec.structs.replace(
+        record,
+        size_gib=_size(sent.size, least_gib),
+        bootable=origin.bootable,
+        image_metadata=origin.image_metadata,
+        type_id=origin.type_id,
+    )
+
+
+def _same_zone(sent: NewVolume, origin: VolumeRecord, record: VolumeRecord) -> str:
+    if sent.availability_zone and record.zone != origin.zone:
+        raise Invalid(f"A copy stays in the zone of what it is made of, which is {origin.zone}.")
+    return origin.zone
+
+
+async def _of_image(ask: Ask, sent: NewVolume, image_id: str, record: VolumeRecord) -> VolumeRecord:
+    image = await _image(ask, image_id)
+    size = _size(sent.size, None)
+    least = max(image.min_disk_gib, -(-image.size_bytes // GIB))
+    if size < least:
+        raise Invalid(f"A volume of image {image_id} has at least {least} GiB; {size} GiB were asked for.")
+    told = {
+        "image_id": image.id,
+        "image_name": image.name,
+        "checksum": image.checksum or "",
+        "disk_format": image.disk_format or "",
+        "container_format": "bare",
+        "min_disk": str(image.min_disk_gib),
+        "min_ram": str(image.min_ram_mib),
+        "size": str(image.size_bytes),
+    }
+    return msgspec.structs.replace(
+        record, size_gib=size, image_id=image.id, bootable=True, image_metadata={**image.properties, **told}
+    )
+
+
+async def _image(ask: Ask, image_id: str) -> Image:
+    """Raises: Invalid: there is none that he may use, or it is not ready."""
+    try:
+        image = await ask.service.images.show(image_id)
+    except NotFound:
+        raise Invalid(f"Invalid image identifier: there is no image {image_id[:50]}.") from None
+    shared = image.visibility in ("public", "community") or image.owner is None
+    if not (shared or ask.sees(image.owner or "")):
+        raise Invalid(f"Invalid image identifier: there is no image {image_id[:50]}.")
+    if image.status != "active":
+        raise Invalid(f"Image {image_id} is {image.status}, not active.")
+    return image
+
+
+def _size(asked: int | str | None, least_gib: int | None) -> int:
+    """Read the size. least_gib: that of what it is made of, and what it is if nothing is said."""
+    if asked is None:
+        if least_gib is None:
+            raise Invalid("Invalid input: 'size' is a required property of a volume that is made of nothing.")
+        return least_gib
+    text = str(asked)
+    if isinstance(asked, bool) or not (text.isascii() and text.isdecimal()) or len(text) > 10 or not int(text):
+        raise Invalid(f"Invalid input for size: {text[:50]} is no whole number of GiB above 0.")
+    if int(text) > MOST_GIB:
+        raise Invalid(f"Invalid input for size: {text} GiB is more than {MOST_GIB}.")
+    if least_gib is not None and int(text) < least_gib:
+        raise Invalid(f"A volume is not smaller than what it is made of, which has {least_gib} GiB.")
+    return int(text)
+
+
+def _zone(ask: Ask, asked: str | None) -> str:
+    if asked and asked not in ask.service.zones:
+        raise Invalid(f"Availability zone '{asked}' is invalid: it is one of {', '.join(ask.service.zones)}.")
+    return asked or ask.service.zones[0]
+
+
+async def _typed(ask: Ask, sent: NewVolume, record: VolumeRecord) -> VolumeRecord:
+    """Add its type: the one that is named, or that of what it is made of, or the default."""
+    kind = await _type(ask, sent.volume_type, record.type_id)
+    asked = sent.multiattach is not None and flag(sent.multiattach, "multiattach")
+    if asked and not kind.multiattach:
+        raise Invalid("A volume is attached more than once by its type: name one that has multiattach.")
+    return msgspec.structs.replace(record, type_id=kind.id, multiattach=kind.multiattach)
+
+
+async def _type(ask: Ask, named: str | None, inherited: str) -> VolumeType:
+    if named:
+        try:
+            return await ask.service.type_called(named, None if ask.is_admin else ask.project_id)
+        except NotFound as error:
+            raise HTTPException(404, error.reason) from None
+    if inherited:
+        return await ask.service.type_called(inherited, None)
+    return await ask.service.default_type()

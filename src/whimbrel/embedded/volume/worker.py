@@ -1,0 +1,156 @@
+"""The work on volumes that takes time: making, copying, growing, uploading, deleting their files.
+
+Law: what is to be done is what the records say (a volume that is `creating` is to be made), so that nothing is lost
+with the process; every work may be begun anew, and ends by writing down how it ended.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import structlog
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Conflict, NotFound, Unavailable, WorldError
+from whimbrel.embedded.volume import jobs
+from whimbrel.embedded.volume.service import Change, VolumeService
+from whimbrel.embedded.volume.volume_states import by_claims
+from whimbrel.ports.embedded.volume_store import (
+    AttachmentRecord,
+    SnapshotQuery,
+    SnapshotRecord,
+    VolumeQuery,
+    VolumeRecord,
+)
+
+log = structlog.get_logger(__name__)
+
+ROUND_S = 5.0
+MOST_TRIES = 5
+AT_ONCE = 4
+
+Record = VolumeRecord | SnapshotRecord
+Work = Callable[[VolumeService, VolumeRecord], Awaitable[None]]
+
+VOLUME_WORKS: dict[str, tuple[Work, str | None]] = {
+    "creating": (jobs.make, "error"),
+    "downloading": (jobs.make, "error"),
+    "extending": (jobs.grow, "error_extending"),
+    "uploading": (jobs.upload, None),
+    "deleting": (jobs.remove, "error_deleting"),
+}
+"""Status -> what is to be done, and the status where it cannot be; None: what its claims say."""
+
+SNAPSHOT_WORKS = {"creating": (jobs.take, "error"), "deleting": (jobs.remove_snapshot, "error_deleting")}
+
+
+class Workshop:
+    def __init__(self, service: VolumeService) -> None:
+        self._service = service
+        self._busy: set[str] = set()
+        self._tries: dict[str, int] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def run(self) -> None:
+        """Work, and keep what is served served, until cancelled."""
+        bell = self._service.bell
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_exports())
+            while True:
+                bell.clear()
+                for record in await self._due():
+                    if record.id not in self._busy:
+                        self._busy.add(record.id)
+                        group.create_task(self._in_turn(record))
+                # Not wait_for: with Python 3.11, if the bell rings just then, it swallows being cancelled.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ROUND_S):
+                        await bell.wait()
+
+    async def settle(self) -> None:
+        """Do all that is to be done, here and now."""
+        while due := await self._due():
+            for record in due:
+                await self._do(record)
+
+    async def _keep_exports(self) -> None:
+        while True:
+            try:
+                await self._service.exports.keep(self._service.exported)
+            except WorldError as trouble:
+                log.warning("volumes are not served", reason=trouble.reason)
+            await asyncio.sleep(ROUND_S)
+
+    async def _due(self) -> list[Record]:
+        """List what is to be done, snapshots first: a volume is deleted after them."""
+        store = self._service.store
+        snapshots = SnapshotQuery(project_id=None, columns={"status": list(SNAPSHOT_WORKS)})
+        volumes = VolumeQuery(project_id=None, columns={"status": list(VOLUME_WORKS)})
+        try:
+            return [*await store.snapshots(snapshots), *await store.volumes(volumes)]
+        except WorldError as trouble:
+            log.warning("the volume service cannot see what it has to do", reason=trouble.reason)
+            return []
+
+    async def _in_turn(self, record: Record) -> None:
+        try:
+            async with self._places:
+                await self._do(record)
+        except WorldError as trouble:
+            log.warning("a volume's work waits", id=record.id, reason=trouble.reason)
+        else:
+            self._service.bell.set()  # what waited for this one may be done now
+        finally:
+            self._busy.discard(record.id)
+
+    async def _do(self, record: Record) -> None:
+        """Do what the record says. Raises: Unavailable: the database does not let it be written down."""
+        try:
+            if isinstance(record, VolumeRecord):
+                await VOLUME_WORKS[record.status][0](self._service, record)
+            else:
+                await SNAPSHOT_WORKS[record.status][0](self._service, record)
+        except (Conflict, NotFound) as trouble:
+            # It has changed under our hands, or what it needs is gone: looking again tells which.
+            await self._look_again(record, trouble)
+        except Unavailable as trouble:
+            await self._try_again(record, trouble)
+        except WorldError as trouble:
+            await self._give_up(record, trouble)
+        else:
+            self._tries.pop(record.id, None)
+
+    async def _look_again(self, record: Record, trouble: WorldError) -> None:
+        store = self._service.store
+        find = store.find_volume if isinstance(record, VolumeRecord) else store.find_snapshot
+        try:
+            now: Record = await find(record.id)
+        except NotFound:
+            return
+        if now.generation == record.generation:
+            await self._try_again(record, trouble)
+
+    async def _try_again(self, record: Record, trouble: WorldError) -> None:
+        tries = self._tries[record.id] = self._tries.get(record.id, 0) + 1
+        log.warning("a volume's work fails", id=record.id, status=record.status, tries=tries, reason=trouble.reason)
+        if tries >= MOST_TRIES or isinstance(trouble, NotFound):
+            await self._give_up(record, trouble)
+
+    async def _give_up(self, record: Record, trouble: WorldError) -> None:
+        self._tries.pop(record.id, None)
+        log.warning("a volume's work cannot be done", id=record.id, status=record.status, reason=trouble.reason)
+        now = self._service.clock.now()
+        with suppress(NotFound):
+            if isinstance(record, SnapshotRecord):
+                failed = SNAPSHOT_WORKS[record.status][1]
+                with suppress(Conflict):
+                    await self._service.store.change_snapshot(replace(record, status=failed, updated_at=now))
+                return
+            await self._service.change(record.id, lambda volume, claims: _failed(record, volume, claims, now))
+
+
+def _failed(begun: VolumeRecord, volume: VolumeRecord, claims: list[AttachmentRecord], now: float) -> Change:
+    if volume.status != begun.status:
+        return Change(volume)  # it is something else by now
+    status = VOLUME_WORKS[begun.status][1] or by_claims(claims)
+    return Change(replace(volume, status=status, upload_image_id=None, updated_at=now))

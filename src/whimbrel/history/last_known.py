@@ -1,0 +1,46 @@
+"""What the journal knows of a server whose cell does not answer: what its last runs made of it."""
+
+from msgspec import Struct
+
+from whimbrel.domain.errors import Unavailable
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.run import Run
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.stores.directory import Entry
+from whimbrel.ports.stores.journal import RunFilter
+
+
+class LastKnown(Struct, frozen=True, kw_only=True):
+    flavor: Flavor
+    image_id: str | None
+    image_properties: dict[str, str]
+    zone: str | None  # its id
+
+
+async def last_known(cloud: Cloud, entry: Entry) -> LastKnown:
+    """Raises: Unavailable: no run of it is known."""
+    runs = await cloud.journal.find(RunFilter(subject=entry.server_id))
+    moves = [run for run in runs if isinstance(run.facts, MoveFacts)]
+    for run in moves:
+        known = _after(run)
+        if known:
+            return known
+    raise Unavailable(f"The cell of instance {entry.server_id} is not responding. Try again later.")
+
+
+def _after(run: Run) -> LastKnown | None:
+    """Give what a server is after a move; None: it is what it was before. One that waits for its verdict has moved."""
+    facts: MoveFacts = run.facts
+    if run.state in ("done", "parked"):
+        flavor, place = facts.new_flavor, facts.target
+    elif facts.old_flavor:
+        flavor, place = facts.old_flavor, facts.source
+    else:
+        return None
+    return LastKnown(
+        flavor=flavor,
+        image_id=facts.image_id,
+        image_properties=facts.image_properties,
+        zone=place.zone if place else None,
+    )

@@ -1,0 +1,208 @@
+"""How a server stood at a time that is past: where it lived, how large it was, in what state. Read from the journal.
+
+Law: a step counts from when it was done. What no run did (an administrator set the state) is known from what the next
+run found.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from math import inf
+
+import msgspec
+from msgspec.structs import replace
+
+from whimbrel.domain import server_states
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.ids import CellName, HostName, RunId
+from whimbrel.domain.run import LogEntry, Run
+from whimbrel.history.history import Past
+from whimbrel.moves.facts import MoveFacts, Place
+from whimbrel.moves.steps import record
+from whimbrel.repair import steps
+from whimbrel.servers import operation
+from whimbrel.servers.lifecycle import create, delete, power
+from whimbrel.servers.operation import ErrandFacts
+
+
+class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that was not over, and the last step that it had taken."""
+
+    run_id: RunId
+    saga: str
+    step: str | None = None
+    way: str | None = None
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """What the journal tells. None: it does not, or there was no such thing yet, or any more."""
+
+    vm_state: str | None = None  # None: the server was not there yet
+    cell: CellName | None = None
+    host: HostName | None = None
+    zone: str | None = None  # id
+    flavor: Flavor | None = None
+    under_way: tuple[UnderWay, ...] = ()
+
+
+class _Change(msgspec.Struct, frozen=True):
+    at: float
+    make: Callable[[Standing], Standing]
+
+
+def standing_at(past: Past, at: float, vm_state_now: str | None) -> Standing:
+    """Tell how it stood. vm_state_now: what its record shows, None: there is none any more."""
+    changes = list(_settings(past, vm_state_now))
+    changes += [change for run in past.runs for change in _changes(run)]
+    standing = Standing()
+    for change in sorted(changes, key=lambda change: change.at):
+        if change.at <= at:
+            standing = change.make(standing)
+    under_way = tuple(_under_way(run, at) for run in past.runs if _is_under_way(run, at))
+    return replace(standing, under_way=under_way)
+
+
+# What runs change
+
+
+def _changes(run: Run) -> Iterator[_Change]:
+    yield _Change(run.created_at, lambda before: _found(before, run))
+    tried = 0
+    for entry in run.log:
+        effect = EFFECTS.get((entry.step, entry.way))
+        if effect and entry.outcome == "done":
+            yield _effect(effect, run, entry, tried)
+        tried += entry.way == "do" and entry.outcome == "refused"
+
+
+Effect = Callable[[Standing, Run, Place | None], Standing]
+
+
+def _effect(effect: Effect, run: Run, entry: LogEntry, tried: int) -> _Change:
+    target = _target(run, tried)
+    return _Change(entry.began + entry.took_s, lambda before: effect(before, run, target))
+
+
+def _target(run: Run, tried: int) -> Place | None:
+    """Give the target of a run at that try; of one that was given up only the host is known."""
+    facts = run.facts
+    if not isinstance(facts, MoveFacts) or facts.target is None:
+        return None
+    if tried >= len(facts.tried) or facts.tried[tried] == facts.target.host:
+        return facts.target
+    return replace(facts.target, host=facts.tried[tried])
+
+
+def _found(before: Standing, run: Run) -> Standing:
+    """Give what a run found when it began: it had read the record."""
+    facts = run.facts
+    if isinstance(facts, ErrandFacts) and facts.cell:
+        return replace(before, cell=facts.cell, host=facts.host, vm_state=facts.was)
+    if not isinstance(facts, MoveFacts):
+        return before
+    if facts.source is None:
+        return Standing(vm_state="building", flavor=facts.new_flavor)
+    return replace(_at(before, facts.source), vm_state=facts.was, flavor=facts.old_flavor)
+
+
+def _at(before: Standing, place: Place | None) -> Standing:
+    return replace(before, cell=place.cell, host=place.host, zone=place.zone) if place else before
+
+
+def _moved(before: Standing, run: Run, target: Place | None) -> Standing:
+    vm_state = server_states.after(run.facts.was, "moved")
+    return replace(_at(before, target), vm_state=vm_state, flavor=run.facts.new_flavor)
+
+
+def _moved_back(before: Standing, run: Run, _: Place | None) -> Standing:
+    return replace(_at(before, run.facts.source), flavor=run.facts.old_flavor)
+
+
+def _as_it_was(before: Standing, run: Run, _: Place | None) -> Standing:
+    return replace(before, vm_state=run.facts.was)
+
+
+def _placed(before: Standing, _: Run, target: Place | None) -> Standing:
+    return _at(before, target)
+
+
+def _displaced(before: Standing, _run: Run, _target: Place | None) -> Standing:
+    return replace(before, cell=None, host=None, zone=None)
+
+
+def _seen(before: Standing, run: Run, _: Place | None) -> Standing:
+    return replace(before, vm_state="active" if run.facts.ran else "stopped")
+
+
+def _deleted(before: Standing, _run: Run, _target: Place | None) -> Standing:
+    return Standing(vm_state="deleted", flavor=before.flavor)
+
+
+def _adopted(before: Standing, run: Run, _: Place | None) -> Standing:
+    """A repair had the record say where the only guest is."""
+    for mend in run.facts.of_kind("adopt_guest"):
+        before = replace(before, cell=mend.cell, host=mend.host, zone=None)
+    return before
+
+
+def _to(vm_state: str) -> Effect:
+    return lambda before, _run, _target: replace(before, vm_state=vm_state)
+
+
+EFFECTS: Mapping[tuple[str, str], Effect] = {
+    (create.place.__name__, "do"): _placed,
+    (create.place.__name__, "undo"): _displaced,
+    (create.activate.__name__, "do"): _to("active"),
+    (create.greet.__name__, "undo"): _to("error"),
+    (record.switch_home.__name__, "do"): _moved,
+    (record.switch_home.__name__, "undo"): _moved_back,
+    (record.unlock_resized.__name__, "do"): _as_it_was,
+    (record.lock.__name__, "undo"): _as_it_was,  # an errand's has the same name
+    (power.settle_started.__name__, "do"): _to("active"),
+    (power.settle_stopped.__name__, "do"): _to("stopped"),
+    (power.settle_rebooted.__name__, "do"): _to("active"),
+    (power.settle_as_seen.__name__, "do"): _seen,
+    (steps.adopt_guest.__name__, "do"): _adopted,
+    (delete.close_record.__name__, "do"): _deleted,
+    (delete.erase_entry.__name__, "do"): _deleted,
+}
+"""Which steps change what a record says, and how. All others leave it as it is."""
+
+assert record.lock.__name__ == operation.lock.__name__, "one line of the table is for both"
+
+
+# What administrators set
+
+
+def _settings(past: Past, vm_state_now: str | None) -> Iterator[_Change]:
+    """Tell what each reset of a state came to: what the next run found, or what the record shows now.
+
+    Of one that was followed by another before anybody looked it is not known.
+    """
+    resets = [action for action in past.actions if action.name == "resetState"]
+    for number, action in enumerate(resets):
+        after = bisect_left(past.runs, action.started_at, key=lambda run: run.created_at)
+        end = past.runs[after].created_at if after < len(past.runs) else inf
+        if number + 1 < len(resets) and resets[number + 1].started_at < end:
+            yield _reset(action.started_at, None)
+        elif end == inf:
+            yield _reset(action.started_at, vm_state_now)
+        else:
+            yield _reset(action.started_at, getattr(past.runs[after].facts, "was", None))
+
+
+def _reset(at: float, vm_state: str | None) -> _Change:
+    return _Change(at, lambda before: replace(before, vm_state=vm_state))
+
+
+# What was under way
+
+
+def _is_under_way(run: Run, at: float) -> bool:
+    return run.created_at <= at and (run.finished_at is None or at < run.finished_at)
+
+
+def _under_way(run: Run, at: float) -> UnderWay:
+    taken = [entry for entry in run.log if entry.began + entry.took_s <= at]
+    if not taken:
+        return UnderWay(run_id=run.id, saga=run.saga)
+    return UnderWay(run_id=run.id, saga=run.saga, step=taken[-1].step, way=taken[-1].way)

@@ -1,0 +1,83 @@
+"""A move's journal as one document: enough to tell what happened to it again, in a simulated cloud.
+
+Law: it has nothing of the guest in it: no user data.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Invalid
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.run import LogEntry, Run
+from whimbrel.moves.facts import MoveFacts, Place
+from whimbrel.moves.migration_status import MOVE_SAGAS
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.stores.journal import Takeover
+
+FORMAT = 1
+
+
+class Export(msgspec.Struct, frozen=True, kw_only=True):
+    """format: of this document; one that is not known is not read."""
+
+    whimbrel: Literal["move"] = "move"
+    format: int = FORMAT
+    taken_at: float  # seconds since 1970
+    run: dict[str, Any]
+    takeovers: list[Takeover] = []
+    hosts: list[Host] = []  # source, target, alternates, as far as they are there
+
+    @property
+    def facts(self) -> MoveFacts:
+        return msgspec.convert(self.run["facts"], MoveFacts)
+
+    @property
+    def log(self) -> list[LogEntry]:
+        return msgspec.convert(self.run["log"], list[LogEntry])
+
+
+async def export(cloud: Cloud, run: Run) -> Export:
+    """Put together what the journal has of a move. Raises: Invalid: the run is no resize or migration."""
+    if run.saga not in MOVE_SAGAS:
+        raise Invalid(f"run {run.id} is of kind {run.saga}: only resizes and migrations can be exported")
+    facts = replace(run.facts, user_data=None)
+    takeovers = [one for one in await cloud.journal.takeovers(run.subject) if one.run_id == run.id]
+    return Export(
+        taken_at=cloud.clock.now(),
+        run=msgspec.to_builtins(replace(run, facts=facts)),
+        takeovers=takeovers,
+        hosts=await _hosts(places_of(facts), cloud),
+    )
+
+
+def places_of(facts: MoveFacts) -> list[Place]:
+    return [place for place in (facts.source, facts.target, *facts.alternates) if place]
+
+
+async def _hosts(places: Sequence[Place], cloud: Cloud) -> list[Host]:
+    wanted = {place.host for place in places}
+    cells = {place.cell for place in places if place.cell in cloud.cells}
+    found = {host.name: host for cell in sorted(cells) for host in await cloud.cell(cell).hosts.all()}
+    return [found[name] for name in sorted(wanted) if name in found]
+
+
+def read(document: Any) -> Export:
+    """Raises: Invalid: it is no export of a move, or one that this program does not know."""
+    try:
+        found = msgspec.convert(document, Export)
+        _ = found.facts, found.log
+    except (msgspec.ValidationError, KeyError) as error:
+        raise Invalid(f"this is no exported move: {error}") from None
+    if found.format != FORMAT:
+        raise Invalid(f"this move was exported in format {found.format}; this program reads format {FORMAT}")
+    return found
+
+
+def hosts_in_order(facts: MoveFacts) -> list[HostName]:
+    """Give the hosts that were tried, in their order, and then those that would have been next."""
+    later = [place.host for place in facts.alternates]
+    return list(dict.fromkeys([*facts.tried, *later]))

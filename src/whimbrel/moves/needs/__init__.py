@@ -1,0 +1,1 @@
+"""What a server needs of a host."""

@@ -1,0 +1,39 @@
+"""What ports and volumes of a server need its host to reach; asked only where cells or aggregates say what they do."""
+
+from collections.abc import Sequence
+
+from whimbrel.domain.ids import ProjectId
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.stores.fleet import Fleet
+from whimbrel.scheduling.filters.by_cell import BACKENDS, PHYSNETS
+
+
+async def networks_needed(facts: MoveFacts, fleet: Fleet, cloud: Cloud) -> dict[str, str]:
+    """Give physical networks with the network that lies there, in words.
+
+    A network of several segments needs none of them in particular.
+    """
+    said = any(cell.physnets is not None for cell in fleet.cells.values()) or fleet.marked(PHYSNETS)
+    wanted = _networks(facts) if said else []
+    if not wanted:
+        return {}
+    found = await cloud.network.networks(ProjectId(facts.owner.project), wanted)
+    return {one.physnets[0]: f"network {one.name or one.id}" for one in found if len(one.physnets) == 1}
+
+
+async def storage_needed(facts: MoveFacts, fleet: Fleet, cloud: Cloud) -> frozenset[str]:
+    """Give the back ends on which its volumes are."""
+    said = any(cell.storage is not None for cell in fleet.cells.values()) or fleet.marked(BACKENDS)
+    found = [await cloud.volumes.volume(one) for one in (_volumes(facts) if said else [])]
+    return frozenset(one.backend for one in found if one.backend)
+
+
+def _networks(facts: MoveFacts) -> Sequence[str]:
+    wished = [wish.network_id for wish in facts.wished_nics if wish.network_id]
+    return sorted({*wished, *(port.nic.network_id for port in facts.ports)})
+
+
+def _volumes(facts: MoveFacts) -> Sequence[str]:
+    wished = [wish.volume_id for wish in facts.wished_volumes if wish.volume_id]
+    return sorted({*wished, *(device.volume_id for device in facts.volumes)})

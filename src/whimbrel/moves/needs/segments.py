@@ -1,0 +1,53 @@
+"""Routed networks: a host must be in an aggregate of a segment of each, of the very one that a port has its address of.
+
+Source: Nova's `query_placement_for_routed_network_aggregates`. A segment is a provider of its own id in placement, made
+by the network service or an operator, and shares an aggregate with the hosts that it reaches.
+"""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Refused
+from whimbrel.domain.ids import ProviderId
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement.assignments import Wish
+
+
+async def kept_to_segments(wish: Wish, facts: MoveFacts, cloud: Cloud) -> Wish:
+    """Add in which aggregates a host must be. Raises: Refused: placement does not know where a segment is."""
+    if not cloud.rules.scheduler.query_placement_for_routed_network_aggregates:
+        return wish
+    for network, subnet in dict.fromkeys(_attached(facts)):
+        found = await cloud.network.segments(network)
+        segments = {found[subnet]} if subnet in found else set(found.values())
+        if segments:
+            wish = _within(wish, await _aggregates(sorted(segments), cloud))
+    return wish
+
+
+def _attached(facts: MoveFacts) -> Iterator[tuple[str, str]]:
+    """Give networks with the subnet of an address that is there; "": any would do."""
+    for port in facts.ports:
+        yield port.nic.network_id, next((one.subnet_id for one in port.nic.addresses), "")
+    for wish in facts.wished_nics:
+        if wish.network_id and not wish.port_id:
+            yield wish.network_id, ""
+
+
+async def _aggregates(segments: list[str], cloud: Cloud) -> frozenset[str]:
+    rooms = await cloud.placement.rooms(tuple(ProviderId(segment) for segment in segments))
+    known = rooms.known.tolist()
+    found = frozenset[str]()
+    for place, segment in enumerate(segments):
+        its = rooms.state(place).aggregates if known[place] else frozenset[str]()
+        if not its:
+            raise Refused(f"No valid host was found: placement has no aggregate of the network segment {segment}.")
+        found |= its
+    return found
+
+
+def _within(wish: Wish, aggregates: frozenset[str]) -> Wish:
+    otherwise = _within(wish.otherwise, aggregates) if wish.otherwise else None
+    return replace(wish, member_of=(*wish.member_of, aggregates), otherwise=otherwise)

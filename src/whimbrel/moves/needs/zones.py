@@ -1,0 +1,155 @@
+"""Which availability zone a move must keep.
+
+Law: a demand that cannot be met is an error that says so; no zone, an empty one and an unknown one included, is ever
+taken for no demand at all. Of several demands the first counts: the zone that was asked for, the one that the server is
+pinned to, that of its volumes, and where it is now, as far as az_on_move has it stay there.
+"""
+
+from collections.abc import Iterable
+from typing import Final, cast, get_args
+
+from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.host import Aggregate
+from whimbrel.domain.ids import HostName
+from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
+from whimbrel.ports.cloud import Cloud, ZonePolicy
+from whimbrel.ports.placement.placement import ZoneRule
+from whimbrel.ports.stores.zones import name_of
+
+EXTRA_SPEC: Final = "whimbrel:az_on_move"
+METADATA_KEY: Final = "az_on_move"
+
+_STRICTEST_FIRST: Final[tuple[ZonePolicy, ...]] = ("keep", "prefer", "free")
+
+
+async def zone_wish(facts: MoveFacts, cloud: Cloud) -> ZoneWish:
+    """Give the zone that the target must be in, or had better be in.
+
+    Raises: Refused: demands that exclude each other, or a zone without hosts; Unavailable.
+    """
+    wish = await _demanded(facts, cloud)
+    volumes = await _zone_of_volumes(facts, cloud)
+    if volumes is None:
+        wish = wish or await _by_policy(facts, cloud)
+    elif wish is None:
+        name = await name_of(cloud.zones, volumes)
+        wish = ZoneWish(zone=volumes, because=f"its volumes are in zone {name} (cross_az_attach = false)")
+    elif wish.zone != volumes:
+        raise Refused(
+            f"No valid host was found: {wish.because}, but its volumes are in zone"
+            f" {await name_of(cloud.zones, volumes)}, and servers use volumes of their own zone only"
+            " (cross_az_attach = false)."
+        )
+    if wish.zone is not None and not await _has_hosts(wish.zone, cloud):
+        raise Refused(f"No valid host was found: {wish.because}, where there is no host any more.")
+    return wish
+
+
+def rule(target: Place, cloud: Cloud) -> ZoneRule:
+    """Give what a claim must keep to: its host is still in the zone in which it was chosen, whatever was wished for."""
+    by_no_aggregate = {""} if target.zone == cloud.rules.default_availability_zone else set()
+    return ZoneRule(root=target.provider, zones=frozenset({target.zone} | by_no_aggregate))
+
+
+async def _demanded(facts: MoveFacts, cloud: Cloud) -> ZoneWish | None:
+    """Give what somebody said of this very server."""
+    if facts.asked_zone is not None:
+        return ZoneWish(
+            zone=facts.asked_zone, because=f"it is to move to zone {await name_of(cloud.zones, facts.asked_zone)}"
+        )
+    if facts.zone_pin is not None and not facts.leaves_zone:
+        return ZoneWish(
+            zone=facts.zone_pin, because=f"it is pinned to zone {await name_of(cloud.zones, facts.zone_pin)}"
+        )
+    return None
+
+
+# Volumes
+
+
+async def _zone_of_volumes(facts: MoveFacts, cloud: Cloud) -> str | None:
+    """Give the zone in which a server's volumes have it stay. Raises: Refused: two of them, or one without hosts."""
+    if cloud.rules.cross_az_attach or not facts.volumes:
+        return None
+    names = set()
+    for device in facts.volumes:
+        try:
+            names.add((await cloud.volumes.volume(device.volume_id)).zone)
+        except NotFound:
+            continue  # what is gone keeps nobody
+    if len(names) > 1:
+        raise Refused(
+            f"No valid host was found: its volumes are in the zones {_listed(names)}, and servers use volumes of their"
+            " own zone only (cross_az_attach = false)."
+        )
+    return await zone_of_volumes(names.pop(), cloud) if names else None
+
+
+async def zone_of_volumes(name: str, cloud: Cloud) -> str:
+    """Give the id of the zone of servers that has the name of a zone of volumes. Raises: Refused: there is none."""
+    zone = await cloud.zones.by_name(name)
+    if zone is None:
+        raise Refused(
+            f"No valid host was found: its volumes are in zone {name}, and no availability zone of servers has that"
+            " name; servers use volumes of their own zone only (cross_az_attach = false)."
+        )
+    return zone.id
+
+
+# Policy
+
+
+async def _by_policy(facts: MoveFacts, cloud: Cloud) -> ZoneWish:
+    if facts.source is None:
+        return ZoneWish(because="it may be in any zone")
+    if facts.leaves_zone:
+        return ZoneWish(because="it may leave its zone")
+    policy, by = await _policy(facts, facts.source.host, cloud)
+    name = await name_of(cloud.zones, facts.source.zone)
+    if policy == "keep":
+        return ZoneWish(zone=facts.source.zone, because=f"it stays in zone {name} ({by})")
+    if policy == "prefer":
+        return ZoneWish(preferred=facts.source.zone, because=f"it stays in zone {name} if there is room ({by})")
+    return ZoneWish(because=f"it may be in any zone ({by})")
+
+
+async def _policy(facts: MoveFacts, host: HostName, cloud: Cloud) -> tuple[ZonePolicy, str]:
+    """Give what becomes of a zone that nobody demanded, and who says so. Raises: Refused: a word that is no policy."""
+    if (said := facts.new_flavor.extra_specs.get(EXTRA_SPEC)) is not None:
+        return _read(said, f"flavor {facts.new_flavor.name}"), f"{EXTRA_SPEC} = {said} of its flavor"
+    if (own := cloud.rules.az_on_move_of_projects.get(facts.owner.project)) is not None:
+        return own, f"az_on_move = {own} for its project"
+    if found := policies_at((await cloud.fleets.now()).aggregates, host):
+        policy = min(found, key=_STRICTEST_FIRST.index)
+        return policy, f"az_on_move = {policy} of its host's aggregate"
+    return cloud.rules.az_on_move, f"az_on_move = {cloud.rules.az_on_move}"
+
+
+def policies_at(aggregates: Iterable[Aggregate], host: HostName) -> list[ZonePolicy]:
+    """List what the aggregates of a host say of moves from it. Raises: Refused: a word that is no policy."""
+    return [
+        _read(said, f"aggregate {each.name}")
+        for each in aggregates
+        if host in each.hosts and (said := each.metadata.get(METADATA_KEY)) is not None
+    ]
+
+
+def is_policy(word: str) -> bool:
+    return word in get_args(ZonePolicy)
+
+
+def _read(word: str, where: str) -> ZonePolicy:
+    if not is_policy(word):
+        raise Refused(f"No valid host was found: az_on_move of {where} is {word!r}; it must be keep, prefer or free.")
+    return cast(ZonePolicy, word)
+
+
+async def _has_hosts(zone: str, cloud: Cloud) -> bool:
+    """Tell whether any host is in a zone. Of the default zone, where hosts need no aggregate, the choice will tell."""
+    if zone == cloud.rules.default_availability_zone:
+        return True
+    return any(each.hosts for each in (await cloud.fleets.now()).aggregates if each.zone == zone)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(sorted(names))

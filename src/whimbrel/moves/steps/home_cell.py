@@ -1,0 +1,68 @@
+"""The record that counts: the one in the cell that the directory names. During a move between cells there are two.
+
+Laws of a switch: the copy that counts is frozen before the other one is written, and the other one is whole before the
+directory points at it; so what the owner changes meanwhile is in it, or is refused. Who comes to a switch that has
+happened leaves the records alone, for the owner may have changed the new one since.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from whimbrel.domain.ids import ServerId
+from whimbrel.domain.server import Server
+from whimbrel.moves.facts import Move, Place, crosses_cells, source_of, target_of
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.stores.servers import Servers
+
+
+async def records_at_home(move: Move, cloud: Cloud) -> Servers:
+    """Give the store in which the server's record counts now."""
+    place = source_of(move)
+    if crosses_cells(move.facts):
+        entry = await cloud.directory.entry(ServerId(move.subject))
+        return cloud.cell(entry.cell or place.cell).servers
+    return cloud.cell(place.cell).servers
+
+
+async def home_record(move: Move, cloud: Cloud) -> Server:
+    return await (await records_at_home(move, cloud)).get(ServerId(move.subject))
+
+
+async def copy_to_target(move: Move, cloud: Cloud) -> None:
+    """Have a copy of the record in the target's cell, which nobody sees and nobody but this move may change."""
+    source, target, server = source_of(move), target_of(move), ServerId(move.subject)
+    record = await cloud.cell(source.cell).servers.stand(move.order, server, "shared")
+    await cloud.cell(target.cell).servers.insert(move.order, _moved(record, {"cell": target.cell}), "frozen")
+
+
+async def erase_at_target(move: Move, cloud: Cloud) -> None:
+    """Have the source's record be the only one."""
+    await _erase(move, target_of(move), source_of(move), cloud)
+
+
+async def erase_at_source(move: Move, cloud: Cloud) -> None:
+    """Have the target's record be the only one."""
+    await _erase(move, source_of(move), target_of(move), cloud)
+
+
+async def _erase(move: Move, lost: Place, kept: Place, cloud: Cloud) -> None:
+    server = ServerId(move.subject)
+    await cloud.cell(lost.cell).servers.erase(move.order, server)
+    await cloud.cell(kept.cell).servers.stand(move.order, server, "whole")
+
+
+async def switch(move: Move, was: Place, to: Place, fields: Mapping[str, Any], cloud: Cloud) -> None:
+    """Have the record in the other cell count, with these fields changed."""
+    server = ServerId(move.subject)
+    if (await cloud.directory.entry(server)).cell == to.cell:
+        await cloud.cell(to.cell).servers.stand(move.order, server, "shared")
+        return
+    record = await cloud.cell(was.cell).servers.stand(move.order, server, "frozen")
+    await cloud.cell(to.cell).servers.insert(move.order, _moved(record, fields), "shared")
+    await cloud.directory.switch(move.order, server, to.cell)
+
+
+def _moved(record: Server, fields: Mapping[str, Any]) -> Server:
+    return replace(record, generation=record.generation + 1, **fields)

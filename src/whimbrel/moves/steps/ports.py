@@ -1,0 +1,304 @@
+"""The server's ports: bound inactively at the target first, activated there at the hand-over, and back in reverse.
+
+A port that its owner deletes or takes away meanwhile is left out: there is nothing of it to move.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server_devices import GuestNic, Nic
+from whimbrel.moves.facts import Move, MovedPort, MoveFacts, Place, changes_host, source_of, target_of
+from whimbrel.moves.steps import pci_devices
+from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.services.network import NetworkInfo, NewPort, Port, allocation, own_ports
+from whimbrel.ports.stores.zones import name_of
+
+ALLOCATION = "allocation"
+HANDED = (ALLOCATION, "pci_slot", "pci_vendor_info", "physical_network")
+"""The keys of a binding's profile that say by which providers and which device of the host a port is served."""
+
+
+# Reading
+
+
+async def ports_now(server: ServerId, nics: tuple[Nic, ...], cloud: Cloud) -> tuple[MovedPort, ...]:
+    """Look at the ports of a server, in the order of its nics."""
+    if not nics:
+        return ()
+    found = {port.id: port for port in await cloud.network.ports_of([server])}
+    ports = [moved(nic, found[nic.port_id]) for nic in nics if nic.port_id in found]
+    return tuple([await with_physnet(port, found[port.nic.port_id], cloud) for port in ports])
+
+
+def moved(nic: Nic, port: Port) -> MovedPort:
+    return MovedPort(
+        nic=nic,
+        profile=port.profile,
+        requests=port.requests,
+        same_subtree=port.same_subtree,
+        has_groups=port.has_groups,
+    )
+
+
+async def with_physnet(moved_port: MovedPort, port: Port, cloud: Cloud) -> MovedPort:
+    """Note on which physical network a virtual function must be."""
+    if port.vnic_type != pci_devices.DIRECT:
+        return moved_port
+    networks = await cloud.network.networks(ProjectId(port.project_id), [port.network_id])
+    return replace(moved_port, physnet=next((name for one in networks for name in one.physnets), None))
+
+
+async def guest_nics(move: Move, place: Place, cloud: Cloud) -> tuple[GuestNic, ...]:
+    """Give the nics as the host of a place is to plug them: of the ports that are bound there now."""
+    if not _ports(move):
+        return ()
+    seen = await cloud.network.ports_of([ServerId(move.subject)], with_requests=False)
+    bound = {port.id: port for port in seen}
+    devices = (
+        await pci_devices.held(move, place, cloud)
+        if any(p.nic.vnic_type == pci_devices.DIRECT for p in _ports(move))
+        else {}
+    )
+    nics = []
+    for moved_port in _ports(move):
+        port = bound.get(moved_port.nic.port_id)
+        if port is None:
+            continue  # its owner has deleted it
+        if port.host != place.host:
+            raise Unavailable(f"port {port.id} is not bound to {place.host} yet")
+        address = next((one.address for one in devices.get(port.id, [])), None)
+        nics.append(
+            GuestNic(
+                port_id=port.id,
+                mac=port.mac,
+                vif_type=port.vif_type,
+                vif_details=port.vif_details,
+                network_id=port.network_id,
+                pci_address=address,
+            )
+        )
+    return tuple(nics)
+
+
+# A move
+
+
+async def bind_target(move: Move, cloud: Cloud) -> None:
+    """Have each port bound at the target too, not active there yet. A later move may have bound it there by now."""
+    target = target_of(move)
+    profiles = [{**port.profile, **await _handed(move, port, target, cloud)} for port in _ports(move)]
+    await check_in_hand(move, cloud)
+    for port, profile in zip(_ports(move), profiles, strict=True):
+        port_id = port.nic.port_id
+        call = cloud.network.create_binding(port_id, target.host, port.nic.vnic_type, profile)
+        await _unless_gone(move, cloud, port_id, call)
+
+
+async def unbind_target(move: Move, cloud: Cloud) -> None:
+    await check_in_hand(move, cloud)
+    await return_to_source(move, cloud)
+    await cloud.network.delete_bindings([port.nic.port_id for port in _ports(move)], target_of(move).host)
+
+
+async def return_to_source(move: Move, cloud: Cloud) -> None:
+    """Have no port active at the target once that was undone: a hand-over that was given up may arrive even then."""
+    ours = {port.nic.port_id for port in _ports(move)}
+    if not ours or not changes_host(move.facts) or not _is_handed_back(move):
+        return
+    seen = await cloud.network.ports_of([ServerId(move.subject)], with_requests=False)
+    if any(port.id in ours and port.host == target_of(move).host for port in seen):
+        await activate_source(move, cloud)
+
+
+def _is_handed_back(move: Move) -> bool:
+    name = activate_target.__name__
+    return any((entry.step, entry.way, entry.outcome) == (name, "undo", "done") for entry in move.log)
+
+
+async def activate_target(move: Move, cloud: Cloud) -> None:
+    """Hand the ports over to the target. On one host only what serves them may be another."""
+    await check_in_hand(move, cloud)
+    target = target_of(move)
+    for port in _ports(move):
+        await _activate(move, port, target, await _handed(move, port, target, cloud), cloud)
+
+
+async def activate_source(move: Move, cloud: Cloud) -> None:
+    await check_in_hand(move, cloud)
+    for port in _ports(move):
+        await _activate(move, port, source_of(move), {name: port.profile.get(name) for name in HANDED}, cloud)
+
+
+async def _activate(move: Move, port: MovedPort, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
+    port_id, network = port.nic.port_id, cloud.network
+    if not changes_host(move.facts):
+        if port.requests or port.nic.vnic_type == pci_devices.DIRECT:
+            await _unless_gone(move, cloud, port_id, _bind_again(move, port_id, place, profile, cloud))
+        return
+    is_back = place == source_of(move)
+    call = _serve_again(move, port, cloud) if is_back else network.activate_binding(port_id, place.host)
+    await _unless_gone(move, cloud, port_id, call)
+    if source_of(move).zone != target_of(move).zone:
+        await _unless_gone(move, cloud, port_id, network.set_owner(port_id, await device_owner(place, cloud)))
+
+
+async def _serve_again(move: Move, port: MovedPort, cloud: Cloud) -> None:
+    """Have the source serve a port, bound anew where an unbinding of an earlier move came late and took its binding.
+
+    Who sleeps in between binds at most, and activates nothing.
+    """
+    network, port_id, host = cloud.network, port.nic.port_id, source_of(move).host
+    try:
+        await network.activate_binding(port_id, host)
+    except NotFound:
+        if (await network.port(port_id)).device_id == move.subject:
+            await check_in_hand(move, cloud)
+            await network.create_binding(port_id, host, port.nic.vnic_type, dict(port.profile))
+            await check_in_hand(move, cloud)
+            await network.activate_binding(port_id, host)
+
+
+async def _bind_again(move: Move, port_id: str, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
+    await _bind(move, await cloud.network.port(port_id), place, profile, cloud)
+
+
+async def _bind(move: Move, port: Port, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
+    """Bind a port as it was seen before we looked whether the run is ours: who sleeps in between finds it changed."""
+    await check_in_hand(move, cloud)
+    await cloud.network.bind(port, place.host, profile, await device_owner(place, cloud))
+
+
+async def unbind_source(move: Move, cloud: Cloud) -> None:
+    """Have no port bound at the source. What an earlier move asked there on its way back may arrive even now."""
+    await check_in_hand(move, cloud)
+    ports = [port.nic.port_id for port in _ports(move)]
+    try:
+        await cloud.network.delete_bindings(ports, source_of(move).host)
+    except Refused:  # they are the active ones
+        await activate_target(move, cloud)
+        await cloud.network.delete_bindings(ports, source_of(move).host)
+
+
+# A create
+
+
+async def make_ports(move: Move, cloud: Cloud) -> None:
+    """Make the ports that were wished for, take those that are there, and bind them all to the host."""
+    facts: MoveFacts = move.facts
+    target, server = target_of(move), ServerId(move.subject)
+    owner = await device_owner(target, cloud)
+    for wish, mac in zip(facts.wished_nics, facts.macs, strict=True):
+        if wish.port_id:
+            port = await cloud.network.take_port(wish.port_id, server, owner)
+        else:
+            assert wish.network_id, "checked at the door"
+            port = await cloud.network.create_port(
+                NewPort(
+                    network_id=wish.network_id,
+                    project_id=facts.owner.project,
+                    server=server,
+                    device_owner=owner,
+                    mac=mac,
+                    fixed_ip=wish.fixed_ip,
+                    security_groups=facts.security_groups,
+                )
+            )
+        one = moved(nic_of(port, None, tag=None, is_ours=not wish.port_id), port)
+        await _bind(move, port, target, await _handed(move, one, target, cloud), cloud)
+
+
+async def unmake_ports(move: Move, cloud: Cloud) -> None:
+    """Delete what was made, let go what was taken."""
+    facts: MoveFacts = move.facts
+    theirs = {wish.port_id for wish in facts.wished_nics}
+    await let_go(move, lambda port: port.id not in theirs, cloud)
+
+
+async def learn_nics(move: Move, cloud: Cloud) -> MoveFacts:
+    """Note the ports that the server has now, in the order in which they were wished for."""
+    facts: MoveFacts = move.facts
+    found = await cloud.network.ports_of([ServerId(move.subject)])
+    names = await _names(facts, cloud)
+    nics = []
+    for wish, mac in zip(facts.wished_nics, facts.macs, strict=True):
+        for port in found:
+            if port.id == wish.port_id or (mac and (port.network_id, port.mac) == (wish.network_id, mac)):
+                nic = nic_of(port, names.get(port.network_id), tag=wish.tag, is_ours=wish.port_id is None)
+                nics.append(moved(nic, port))
+    return replace(facts, ports=tuple(nics))
+
+
+def nic_of(port: Port, label: str | None, *, tag: str | None, is_ours: bool) -> Nic:
+    return Nic(
+        port_id=port.id,
+        network_id=port.network_id,
+        label=label or port.network_id,
+        mac=port.mac,
+        addresses=port.addresses,
+        vnic_type=port.vnic_type,
+        tag=tag,
+        is_ours=is_ours,
+    )
+
+
+async def _names(facts: MoveFacts, cloud: Cloud) -> dict[str, str]:
+    networks: list[NetworkInfo] = await cloud.network.networks(facts.owner.project)
+    return {network.id: network.name for network in networks}
+
+
+# A delete
+
+
+async def let_go(run: Run, is_ours: Callable[[Port], bool], cloud: Cloud) -> None:
+    """Have the run's server hold no port. is_ours: tells of a port whether it was made for the server."""
+    server = ServerId(run.subject)
+    seen = own_ports(await cloud.network.ports_of([server]), [run.project_id])
+    await check_in_hand(run, cloud)  # after the look: who sleeps in between finds other ports, or these changed
+    for port in seen:
+        if is_ours(port):
+            await cloud.network.delete_port(port.id)
+        else:
+            await cloud.network.free_port(port.id, server, port.revision)
+
+
+# Inside
+
+
+async def device_owner(place: Place, cloud: Cloud) -> str:
+    return f"compute:{await name_of(cloud.zones, place.zone)}"
+
+
+def _ports(move: Move) -> tuple[MovedPort, ...]:
+    facts: MoveFacts = move.facts
+    return facts.ports
+
+
+async def _handed(move: Move, port: MovedPort, place: Place, cloud: Cloud) -> dict[str, Any]:
+    """Give what a binding's profile is to say of a place: by which provider and which device the port is served."""
+    handed: dict[str, Any] = dict.fromkeys(HANDED)
+    handed[ALLOCATION] = allocation(port.requests, port.has_groups, place.served)
+    if port.nic.vnic_type == pci_devices.DIRECT:
+        devices = (await pci_devices.held(move, place, cloud)).get(port.nic.port_id, [])
+        handed |= pci_devices.in_profile(devices[0]) if devices else {}
+    return handed
+
+
+async def _unless_gone(move: Move, cloud: Cloud, port_id: str, call: Awaitable[Any]) -> Any:
+    """Give an answer, None: the port is not there any more, or somebody took it away from the server.
+
+    Raises: Refused: it is, but not what was asked of it.
+    """
+    try:
+        return await call
+    except NotFound as missing:
+        with suppress(NotFound):
+            if (await cloud.network.port(port_id)).device_id == move.subject:
+                raise Refused(missing.reason) from missing
+        return None

@@ -1,0 +1,27 @@
+"""What a server counts for in its project's quota: once, also while it moves."""
+
+from whimbrel.domain.flavor import Flavor
+from whimbrel.moves.facts import Move
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.stores.journal import Booking
+
+
+def larger(old: Flavor, new: Flavor) -> Booking:
+    """Give what a server counts for that may end up as either."""
+    return Booking(vcpus=max(old.vcpus, new.vcpus), memory_mib=max(old.memory_mib, new.memory_mib))
+
+
+async def book_larger(move: Move, cloud: Cloud) -> None:
+    """Count the larger of both flavors; the move was accepted with it."""
+    booking = larger(move.facts.old_flavor, move.facts.new_flavor)
+    await cloud.directory.book(move.order, move.subject, booking.vcpus, booking.memory_mib)
+
+
+async def book_old(move: Move, cloud: Cloud) -> None:
+    old = move.facts.old_flavor
+    await cloud.directory.book(move.order, move.subject, old.vcpus, old.memory_mib)
+
+
+async def book_new(move: Move, cloud: Cloud) -> None:
+    new = move.facts.new_flavor
+    await cloud.directory.book(move.order, move.subject, new.vcpus, new.memory_mib)

@@ -1,0 +1,139 @@
+"""Where a server may go, and why: what a move does when it chooses, and a plan without a move.
+
+Law: nothing is touched, and the same cloud gives the same answer to both.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from whimbrel.domain.ids import CellName, HostName, ProviderId
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.steps import pci_devices
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement.assignments import Lack, Way
+from whimbrel.scheduling.capacity_query import PLACEMENT
+from whimbrel.scheduling.constraint import Closer, Reason
+from whimbrel.scheduling.decision import Record, make_record
+from whimbrel.scheduling.pipeline import Ranking, rank
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.snapshot import Snapshot
+
+MOST_AT_ONCE = 64
+"""Of how many hosts at most the ways are asked for at once."""
+MOST_EXPLAINED = 200
+"""Of how many hosts that cannot have all at once the reason is looked for."""
+MOST_WAYS = 4
+"""In how many ways one host is tried."""
+
+PCI = "PciPassthroughFilter"
+UNKNOWN = Lack(words="placement does not know it")
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that would do, and how: each way is a claim that would fit there now."""
+
+    host: HostName
+    cell: CellName
+    provider: ProviderId
+    zone: str  # id
+    ways: tuple[Way, ...]
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    choices: tuple[Choice, ...]  # the best first
+    record: Record
+
+
+async def decide(request: Request, facts: MoveFacts, cloud: Cloud, most: int) -> Decision:
+    """Choose up to `most` hosts; the first is the target, the others alternates for when it refuses."""
+    began = cloud.clock.now()
+    fleet = await cloud.fleets.now()
+    rooms = await cloud.placement.rooms(fleet.providers)
+    ranking = rank(request, Snapshot(fleet, rooms, cloud.clock.now(), cloud.rules.scheduler))
+    choices, closer = await _look_closely(ranking, facts, cloud, most)
+    if not choices:
+        closer |= await _explained(ranking, cloud)
+    record = make_record(ranking, closer, [choice.host for choice in choices])
+    cloud.meter.decided(cloud.clock.now() - began, bool(choices))
+    return Decision(choices=tuple(choices), record=record)
+
+
+async def _look_closely(
+    ranking: Ranking, facts: MoveFacts, cloud: Cloud, most: int
+) -> tuple[list[Choice], dict[int, Closer]]:
+    """Go through those who are in, the best first, until enough can give everything; note why others cannot."""
+    choices: list[Choice] = []
+    closer: dict[int, Closer] = {}
+    for places in _batches(ranking.order.tolist(), most):
+        ways = await _ways(ranking, places, cloud)
+        for place in places:
+            found = ways[place]
+            if not isinstance(found, Closer) and ranking.request.wants_pci:
+                found = await _with_devices(ranking, place, found, facts, cloud)
+            if isinstance(found, Closer):
+                closer[place] = found
+                continue
+            choices.append(_choice(ranking, place, found))
+            if len(choices) == most:
+                return choices, closer
+    return choices, closer
+
+
+def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
+    """Yield as many as may do, then more and more at once: mostly the first will do, and a look costs something."""
+    left, size = iter(places), first
+    while batch := list(islice(left, size)):
+        yield batch
+        size = min(2 * size, MOST_AT_ONCE)
+
+
+async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Way, ...] | Closer]:
+    """Give how each of these hosts could give what is asked for, or why it cannot."""
+    providers, own = ranking.snapshot.fleet.providers, {name: n for name, n in ranking.wish.own.items() if n}
+    asked = [providers[place] for place in places if not ranking.simple[place]]
+    told = await cloud.placement.all_ways(ranking.wish, asked, MOST_WAYS) if asked else {}
+    found: dict[int, tuple[Way, ...] | Closer] = {}
+    for place in places:
+        provider = providers[place]
+        if ranking.simple[place]:
+            found[place] = (Way(parts={provider: own}, served={}, served_by={}),)
+        else:
+            ways = told.get(provider, UNKNOWN)
+            found[place] = _closer(ways) if isinstance(ways, Lack) else ways
+    return found
+
+
+def _closer(lack: Lack) -> Closer:
+    reason = Reason(constraint=PLACEMENT, words=lack.words, resource=lack.resource, asked=lack.asked, free=lack.free)
+    return Closer(reason, lack.remedy)
+
+
+async def _with_devices(
+    ranking: Ranking, place: int, ways: tuple[Way, ...], facts: MoveFacts, cloud: Cloud
+) -> tuple[Way, ...] | Closer:
+    """Keep the ways in which the host has the PCI devices too."""
+    host = ranking.snapshot.fleet.hosts[place]
+    good, closer = [], Closer(Reason(constraint=PCI, words=""))
+    for way in ways:
+        wanted = pci_devices.requests(facts, way.served_by, cloud)
+        if lacks := await pci_devices.shortage(host.cell, host.name, wanted, cloud):
+            closer = Closer(Reason(constraint=PCI, words=lacks.reason), lacks.remedy)
+        else:
+            good.append(way)
+    return tuple(good) or closer
+
+
+def _choice(ranking: Ranking, place: int, ways: tuple[Way, ...]) -> Choice:
+    fleet = ranking.snapshot.fleet
+    host = fleet.hosts[place]
+    return Choice(host=host.name, cell=host.cell, provider=host.id, zone=fleet.zones[place], ways=ways)
+
+
+async def _explained(ranking: Ranking, cloud: Cloud) -> dict[int, Closer]:
+    """Say more of those of whom only is known that they cannot give all at once."""
+    vague = [number for number, constraint in enumerate(ranking.constraints, 1) if constraint.vague]
+    places = [place for place, first in enumerate(ranking.first.tolist()) if first in vague][:MOST_EXPLAINED]
+    ways = await _ways(ranking, places, cloud)
+    return {place: said for place, said in ways.items() if isinstance(said, Closer)}

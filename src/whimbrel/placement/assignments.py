@@ -1,0 +1,81 @@
+"""How a wish could be placed in the trees of hosts: all ways, or what is lacking there."""
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+
+from whimbrel.domain.ids import ProviderId
+from whimbrel.domain.resources import Resources
+from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, serves
+from whimbrel.placement.shortfalls import lack_of
+from whimbrel.placement.tree_search import Candidate, Quest, ways_in
+from whimbrel.ports.placement.assignments import Group, Lack, Way, Wish
+
+
+def all_ways(
+    woods: Woods, wish: Wish, roots: Collection[ProviderId], most: int
+) -> dict[ProviderId, tuple[Way, ...] | Lack]:
+    """Give, for each of these roots, up to `most` ways to place a wish in its tree, or what is lacking there."""
+    request, suffixes = request_of(wish), _suffixes(wish)
+    quest = Quest(woods, request)
+    found: dict[ProviderId, tuple[Way, ...] | Lack] = {}
+    for root in roots:
+        if root in woods.nodes:
+            candidates = islice(_candidates(quest, root), most)
+            told = tuple(_told(woods, candidate, suffixes) for candidate in candidates)
+            found[root] = told or lack_of(quest, root)
+    return found
+
+
+def _candidates(quest: Quest, root: ProviderId) -> Iterator[Candidate]:
+    """Yield the ways in a tree of which, other than by a search, nothing is known yet."""
+    tree = quest.woods.tree(root)
+    if quest.is_plain and len(tree) == 1 and not all(serves(node, quest.request) for node in tree):
+        return iter(())
+    return ways_in(quest, root)
+
+
+def _suffixes(wish: Wish) -> dict[str, str]:
+    return {group.id: f"_{group.id}" for group in wish.groups}
+
+
+def request_of(wish: Wish) -> Request:
+    """Say a wish in the search's words. Whose own amounts are nothing asks the rest of the host itself."""
+    suffixes = _suffixes(wish)
+    groups = {suffixes[group.id]: _wanted(group.resources, group) for group in wish.groups}
+    of_own, of_root = _wanted(wish.own, wish), Wanted()
+    if wish.own:
+        groups = {UNNAMED: of_own, **groups}
+    else:
+        of_root = of_own
+    return Request(
+        groups=groups,
+        group_policy=wish.group_policy,
+        same_subtree=tuple(frozenset(suffixes[name] for name in some) for some in wish.same_subtree),
+        root_required=(*_each(wish.root_required), *of_root.required),
+        root_forbidden=wish.root_forbidden | of_root.forbidden,
+        root_member_of=of_root.member_of,
+        root_not_member_of=of_root.not_member_of,
+    )
+
+
+def _wanted(resources: Resources, what: Wish | Group) -> Wanted:
+    return Wanted(
+        resources=resources,
+        required=(*_each(what.required), *what.required_any),
+        forbidden=what.forbidden,
+        member_of=what.member_of,
+        not_member_of=what.not_member_of,
+    )
+
+
+def _each(traits: tuple[str, ...]) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset([trait]) for trait in traits)
+
+
+def _told(woods: Woods, candidate: Candidate, suffixes: Mapping[str, str]) -> Way:
+    served = {name: candidate.mappings[suffix][0] for name, suffix in suffixes.items()}
+    return Way(
+        parts={uuid: dict(given) for uuid, given in candidate.parts.items()},
+        served=served,
+        served_by={name: woods.nodes[uuid].provider.name for name, uuid in served.items()},
+    )

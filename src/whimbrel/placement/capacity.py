@@ -1,0 +1,104 @@
+"""What some hosts have, over the index of all providers: columns of the hosts, in the order asked for."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.assignments import request_of
+from whimbrel.placement.index import Index
+from whimbrel.placement.provider import Node
+from whimbrel.placement.search import UNNAMED
+from whimbrel.ports.arrays import Mask, Numbers
+from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.capacity import ProviderState
+
+
+class IndexRooms:
+    """Fulfils ports.placement.Rooms."""
+
+    def __init__(self, index: Index, hosts: Sequence[ProviderId]) -> None:
+        self._index = index
+        self._hosts = hosts
+
+    @property
+    def _rows(self) -> Numbers:
+        return self._index.rows_of(self._hosts)  # anew each time: rows of who is gone are used again
+
+    @property
+    def known(self) -> Mask:
+        return self._index.is_root(self._rows)
+
+    def free(self, resource_class: str) -> Numbers:
+        stocks = self._index.stocks(resource_class)
+        return self._all(-1) if stocks is None else stocks.free.take(self._rows)
+
+    def used(self, resource_class: str) -> Numbers:
+        stocks = self._index.stocks(resource_class)
+        return self._all(0) if stocks is None else stocks.used.take(self._rows)
+
+    def capacity(self, resource_class: str) -> Numbers:
+        stocks = self._index.stocks(resource_class)
+        return self._all(0) if stocks is None else stocks.capacity.take(self._rows)
+
+    def offers(self, resource_class: str) -> bool:
+        stocks = self._index.stocks(resource_class)
+        return stocks is not None and bool(self._trees(stocks.capacity > 0).any())
+
+    def largest(self, resource_class: str) -> Numbers:
+        stocks = self._index.stocks(resource_class)
+        return self._all(0) if stocks is None else self._most(np.minimum(stocks.most, stocks.capacity))
+
+    def spare(self, resource_class: str) -> Numbers:
+        stocks = self._index.stocks(resource_class)
+        return self._all(-1) if stocks is None else self._most(np.minimum(stocks.most, stocks.free))
+
+    def _most(self, column: Numbers) -> Numbers:
+        return self._index.trees().most(column).take(self._rows)
+
+    def _trees(self, mask: Mask) -> Mask:
+        return self._index.trees().any(mask).take(self._rows)
+
+    def _all(self, number: int) -> Numbers:
+        return np.full(len(self._hosts), number, np.int64)
+
+    def fits(self, resource_class: str, amount: int) -> Mask:
+        stocks = self._index.stocks(resource_class)
+        return np.zeros(len(self._hosts), np.bool_) if stocks is None else self._trees(stocks.fitting(amount))
+
+    def has_trait(self, name: str) -> Mask:
+        return self._index.traits.at(name, self._rows)
+
+    def tree_has_trait(self, name: str) -> Mask:
+        return self._trees(self._index.traits.any([name]))
+
+    def in_aggregate(self, uuid: str) -> Mask:
+        return self._index.aggregates.at(uuid, self._rows)
+
+    def could_hold(self, wish: Wish) -> Mask:
+        return self._index.could_hold(request_of(wish)).take(self._rows)
+
+    def simple(self, wish: Wish) -> Mask:
+        request = request_of(wish)
+        if list(request.groups) != [UNNAMED]:
+            return np.zeros(len(self._hosts), np.bool_)
+        return self._index.alone(request).take(self._rows)
+
+    def state(self, place: int) -> ProviderState:
+        node = self._index.nodes[self._hosts[place]]
+        return self._index.derived([node], state_of)[node.provider.uuid]
+
+
+def state_of(node: Node) -> ProviderState:
+    rooms = {name: stock.capacity for name, stock in node.stocks.items()}
+    return ProviderState(
+        id=node.provider.uuid,
+        name=node.provider.name,
+        root=node.provider.root,
+        parent=node.provider.parent,
+        free={name: rooms[name] - stock.used for name, stock in node.stocks.items()},
+        capacity=rooms,
+        max_unit={name: stock.inventory.max_unit for name, stock in node.stocks.items()},
+        traits=node.traits,
+        aggregates=node.aggregates,
+    )

@@ -1,0 +1,31 @@
+"""The rules of server groups, as a claim must keep them."""
+
+from whimbrel.domain.errors import Refused
+from whimbrel.domain.ids import ServerId
+from whimbrel.ports.placement.placement import GroupPlaces, GroupRule
+
+
+def check(rule: GroupRule, server: ServerId, places: GroupPlaces) -> None:
+    """Raises: Refused: the claim would break the rule."""
+    if reason := problem(rule, server, places):
+        raise Refused(reason)
+
+
+def problem(rule: GroupRule, server: ServerId, places: GroupPlaces) -> str | None:
+    """Give why a server may not claim on the rule's host; None: it may.
+
+    What it holds itself, as the source of a move, is never in its way.
+    """
+    others = places.beside(server)
+    if rule.policy == "anti-affinity" and others.get(rule.root, 0) >= rule.max_server_per_host:
+        return (
+            f"The anti-affinity policy of server group {rule.group} does not allow it: of its other servers"
+            f" {others[rule.root]} on this host, and at most {rule.max_server_per_host} may be on one host."
+        )
+    if rule.policy == "affinity" and rule.root != places.moving_to and others.keys() - {rule.root}:
+        to = " and the group is being moved to another host" if places.is_moving else ""
+        return (
+            f"The affinity policy of server group {rule.group} does not allow it: its other servers are not on this"
+            f" host{to}. Move them together: whimbrel server move --group."
+        )
+    return None

@@ -1,0 +1,176 @@
+"""What a tree of providers lacks that a request asks for: said of the first thing that it could not give by itself.
+
+With what would mend it: all that is lacking, each thing for itself, and whether the rest could be had together then.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+
+import os_traits
+from msgspec.structs import replace
+
+from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.inventory import Stock, unit_problem
+from whimbrel.placement.provider import Node
+from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, fits, has_traits, is_member
+from whimbrel.placement.tree_search import Quest, ways_in
+from whimbrel.ports.placement.assignments import Lack
+
+_OUTSIDE = Lack(words="it is in none of the aggregates that are asked for")
+
+
+def lack_of(quest: Quest, root: ProviderId) -> Lack:
+    """Say why a request has no way in the tree of this root."""
+    woods, request = quest.woods, quest.request
+    top = woods.nodes[root]
+    near = [*woods.tree(root), *quest.guests(root)]
+    of_groups = {suffix: list(_of(suffix, wanted, near, top)) for suffix, wanted in request.groups.items()}
+    found = [*_at_the_root(top, quest.of_root), *chain(*of_groups.values())]
+    if not found or not _has_rest(woods, request, of_groups, root):
+        found.append(_together(quest))
+    remedies = list(dict.fromkeys(lack.remedy for lack in found))
+    return replace(found[0], remedy=None if None in remedies else "; and with ".join(filter(None, remedies)))
+
+
+def _has_rest(woods: Woods, request: Request, lacks: Mapping[str, Sequence[Lack]], root: ProviderId) -> bool:
+    """Tell whether what is not lacking by itself can be had together. Classes of the unnamed group always can."""
+    named = {suffix: request.groups[suffix] for suffix, some in lacks.items() if suffix != UNNAMED and not some}
+    if not named:
+        return True
+    own = request.groups.get(UNNAMED, Wanted())
+    missing = {lack.resource for lack in lacks.get(UNNAMED, ())}
+    there = {} if None in missing else {name: n for name, n in own.resources.items() if name not in missing}
+    groups = {UNNAMED: Wanted(resources=there), **named} if there else named
+    together = [some & groups.keys() for some in request.same_subtree]
+    rest = Request(groups=groups, group_policy=request.group_policy, same_subtree=[some for some in together if some])
+    return next(ways_in(Quest(woods, rest), root), None) is not None
+
+
+def _together(quest: Quest) -> Lack:
+    if quest.budget.left < 0:
+        return Lack(words="no way to place it was found there among all that were tried")
+    words = "not enough room for all that is asked for together"
+    if quest.request.group_policy == "isolate" and len(quest.request.groups) > 1:
+        remedy = "another device free there, or a flavor with group_policy=none"
+        return Lack(words=f"{words}, each group on a device of its own", remedy=remedy)
+    return Lack(words=words, remedy="more of what several parts of the request take free there")
+
+
+def _at_the_root(top: Node, wanted: Wanted) -> Iterator[Lack]:
+    yield from _without(top.traits, wanted.required)
+    yield from _with(top.traits, wanted.forbidden)
+    yield from _excluded(top, wanted)
+    if not is_member(top.aggregates, replace(wanted, not_member_of=frozenset())):
+        yield _OUTSIDE
+
+
+def _excluded(top: Node, wanted: Wanted) -> Iterator[Lack]:
+    if top.aggregates & wanted.not_member_of:
+        yield Lack(words="it is in an aggregate that is ruled out")
+
+
+def _of(suffix: str, wanted: Wanted, near: Sequence[Node], top: Node) -> Iterator[Lack]:
+    return _of_own(near, top, wanted) if suffix == UNNAMED else _of_group(near, wanted)
+
+
+def _of_own(near: Sequence[Node], top: Node, wanted: Wanted) -> Iterator[Lack]:
+    excluded = list(_excluded(top, wanted))
+    there = [node for node in near if is_member(node.aggregates | top.aggregates, wanted)]
+    able = [node for node in there if node.traits.isdisjoint(wanted.forbidden)]
+    if excluded:
+        yield from excluded
+    elif not there:
+        yield _OUTSIDE
+    elif not able:
+        found = list(_with(top.traits, wanted.forbidden))
+        yield from found or [Lack(words="all that is there has a trait that is ruled out")]
+    else:
+        traits = frozenset[str]().union(*(node.traits for node in able))
+        yield from _room(able, wanted.resources, None)
+        yield from _without(traits, wanted.required)
+
+
+def _of_group(near: Sequence[Node], wanted: Wanted) -> Iterator[Lack]:
+    what = _described(wanted)
+    such = [node for node in near if has_traits(node.traits, wanted)]
+    able = [node for node in such if is_member(node.aggregates, wanted)]
+    on = f" on a device {what}" if what else ""
+    if not such:
+        yield Lack(words=f"no device {what}", remedy=f"a device {what}")
+    elif not able:
+        yield Lack(words="no device in the aggregates that are asked for")
+    elif lacks := list(_room(able, wanted.resources, on)):
+        yield from lacks
+    elif not any(fits(node, wanted.resources) for node in able):
+        amounts = " and ".join(f"{amount} {name}" for name, amount in wanted.resources.items())
+        device = f"one device{f' {what}' if what else ''}"
+        yield Lack(words=f"no room for {amounts} on {device}", remedy=f"{amounts} free on {device}")
+
+
+def _described(wanted: Wanted) -> str:
+    """Say which traits a device is to have: `with A, B or C, without D`."""
+    required = ", ".join(" or ".join(sorted(some)) for some in wanted.required)
+    forbidden = ", ".join(sorted(wanted.forbidden))
+    said = (f"with {required}" if required else "", f"without {forbidden}" if forbidden else "")
+    return ", ".join(one for one in said if one)
+
+
+def _room(able: Collection[Node], resources: Mapping[str, int], on: str | None) -> Iterator[Lack]:
+    """on: of a group, which device, or "" for any; None: of the flavor's own amounts, which a smaller one has not."""
+    for name, amount in resources.items():
+        if not any(fits(node, {name: amount}) for node in able):
+            yield _no_room(able, name, amount, on)
+
+
+def _no_room(able: Collection[Node], name: str, amount: int, on: str | None) -> Lack:
+    stocks = [node.stocks[name] for node in able if name in node.stocks]
+    free = max((min(stock.capacity - stock.used, stock.inventory.max_unit) for stock in stocks), default=0)
+    free = max(0, free)
+    largest = max((_largest(stock) for stock in stocks), default=0)
+    of_flavor, on = on is None, on or ""
+    remedy = f"{amount - free} {name} more free{on or ' there'}"
+    words = f"no room for {amount} {name}{on}"
+    if not stocks:
+        words, remedy = f"it has no {name}{on}", f"{amount} {name} to give{on}"
+    elif amount > largest:
+        words = words if on else f"{amount} {name} is more than one server may have there"
+        remedy = _at_most(name, largest) if of_flavor else f"{amount} {name} to give{on or ' on one device'}"
+    elif free >= amount and all(unit_problem(stock.inventory, amount) for stock in stocks):
+        words = f"{name} is not given there in pieces of {amount}{on}"
+        remedy = f"an amount of {name} that it gives: {_pieces(stocks)}"
+    elif free and of_flavor:
+        remedy = f"{remedy}, or {_at_most(name, free)}"
+    return Lack(words=words, resource=name, asked=amount, free=free, remedy=remedy)
+
+
+def _largest(stock: Stock) -> int:
+    return min(stock.capacity, stock.inventory.max_unit)
+
+
+def _at_most(name: str, amount: int) -> str:
+    return f"a flavor with at most {amount} {name}"
+
+
+def _pieces(stocks: Iterable[Stock]) -> str:
+    said = {_range(stock) for stock in stocks}
+    return " or ".join(f"{least} to {most} in steps of {step}" for least, most, step in sorted(said))
+
+
+def _range(stock: Stock) -> tuple[int, int, int]:
+    step = stock.inventory.step_size
+    return -(-stock.inventory.min_unit // step) * step, _largest(stock) // step * step, step
+
+
+def _without(traits: frozenset[str], required: Iterable[frozenset[str]]) -> Iterator[Lack]:
+    for some in required:
+        if not traits & some:
+            names = sorted(some)
+            what = f"the trait {names[0]}" if len(names) == 1 else f"any of the traits {', '.join(names)}"
+            given = [name for name in names if os_traits.is_custom(name)]
+            yield Lack(words=f"it has not {what}", remedy=f"the trait {' or '.join(given)}" if given else None)
+
+
+def _with(traits: frozenset[str], forbidden: frozenset[str]) -> Iterator[Lack]:
+    for name in sorted(traits & forbidden):
+        remedy = f"the trait {name} taken from it" if os_traits.is_custom(name) else None
+        yield Lack(words=f"it has the trait {name}", remedy=remedy)

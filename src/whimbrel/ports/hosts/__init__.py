@@ -1,0 +1,1 @@
+"""What hosts provide: agents, hypervisors and their durable store."""

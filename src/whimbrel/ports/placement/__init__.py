@@ -1,0 +1,1 @@
+"""Placement as moves and the scheduler use it."""

@@ -1,0 +1,1 @@
+"""The services beside compute: network, volumes, images, identity."""

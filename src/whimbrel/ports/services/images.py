@@ -1,0 +1,177 @@
+"""The image service, as conductor and agents need it, and the records that the embedded one keeps."""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from whimbrel.ports.stores.pages import AllImages
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    status: str  # "queued" | "saving" | "active" | "deleted" ...
+    disk_format: str | None
+    size_bytes: int
+    checksum: str | None
+    min_disk_gib: int = 0
+    min_ram_mib: int = 0
+    owner: str | None = None  # a project; created over HTTP without one, it is the project of whoever asks
+    visibility: str = "private"
+    properties: dict[str, str] = {}
+
+
+class Images(AllImages, Protocol):
+    async def show(self, image_id: str) -> Image:
+        """Raises: NotFound; Unavailable."""
+        ...
+
+    def read(self, image_id: str) -> AsyncIterator[bytes]:
+        """Give the file in chunks. Raises: NotFound; Unavailable."""
+        ...
+
+    async def create(self, image: Image) -> None:
+        """Register an image that has no file yet, under the id that it brings; fine if it is there."""
+        ...
+
+    async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
+        """Store the file and make the image active; fine if it is active."""
+        ...
+
+    async def delete(self, image_id: str) -> None:
+        """Remove it; fine if it is not there."""
+        ...
+
+
+class ImageRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the embedded image service knows of an image. Times are seconds since 1970."""
+
+    id: str
+    name: str | None
+    owner: str | None
+    visibility: str  # "public" | "private" | "shared" | "community"
+    disk_format: str | None
+    container_format: str | None
+    created_at: float
+    updated_at: float
+    min_disk_gib: int = 0
+    min_ram_mib: int = 0
+    protected: bool = False
+    hidden: bool = False
+    properties: dict[str, str] = {}
+    tags: list[str] = []
+    generation: int = 0  # rises with every change; a change names the one that it read
+    stored: "StoredFile | None" = None
+
+    @property
+    def status(self) -> str:
+        return "active" if self.stored else "queued"
+
+
+class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that is on the disk, whole."""
+
+    name: str
+    size_bytes: int
+    md5: str
+    sha512: str
+
+
+class ImageLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What each project may have, -1: no limit. image_bytes: in one file."""
+
+    images: int = -1
+    size_bytes: int = -1
+    image_bytes: int = -1
+
+
+NO_LIMITS = ImageLimits()
+
+
+class ImageUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project has."""
+
+    images: int
+    size_bytes: int
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A project with which an image is shared."""
+
+    image_id: str
+    project_id: str
+    status: str  # "pending" | "accepted" | "rejected"
+    created_at: float
+    updated_at: float
+
+
+class ImageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which images, in which order. Empty fields do not narrow."""
+
+    viewer: str | None  # the project that looks; None: sees everything
+    visibility: str | None = None  # None: all but other people's community images; "all": those too
+    member_status: str = "accepted"  # of images that are shared with the viewer; "all": any
+    columns: Mapping[str, Sequence[str | bool]] = {}  # column -> one of these values
+    status: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    properties: Mapping[str, str] = {}
+    size_min: int | None = None
+    size_max: int | None = None
+    order: Sequence[tuple[str, bool]] = (("created_at", True), ("id", True))  # column, descending
+    after: ImageRecord | None = None  # begin behind this one
+    limit: int = 25
+
+
+class ImageStore(Protocol):
+    """Where the embedded image service keeps what it knows; the files lie elsewhere.
+
+    All of it raises Unavailable.
+    """
+
+    async def add(self, record: ImageRecord, most: int = -1) -> None:
+        """Add an image, one of at most so many of its project; -1: no limit.
+
+        Raises: Conflict: the id is taken; OverQuota.
+        """
+        ...
+
+    async def usage(self, project_id: str, but: Collection[str] = ()) -> ImageUsage:
+        """Count the images of a project, and the bytes of its files. but: files that do not count."""
+        ...
+
+    async def find(self, image_id: str) -> ImageRecord:
+        """Raises: NotFound."""
+        ...
+
+    async def search(self, query: ImageQuery) -> list[ImageRecord]: ...
+
+    async def change(self, record: ImageRecord) -> ImageRecord:
+        """Write all but `stored`. Raises: NotFound; Conflict: it is not as it was read."""
+        ...
+
+    async def attach_file(self, image_id: str, stored: StoredFile, now: float) -> None:
+        """Make a queued image active. Raises: NotFound; Conflict: it has a file."""
+        ...
+
+    async def remove(self, image_id: str) -> StoredFile | None:
+        """Forget it and give its file, which nobody names any more. Raises: NotFound; Refused: it is protected."""
+        ...
+
+    async def names_file(self, name: str) -> bool:
+        """Tell whether an image has this file."""
+        ...
+
+    async def members(self, image_id: str) -> list[Member]: ...
+
+    async def add_member(self, member: Member) -> None:
+        """Raises: Conflict: it is one; NotFound: no such image."""
+        ...
+
+    async def change_member(self, image_id: str, project_id: str, status: str, now: float) -> Member:
+        """Raises: NotFound."""
+        ...
+
+    async def remove_member(self, image_id: str, project_id: str) -> None:
+        """Raises: NotFound."""
+        ...

@@ -1,0 +1,222 @@
+"""All hosts of all cells in columns: what a decision looks at besides the room that placement knows of.
+
+Law: a fleet is read, never changed. It may be a moment old: what it is wrong about costs a try, for the claim and the
+agents check again.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whimbrel.domain.host import SERVICE_DOWN_S, Aggregate, Host
+from whimbrel.domain.ids import CellName, HostName, ProviderId
+from whimbrel.ports.arrays import Floats, Mask, Numbers
+from whimbrel.ports.stores.cells import CellInfo
+
+Made = TypeVar("Made")
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much goes on at a host."""
+
+    servers: int = 0
+    io_ops: int = 0  # servers that are being built, moved, rebuilt, imaged: what loads a disk
+    pci: int = 0  # PCI devices that it offers to servers
+    free_pci: int = 0  # of these, the ones that nobody holds
+    failed_builds: int = 0  # since a server was last built or brought there
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """Hosts as rows, in one order for every column."""
+
+    hosts: Sequence[Host]
+    aggregates: Sequence[Aggregate] = ()
+    default_zone: str = ""  # the id of the zone of hosts that no aggregate gives one
+    loads: Mapping[HostName, Load] = field(default_factory=dict)
+    cells: Mapping[CellName, CellInfo] = field(default_factory=dict)  # what is written down of them
+    silent: frozenset[CellName] = frozenset()  # cells that did not answer: their hosts are not here
+    images: Mapping[HostName, Mapping[str, int]] = field(default_factory=dict)  # servers by image, where that counts
+    image_properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # that servers of an image have
+
+    def __len__(self) -> int:
+        return len(self.hosts)
+
+    @cached_property
+    def names(self) -> tuple[HostName, ...]:
+        return tuple(host.name for host in self.hosts)
+
+    def named_at(self, places: Numbers) -> list[HostName]:
+        """Give the names of the hosts at these places."""
+        names: list[HostName] = self._names[places].tolist()
+        return names
+
+    @cached_property
+    def _names(self) -> NDArray[np.object_]:
+        return np.array(self.names, np.object_)
+
+    @cached_property
+    def providers(self) -> tuple[ProviderId, ...]:
+        """Give the root provider of each host."""
+        return tuple(host.id for host in self.hosts)
+
+    @cached_property
+    def row(self) -> Mapping[HostName, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    @cached_property
+    def provider_row(self) -> Mapping[ProviderId, int]:
+        return {provider: number for number, provider in enumerate(self.providers)}
+
+    @cached_property
+    def zones(self) -> tuple[str, ...]:
+        """Give the id of the zone that each host is in."""
+        of_host = {name: each.zone for each in self.aggregates if each.zone for name in each.hosts}
+        return tuple(of_host.get(name) or self.default_zone for name in self.names)
+
+    @cached_property
+    def enabled(self) -> Mask:
+        return np.array([host.enabled for host in self.hosts], np.bool_)
+
+    def up(self, now: float) -> Mask:
+        """Tell which agents gave a sign of life lately and are not declared down."""
+        alive: Mask = now - self._seen_at < SERVICE_DOWN_S
+        return alive & ~self._forced_down
+
+    @cached_property
+    def servers(self) -> Numbers:
+        return self._loaded("servers")
+
+    @cached_property
+    def io_ops(self) -> Numbers:
+        return self._loaded("io_ops")
+
+    @cached_property
+    def failed_builds(self) -> Numbers:
+        return self._loaded("failed_builds")
+
+    @cached_property
+    def pci(self) -> Numbers:
+        return self._loaded("pci")
+
+    @cached_property
+    def free_pci(self) -> Numbers:
+        return self._loaded("free_pci")
+
+    @cached_property
+    def hashes(self) -> NDArray[np.uint64]:
+        """Give a number for each name, the same in each process."""
+        return np.array([crc32(name.encode()) for name in self.names], np.uint64)
+
+    @cached_property
+    def versions(self) -> Numbers:
+        """Give the version of each hypervisor."""
+        return np.array([host.hypervisor_version for host in self.hosts], np.int64)
+
+    def in_cell(self, cell: CellName) -> Mask:
+        return self._coded("cell").of(cell)
+
+    def in_cells(self, cells: Collection[CellName]) -> Mask:
+        return self._coded("cell").where(lambda cell: cell in cells)
+
+    def in_zone(self, zone: str) -> Mask:
+        return self._coded("zone").of(zone)
+
+    def where(self, attribute: str, test: Callable[[Any], bool]) -> Mask:
+        """Tell of which hosts an attribute passes a test, which is asked once for each value that there is."""
+        return self._coded(attribute).where(test)
+
+    def named(self, names: Sequence[HostName]) -> Mask:
+        """Tell which hosts are among these."""
+        mask = np.zeros(len(self), np.bool_)
+        mask[[self.row[name] for name in names if name in self.row]] = True
+        return mask
+
+    def members(self, aggregate: Aggregate) -> Mask:
+        """Tell which hosts are in an aggregate of this fleet."""
+        mask: Mask | None = self._members.get(aggregate.id)
+        if mask is None:
+            mask = self._members[aggregate.id] = self.named(aggregate.hosts)
+        return mask
+
+    def marked(self, key: str) -> Sequence[tuple[Aggregate, Mask]]:
+        """Give the aggregates that have this key in their metadata, with their members."""
+        if key not in self._marked:
+            self._marked[key] = tuple((a, self.members(a)) for a in self.aggregates if key in a.metadata)
+        found: Sequence[tuple[Aggregate, Mask]] = self._marked[key]
+        return found
+
+    def once(self, make: Callable[Concatenate["Fleet", P], Made], *args: P.args, **more: P.kwargs) -> Made:
+        """Give what is made of this fleet alone; it is made when it is asked for first. Arguments are hashable."""
+        key = (make, args, *more.items())
+        if key not in self._made:
+            self._made[key] = make(self, *args, **more)
+        made: Made = self._made[key]
+        return made
+
+    # Inside
+
+    @cached_property
+    def _seen_at(self) -> Floats:
+        return np.array([host.seen_at for host in self.hosts], np.float64)
+
+    @cached_property
+    def _forced_down(self) -> Mask:
+        return np.array([host.forced_down for host in self.hosts], np.bool_)
+
+    def _loaded(self, what: str) -> Numbers:
+        nothing = Load()
+        return np.array([getattr(self.loads.get(name, nothing), what) for name in self.names], np.int64)
+
+    @cached_property
+    def _codes(self) -> dict[str, "_Coded"]:
+        return {}
+
+    def _coded(self, what: str) -> "_Coded":
+        if what not in self._codes:
+            values = self.zones if what == "zone" else [getattr(host, what) for host in self.hosts]
+            self._codes[what] = _Coded(values)
+        return self._codes[what]
+
+    @cached_property
+    def _members(self) -> dict[int, Mask]:
+        return {}
+
+    @cached_property
+    def _marked(self) -> dict[str, Sequence[tuple[Aggregate, Mask]]]:
+        return {}
+
+    @cached_property
+    def _made(self) -> dict[Hashable, Any]:
+        return {}
+
+
+class _Coded:
+    """A column of values as numbers: comparing them takes a fraction of the time."""
+
+    def __init__(self, values: Sequence[Hashable]) -> None:
+        self._codes = {value: code for code, value in enumerate(dict.fromkeys(values))}
+        self._column = np.array([self._codes[value] for value in values], np.int64)
+
+    def of(self, value: Hashable) -> Mask:
+        mask: Mask = self._column == self._codes.get(value, -1)
+        return mask
+
+    def where(self, test: Callable[[Any], bool]) -> Mask:
+        mask: Mask = np.array([test(value) for value in self._codes], np.bool_)[self._column]
+        return mask
+
+
+class Fleets(Protocol):
+    """Where the fleet is looked at."""
+
+    async def now(self) -> Fleet:
+        """Give all hosts as they are, at most moments ago; the same object while nothing is known to have changed."""
+        ...

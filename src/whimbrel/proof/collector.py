@@ -1,0 +1,154 @@
+"""Seeing a cloud as a whole: its ground, and what costs too much to be asked of one server after the other.
+
+Law: nothing is changed, and nothing is believed that could be asked: guests come from the agents of the hosts, devices
+from the cells, attachments, volumes and images from their services, runs from the journal.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.guest import Guest
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
+from whimbrel.domain.pci import HeldDevice
+from whimbrel.domain.run import Run
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.steps.disk import PARCEL, parcels_of
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.services.images import Image
+from whimbrel.ports.services.volumes import Attachment
+from whimbrel.ports.stores.catalog import zones_by_host
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.pages import VolumeUse
+from whimbrel.proof.evidence import Ground, Seen
+from whimbrel.proof.paged_reads import each, of_cells, pages, run_of, runs
+
+
+class Sights:
+    """What can only be read as a whole, or costs too much to be asked of one server after the other."""
+
+    def __init__(self, blind: Mapping[CellName, str] = {}) -> None:
+        """blind: cells that are not asked again."""
+        self.guests: dict[ServerId, list[Seen]] = defaultdict(list)
+        self.silent: dict[HostName, str] = {}
+        self.blind = dict(blind)  # cells whose database does not answer, and why
+        self.attachments: dict[ServerId, list[Attachment]] = defaultdict(list)
+        self.shared: dict[str, set[ServerId]] = {}  # by which servers a volume is held, if by several
+        self.uses: dict[str, VolumeUse] | None = None  # of volumes that are in use or said to be; None: not read
+        self._first_users: dict[str, ServerId] = {}
+        self.devices: dict[ServerId, list[tuple[HostName, HeldDevice]]] = defaultdict(list)
+        self.runs: dict[ServerId, list[Run]] = defaultdict(list)
+        self.images: dict[ServerId, list[Image]] = defaultdict(list)
+
+    def see_attachment(self, one: Attachment) -> None:
+        self.attachments[one.server].append(one)
+        other = self._first_users.setdefault(one.volume_id, one.server)
+        if other != one.server:
+            self.shared.setdefault(one.volume_id, {other}).add(one.server)
+
+    def owners(self) -> set[ServerId]:
+        """Give under which ids anything was seen."""
+        everything = (self.guests, self.attachments, self.devices, self.runs, self.images)
+        return {owner for seen in everything for owner in seen}
+
+
+# The ground
+
+
+async def read_ground(cloud: Cloud, sights: Sights) -> Ground:
+    hosts: dict[HostName, Host] = {}
+    async for _, found in of_cells(cloud, sights.blind, lambda cell: cell.hosts.all()):
+        hosts |= {host.name: host for host in found}
+    providers = await cloud.placement.providers()
+    zones = zones_by_host(await cloud.aggregates.all())
+    default = cloud.rules.default_availability_zone
+    return Ground(
+        hosts=hosts,
+        zones={host: zones.get(host, default) for host in hosts},
+        zone_names={zone.id: zone.name for zone in await cloud.zones.all()},
+        default_zone=default,
+        aliases=tuple(cloud.rules.pci_alias),
+        guests=sights.guests,
+        silent=sights.silent,
+        blind=sights.blind,
+        roots={one.id: one.root for one in providers},
+        names={one.id: one.name for one in providers},
+    )
+
+
+# What is seen of all
+
+
+async def see_guests(cloud: Cloud, ground: Ground, sights: Sights, hosts: Iterable[HostName]) -> None:
+    """Ask the agents of these hosts which guests they have; their answers are kept in one order, not as they come."""
+    there: dict[HostName, Sequence[Guest]] = {}
+
+    async def ask(host: HostName) -> None:
+        try:
+            there[host] = await cloud.agent(ground.hosts[host].cell, host).guests()
+        except WorldError as trouble:
+            sights.silent[host] = trouble.reason
+
+    await each(hosts, ask)
+    for host in sorted(there):
+        for guest in sorted(there[host], key=lambda one: one.key.slot):
+            sights.guests[guest.key.server].append((host, guest))
+
+
+async def see_devices(cloud: Cloud, sights: Sights) -> None:
+    async for _, found in of_cells(cloud, sights.blind, lambda cell: cell.devices.held()):
+        for host, one in found:
+            if one.holder:
+                sights.devices[one.holder.server].append((host, one))
+
+
+async def see_attachments(cloud: Cloud, sights: Sights) -> None:
+    async for page in pages(cloud.volumes.all_attachments):
+        for one in page:
+            sights.see_attachment(one)
+
+
+async def see_volumes(cloud: Cloud, sights: Sights) -> None:
+    sights.uses = {}
+    async for page in pages(cloud.volumes.volume_uses):
+        sights.uses |= {one.id: one for one in page if one.hosts or one.status != "available"}
+
+
+async def see_runs(cloud: Cloud, sights: Sights) -> None:
+    async for run in runs(cloud, RunFilter(only_open=True)):
+        sights.runs[run.subject].append(replace(run, log=()))
+
+
+async def see_runs_of(cloud: Cloud, sights: Sights, ids: Sequence[ServerId], but: RunId | None = None) -> None:
+    """See what is under way with these."""
+    for name in ids:
+        found = await cloud.journal.find(RunFilter(subject=name, only_open=True))
+        sights.runs[name] += [run for run in found if run.id != but]
+
+
+async def see_images(cloud: Cloud, sights: Sights) -> None:
+    """Find out which images wait for a file or carry a disk, and of which servers."""
+    waiting: dict[str, Image] = {}
+    async for page in pages(cloud.images.all_images):
+        for image in page:
+            if mark := image.properties.get(PARCEL):
+                if sender := await _sender(cloud, mark, image.id):
+                    sights.images[sender].append(image)
+            elif image.status == "queued":
+                waiting[image.id] = image
+    if not waiting:
+        return
+    async for run in runs(cloud, RunFilter(sagas=("snapshot",))):
+        if found := waiting.get(run.facts.image_id):
+            sights.images[run.subject].append(found)
+
+
+async def _sender(cloud: Cloud, mark: str, image_id: str) -> ServerId | None:
+    """Give whose disk an image carries; None: it is its owner's, who may give it any property."""
+    run = await run_of(cloud, mark)
+    if run is None or not isinstance(run.facts, MoveFacts):
+        return None
+    return run.subject if any(image_id in of_try for of_try in parcels_of(run).values()) else None

@@ -1,0 +1,91 @@
+"""What placement is to hold for a server that is settled: by its flavor, its image and its ports.
+
+Who of a host's tree serves a group of a flavor is the choice of a move; so where there are groups, a tree is counted as
+one, by its root.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from whimbrel.domain.flavor import Flavor
+from whimbrel.moves.facts import MovedPort
+from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.services.network import Port
+from whimbrel.scheduling.requirements.server import wish_of
+
+Claims = list[tuple[str, dict[str, int]]]
+"""What a consumer holds: (provider, amounts)."""
+
+Roots = Mapping[str, str]
+"""Provider -> the root of its tree."""
+
+
+class Due(msgspec.Struct, frozen=True):
+    """One of these is held: the other where no host had what the flavor asks for first."""
+
+    either: tuple[Claims, ...]
+    by_tree: bool
+
+    def is_held(self, claims: Claims, roots: Roots) -> bool:
+        return (_by_tree(claims, roots) if self.by_tree else sorted(claims)) in self.either
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Flavor).decode
+
+NOTHING = Due(([],), by_tree=False)
+
+
+def due(
+    flavor: Flavor,
+    properties: Mapping[str, str],
+    root: str,
+    ports: Sequence[Port | MovedPort],
+    roots: Roots,
+    *,
+    has_local_root: bool,
+) -> Due:
+    """root: of the host that it is on. ports: with profiles that say who serves them."""
+    asked, by_tree = _asked(_encode(flavor), tuple(sorted(properties.items())), has_local_root)
+    either = [_with_ports(root, dict(amounts), ports) for amounts in asked]
+    return Due(tuple(_by_tree(claims, roots) if by_tree else claims for claims in either), by_tree)
+
+
+@lru_cache(maxsize=1024)
+def _asked(
+    flavor: bytes, properties: tuple[tuple[str, str], ...], local: bool
+) -> tuple[tuple[dict[str, int], ...], bool]:
+    """Give what a flavor asks for, or else; and whether a tree is counted as one. Few of them are asked for often."""
+    wish = wish_of(_decode(flavor), dict(properties), has_local_root=local)
+    return tuple(_all_of(one) for one in (wish, wish.otherwise) if one), bool(wish.groups)
+
+
+def _all_of(wish: Wish) -> dict[str, int]:
+    amounts = dict(wish.own)
+    for group in wish.groups:
+        _add(amounts, group.resources)
+    return amounts
+
+
+def _with_ports(root: str, resources: dict[str, int], ports: Sequence[Port | MovedPort]) -> Claims:
+    """Give a claim on a host and on the providers that the ports' profiles name."""
+    held = {root: dict(resources)}
+    for port in ports:
+        for request in port.requests:
+            server = (port.profile.get("allocation") or {}).get(request.id, "nobody")
+            _add(held.setdefault(server, {}), request.resources)
+    return sorted(held.items())
+
+
+def _by_tree(claims: Claims, roots: Roots) -> Claims:
+    held: dict[str, dict[str, int]] = {}
+    for provider, amounts in claims:
+        _add(held.setdefault(roots.get(provider, provider), {}), amounts)
+    return sorted(held.items())
+
+
+def _add(given: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        given[name] = given.get(name, 0) + amount

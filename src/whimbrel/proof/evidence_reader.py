@@ -1,0 +1,184 @@
+"""Reading all that there is under some ids: what the sights have of them, and the rest, asked for these alone.
+
+Law: nothing is changed, and nothing is believed that could be asked: records come from their cells, claims from
+Placement, ports and volumes from their services, and what has ended from the journal, last of all.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.ids import CellName, ConsumerId, ProjectId, ServerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Cell, Cloud
+from whimbrel.ports.services.network import Binding, Port, own_ports
+from whimbrel.ports.services.volumes import Attachment, Volume
+from whimbrel.ports.stores.directory import Entry
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.pages import Hold, VolumeUse
+from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.proof.collector import Sights
+from whimbrel.proof.due_allocations import Claims
+from whimbrel.proof.evidence import CREATE, DELETE, REPAIR, Stake
+from whimbrel.proof.paged_reads import each, of_cells, run_of
+
+
+async def stakes(cloud: Cloud, ids: Sequence[ServerId], sights: Sights) -> list[Stake]:
+    """Read all that there is under these ids, but for what the sights have already.
+
+    Left out are those of which a cell that does not answer may have the record.
+    """
+    found = await records_of(cloud, ids, sights)
+    held = await _claims(cloud, [*(one.id for one in found), *(run.id for one in found for run in one.runs)])
+    owners = await cloud.placement.owners([ConsumerId(one.id) for one in found])
+    ports: dict[str, list[Port]] = defaultdict(list)
+    for port in await cloud.network.ports_of([one.id for one in found]):
+        ports[port.device_id].append(port)
+    bindings = await _bindings(cloud, [port for one in found if not one.runs or one.waiting for port in ports[one.id]])
+    for one in found:
+        one.own, one.owner = held.get(one.id, []), owners.get(ConsumerId(one.id))
+        one.is_consumer = one.owner is not None
+        one.of_runs = {run.id: held[run.id] for run in one.runs if run.id in held}
+        one.ports = tuple(sorted(ports[one.id], key=lambda port: port.id))
+        one.bindings = {port.id: bindings[port.id] for port in one.ports if port.id in bindings}
+        one.uses = await _uses(cloud, one, sights)
+        await _ask_journal(cloud, one)
+        await _leave_out_foreign(cloud, one, sights)
+    return found
+
+
+async def records_of(cloud: Cloud, ids: Sequence[ServerId], sights: Sights) -> list[Stake]:
+    """Read where these are, besides what the sights have, and nothing of what they hold."""
+    entries = await cloud.directory.entries(ids)
+    records: dict[ServerId, dict[CellName, Server]] = defaultdict(dict)
+    holds: dict[ServerId, dict[CellName, Hold]] = defaultdict(dict)
+    query = ServerQuery(ids=ids)
+
+    async def read(cell: Cell) -> tuple[list[Server], dict[ServerId, Hold]]:
+        return await cell.servers.find(query), await cell.servers.holds(ids)
+
+    async for cell, (found, held) in of_cells(cloud, sights.blind, read):
+        for record in found:
+            records[record.id][cell] = record
+        for name, hold in held.items():
+            holds[name][cell] = hold
+    return [
+        Stake(
+            id=one,
+            entry=entries.get(one),
+            records=records.get(one, {}),
+            holds=holds.get(one, {}),
+            runs=tuple(sorted(sights.runs.get(one, ()), key=lambda run: run.state != "parked")),
+            guests=tuple(sights.guests.get(one, ())),
+            attachments=tuple(sights.attachments.get(one, ())),
+            devices=tuple(sights.devices.get(one, ())),
+            images=tuple(sights.images.get(one, ())),
+            is_known=one in entries or one in records,
+        )
+        for one in ids
+        if _may_be_judged(entries.get(one), sights.blind)
+    ]
+
+
+def _may_be_judged(entry: Entry | None, blind: Collection[CellName]) -> bool:
+    """Tell whether all records of it could be seen: where the directory does not know it, any cell may have one."""
+    return entry.cell not in blind if entry else not blind
+
+
+async def _uses(cloud: Cloud, one: Stake, sights: Sights) -> Mapping[str, VolumeUse]:
+    """Give what the volumes say that a record names; one is asked for that was not read with all."""
+    found, known = dict[str, VolumeUse](), sights.uses or {}
+    for device in one.home.volumes if one.home else ():
+        try:
+            found[device.volume_id] = known.get(device.volume_id) or await cloud.volumes.volume_use(device.volume_id)
+        except NotFound:
+            continue
+    return found
+
+
+async def _leave_out_foreign(cloud: Cloud, one: Stake, sights: Sights) -> None:
+    """Leave out what another project claims for this server: neither Neutron nor Cinder checks whose server it is.
+
+    What the record names counts all the same: an administrator may attach a volume of another project.
+    """
+    if not one.projects:
+        return
+    nics, volumes = (one.record.nics, one.record.volumes) if one.record else ((), ())
+    one.ports = tuple(own_ports(one.ports, one.projects, nics))
+    named = {device.volume_id for device in volumes}
+    ours = ("", *one.projects)
+    one.attachments = tuple(
+        [each for each in one.attachments if each.volume_id in named or await _project(cloud, each, sights) in ours]
+    )
+
+
+async def _project(cloud: Cloud, attachment: Attachment, sights: Sights) -> str:
+    """Return whose volume it is of, "" if nothing says so."""
+    known = (sights.uses or {}).get(attachment.volume_id)
+    try:
+        return (known or await cloud.volumes.volume_use(attachment.volume_id)).project
+    except NotFound:
+        return ""
+
+
+async def users(cloud: Cloud, volume_id: str, servers: Iterable[ServerId]) -> tuple[list[ServerId], Volume | None]:
+    """Ask again which of these servers hold a volume, and what it is; None: it is not there."""
+    holding = [server for server in servers if await cloud.volumes.attachments(server, volume_id)]
+    try:
+        return holding, await cloud.volumes.volume(volume_id)
+    except NotFound:
+        return holding, None
+
+
+async def _claims(cloud: Cloud, consumers: Sequence[str]) -> dict[str, Claims]:
+    held: dict[str, Claims] = defaultdict(list)
+    for one in await cloud.placement.allocations([ConsumerId(name) for name in consumers]):
+        held[one.consumer].append((one.provider, one.resources))
+    return held
+
+
+async def _bindings(cloud: Cloud, ports: Sequence[Port]) -> Mapping[str, tuple[Binding, ...]]:
+    found: dict[str, tuple[Binding, ...]] = {}
+
+    async def ask(port: Port) -> None:
+        try:
+            found[port.id] = tuple(await cloud.network.bindings(port.id))
+        except NotFound:
+            return  # it was deleted meanwhile
+
+    await each(ports, ask)
+    return found
+
+
+async def _ask_journal(cloud: Cloud, one: Stake) -> None:
+    """Note what the journal alone knows, after all else was read: what had begun by then is known to it."""
+    if not one.is_alive:
+        of_it = [run for run in await cloud.journal.find(RunFilter(subject=one.id)) if run.saga != REPAIR]
+        one.is_known = one.is_known or bool(of_it)
+        one.is_ended = _has_ended(of_it)
+        one.is_lost = one.entry is None and bool(of_it) and not one.is_ended
+        one.made_for = of_it[-1].project_id if of_it and one.entry is None else None
+    if one.own and one.entry is None:
+        run = await run_of(cloud, one.id)
+        one.is_run = run is not None and not run.is_over
+    if one.record and one.entry and one.entry.project_id != one.record.project_id:
+        one.made_for = await _made_for(cloud, one.id)
+    if not one.runs or one.waiting:
+        for held in one.holds.values():
+            if held.run and held.run not in [run.id for run in one.runs] and await run_of(cloud, held.run) is None:
+                one.unknown_lock = held.run
+
+
+async def _made_for(cloud: Cloud, server: ServerId) -> ProjectId | None:
+    made = await cloud.journal.find(RunFilter(subject=server, sagas=(CREATE,)))
+    return made[-1].project_id if made else None
+
+
+async def is_ended(cloud: Cloud, server: ServerId) -> bool:
+    """Tell whether the journal knows that it was deleted."""
+    return _has_ended(await cloud.journal.find(RunFilter(subject=server, sagas=(DELETE,))))
+
+
+def _has_ended(runs: Iterable[Run]) -> bool:
+    return any((run.saga, run.state) == (DELETE, "done") for run in runs)

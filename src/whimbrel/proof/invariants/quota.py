@@ -1,0 +1,59 @@
+"""I10: a server counts once in its project's quota: as what it is, or as the larger of what it may become."""
+
+from collections.abc import Iterator
+
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.run import Run
+from whimbrel.moves.facts import MoveFacts, changes_size
+from whimbrel.moves.resize import RESIZE
+from whimbrel.moves.steps import quota_usage
+from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.violation import Violation
+
+Counted = tuple[int, int]
+"""Cpus and MiB."""
+
+_LARGER, _NEW = quota_usage.book_larger.__name__, quota_usage.book_new.__name__
+_NAMES = tuple(step.name for step in RESIZE.steps)
+_AFTER = _NAMES[_NAMES.index(_NEW) + 1 :]
+"""Where a resize stands that counts as what it has become."""
+
+
+def count(stake: Stake) -> int:
+    return int(stake.is_alive)
+
+
+def counts_once(stake: Stake, ground: Ground) -> Iterator[Violation]:
+    if stake.record is None or stake.entry is None:
+        return
+    resize = stake.move if stake.move and changes_size(stake.move.facts) else None
+    due = _while_resized(resize) if resize else (_of(stake.record.flavor),)
+    booked = stake.entry.vcpus, stake.entry.memory_mib
+    if booked in due:
+        return
+    cpus, mib = due[0]
+    sentence = (
+        f"server {stake.id} counts for {booked[0]} cpus and {booked[1]} MiB in its project's quota, and has {cpus}"
+        f" and {mib}"
+    )
+    yield Violation(law="I10", kind="wrong_booking", subject=stake.id, sentence=sentence,
+                    evidence={"booked": list(booked), "flavor": [cpus, mib]})  # fmt: skip
+
+
+def _while_resized(run: Run) -> tuple[Counted, ...]:
+    """Give what a server counts as at the step where its resize stands; two where that step is what changes it."""
+    facts: MoveFacts = run.facts
+    assert facts.old_flavor
+    old, new = _of(facts.old_flavor), _of(facts.new_flavor)
+    larger = max(old[0], new[0]), max(old[1], new[1])
+    if run.at in _AFTER:
+        return (new,)
+    if run.at == _NEW:
+        return larger, new
+    if run.way == "back" and (run.at == _LARGER or _LARGER in run.debts):
+        return larger, old
+    return (larger,) if run.at in _NAMES else (old,)  # it owes undos, and its first line is undone
+
+
+def _of(flavor: Flavor) -> Counted:
+    return flavor.vcpus, flavor.memory_mib

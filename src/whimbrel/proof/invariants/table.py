@@ -1,0 +1,86 @@
+"""All laws on one screen. Those of a server are asked of each; the others of runs, providers, groups and volumes."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.invariants import (
+    allocations,
+    guests,
+    homes,
+    images,
+    locks,
+    pci_devices,
+    ports,
+    quota,
+    volumes,
+    zones,
+)
+from whimbrel.proof.violation import Violation
+
+WORDS: Mapping[str, str] = {
+    "I1": "a server has one guest, where its record says, and at most one that runs",
+    "I2": "a server has exactly one home: directory, record and host agree",
+    "I3": "what Placement holds for servers and moves is what they own",
+    "I4": "nothing is held for nobody: no claim, and no image that nobody fills",
+    "I5": "no provider is over capacity, and what is used of it is what is held",
+    "I6": "each port has one active binding, on its guest's host once settled",
+    "I7": "a volume is attached for the server whose record says so, and its guest has it",
+    "I8": "a PCI device has one owner",
+    "I9": "zone and group rules hold",
+    "I10": "quota use is quota use recomputed",
+    "I11": "epochs only rise",
+    "I12": "what is under way is in hand or can be taken, and nothing else locks a server",
+    "I14": "who was refused was told why",
+}
+"""I13, that a revert restores exactly, takes the time before: it is told by stories, not by a running cloud."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """count: how many facts of a stake it looks at."""
+
+    id: str
+    judge: Callable[[Stake, Ground], Iterator[Violation]]
+    count: Callable[[Stake], int]
+
+
+OF_SERVERS = (
+    Law("I1", guests.one_guest, guests.count),
+    Law("I2", homes.one_home, homes.count),
+    Law("I2", locks.stands_alone, locks.count),
+    Law("I2", locks.listed_as_recorded, locks.count),
+    Law("I3", allocations.as_owned, allocations.count),
+    Law("I3", allocations.under_its_name, lambda stake: len(stake.own)),
+    Law("I4", allocations.of_somebody, lambda stake: len(stake.own)),
+    Law("I4", images.awaited, images.count),
+    Law("I6", ports.bound_once, ports.count),
+    Law("I7", volumes.attached_once, volumes.count),
+    Law("I8", pci_devices.as_asked, pci_devices.count),
+    Law("I9", zones.as_its_host, zones.count),
+    Law("I12", locks.free, locks.count),
+    Law("I12", locks.awaited, locks.count),
+    Law("I10", quota.counts_once, quota.count),
+)
+
+AT_EVERY_INSTANT = (
+    guests.runs_once,
+    guests.of_a_step,
+    homes.one_home,
+    locks.stands_alone,
+    locks.free,
+    locks.awaited,
+    allocations.guests_are_claimed,
+    allocations.owned,
+    allocations.of_somebody,
+    ports.bound,
+    volumes.used_as_recorded,
+    pci_devices.one_owner,
+    quota.counts_once,
+)
+"""What of them holds of who sees all in one glance, whatever host is down and whatever message is late."""
+
+
+def judged(stake: Stake, ground: Ground) -> list[Violation]:
+    """Give all that does not hold of one server, or of what is held under its id."""
+    return [violation for law in OF_SERVERS for violation in law.judge(stake, ground)]

@@ -1,0 +1,43 @@
+"""I9: a server is in the availability zone in which its host is, and Placement was told of that one."""
+
+from collections.abc import Iterator
+
+from whimbrel.domain.ids import HostName
+from whimbrel.ports.placement.placement import HostZone
+from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.violation import Violation
+
+
+def count(stake: Stake) -> int:
+    return int(stake.record is not None and stake.record.host is not None)
+
+
+def as_its_host(stake: Stake, ground: Ground) -> Iterator[Violation]:
+    record = stake.record
+    if record is None or record.host is None or record.host not in ground.zones:
+        return
+    is_in, meant = ground.zones[record.host], record.zone or ground.default_zone
+    if is_in != meant:
+        zone, its_zone = ground.zone_name(meant), ground.zone_name(is_in)
+        yield Violation(
+            law="I9",
+            kind="zone_differs",
+            subject=stake.id,
+            sentence=f"server {stake.id} is in zone {zone} by its record, its host {record.host} is in zone {its_zone}",
+            about=record.host,
+            evidence={"zone": record.zone, "pin": record.spec.zone_pin, "host": record.host, "zone_of_host": is_in},
+        )
+
+
+def told_otherwise(told: HostZone, host: HostName, zone: str, ground: Ground) -> Violation:
+    said = f"in zone {ground.zone_name(told.zone)}" if told.zone else "in no zone of an aggregate"
+    name = ground.zone_name(zone)
+    return Violation(
+        law="I9",
+        kind="zone_mistold",
+        subject=told.root,
+        about=told.zone,
+        host=host,
+        sentence=f"Placement was told that host {host} is {said}, and it is in zone {name}",
+        evidence={"told": told.zone, "zone": zone, "name": name},
+    )

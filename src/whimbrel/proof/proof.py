@@ -1,0 +1,254 @@
+"""Proving a running cloud: everything is read once, page by page, and judged; what looks wrong is looked at again."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.ids import CellName, ServerId
+from whimbrel.domain.run import Run
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.stores.journal import LastProof, RunFilter
+from whimbrel.proof import collector, evidence_reader, group_members, ledgers, paged_reads, subject_ids
+from whimbrel.proof.clock_skew import clock_warnings
+from whimbrel.proof.collector import Sights
+from whimbrel.proof.due_allocations import Roots
+from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.invariants import providers, runs, volumes
+from whimbrel.proof.invariants.server_groups import rule_holds
+from whimbrel.proof.invariants.table import OF_SERVERS, WORDS, judged
+from whimbrel.proof.paged_reads import PAGE
+from whimbrel.proof.provider_check import of_providers
+from whimbrel.proof.recheck import PAUSE_S, Suspect, look_again
+from whimbrel.proof.violation import Violation
+
+HOSTS_AT_ONCE = 100
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a proof is. total: None: it is not known before."""
+
+    stage: str
+    done: int = 0
+    total: int | None = None
+
+
+class LawCount(msgspec.Struct, frozen=True, kw_only=True):
+    law: str
+    words: str
+    facts: int
+    violations: int
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """unseen: what could not be looked at, in sentences; while there is any, nothing is proved of it.
+
+    warnings: what breaks no law and is wrong all the same, in sentences.
+    """
+
+    began_at: float
+    took_s: float
+    servers: int
+    hosts: int
+    laws: tuple[LawCount, ...]
+    violations: tuple[Violation, ...]
+    unseen: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        return not self.violations and not self.unseen
+
+
+async def prove(cloud: Cloud) -> Proof:
+    """Prove a cloud to the end. Raises: Unavailable: a service that is needed does not answer."""
+    async for step in proving(cloud):
+        if isinstance(step, Proof):
+            return step
+    raise AssertionError("a proof ends with what it came to")
+
+
+async def proving(cloud: Cloud) -> AsyncIterator[Progress | Proof]:
+    """Prove a cloud, and tell how far it is; the last is the proof. Raises: Unavailable."""
+    work = _Proving(cloud)
+    async for progress in work.steps():
+        yield progress
+    yield work.proof()
+
+
+async def note(cloud: Cloud, proof: Proof) -> None:
+    """Keep what a proof came to, for those who watch the cloud; who asked for it has it all the same."""
+    last = LastProof(at=proof.began_at + proof.took_s, violations=len(proof.violations), unseen=len(proof.unseen))
+    with suppress(WorldError):
+        await cloud.journal.note_proof(last)
+
+
+class _Proving:
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._began_at = cloud.clock.now()
+        self._sights = Sights()
+        self._ground = Ground(hosts={}, roots={})
+        self._facts: Counter[str] = Counter()
+        self._suspects: list[Suspect] = []
+        self._violations: list[Violation] = []
+        self._unsettled: list[ServerId] = []
+        self._servers: set[ServerId] = set()
+        self._seen = 0  # of them
+        self._warnings: list[str] = []
+        self._homes: Mapping[CellName, int] = {}  # how many servers each cell has; read where one is blind
+
+    async def steps(self) -> AsyncIterator[Progress]:
+        self._ground = await collector.read_ground(self._cloud, self._sights)
+        hold = (await self._cloud.restores.state()).hold
+        if hold:
+            self._warnings.append(f"all moves are held: {hold.because}; next: whimbrel restore")
+        async for progress in self._see():
+            yield progress
+        async for page in subject_ids.living(self._cloud):
+            self._servers.update(page)
+            self._seen += await self._judge(page)
+            yield Progress(stage="servers", done=len(self._servers))
+        others = sorted(await subject_ids.strangers(self._cloud, self._sights, self._servers))
+        for at in range(0, len(others), PAGE):
+            yield Progress(stage="what is held under other ids", done=at, total=len(others))
+            await self._judge(others[at : at + PAGE])
+        yield Progress(stage="providers, groups and moves")
+        await self._judge_others()
+        if self._suspects:
+            yield Progress(stage="a second look at what seems wrong", total=len(self._suspects))
+            verdicts = await look_again(self._cloud, self._suspects)
+            self._violations += verdicts.violations
+            self._unsettled = verdicts.unsettled
+            self._sights.blind |= verdicts.blind
+        self._warnings += await clock_warnings(self._cloud)
+        if self._sights.blind:
+            self._homes = await self._cloud.directory.homes()
+
+    async def _see(self) -> AsyncIterator[Progress]:
+        """Runs come last of all: what they did before is seen then as done."""
+        hosts = list(self._ground.hosts)
+        for at in range(0, len(hosts), HOSTS_AT_ONCE):
+            yield Progress(stage="guests on hosts", done=at, total=len(hosts))
+            await collector.see_guests(self._cloud, self._ground, self._sights, hosts[at : at + HOSTS_AT_ONCE])
+        yield Progress(stage="volumes, devices, images, moves")
+        await collector.see_attachments(self._cloud, self._sights)
+        await collector.see_volumes(self._cloud, self._sights)
+        await collector.see_devices(self._cloud, self._sights)
+        await collector.see_images(self._cloud, self._sights)
+        await collector.see_runs(self._cloud, self._sights)
+
+    async def _judge(self, ids: Sequence[ServerId]) -> int:
+        """Give of how many all could be seen."""
+        stakes = await evidence_reader.stakes(self._cloud, ids, self._sights)
+        for stake in stakes:
+            for law in OF_SERVERS:
+                self._facts[law.id] += law.count(stake)
+            if found := judged(stake, self._ground):
+                self._suspects.append(Suspect(stake, found, self._ground))
+            self._forget(stake)
+        return len(stakes)
+
+    def _forget(self, stake: Stake) -> None:
+        """Keep nothing of who was judged: so much for memory."""
+        self._sights.guests.pop(stake.id, None)
+        self._sights.attachments.pop(stake.id, None)
+
+    async def _judge_others(self) -> None:
+        """Judge what is of no server alone. What seems wrong is read again after a moment."""
+        first = [violation async for violation in self._others(count=True)]
+        if first:
+            await self._cloud.clock.sleep(PAUSE_S)
+            keys = {violation.key for violation in first}
+            self._violations += [one async for one in self._others(count=False) if one.key in keys]
+
+    async def _others(self, *, count: bool) -> AsyncIterator[Violation]:
+        facts: Counter[str] = Counter()
+        providers_now = await self._cloud.placement.providers()
+        for provider in providers_now:
+            facts["I5"] += 1
+            for violation in providers.within_capacity(provider):
+                yield violation
+        facts["I9"] += len(self._ground.hosts)
+        async for violation in of_providers(self._cloud, self._ground):
+            yield violation
+        async for violation in self._of_groups(facts, {one.id: one.root for one in providers_now}):
+            yield violation
+        async for violation in self._of_runs(facts):
+            yield violation
+        for violation in await self._of_ledgers(facts):
+            yield violation
+        for volume_id, servers in self._sights.shared.items():
+            for violation in volumes.shared_by(
+                volume_id, *await evidence_reader.users(self._cloud, volume_id, servers)
+            ):
+                yield violation
+        if count:
+            self._facts += facts
+
+    async def _of_groups(self, facts: Counter[str], roots: Roots) -> AsyncIterator[Violation]:
+        hosts = {name: host.id for name, host in self._ground.hosts.items()}
+        async for group in group_members.all_groups(self._cloud):
+            facts["I9"] += 1
+            seen = Sights(self._sights.blind)
+            await collector.see_runs_of(self._cloud, seen, group.members)
+            open_runs = [run for member in group.members for run in seen.runs[member]]
+            members = await evidence_reader.records_of(self._cloud, group.members, seen)
+            self._sights.blind |= seen.blind
+            records = [stake.record for stake in members if stake.record]
+            one = await group_members.grouped(self._cloud, group, open_runs, records, hosts, roots)
+            for violation in rule_holds(one):
+                yield violation
+
+    async def _of_runs(self, facts: Counter[str]) -> AsyncIterator[Violation]:
+        before = {run.id: run.epoch for each in self._sights.runs.values() for run in each}
+        now = Sights()
+        await collector.see_runs(self._cloud, now)
+        open_runs = [run for each in now.runs.values() for run in each]
+        facts["I11"] += len(before)
+        facts["I12"] += len(open_runs)
+        for run in open_runs:
+            for violation in (*runs.rising([run], before), *self._in_hand(run)):
+                yield violation
+        async for run in paged_reads.runs(self._cloud, RunFilter(statuses=("error",))):
+            facts["I14"] += 1
+            for violation in runs.has_reason(run):
+                yield violation
+
+    def _in_hand(self, run: Run) -> Iterator[Violation]:
+        return runs.in_hand(run, self._cloud.clock.now(), self._cloud.rules.lease_s)
+
+    async def _of_ledgers(self, facts: Counter[str]) -> list[Violation]:
+        """Compare the newest entries of the hosts' ledgers with the journal."""
+        found = await ledgers.read_ledgers(self._cloud, ledgers.NEWEST)
+        facts["I11"] += sum(1 for _ in found.entries())
+        return [runs.behind(one) for one in await ledgers.contradictions(self._cloud, found)]
+
+    # What it came to
+
+    def proof(self) -> Proof:
+        wrong = Counter(violation.law for violation in self._violations)
+        return Proof(
+            began_at=self._began_at,
+            took_s=round(self._cloud.clock.now() - self._began_at, 3),
+            servers=self._seen,
+            hosts=len(self._ground.hosts),
+            laws=tuple(
+                LawCount(law=law, words=words, facts=self._facts[law], violations=wrong[law])
+                for law, words in WORDS.items()
+            ),
+            violations=tuple(sorted(self._violations, key=lambda each: each.order)),
+            unseen=tuple(self._unseen()),
+            warnings=tuple(self._warnings),
+        )
+
+    def _unseen(self) -> Iterator[str]:
+        for cell, reason in sorted(self._sights.blind.items()):
+            servers = f"its servers ({self._homes.get(cell, 0)}) were not looked at, so no law is shown of them"
+            yield f"cell {cell} did not answer ({reason}): {servers}"
+        for host, reason in sorted(self._sights.silent.items()):
+            yield f"host {host} does not answer: {reason}"
+        for server in self._unsettled:
+            yield f"server {server} was looked at again and again, and something was done with it each time"

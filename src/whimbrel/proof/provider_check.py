@@ -1,0 +1,32 @@
+"""What does not hold of providers: what is said to be used of them, and in which zones Placement was told hosts to be.
+
+Cells have no say in the first. Hosts of a cell that does not answer are not looked at.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+
+from whimbrel.domain.ids import HostName, ProviderId
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement.placement import HostZone
+from whimbrel.ports.stores.catalog import zones_by_host
+from whimbrel.proof.evidence import Ground
+from whimbrel.proof.invariants.providers import counted
+from whimbrel.proof.invariants.zones import told_otherwise
+from whimbrel.proof.violation import Violation
+
+
+async def of_providers(cloud: Cloud, ground: Ground) -> AsyncIterator[Violation]:
+    for miscount in await cloud.placement.miscounts():
+        yield counted(miscount)
+    hosts = {host.id: name for name, host in ground.hosts.items()}
+    for told, zone in await mistold(cloud, await cloud.placement.zoned_hosts(), hosts):
+        yield told_otherwise(told, hosts[told.root], zone or ground.default_zone, ground)
+
+
+async def mistold(
+    cloud: Cloud, told: Iterable[HostZone], hosts: Mapping[ProviderId, HostName]
+) -> list[tuple[HostZone, str]]:
+    """List what Placement was told of a host and its zone as it is, where they differ. told: read before."""
+    default, zones = cloud.rules.default_availability_zone, zones_by_host(await cloud.aggregates.all())
+    there = ((was, zones.get(hosts[was.root], "")) for was in told if was.root in hosts)
+    return [(was, zone) for was, zone in there if (zone or default) != (was.zone or default)]

@@ -1,0 +1,35 @@
+"""Under which ids there is anything: those of living servers, and all others under which something is held."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from typing import Any
+
+from whimbrel.domain.ids import ServerId
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.stores.pages import Page
+from whimbrel.proof.collector import Sights
+from whimbrel.proof.paged_reads import of_cells, pages
+
+
+async def living(cloud: Cloud) -> AsyncIterator[list[ServerId]]:
+    async for page in pages(cloud.directory.ids):
+        yield page
+
+
+async def strangers(cloud: Cloud, sights: Sights, known: Collection[str]) -> set[ServerId]:
+    """Give the ids under which there is anything, and which are no living servers. known: those that are."""
+    found = {owner for owner in sights.owners() if owner not in known}
+    sources: list[Callable[[str | None, int], Awaitable[Page[Any]]]] = [
+        cloud.placement.consumers,
+        cloud.network.port_holders,
+    ]
+    open_runs = {run.id for runs in sights.runs.values() for run in runs}
+
+    async def unknown(source: Callable[[str | None, int], Awaitable[Page[Any]]]) -> set[ServerId]:
+        seen = [one async for page in pages(source) for one in page if one not in known and one not in open_runs]
+        return {ServerId(one) for one in seen}
+
+    for source in sources:
+        found |= await unknown(source)
+    async for _, there in of_cells(cloud, sights.blind, lambda cell: unknown(cell.servers.ids)):
+        found |= there
+    return found

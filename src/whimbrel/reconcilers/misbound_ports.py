@@ -1,0 +1,36 @@
+"""Ports of servers that wait for a verdict, and that another host serves: an earlier activation came late.
+
+Looked for while such a one can arrive: the first minutes after each move was parked. Law: nothing is done unless the
+move still waits, and no verdict on it is taken before that is over (`Journal.accept`, beside).
+"""
+
+from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
+from whimbrel.domain.ids import ServerId
+from whimbrel.domain.run import Run
+from whimbrel.moves.facts import moves_ports, target_of
+from whimbrel.moves.migration_status import MOVE_SAGAS
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.reconcilers.late_effects_round import EARLIEST_S
+from whimbrel.saga.engine import Engine
+from whimbrel.servers.cleanup.late_effects import tidy_waiting
+
+
+async def give_back_cut_off(cloud: Cloud, engine: Engine) -> int:
+    """Ask for the ports of all of them at once; give for how many servers some are given back."""
+    since = cloud.clock.now() - EARLIEST_S
+    runs = await cloud.journal.find(RunFilter(sagas=tuple(MOVE_SAGAS), only_open=True, changed_since=since))
+    waiting = {run.subject: run for run in runs if run.state == "parked" and moves_ports(run.facts)}
+    ports = await cloud.network.ports_of(list(waiting), with_requests=False) if waiting else []
+    moved = {port.nic.port_id for run in waiting.values() for port in run.facts.ports}
+    found = {(ServerId(port.device_id), port.host) for port in ports if port.id in moved}
+    elsewhere = {server for server, host in found if host != target_of(waiting[server]).host}
+    return sum([await _give_back(cloud, engine, waiting[server]) for server in sorted(elsewhere)])
+
+
+async def _give_back(cloud: Cloud, engine: Engine, move: Run) -> int:
+    asker = Asker(user_id=move.user_id, project_id=move.project_id, request_id=f"req-{cloud.ids.uuid()}")
+    try:
+        return int(await tidy_waiting(cloud, engine, asker, move))
+    except (Conflict, NotFound, Refused, Unavailable):
+        return 0  # its owner was faster, or a service is away: the next round sees

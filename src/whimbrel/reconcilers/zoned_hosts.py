@@ -1,9 +1,0 @@
-"""Puts right what placement knows of the zones of hosts, where a change of them was begun and not made."""
-
-from whimbrel.ports.cloud import Cloud
-from whimbrel.saga.engine import Engine
-from whimbrel.servers.host_zones import mend
-
-
-async def mend_zones(cloud: Cloud, engine: Engine) -> None:
-    await mend(cloud)

@@ -1,0 +1,125 @@
+"""What a repair is to do about what is seen: the plan, and the claim that is made with it.
+
+Law: no claim is promised that would be refused as things stand. Room that others give back before is told by looking
+again.
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.ids import HostName, ProviderId, ServerId
+from whimbrel.domain.run import Run
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement.assignments import Lack
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.pages import VolumeUse
+from whimbrel.proof.invariants.allocations import due_of
+from whimbrel.proof.invariants.table import judged
+from whimbrel.proof.recheck import Suspect
+from whimbrel.repair.actions import Mend
+from whimbrel.repair.directory_entry import is_closed
+from whimbrel.repair.guests import adoptable
+from whimbrel.repair.planning import Plan, plan
+from whimbrel.repair.record_rewrite import Known, Settled, is_older, settle, settled, whole_guests
+from whimbrel.scheduling.requirements.server import wish_of
+from whimbrel.servers.allocations.port_allocations import Claim
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """due: what is to be held; None: the plan makes no claim. settled: what the record is to say, if it is older."""
+
+    plan: Plan
+    due: Claim | None = None
+    settled: Settled | None = None
+
+
+async def decide(found: Suspect, cloud: Cloud) -> Decision:
+    stake, ground = found.stake, found.ground
+    if await is_closed(stake, ground, cloud):
+        sentence = f"have the directory say that server {stake.id} is deleted, as its cell's record does"
+        return Decision(plan=Plan(mends=(Mend(kind="erase_entry", sentence=sentence),)))
+    if not is_older(stake, ground) or adoptable(stake, ground):
+        return await _decide(found, cloud)
+    known = await _known(found, cloud)
+    record = settle(stake, ground, known)
+    if isinstance(record, str):
+        return _with_reason(await _decide(found, cloud), stake.id, record)
+    then = settled(stake, record, known)
+    decision = await _decide(Suspect(then, judged(then, ground), ground), cloud)
+    mends = (_settling(stake.id, record), *decision.plan.mends)
+    return replace(decision, settled=record, plan=replace(decision.plan, mends=mends))
+
+
+def _with_reason(decision: Decision, server: ServerId, reason: str) -> Decision:
+    """Add why the record is not written anew, unless that is said already."""
+    left = decision.plan.left
+    if any(reason in words for words in left):
+        return decision
+    words = f"the record of server {server} is not written as its only whole guest is: {reason}"
+    return replace(decision, plan=replace(decision.plan, left=(*left, words)))
+
+
+def _settling(server: ServerId, found: Settled) -> Mend:
+    where = f"on {found.host} in cell {found.cell}, {found.vm_state}, of flavor {found.flavor.name}"
+    sentence = f"have the record of server {server} say what its only whole guest is: {where}"
+    return Mend(kind="settle_record", sentence=sentence, thing=found.flavor.flavor_id, cell=found.cell, host=found.host,
+                slot=found.slot)  # fmt: skip
+
+
+async def _known(found: Suspect, cloud: Cloud) -> Known:
+    [(_, guest)] = whole_guests(found.stake)
+    uses: dict[str, VolumeUse] = {}
+    for volume in guest.volumes:
+        try:
+            uses[volume] = await cloud.volumes.volume_use(volume)
+        except NotFound:
+            continue
+    return Known(last=await _last(found.stake.id, cloud), flavors=await cloud.flavors.all(), uses=uses)
+
+
+async def _last(server: ServerId, cloud: Cloud) -> Run | None:
+    """Return the newest move or creation that is over and came to an end that the journal knows."""
+    runs = await cloud.journal.find(RunFilter(subject=server, sagas=("resize", "migrate", "create")))
+    return next((run for run in runs if run.is_over), None)
+
+
+async def _decide(found: Suspect, cloud: Cloud) -> Decision:
+    planned = plan(found.stake, found.ground, found.ordered)
+    if not any(mend.kind == "claim_due" for mend in planned.mends):
+        return Decision(plan=planned)
+    adopted = next((mend.host for mend in planned.mends if mend.kind == "adopt_guest"), None)
+    try:
+        return Decision(plan=planned, due=await _due_claim(found, adopted, cloud))
+    except Refused as refusal:
+        return Decision(plan=plan(found.stake, found.ground, found.ordered, no_claim=refusal.reason))
+
+
+async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Claim:
+    """Give what a server is to hold. host: where it is, if not where its record says.
+
+    Raises: Refused: that is not clear, or there is no room.
+    """
+    record, ground = found.stake.record, found.ground
+    assert record, "only servers that there are have claims due"
+    root = ProviderId(ground.root(host or record.host))
+    owed = due_of(found.stake, ground, host)
+    if not owed.by_tree and len(owed.either) == 1:
+        claim = {ProviderId(provider): amounts for provider, amounts in owed.either[0]}
+        if unknown := claim.keys() - ground.roots.keys():
+            raise Refused(f"its ports do not say by whom they are served ({', '.join(unknown)}): whimbrel heal ports")
+        return claim
+    if any(port.requests for port in found.stake.named_ports):
+        raise Refused("its flavor and its ports ask for parts of a host together: move the server")
+    wish = wish_of(record.flavor, record.image_properties, has_local_root=record.has_local_root)
+    way = (await cloud.placement.all_ways(wish, [root], 1)).get(root)
+    if way is None or isinstance(way, Lack):
+        raise Refused(f"host {host or record.host} {_why_none(way)}")
+    return way[0].parts
+
+
+def _why_none(lack: Lack | None) -> str:
+    if lack is None:
+        return "is not known to Placement"
+    remedy = f"; it would do with {lack.remedy}" if lack.remedy else ""
+    return f"cannot give what is due: {lack.words}{remedy}"

@@ -1,0 +1,253 @@
+"""What the record of a server is to say where it is older than the truth: as its only whole guest is. Pure.
+
+Law: it is said only where exactly one whole guest was seen, every host and cell answered, and nothing is under way.
+Nothing is guessed: flavor and volumes are those of the journal's last move if that one made the guest, else those of
+the record if they fit, else the only ones that fit.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.guest import Guest
+from whimbrel.domain.ids import CellName, HostName, Slot
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import BlockDevice
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.steps.volumes import devices_at_target
+from whimbrel.ports.stores.pages import VolumeUse
+from whimbrel.proof.evidence import Ground, Seen, Stake
+from whimbrel.proof.invariants.guests import POWER_OF, is_whole
+from whimbrel.repair import guards as doubts
+
+_Row = TypeVar("_Row")
+
+UNSETTLED = (doubts.VERDICT, "building")
+"""States in which a server is only while something is under way with it."""
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a record is to say. cell: the cell that is to have it."""
+
+    cell: CellName
+    host: HostName
+    slot: Slot
+    zone: str | None
+    vm_state: str
+    flavor: Flavor
+    volumes: tuple[BlockDevice, ...] = ()
+
+    @property
+    def fields(self) -> dict[str, object]:
+        return msgspec.structs.asdict(self)
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides besides the stake. last: the newest move or creation that is over. uses: of the guest's volumes."""
+
+    last: Run | None = None
+    flavors: Sequence[Flavor] = ()
+    uses: Mapping[str, VolumeUse] = {}
+
+
+# Whether
+
+
+def record_of(stake: Stake) -> tuple[CellName, Server] | None:
+    """Return the record of a server that lives which is written anew, and its cell; None: none, or nobody can tell.
+
+    It is the one that counts, or the only one. Another one that has the guest is a copy only where that one was frozen.
+    """
+    if not stake.is_alive or stake.entry is None:
+        return None
+    cells = _candidates(stake, stake.entry.cell)
+    if len(cells) != 1:
+        return None
+    [cell] = cells
+    record = stake.records[cell]
+    return (cell, record) if record.cell == cell else None
+
+
+def _candidates(stake: Stake, counting: CellName | None) -> list[CellName]:
+    """List the cells whose record may be the right one. counting: the one that the directory names."""
+    if counting is None or counting not in stake.records:
+        return list(stake.records)
+    there = {(host, guest.key.slot) for host, guest in whole_guests(stake)}
+    of_guest = [cell for cell, record in stake.records.items() if cell != counting and _place(record) in there]
+    is_frozen = stake.holds[counting].standing == "frozen"  # the other is a copy of it
+    return [counting] if is_frozen else [counting, *of_guest]
+
+
+def _place(record: Server) -> tuple[HostName | None, Slot | None]:
+    return record.host, record.slot
+
+
+def whole_guests(stake: Stake) -> list[Seen]:
+    return [seen for seen in stake.guests if is_whole(seen[1])]
+
+
+def is_older(stake: Stake, ground: Ground) -> bool:
+    """Check whether its record, or the directory, does not agree with its only whole guest."""
+    found, whole = record_of(stake), whole_guests(stake)
+    if found is None or stake.runs or stake.unknown_lock or len(whole) != 1:
+        return False
+    (cell, record), (host, guest) = found, whole[0]
+    assert stake.entry
+    is_named = stake.entry.unplaced is None and stake.entry.cell == cell == ground.hosts[host].cell
+    is_there = _place(record) == (host, guest.key.slot)
+    held = {one.id for one in stake.attachments}
+    is_attached = all(device.attachment_id in held and device.host == host for device in record.volumes)
+    return not (is_named and is_there and is_attached) or record.vm_state in UNSETTLED
+
+
+# What
+
+
+def settle(stake: Stake, ground: Ground, known: Known) -> Settled | str:
+    """Return what the record is to say, or why that cannot be told. Asked where it is older."""
+    found = record_of(stake)
+    assert found
+    _, record = found
+    [(host, guest)] = whole_guests(stake)
+    if words := _hindrance(record, stake, ground, host, guest):
+        return words
+    flavor = _flavor(record, host, guest, known)
+    if isinstance(flavor, str):
+        return flavor
+    volumes = _volumes(record, stake, host, guest, known)
+    if isinstance(volumes, str):
+        return volumes
+    return Settled(
+        cell=ground.hosts[host].cell,
+        host=host,
+        slot=guest.key.slot,
+        zone=ground.zones.get(host, record.zone),
+        vm_state=_state(record, host, guest),
+        flavor=flavor,
+        volumes=volumes,
+    )
+
+
+def settled(stake: Stake, found: Settled, known: Known) -> Stake:
+    """Return the stake as it is once the record says so."""
+    before = record_of(stake)
+    assert before
+    assert stake.entry
+    cell, record = before
+    hold = replace(stake.holds[cell], standing="whole", host=found.host, vm_state=found.vm_state)
+    return replace(
+        stake,
+        entry=replace(stake.entry, cell=found.cell, unplaced=None),
+        records={**_without(stake.records, cell), found.cell: replace(record, **found.fields)},
+        holds={**_without(stake.holds, cell), found.cell: hold},
+        uses={device.volume_id: known.uses[device.volume_id] for device in found.volumes},
+    )
+
+
+def _without(rows: Mapping[CellName, _Row], cell: CellName) -> dict[CellName, _Row]:
+    return {name: row for name, row in rows.items() if name != cell}
+
+
+def _hindrance(record: Server, stake: Stake, ground: Ground, host: HostName, guest: Guest) -> str | None:
+    """Return why the guest cannot be taken for the server as it is."""
+    assert stake.entry
+    if ground.blind:
+        return f"that cannot be told while cell {', '.join(sorted(ground.blind))} does not answer"
+    if words := doubts.unseen(ground, ground.hosts.keys()):
+        return words
+    if any(other.power == "running" for _, other in stake.guests if other is not guest):
+        return "another guest of it runs, and its disk is not whole: look at both"
+    if record.project_id != stake.entry.project_id:
+        return "its record and the directory name different projects"
+    named = {nic.port_id for nic in record.nics}
+    if not named.issuperset(guest.ports):
+        return f"its guest on {host} has ports that its record does not name: have the cell's row back from a backup"
+    for port in stake.ports:
+        if port.id in named and port.host != host and (port.requests or port.vnic_type != "normal"):
+            return f"what serves port {port.id} is of another host: detach the port and attach it again"
+    of_guest = {one.device.address for at, one in stake.devices if (at, one.holder) == (host, guest.key)}
+    if not of_guest.issuperset(guest.pci):
+        return f"its guest on {host} has devices that are not held for it: have the cell's rows back from a backup"
+    return None
+
+
+def _state(record: Server, host: HostName, guest: Guest) -> str:
+    """Return the state that its guest shows; where it stands as recorded, that a user stopped it is another matter."""
+    is_moved = _place(record) != (host, guest.key.slot)
+    if record.vm_state in UNSETTLED or (is_moved and record.vm_state in POWER_OF):
+        return "active" if guest.power == "running" else "stopped"
+    return record.vm_state
+
+
+# The flavor
+
+
+def _flavor(record: Server, host: HostName, guest: Guest, known: Known) -> Flavor | str:
+    by_journal = _made(known.last, host, guest)
+    for flavor in (by_journal, record.flavor):
+        if flavor and _fits(flavor, guest):
+            return flavor
+    fitting = [flavor for flavor in known.flavors if _fits(flavor, guest)]
+    if len(fitting) == 1:
+        return fitting[0]
+    size = f"{guest.vcpus} cpus, {guest.memory_mib} MiB and {guest.root_gib} GiB"
+    names = ", ".join(sorted(flavor.name for flavor in fitting)) or "no flavor"
+    return (
+        f"its only guest is on {host} and has {size}, which fits {names}: have the journal's row of its move, or the"
+        " cell's row, back from a backup"
+    )
+
+
+def _fits(flavor: Flavor, guest: Guest) -> bool:
+    """Compare sizes; a hypervisor that does not know the size of the root disk says 0."""
+    has_ephemeral = not guest.disks or bool(flavor.ephemeral_gib) == ("ephemeral" in guest.disks)
+    same_root = "root" not in guest.disks or guest.root_gib in (0, flavor.root_gib)
+    return (flavor.vcpus, flavor.memory_mib) == (guest.vcpus, guest.memory_mib) and same_root and has_ephemeral
+
+
+def _made(last: Run | None, host: HostName, guest: Guest) -> Flavor | None:
+    """Return the flavor with which the last move left the guest, if it is the one that the move left."""
+    if last is None:
+        return None
+    facts: MoveFacts = last.facts
+    place, flavor = (facts.target, facts.new_flavor) if last.state == "done" else (facts.source, facts.old_flavor)
+    return flavor if place and (place.host, place.slot) == (host, guest.key.slot) else None
+
+
+# Its volumes
+
+
+def _volumes(record: Server, stake: Stake, host: HostName, guest: Guest, known: Known) -> tuple[BlockDevice, ...] | str:
+    devices = {device.volume_id: device for device in (*_of_move(known.last, host, guest), *record.volumes)}
+    if lacking := [device.volume_id for device in record.volumes if device.volume_id not in guest.volumes]:
+        return f"its guest on {host} does not have volume {lacking[0]}, which its record names: attach it, or detach it"
+    found = []
+    for volume in guest.volumes:
+        if volume not in devices:
+            return f"its guest on {host} has volume {volume}, of which nothing else says how: detach it from the guest"
+        attachment = _attachment(devices[volume], stake, host, known)
+        if attachment is None:
+            return f"volume {volume} is not attached, by one attachment, on {host}, where its only guest has it"
+        found.append(replace(devices[volume], attachment_id=attachment, host=host))
+    order = list(devices)
+    return tuple(sorted(found, key=lambda device: order.index(device.volume_id)))
+
+
+def _of_move(last: Run | None, host: HostName, guest: Guest) -> tuple[BlockDevice, ...]:
+    if last is None or _made(last, host, guest) is None:
+        return ()
+    return devices_at_target(last.facts) if last.state == "done" else tuple(last.facts.volumes)
+
+
+def _attachment(device: BlockDevice, stake: Stake, host: HostName, known: Known) -> str | None:
+    """Return the attachment by which the guest on this host has the volume."""
+    use = known.uses.get(device.volume_id)
+    mine = [one.id for one in stake.attachments if one.volume_id == device.volume_id and one.status == "attached"]
+    there = [one for one in mine if use and use.hosts.get(one) == host]
+    if device.attachment_id in there:
+        return device.attachment_id
+    return there[0] if len(there) == 1 else None

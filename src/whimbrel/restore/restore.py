@@ -1,0 +1,222 @@
+"""A restore: hold all runs, close those that the hosts have seen further than the journal, let the others go on.
+
+Invariants: no run goes on before its server's hosts were asked; a restore ends only when every open run is known to
+agree with the hosts and the proof holds, or when an operator says that it ends all the same.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from whimbrel.domain.errors import Conflict, WorldError
+from whimbrel.domain.guest import Obeyed
+from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, UserId
+from whimbrel.domain.run import Run
+from whimbrel.moves.steps.lease_check import check_lock
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.restores import LOST, CloudState
+from whimbrel.proof import paged_reads
+from whimbrel.proof.ledgers import Forgotten, Ledgers, ahead_in_stores, contradictions, forgotten, read_ledgers
+from whimbrel.proof.proof import Proof, prove
+from whimbrel.saga.step import Book, Saga
+
+Verdict = Literal["agrees", "overtaken", "not checked"]
+
+
+class RunCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """What the hosts know of an open run. because: why it does not go on as it is."""
+
+    run: Run
+    verdict: Verdict
+    because: str = ""
+
+
+class LostRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that the hosts have obeyed and the journal has no row of. at: when it was last heard of."""
+
+    id: RunId
+    server: ServerId | None
+    hosts: tuple[HostName, ...]
+    epoch: int
+    at: float
+
+
+class Survey(msgspec.Struct, frozen=True, kw_only=True):
+    """How the journal and the hosts compare. unreachable: hosts and cells that did not answer, and why."""
+
+    state: CloudState
+    runs: tuple[RunCheck, ...]
+    lost: tuple[LostRun, ...]
+    unreachable: Mapping[str, str]
+    behind: tuple[str, ...]  # what the hosts know more of runs that the journal has, in sentences
+
+    older: tuple[Forgotten, ...] = ()  # what the databases of cells and Placement have not seen
+
+    @property
+    def is_settled(self) -> bool:
+        return not self.lost and not self.older and all(check.verdict == "agrees" for check in self.runs)
+
+
+class LostFacts(msgspec.Struct, frozen=True):
+    """Nothing is known of such a run but that it was."""
+
+
+LOST_RUN = Saga(LOST, 1, LostFacts, undoable=())
+"""Rows of runs whose rows were lost. They are over, and are never driven."""
+
+
+# Looking
+
+
+async def survey(cloud: Cloud, book: Book) -> Survey:
+    """Compare the journal with hosts, cells and Placement. Changes nothing. Raises: Unavailable."""
+    ledgers = await read_ledgers(cloud)
+    found = await contradictions(cloud, ledgers)
+    lost = _lost_runs([(one.host, one.entry) for one in found if one.known is None])
+    ahead = {one.entry.run: str(one) for one in found if one.known is not None}
+    by_server = {one.server: one for one in lost if one.server}
+    opened = [run async for run in paged_reads.runs(cloud, RunFilter(only_open=True))]
+    stores = await ahead_in_stores(cloud, opened)
+    checks = []
+    for run in opened:
+        because = ahead.get(run.id) or stores.get(run.id) or await _why_unlocked(run, book, cloud)
+        if not because and run.subject in by_server:
+            because = f"run {by_server[run.subject].id} has ordered something of its server since"
+        verdict: Verdict = "overtaken" if because else "not checked" if ledgers.unreachable else "agrees"
+        checks.append(RunCheck(run=run, verdict=verdict, because=because or ""))
+    behind = tuple(str(one) for one in found if one.known is not None)
+    state, older = await cloud.restores.state(), tuple(await forgotten(cloud, ledgers))
+    return Survey(
+        state=state, runs=tuple(checks), lost=lost, unreachable=ledgers.unreachable, behind=behind, older=older
+    )
+
+
+def _lost_runs(entries: Sequence[tuple[HostName, Obeyed]]) -> tuple[LostRun, ...]:
+    found: dict[RunId, LostRun] = {}
+    for host, entry in entries:
+        before = found.get(entry.run)
+        found[entry.run] = LostRun(
+            id=entry.run,
+            server=entry.server or (before.server if before else None),
+            hosts=(*(before.hosts if before else ()), host),
+            epoch=max(entry.epoch, before.epoch if before else 0),
+            at=max(entry.at, before.at if before else 0.0),
+        )
+    return tuple(found.values())
+
+
+async def _why_unlocked(run: Run, book: Book, cloud: Cloud) -> str | None:
+    if not book.of(run).holds_lock(run):
+        return None
+    try:
+        await check_lock(run, cloud)
+    except WorldError as trouble:
+        return trouble.reason
+    return None
+
+
+# Restoring
+
+
+async def begin(cloud: Cloud, because: str) -> None:
+    """Hold all runs, and begin a new incarnation, of which every agent that answers is told. Repeatable."""
+    ledgers = await read_ledgers(cloud, newest=1)
+    state = await cloud.restores.state()
+    if not (state.hold and state.hold.restoring):
+        incarnation = max(state.incarnation, ledgers.incarnation) + 1
+        await cloud.restores.begin(incarnation, because, cloud.clock.now())
+    await _tell_agents(cloud, ledgers)
+
+
+async def _tell_agents(cloud: Cloud, ledgers: Ledgers) -> None:
+    incarnation = (await cloud.restores.state()).incarnation
+
+    async def tell(host: HostName) -> None:
+        try:
+            await cloud.agent(ledgers.cell_of[host], host).adopt(incarnation)
+        except WorldError:
+            return  # it learns of it with the first order that it obeys
+
+    await paged_reads.each(sorted(ledgers.of_hosts), tell)
+
+
+async def close_overtaken(cloud: Cloud, book: Book) -> list[Run]:
+    """End the open runs that were overtaken, and write down those that were lost; return the former.
+
+    Raises: Conflict: no restore is under way; Unavailable.
+    """
+    found = await survey(cloud, book)
+    if not (found.state.hold and found.state.hold.restoring):
+        raise Conflict("No restore is under way. Begin one first: whimbrel restore begin")
+    now = cloud.clock.now()
+    overtaken = [check for check in found.runs if check.verdict == "overtaken"]
+    for check in overtaken:
+        await cloud.restores.close(check.run, f"overtaken: the journal was restored; {check.because}", now)
+    await cloud.restores.note_lost([await _lost_row(one, cloud, now) for one in found.lost])
+    await _remember(found.older, cloud)
+    return [check.run for check in overtaken]
+
+
+async def _remember(older: Sequence[Forgotten], cloud: Cloud) -> None:
+    """Have the stores know these runs, so that they refuse late orders of theirs, and are not found older again."""
+    for one in older:
+        store = cloud.cell(one.cell).servers if one.cell else cloud.placement
+        await store.note_order(one.run.order)
+
+
+async def _lost_row(lost: LostRun, cloud: Cloud, now: float) -> Run:
+    server = lost.server or ServerId(lost.id)
+    entry = (await cloud.directory.entries([server])).get(server)
+    project = entry.project_id if entry else ProjectId("")
+    return Run(
+        id=lost.id,
+        saga=LOST,
+        version=LOST_RUN.version,
+        subject=server,
+        project_id=project,
+        user_id=entry.user_id if entry else UserId(""),
+        asker_project_id=project,
+        action="",
+        at="",
+        facts=LostFacts(),
+        state="undone",
+        status="error",
+        epoch=lost.epoch,
+        message="its row was lost when the journal was restored",
+        created_at=lost.at,
+        updated_at=now,
+        finished_at=now,
+    )
+
+
+class Unsettled(msgspec.Struct, frozen=True):
+    """Why a restore cannot end yet, in sentences."""
+
+    reasons: tuple[str, ...]
+
+
+async def end(cloud: Cloud, book: Book, *, force: bool = False) -> Unsettled | None:
+    """Let all runs go on. force: although the hosts and the journal do not agree, or the proof does not hold.
+
+    Return why it does not end, None: it has. Raises: Unavailable.
+    """
+    if not force:
+        found, proof = await survey(cloud, book), await prove(cloud)
+        if reasons := tuple(_unsettled(found, proof)):
+            return Unsettled(reasons)
+    await cloud.restores.end()
+    return None
+
+
+def _unsettled(found: Survey, proof: Proof) -> Iterator[str]:
+    for check in found.runs:
+        if check.verdict != "agrees":
+            because = check.because or "not every host answered"
+            yield f"{check.run.saga} {check.run.id} of server {check.run.subject} is {check.verdict}: {because}"
+    yield from map(str, found.older)
+    for lost in found.lost:
+        yield f"run {lost.id} of server {lost.server} is unknown to the journal"
+    yield from (violation.sentence for violation in proof.violations)
+    yield from proof.unseen

@@ -1,0 +1,1 @@
+"""Filters: which hosts are possible, and why another is not."""

@@ -1,0 +1,31 @@
+"""Rules that an aggregate's metadata may set for its hosts, under the rule's own name; of several the least holds."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from whimbrel.ports.arrays import Floats
+from whimbrel.ports.stores.fleet import Fleet
+
+
+def overridden(fleet: Fleet, name: str, rule: float, read: Callable[[str], float] = float) -> Floats:
+    """Give a rule for each host. read: raises ValueError for what is no such number; that does not count."""
+    return fleet.once(_column, name, rule, read)
+
+
+def _column(fleet: Fleet, name: str, rule: float, read: Callable[[str], float]) -> Floats:
+    column = np.full(len(fleet), np.inf)
+    for aggregate, members in fleet.marked(name):
+        if (number := _number(aggregate.metadata[name], read)) is not None:
+            column[members] = np.minimum(column[members], number)
+    column[np.isinf(column)] = rule
+    return column
+
+
+def _number(text: str, read: Callable[[str], float]) -> float | None:
+    try:
+        number = read(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

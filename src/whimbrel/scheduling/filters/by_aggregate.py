@@ -1,0 +1,120 @@
+"""Filters by the metadata of the aggregates that a host is in: asked of each aggregate, not of each host.
+
+Where several aggregates of a host say something under one key, it is all of it together that counts.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from operator import eq
+
+import numpy as np
+
+from whimbrel.domain.host import Aggregate
+from whimbrel.ports.arrays import Mask, Numbers
+from whimbrel.ports.stores.fleet import Fleet
+from whimbrel.scheduling.constraint import Constraint
+from whimbrel.scheduling.filters.aggregate_overrides import overridden
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.requirements.extra_specs import fulfils, specs_in, without
+from whimbrel.scheduling.snapshot import Snapshot
+
+Said = Iterable[tuple[str, Mask]]
+"""What aggregates say, comma-separated, with their members."""
+
+PROJECTS = "filter_tenant_id"
+FLAVORS = "instance_type"
+
+
+def image_properties(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    """AggregateImagePropertiesIsolation: where an aggregate speaks of a property, the image has one of its values."""
+    rules, fleet = snapshot.rules, snapshot.fleet
+    namespace = rules.aggregate_image_properties_isolation_namespace
+    start = namespace + rules.aggregate_image_properties_isolation_separator if namespace else ""
+    for key, value in request.image_properties.items():
+        if not key.startswith(start) or not fleet.marked(key):
+            continue
+        spoken, right = asked_of(fleet, said_under(fleet, key), partial(eq, value))
+        words = f"it is not for images with {key}={value}"
+        yield Constraint("AggregateImagePropertiesIsolation", ~spoken | right, words)
+
+
+def extra_specs(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    """AggregateInstanceExtraSpecsFilter: an aggregate says what the flavor wishes for."""
+    for spec in specs_in("aggregate_instance_extra_specs", request.flavor):
+        said = said_under(snapshot.fleet, spec.name)
+        _, right = asked_of(snapshot.fleet, said, partial(fulfils, wish=spec.wish))
+        words = f"no aggregate of it has what the flavor asks for: {spec.name} {spec.wish}"
+        yield Constraint("AggregateInstanceExtraSpecsFilter", right, words, remedy=without(spec))
+
+
+def tenancy(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    """AggregateMultiTenancyIsolation: where aggregates name projects, it is one of these."""
+    fleet = snapshot.fleet
+    said = fleet.once(_projects)
+    if said:
+        spoken, right = asked_of(fleet, said, partial(eq, request.project))
+        words = "it is for other projects"
+        yield Constraint("AggregateMultiTenancyIsolation", ~spoken | right, words, remedy=_let_in(fleet))
+
+
+def flavors(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    """AggregateTypeAffinityFilter: where aggregates name flavors, it is one of these."""
+    fleet, flavor = snapshot.fleet, request.flavor
+    if flavor is not None and fleet.marked(FLAVORS):
+        spoken, right = asked_of(fleet, said_under(fleet, FLAVORS), partial(eq, flavor.name))
+        yield Constraint("AggregateTypeAffinityFilter", ~spoken | right, "it is for other flavors")
+
+
+def io_ops(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    key = "max_io_ops_per_host"
+    words = "as many tasks load its disks as may"
+    yield _most("AggregateIoOpsFilter", key, snapshot.rules.max_io_ops_per_host, snapshot.fleet.io_ops, words, snapshot)
+
+
+def num_instances(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    key, rule = "max_instances_per_host", snapshot.rules.max_instances_per_host
+    words = "it has as many servers as it may have"
+    yield _most("AggregateNumInstancesFilter", key, rule, snapshot.fleet.servers, words, snapshot)
+
+
+# What aggregates say
+
+
+def said_under(fleet: Fleet, key: str) -> Said:
+    return [(aggregate.metadata[key], members) for aggregate, members in fleet.marked(key)]
+
+
+def asked_of(fleet: Fleet, said: Said, test: Callable[[str], bool]) -> tuple[Mask, Mask]:
+    """Tell for which hosts anything is said, and for which one of the values passes."""
+    spoken, right = np.zeros(len(fleet), np.bool_), np.zeros(len(fleet), np.bool_)
+    for text, members in said:
+        spoken |= members
+        if any(test(value.strip()) for value in text.split(",")):
+            right |= members
+    return spoken, right
+
+
+# Inside
+
+
+def _projects(fleet: Fleet) -> list[tuple[str, Mask]]:
+    return [(",".join(names), fleet.members(each)) for each in fleet.aggregates if (names := _names(each))]
+
+
+def _names(aggregate: Aggregate) -> list[str]:
+    """List what an aggregate says under filter_tenant_id and whatever may follow that: one value is not long enough."""
+    return [value for key, value in aggregate.metadata.items() if key.startswith(PROJECTS)]
+
+
+def _most(name: str, key: str, rule: int, there: Numbers, words: str, snapshot: Snapshot) -> Constraint:
+    most = overridden(snapshot.fleet, key, rule, int)
+    return Constraint(name, there < most, words, remedy=lambda place: f"{key} above {int(there[place])}")
+
+
+def _let_in(fleet: Fleet) -> Callable[[int], str]:
+    def told(place: int) -> str:
+        name = fleet.names[place]
+        of_it = [each.name for each in fleet.aggregates if name in each.hosts and _names(each)]
+        return f"its project under {PROJECTS} of aggregate {' or '.join(of_it)}"
+
+    return told

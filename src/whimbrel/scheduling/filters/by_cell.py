@@ -1,0 +1,86 @@
+"""What a request asks of a host's cell: to be one of these, to take servers, and to reach what the server has.
+
+What a cell reaches is said where it is written down; aggregates may say the same of some of its hosts, by metadata.
+What neither speaks of is reached.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import eq
+
+from whimbrel.domain.ids import CellName
+from whimbrel.ports.arrays import Mask
+from whimbrel.ports.stores.cells import CellInfo
+from whimbrel.ports.stores.fleet import Fleet
+from whimbrel.scheduling.constraint import Constraint, Remedy
+from whimbrel.scheduling.filters.by_aggregate import asked_of, said_under
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.snapshot import Snapshot
+
+CELL, REACH = "cell", "reach"
+PHYSNETS, BACKENDS = "physnets", "storage_backends"
+"""Metadata keys of aggregates: lists with commas of what their hosts reach."""
+
+
+def cells(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    fleet = snapshot.fleet
+    if request.cells is not None:
+        yield Constraint(CELL, fleet.in_cells(request.cells), "in another cell", remedy=_may_leave)
+    out = closed(fleet, request.home_cell if request.cells is not None or request.host else None)
+    if out:
+        yield Constraint(CELL, ~fleet.in_cells(out), "its cell is disabled", remedy=_enabled(fleet))
+
+
+def closed(fleet: Fleet, home: CellName | None) -> set[CellName]:
+    """Give the cells that take nobody.
+
+    home: of who may not leave it, or has a host named to him: it has him still. Who may leave a disabled one does.
+    """
+    return {cell.name for cell in fleet.cells.values() if not cell.enabled} - {home}
+
+
+def reach(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    fleet = snapshot.fleet
+    for physnet, what in request.networks.items():
+        by_cell = _cells(fleet, partial(_on_network, physnet))
+        words = f"it does not reach the physical network of {what}"
+        yield _reached(fleet, by_cell, PHYSNETS, physnet, words, "physical network")
+    for backend in sorted(request.storage):
+        by_cell = _cells(fleet, partial(_at_storage, backend))
+        words = "it does not reach the storage that volumes of the server are on"
+        yield _reached(fleet, by_cell, BACKENDS, backend, words, "storage back end")
+
+
+# Inside
+
+
+def _may_leave(place: int) -> str:
+    return "servers that may leave their cell, one by one (policy rule compute:servers:resize:cross_cell)"
+
+
+def _enabled(fleet: Fleet) -> Remedy:
+    return lambda place: f"its cell enabled (whimbrel cell enable {fleet.hosts[place].cell})"
+
+
+def _on_network(physnet: str, cell: CellInfo) -> bool:
+    return cell.reaches_network(physnet)
+
+
+def _at_storage(backend: str, cell: CellInfo) -> bool:
+    return cell.reaches_storage(backend)
+
+
+def _cells(fleet: Fleet, reaches: Callable[[CellInfo], bool]) -> Mask:
+    """Tell which hosts' cells reach something; who knows nothing of a cell says nothing against it."""
+    return fleet.where("cell", lambda name: name not in fleet.cells or reaches(fleet.cells[name]))
+
+
+def _reached(fleet: Fleet, by_cell: Mask, key: str, name: str, words: str, kind: str) -> Constraint:
+    spoken, right = asked_of(fleet, said_under(fleet, key), partial(eq, name))
+
+    def remedy(place: int) -> str:
+        if not by_cell[place]:
+            return f"the {kind} '{name}' among those of its cell, {fleet.hosts[place].cell}"
+        return f"the {kind} '{name}' under {key} of an aggregate of it"
+
+    return Constraint(REACH, by_cell & (~spoken | right), words, remedy=remedy)

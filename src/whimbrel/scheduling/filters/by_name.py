@@ -1,0 +1,72 @@
+"""Filters, by their Nova names: each gives the constraints that it makes of a request, none where nothing is asked.
+
+Which are in force is said by the rule enabled_filters. The order is the order in which reasons are looked for.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from whimbrel.domain.scheduler_settings import SchedulerRules
+from whimbrel.scheduling.constraint import Constraint
+from whimbrel.scheduling.filters import (
+    by_aggregate,
+    by_capability,
+    by_group,
+    by_hint,
+    by_host,
+    by_image,
+    by_query,
+    host_metrics,
+)
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.requirements import numa
+from whimbrel.scheduling.snapshot import Snapshot
+
+Filter = Callable[[Request, Snapshot], Iterator[Constraint]]
+
+COMPUTE, METRICS = "ComputeFilter", "MetricsFilter"
+
+
+def compute(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    fleet = snapshot.fleet
+
+    def enable(place: int) -> str:
+        return f"its service enabled (openstack compute service set --enable {fleet.names[place]} nova-compute)"
+
+    yield Constraint(COMPUTE, fleet.enabled, "its service is disabled", remedy=enable)
+    yield Constraint(COMPUTE, fleet.up(snapshot.now), "its service is down", remedy=lambda place: "its service up")
+
+
+def all_hosts(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    yield from ()
+
+
+FILTERS: Mapping[str, Filter] = {
+    COMPUTE: compute,
+    "AllHostsFilter": all_hosts,
+    "ComputeCapabilitiesFilter": by_capability.capabilities,
+    "ImagePropertiesFilter": by_image.image_properties,
+    "PciPassthroughFilter": by_host.pci,
+    "IsolatedHostsFilter": by_host.isolated,
+    "AggregateMultiTenancyIsolation": by_aggregate.tenancy,
+    "AggregateInstanceExtraSpecsFilter": by_aggregate.extra_specs,
+    "AggregateTypeAffinityFilter": by_aggregate.flavors,
+    "AggregateImagePropertiesIsolation": by_aggregate.image_properties,
+    "NUMATopologyFilter": numa.topology,
+    METRICS: host_metrics.metrics,
+    "ServerGroupAntiAffinityFilter": by_group.anti_affinity,
+    "ServerGroupAffinityFilter": by_group.affinity,
+    "DifferentHostFilter": by_hint.different_host,
+    "SameHostFilter": by_hint.same_host,
+    "SimpleCIDRAffinityFilter": by_hint.cidr_affinity,
+    "JsonFilter": by_query.query,
+    "IoOpsFilter": by_host.io_ops,
+    "AggregateIoOpsFilter": by_aggregate.io_ops,
+    "NumInstancesFilter": by_host.num_instances,
+    "AggregateNumInstancesFilter": by_aggregate.num_instances,
+}
+
+
+def enabled(rules: SchedulerRules) -> list[str]:
+    """List the filters that are in force: those that are enabled, and the one by which required metrics are asked."""
+    asks_metrics = rules.metrics_required and bool(rules.metrics_weight_setting)
+    return [name for name in FILTERS if name in rules.enabled_filters or (name == METRICS and asks_metrics)]

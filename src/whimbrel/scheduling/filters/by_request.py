@@ -1,0 +1,32 @@
+"""What a request itself asks of a host: its cell, its zone, what it reaches, not the source, or this very one.
+
+Always in force.
+"""
+
+from collections.abc import Iterator
+
+from whimbrel.scheduling.constraint import Constraint
+from whimbrel.scheduling.filters.by_cell import cells, reach
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.snapshot import Snapshot
+
+ZONE = "availability zone"
+
+
+def asked(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    fleet = snapshot.fleet
+    yield from cells(request, snapshot)
+    if request.excluded:
+        yield Constraint("source", ~fleet.named(tuple(request.excluded)), request.excluded_because)
+    if request.host is not None:
+        yield Constraint("requested host", fleet.named((request.host,)), "not the host that was asked for")
+    if request.zone is not None:
+        because = f" ({request.zone_because})" if request.zone_because else ""
+        yield Constraint(
+            ZONE, fleet.in_zone(request.zone), f"in another availability zone{because}", remedy=_other_zone
+        )
+    yield from reach(request, snapshot)
+
+
+def _other_zone(place: int) -> str:
+    return "a move to its availability zone, if that is allowed"

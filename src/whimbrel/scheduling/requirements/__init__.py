@@ -1,0 +1,1 @@
+"""What flavors, images and requests require of a host."""

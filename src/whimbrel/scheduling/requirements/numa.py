@@ -1,0 +1,104 @@
+"""NUMA nodes that flavors and images want a guest to have, and NUMATopologyFilter, which fits them to those of hosts.
+
+Law: sizes are compared, not what is free: which node another guest's memory and processors are on is up to the
+hypervisor, and how many are free at all is placement's.
+Source: Nova's `hw:numa_nodes`, `hw:numa_cpus.N`, `hw:numa_mem.N` and the image's properties of these names; dedicated
+CPUs and large pages are one node where nothing else is said.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from whimbrel.domain.errors import Invalid
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.numa import NumaNode, fit
+from whimbrel.scheduling.constraint import Constraint
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.requirements.cpus import cpu_set
+from whimbrel.scheduling.requirements.hardware_options import Options, contradiction
+from whimbrel.scheduling.snapshot import Snapshot
+
+NAME = "NUMATopologyFilter"
+_NODE = re.compile(r"hw[:_]numa_(cpus|mem)\.(\d+)")
+_SMALL_PAGES = (None, "small", "any")
+
+
+def topology(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
+    flavor = request.flavor
+    if flavor is None or not (wanted := nodes_of(flavor, request.image_properties)):
+        return
+    tells = snapshot.fleet.where("numa", bool)
+    yield Constraint(NAME, tells, "it does not tell its NUMA nodes")
+    words = f"its NUMA nodes do not hold the {len(wanted)} that the server wants: {_listed(wanted)}"
+    yield Constraint(NAME, ~tells | snapshot.fleet.where("numa", lambda there: fit(wanted, there)), words)
+
+
+def nodes_of(flavor: Flavor, properties: Mapping[str, str]) -> tuple[NumaNode, ...]:
+    """Give the nodes that a guest is to have; none: it is no matter. Raises: Invalid: they are said wrongly."""
+    options = Options(flavor.extra_specs, properties)
+    count = options.agreed("numa_nodes")
+    said = _said(flavor.extra_specs, properties)
+    if count is None:
+        if said:
+            raise Invalid(f"'{next(iter(said.values()))[0]}' needs 'hw:numa_nodes': how many NUMA nodes there are.")
+        return (NumaNode(cpus=flavor.vcpus, memory_mib=flavor.memory_mib),) if _wants_one(options) else ()
+    if not re.fullmatch(r"[1-9][0-9]{0,2}", count):
+        raise Invalid(f"'numa_nodes' cannot be '{count}': it is a whole number from 1 to 999.")
+    nodes = _uneven(flavor, int(count), said) if said else _even(flavor, int(count))
+    return tuple(nodes)
+
+
+# Inside
+
+
+def _wants_one(options: Options) -> bool:
+    """Tell whether something is asked for that is one node's where nothing is said of nodes."""
+    policy = options.of_flavor("cpu_policy") or options.of_image("cpu_policy")
+    pages = options.of_flavor("mem_page_size") or options.of_image("mem_page_size")
+    return policy in ("dedicated", "mixed") or pages not in _SMALL_PAGES
+
+
+def _said(specs: Mapping[str, str], properties: Mapping[str, str]) -> dict[tuple[str, int], tuple[str, str]]:
+    """Read what is said of single nodes: (cpus or mem, number) -> key, value."""
+    said: dict[tuple[str, int], tuple[str, str]] = {}
+    for key, value in [*specs.items(), *properties.items()]:
+        if found := _NODE.fullmatch(key):
+            what = found[1], int(found[2])
+            if what in said and said[what][1] != value:
+                raise contradiction(f"numa_{what[0]}.{what[1]}", said[what][1], value)
+            said.setdefault(what, (key, value))
+    return said
+
+
+def _even(flavor: Flavor, count: int) -> list[NumaNode]:
+    if flavor.vcpus % count or flavor.memory_mib % count:
+        raise Invalid(
+            f"{flavor.vcpus} CPUs and {flavor.memory_mib} MiB cannot be shared out evenly among {count} NUMA nodes: say"
+            " what each has by 'hw:numa_cpus.0', 'hw:numa_mem.0' and so on."
+        )
+    return [NumaNode(cpus=flavor.vcpus // count, memory_mib=flavor.memory_mib // count)] * count
+
+
+def _uneven(flavor: Flavor, count: int, said: Mapping[tuple[str, int], tuple[str, str]]) -> list[NumaNode]:
+    needed = {(what, number) for what in ("cpus", "mem") for number in range(count)}
+    if missing := sorted(needed ^ said.keys()):
+        what, number = missing[0]
+        wrong = "missing" if missing[0] in needed else "one too many"
+        raise Invalid(f"With {count} NUMA nodes 'hw:numa_{what}.{number}' is {wrong}.")
+    sets = [cpu_set(*said["cpus", number], flavor.vcpus) for number in range(count)]
+    if sorted(cpu for some in sets for cpu in some) != list(range(flavor.vcpus)):
+        raise Invalid(f"'hw:numa_cpus' must give each of the flavor's {flavor.vcpus} CPUs to one NUMA node.")
+    memory = [_mib(*said["mem", number]) for number in range(count)]
+    if sum(memory) != flavor.memory_mib:
+        raise Invalid(f"'hw:numa_mem' must come to the flavor's {flavor.memory_mib} MiB, and not to {sum(memory)}.")
+    return [NumaNode(cpus=len(cpus), memory_mib=mib) for cpus, mib in zip(sets, memory, strict=True)]
+
+
+def _mib(key: str, value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,10}", value):
+        raise Invalid(f"'{key}' cannot be '{value}': it is a whole number of MiB.")
+    return int(value)
+
+
+def _listed(nodes: tuple[NumaNode, ...]) -> str:
+    return ", ".join(f"{node.cpus} CPUs with {node.memory_mib} MiB" for node in nodes)

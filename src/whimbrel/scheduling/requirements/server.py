@@ -1,0 +1,229 @@
+"""What a server asks of placement: its flavor with all extra specs, its image's properties, and its ports, as one wish.
+
+Law: what is said wrongly is refused with the name of the key; nothing that was asked for is left out.
+Source: Nova's ResourceRequest, and the names of its extra specs and image properties.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+import os_resource_classes
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Invalid
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.scheduler_settings import SchedulerRules
+from whimbrel.ports.placement.assignments import Group, Wish
+from whimbrel.ports.placement.placement import DISABLED
+from whimbrel.scheduling.requirements.cpus import HYPERTHREADING, Cpus, cpus_of
+from whimbrel.scheduling.requirements.features import features_of
+from whimbrel.scheduling.requirements.hardware_options import Options
+from whimbrel.scheduling.requirements.numa import nodes_of
+
+_KEY = re.compile(r"(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)", re.DOTALL)
+_SUBTREE = re.compile(r"same_subtree[a-zA-Z0-9_-]{0,64}")
+_TRAIT = re.compile(r"[A-Z0-9_]{1,255}")
+_IMAGE_TRAIT = "trait:"
+UNNAMED = ""
+
+
+class _Said(msgspec.Struct):
+    """What extra specs say of one group."""
+
+    resources: dict[str, int] = {}
+    required: list[str] = []
+    forbidden: list[str] = []
+
+
+def wish_of(
+    flavor: Flavor,
+    properties: Mapping[str, str],
+    groups: Sequence[Group] = (),
+    same_subtree: Sequence[tuple[str, ...]] = (),
+    *,
+    has_local_root: bool = True,
+    disk_format: str | None = None,
+    rules: SchedulerRules | None = None,
+    of_host: Iterable[str] = (),
+) -> Wish:
+    """Put together what is asked. properties: the image's. groups, same_subtree: what ports ask for.
+
+    disk_format: of the image that is to be copied to the host, if one is. of_host: traits that it must have besides.
+    Raises: Invalid: an extra spec or a property is wrong, or contradicts another one.
+    """
+    rules = rules or SchedulerRules()
+    said = _said(flavor.extra_specs)
+    asked: Counter[str] = sum((Counter(one.resources) for one in said.values()), Counter())
+    cpus = cpus_of(Options(flavor.extra_specs, properties), flavor.vcpus, asked)
+    _check_threads(said, properties, cpus)
+    nodes_of(flavor, properties)
+    features = features_of(flavor.extra_specs, properties, disk_format if has_local_root else None, rules)
+    own = said.pop(UNNAMED, _Said())
+    named = _named(said, flavor.extra_specs)
+    wish = Wish(
+        own=_amounts(flavor, own, [one.resources for one in said.values()], cpus, features.resources, has_local_root),
+        required=_once([*own.required, *_of_image(properties), *cpus.required, *features.required]),
+        forbidden=frozenset(own.forbidden) | cpus.forbidden,
+        root_required=_once([*features.root_required, *of_host]),
+        root_forbidden=frozenset({DISABLED}),
+        groups=(*named, *groups),
+        group_policy=_policy(flavor.extra_specs, len(named), len(groups)),
+        same_subtree=(*_among(named, _subtrees(flavor.extra_specs, said)), *same_subtree),
+    )
+    _check(wish)
+    if not cpus.all_dedicated or rules.disable_fallback_pcpu_query:
+        return wish
+    return replace(wish, otherwise=_with_shared(wish, flavor))
+
+
+def _with_shared(wish: Wish, flavor: Flavor) -> Wish:
+    """Give what is asked where no host has dedicated CPUs."""
+    others = {name: amount for name, amount in wish.own.items() if name != os_resource_classes.PCPU}
+    return replace(
+        wish,
+        own={os_resource_classes.VCPU: flavor.vcpus, **others},
+        required=tuple(trait for trait in wish.required if trait != HYPERTHREADING),
+        forbidden=wish.forbidden - {HYPERTHREADING},
+    )
+
+
+# Extra specs
+
+
+def _said(specs: Mapping[str, str]) -> dict[str, _Said]:
+    """Read `resources` and `trait` keys by the suffix of their group."""
+    said: dict[str, _Said] = {}
+    for key, value in specs.items():
+        if not (found := _KEY.fullmatch(key)):
+            continue
+        kind, suffix, name = found.groups()
+        group = said.setdefault(suffix or UNNAMED, _Said())
+        if kind == "resources":
+            group.resources[_class(key, name)] = _amount(key, value)
+        elif value not in ("required", "forbidden"):
+            raise Invalid(f"Flavor extra spec '{key}' cannot be '{value}': it is 'required' or 'forbidden'.")
+        else:
+            (group.required if value == "required" else group.forbidden).append(_trait(key, name))
+    return said
+
+
+def _class(key: str, name: str) -> str:
+    if name in os_resource_classes.STANDARDS or (os_resource_classes.is_custom(name) and _TRAIT.fullmatch(name)):
+        return name
+    raise Invalid(f"Flavor extra spec '{key}': there is no resource class '{name}'.")
+
+
+def _amount(key: str, value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,10}", value):
+        raise Invalid(f"Flavor extra spec '{key}' cannot be '{value}': it is a whole number.")
+    return int(value)
+
+
+def _trait(key: str, name: str) -> str:
+    if _TRAIT.fullmatch(name):
+        return name
+    raise Invalid(f"'{key}': there is no trait '{name}'; traits are written in capitals, digits and underscores.")
+
+
+def _named(said: Mapping[str, _Said], specs: Mapping[str, str]) -> list[Group]:
+    together = {name for some in _subtrees(specs, said) for name in some}
+    groups = []
+    for suffix, one in said.items():
+        resources = {name: amount for name, amount in one.resources.items() if amount}
+        if not resources and not (one.required or one.forbidden):
+            continue
+        if not resources and suffix not in together:
+            raise Invalid(
+                f"Flavor extra specs 'trait{suffix}:...' need 'resources{suffix}:...': what is to have the trait."
+            )
+        group = Group(id=suffix, resources=resources, required=tuple(one.required), forbidden=frozenset(one.forbidden))
+        groups.append(group)
+    return groups
+
+
+def _subtrees(specs: Mapping[str, str], said: Mapping[str, _Said]) -> list[tuple[str, ...]]:
+    """Read `same_subtree: _A,_B`; several are told apart by what follows the word."""
+    found = []
+    for key in (key for key in specs if _SUBTREE.fullmatch(key)):
+        some = tuple(name.strip() for name in specs[key].split(","))
+        for name in some:
+            if name not in said:
+                raise Invalid(f"Flavor extra spec '{key}': there is no 'resources{name}:...'.")
+        found.append(some)
+    return found
+
+
+def _among(groups: Iterable[Group], subtrees: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Leave out groups that were taken away by a 0."""
+    ids = {group.id for group in groups}
+    left = (tuple(name for name in some if name in ids) for some in subtrees)
+    return [some for some in left if some]
+
+
+def _policy(specs: Mapping[str, str], of_flavor: int, of_ports: int) -> Literal["none", "isolate"]:
+    said = specs.get("group_policy")
+    if said not in (None, "none", "isolate"):
+        raise Invalid(f"Flavor extra spec 'group_policy' cannot be '{said}': it is 'none' or 'isolate'.")
+    if said is None and of_flavor > 1:
+        raise Invalid(
+            "A flavor with several groups of resources needs the extra spec 'group_policy': 'isolate' for a device of"
+            " its own for each, or 'none'."
+        )
+    return "isolate" if said == "isolate" else "none"
+
+
+# What is had of whichever provider
+
+
+def _amounts(
+    flavor: Flavor,
+    own: _Said,
+    named: Iterable[Mapping[str, int]],
+    cpus: Cpus,
+    features: Mapping[str, int],
+    has_local_root: bool,
+) -> dict[str, int]:
+    """Add the flavor's own sizes, but for classes of which a group says something, and be it 0."""
+    amounts = {**own.resources, **cpus.resources}
+    mentioned = amounts.keys() | {name for some in named for name in some}
+    if os_resource_classes.PCPU in mentioned:
+        mentioned |= {os_resource_classes.VCPU}
+    for name, amount in flavor.resources(has_local_root).items():
+        if name not in mentioned:
+            amounts[name] = amount
+    amounts |= features
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _of_image(properties: Mapping[str, str]) -> list[str]:
+    traits = []
+    for key, value in properties.items():
+        if key.startswith(_IMAGE_TRAIT):
+            if value != "required":
+                raise Invalid(f"Image property '{key}' cannot be '{value}': an image can have a trait 'required' only.")
+            traits.append(_trait(key, key.removeprefix(_IMAGE_TRAIT)))
+    listed = properties.get("traits_required", "").split(",")
+    return traits + [_trait("traits_required", name.strip()) for name in listed if name.strip()]
+
+
+def _check_threads(said: Mapping[str, _Said], properties: Mapping[str, str], cpus: Cpus) -> None:
+    by_policy = HYPERTHREADING in cpus.required or HYPERTHREADING in cpus.forbidden
+    by_trait = any(HYPERTHREADING in (*one.required, *one.forbidden) for one in said.values())
+    if by_policy and (by_trait or HYPERTHREADING in _of_image(properties)):
+        raise Invalid(f"'trait:{HYPERTHREADING}' and 'cpu_thread_policy' cannot be had together.")
+
+
+def _check(wish: Wish) -> None:
+    """Raises: Invalid: nothing is asked for, or what is required is forbidden too."""
+    if not (wish.own or wish.groups):
+        raise Invalid("The flavor's extra specs 'resources:...=0' take away everything: a server must take something.")
+    for name in (*wish.required, *wish.root_required):
+        if name in wish.forbidden or name in wish.root_forbidden:
+            raise Invalid(f"Trait {name} is forbidden by the flavor, and asked for by its extra specs or the image.")
+
+
+def _once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

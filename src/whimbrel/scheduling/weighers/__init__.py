@@ -1,0 +1,1 @@
+"""Weighers: which of the possible hosts is the best."""

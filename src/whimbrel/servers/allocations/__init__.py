@@ -1,0 +1,1 @@
+"""Make the allocations of a server match its flavor and ports."""

@@ -1,0 +1,68 @@
+"""What a server that stays where it is holds, made what is due: by healing its ports, and by repairing.
+
+Law: its group knows of the claim as of that of a move, so that the others of the group keep off, or near, its host.
+"""
+
+from whimbrel.domain.errors import Refused, Unavailable
+from whimbrel.domain.ids import ConsumerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves.needs.groups import rule_of
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement.placement import GroupRule, Owner
+from whimbrel.servers import operation
+from whimbrel.servers.allocations.port_allocations import Claim
+from whimbrel.servers.operation import ErrandFacts
+
+
+class ClaimFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
+    """held: before. None of both: the claim stays as it is."""
+
+    held: Claim | None = None
+    due: Claim | None = None
+
+
+def changes_claim(facts: ClaimFacts) -> bool:
+    return facts.due is not None and facts.held != facts.due
+
+
+async def claim_due(run: Run, cloud: Cloud) -> None:
+    await _claim_in_group(run, run.facts.due, cloud)
+
+
+async def claim_as_before(run: Run, cloud: Cloud) -> None:
+    """Have it hold what it held; where that cannot be had any more, what is due is better than waiting for it."""
+    try:
+        await _claim_in_group(run, run.facts.held, cloud)
+    except Refused:
+        return
+
+
+async def record_of(run: Run, cloud: Cloud) -> Server:
+    """Give the record, also of a server that lives nowhere."""
+    if run.facts.cell is not None:
+        return await operation.records(run, cloud).get(run.subject)
+    entry = await cloud.directory.entry(run.subject)
+    if entry.unplaced is None:
+        raise Unavailable(f"server {run.subject} has found a home meanwhile")
+    return entry.unplaced
+
+
+async def put_claim(run: Run, claim: Claim, cloud: Cloud, group: GroupRule | None = None) -> None:
+    """Have the server hold this and no more. Its place in a group is kept as long as it holds anything."""
+    record = await record_of(run, cloud)
+    owner = Owner(record.project_id, record.user_id)
+    await cloud.placement.claim(run.order, ConsumerId(run.subject), owner, claim, group)
+
+
+async def _claim_in_group(run: Run, claim: Claim, cloud: Cloud) -> None:
+    """Have the group know of it too: what was lost may have been all that the server held."""
+    await put_claim(run, claim, cloud, await _rule(run, claim, cloud))
+
+
+async def _rule(run: Run, claim: Claim, cloud: Cloud) -> GroupRule | None:
+    group = await cloud.server_groups.of_server(run.subject) if claim else None
+    if group is None:
+        return None
+    roots = {one.id: one.root for one in await cloud.placement.providers()}
+    return rule_of(group, roots[next(iter(claim))])

@@ -1,0 +1,218 @@
+"""Healing: what servers hold for their ports, and what the ports' profiles say of it, made right again.
+
+Law: nothing but that changes, and nothing unless the server is locked. The network service is asked with the port as it
+was seen, so that a call which comes late finds it changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused
+from whimbrel.domain.ids import ConsumerId, HostName, ProviderId, ServerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.moves.steps.pci_devices import DIRECT
+from whimbrel.moves.steps.ports import ALLOCATION
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.placement.assignments import Lack
+from whimbrel.ports.placement.capacity import ProviderState
+from whimbrel.ports.services.network import Port
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Saga, Step
+from whimbrel.servers import lookup, operation
+from whimbrel.servers.allocations.allocation_repair import ClaimFacts, changes_claim, claim_as_before, claim_due
+from whimbrel.servers.allocations.port_allocations import Claim, Situation, compare, wish
+from whimbrel.servers.allocations.port_findings import Finding, ProfileChange, finding
+from whimbrel.servers.listing import cell_fanout
+
+STATES = ("active", "stopped", "error")
+"""A server that waits for a verdict is left alone: its move holds more than the record says."""
+
+MOST_ASKED_BY_NAME = 100
+"""The claims of more servers than this are found faster among all claims."""
+
+
+class HealFacts(ClaimFacts, frozen=True, kw_only=True, omit_defaults=True):
+    profiles: tuple[ProfileChange, ...] = ()
+
+
+def changes_profiles(facts: HealFacts) -> bool:
+    return bool(facts.profiles)
+
+
+# Looking
+
+
+async def survey(cloud: Cloud, only: ServerId | None = None) -> list[Finding]:
+    """List what is wrong about the ports of servers that nothing is done with. only: look at this one alone."""
+    began = cloud.clock.now()
+    ids = None if only is None else [only]
+    servers = await lookup.listing(cloud, ServerQuery(ids=ids, vm_states=STATES))
+    found = await look_at(cloud, servers)
+    busy = await cloud.journal.find(RunFilter(only_open=True))
+    busy += await cloud.journal.find(RunFilter(changed_since=began))  # we may have seen one half of what it did
+    subjects = {run.subject for run in busy}
+    return [one for one in found if one.server_id not in subjects]
+
+
+async def look_at(cloud: Cloud, servers: Sequence[Server]) -> list[Finding]:
+    """List what is wrong about the ports of these servers; those that live nowhere have none.
+
+    Raises: Unavailable: a cell in which some of them are does not answer.
+    """
+    placed = [server for server in servers if server.host]
+    if not placed:
+        return []
+    held = await _held(cloud, placed)
+    ports = await _ports(cloud, placed)
+    providers = {one.id: one for one in await cloud.placement.providers()}
+    homes = {server.cell for server in placed if server.cell}
+    told = await cell_fanout.ask_all(cloud, lambda cell: cell.hosts.all(), homes)
+    told.check()
+    roots = {host.name: host.id for hosts in told.of.values() for host in hosts}
+    found = []
+    for server in placed:
+        assert server.host, "it was looked at"
+        root = roots.get(server.host, ProviderId(""))
+        found.append(await _look(cloud, server, ports[server.id], held[server.id], root, providers))
+    return [one for one in found if one]
+
+
+async def _look(
+    cloud: Cloud,
+    server: Server,
+    ports: Sequence[Port],
+    held: Claim,
+    root: ProviderId,
+    providers: Mapping[ProviderId, ProviderState],
+) -> Finding | None:
+    situation = Situation(
+        record=server,
+        ports=ports,
+        held=held,
+        root=root,
+        providers=providers,
+        physical=await _physical(cloud, server, ports),
+    )
+    served = compare(situation)
+    wanted = wish(situation, served)
+    found = (await cloud.placement.all_ways(wanted, [root], 1)).get(root) if wanted else None
+    way = found.words if isinstance(found, Lack) else found[0] if found else None
+    return finding(situation, served, way)
+
+
+async def _held(cloud: Cloud, servers: Sequence[Server]) -> dict[ServerId, Claim]:
+    held: dict[ServerId, Claim] = {server.id: {} for server in servers}
+    consumers = [ConsumerId(server.id) for server in servers] if len(servers) <= MOST_ASKED_BY_NAME else None
+    for one in await cloud.placement.allocations(consumers):
+        if (owner := ServerId(one.consumer)) in held:
+            held[owner][one.provider] = one.resources
+    return held
+
+
+async def _ports(cloud: Cloud, servers: Sequence[Server]) -> dict[ServerId, list[Port]]:
+    """Give the ports that the records name, in that order, as far as they are there and are the servers'."""
+    there = await cloud.network.ports_of([server.id for server in servers if server.nics])
+    found = {(port.device_id, port.id): port for port in there}
+    return {
+        server.id: [found[key] for nic in server.nics if (key := (server.id, nic.port_id)) in found]
+        for server in servers
+    }
+
+
+async def _physical(cloud: Cloud, server: Server, ports: Sequence[Port]) -> dict[str, str | None]:
+    """Give of which network devices the ports have virtual functions."""
+    if not any(port.vnic_type == DIRECT for port in ports):
+        return {}
+    assert server.cell, "it lives somewhere"
+    assert server.host, "it lives somewhere"
+    return {
+        one.request: one.device.parent_ifname
+        for one in await cloud.cell(server.cell).devices.of(server.host)
+        if one.holder and (one.holder.server, one.holder.slot) == (server.id, server.slot) and one.request
+    }
+
+
+# Healing
+
+
+async def look_again(run: Run, cloud: Cloud) -> HealFacts:
+    """Note what is to be held and said, now that nobody else changes the server. Raises: Refused: it cannot be."""
+    facts: HealFacts = run.facts
+    found = await look_at(cloud, [await operation.records(run, cloud).get(run.subject)])
+    if not found:
+        return facts
+    [one] = found
+    if one.obstacle:
+        raise Refused(f"The ports of server {one.server_id} cannot be healed: {one.obstacle}.")
+    return replace(facts, held=one.held, due=one.due, profiles=one.profiles)
+
+
+async def write_profiles(run: Run, cloud: Cloud) -> None:
+    for change in run.facts.profiles:
+        port = await cloud.network.port(change.port_id)
+        if not _is_as_noted(run, port):
+            raise Refused(f"Port {port.id} was taken from the server meanwhile.")
+        await _say(run, port, change.after, cloud)
+
+
+async def write_profiles_back(run: Run, cloud: Cloud) -> None:
+    """Have the profiles say what they said; fine where a port is not the server's any more."""
+    for change in run.facts.profiles:
+        try:
+            port = await cloud.network.port(change.port_id)
+        except NotFound:
+            continue
+        if _is_as_noted(run, port):
+            await _say(run, port, change.before, cloud)
+
+
+def _is_as_noted(run: Run, port: Port) -> bool:
+    return (port.device_id, port.host) == (run.subject, run.facts.host)
+
+
+async def _say(run: Run, port: Port, said: Any, cloud: Cloud) -> None:
+    """Write it, also where it is there already: what was asked before and comes late then finds the port changed."""
+    await check_in_hand(run, cloud)
+    await cloud.network.bind(port, HostName(port.host), {ALLOCATION: said}, port.device_owner)
+
+
+async def healed(run: Run, cloud: Cloud) -> None:
+    await operation.unlock(run, cloud)
+
+
+HEAL_PORTS = Saga(
+    "heal_ports",
+    1,
+    HealFacts,
+    undoable=(
+        Step(operation.lock, undo=operation.unlock, door=True, after=(claim_due, write_profiles)),
+        Step(look_again),
+        Step(claim_due, undo=claim_as_before, only_if=changes_claim),
+        Step(write_profiles, undo=write_profiles_back, only_if=changes_profiles),
+    ),
+    forward_only=(Step(healed),),
+)
+
+
+async def heal(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> tuple[Run, Finding]:
+    """Start to heal a server's ports; give the run, and what is wrong.
+
+    Raises: Invalid: nothing is wrong; Conflict: it is busy, in the wrong state, or cannot be healed now; Unavailable.
+    """
+    if await cloud.journal.open_run(server.id):
+        raise Conflict(f"Instance {server.id} is busy: something is done with it.")
+    found = await look_at(cloud, [server])
+    if not found:
+        raise Invalid(f"Nothing is wrong with what the ports of server {server.id} hold.")
+    [one] = found
+    if one.obstacle:
+        raise Conflict(f"The ports of server {server.id} cannot be healed now: {one.obstacle}.")
+    return await operation.accept(
+        cloud, engine, asker, server, HEAL_PORTS, "heal_ports", None, STATES, devices=True
+    ), one

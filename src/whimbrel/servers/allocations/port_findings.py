@@ -1,0 +1,152 @@
+"""What is wrong about what a server holds for its ports, in words, and what it would hold instead. Pure.
+
+Law: nothing changes but what is held for ports, and what their profiles say of it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from whimbrel.domain.ids import HostName, ProviderId, ServerId
+from whimbrel.moves.steps.ports import ALLOCATION
+from whimbrel.ports.placement.assignments import Way
+from whimbrel.ports.services.network import Port, allocation
+from whimbrel.servers.allocations.port_allocations import (
+    Claim,
+    Served,
+    Situation,
+    add,
+    in_one_subtree,
+    may_serve,
+    named,
+)
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    port_id: str | None  # None: it is about no port that there is
+    sentence: str
+
+
+class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What the profile of a port's binding says of its allocation. None: nothing."""
+
+    port_id: str
+    before: Any
+    after: Any
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong about a server's ports, and what would be so instead."""
+
+    server_id: ServerId
+    name: str
+    host: HostName
+    problems: tuple[Problem, ...]
+    held: Claim
+    due: Claim
+    profiles: tuple[ProfileChange, ...]
+    names: dict[ProviderId, str]  # of the providers above, as far as Placement knows them
+    obstacle: str | None = None  # why it cannot be healed; then nothing would change
+
+
+def finding(situation: Situation, served: Served, way: Way | str | None) -> Finding | None:
+    """Say what is wrong and what would be done about it; None: all is right. way: how `wish` can be fulfilled."""
+    by = {**served.kept, **served.anew, **(way.served if isinstance(way, Way) else {})}
+    problems = tuple(_problems(situation, served, by))
+    if not problems:
+        return None
+    obstacle = _obstacle(situation, by, way)
+    due = situation.held if obstacle else _due(situation, served, by)
+    profiles = () if obstacle else tuple(_changes(situation, by))
+    record = situation.record
+    assert record.host, "it lives somewhere"
+    return Finding(
+        server_id=record.id,
+        name=record.name,
+        host=record.host,
+        problems=problems,
+        held=situation.held,
+        due=due,
+        profiles=profiles,
+        names={one: situation.providers[one].name for one in {**situation.held, **due} if one in situation.providers},
+        obstacle=obstacle,
+    )
+
+
+# What would be
+
+
+def _due(situation: Situation, served: Served, by: Mapping[str, ProviderId]) -> Claim:
+    due = {one: dict(part) for one, part in served.own.items()}
+    for _, request in situation.requests():
+        add(due, by[request.id], request.resources)
+    return due
+
+
+def _changes(situation: Situation, by: Mapping[str, ProviderId]) -> Iterator[ProfileChange]:
+    for port in situation.ports:
+        before, after = port.profile.get(ALLOCATION), allocation(port.requests, port.has_groups, by)
+        if before != after:
+            yield ProfileChange(port_id=port.id, before=before, after=after)
+
+
+def _obstacle(situation: Situation, by: Mapping[str, ProviderId], way: Way | str | None) -> str | None:
+    """Say why it cannot be healed; None: it can."""
+    if isinstance(way, str):
+        return f"host {situation.record.host} has {way}"
+    for port in situation.ports:
+        if port.host != situation.record.host and (port.requests or ALLOCATION in port.profile):
+            return f"port {port.id} is bound to {port.host or 'no host'}, and its server is on {situation.record.host}"
+    for port, request in situation.requests():
+        if request.id not in by:
+            return f"Placement does not know host {situation.record.host}"
+        if not may_serve(situation, port, request, by[request.id]):
+            device = situation.physical.get(port.id) or situation.record.host
+            return f"there is no room for port {port.id} on {device}, where it is"
+    for port in situation.ports:
+        if not in_one_subtree(situation, port, by):
+            return f"there is no room below one agent for all that port {port.id} asks for"
+    return None
+
+
+# What is wrong
+
+
+def _problems(situation: Situation, served: Served, by: Mapping[str, ProviderId]) -> Iterator[Problem]:
+    for port in situation.ports:
+        for request in port.requests:
+            if request.id not in served.kept:
+                sentence = f"{in_words(request.resources)} is not held where it could be served"
+                yield Problem(port_id=port.id, sentence=sentence)
+        if sentence := _of_profile(situation, port, by):
+            yield Problem(port_id=port.id, sentence=sentence)
+    for one, part in served.surplus.items():
+        sentence = f"{in_words(part)} of {_name(situation, one)} is held for no port"
+        yield Problem(port_id=None, sentence=sentence)
+
+
+def _of_profile(situation: Situation, port: Port, by: Mapping[str, ProviderId]) -> str:
+    """Say what is wrong about a port's profile, nothing: it is right, or it is not known what would be right."""
+    said = port.profile.get(ALLOCATION)
+    if any(request.id not in by for request in port.requests):
+        return ""
+    if said == allocation(port.requests, port.has_groups, by):
+        return ""
+    if said is None:
+        return "its profile does not say by which provider it is served"
+    if not port.requests:
+        return "its profile says that it is served, and it asks for nothing"
+    strangers = [one for name, one in named(port).items() if by.get(name) != one]
+    if not strangers:
+        return "its profile does not name a provider for each thing that it asks for"
+    return f"its profile names {', '.join(_name(situation, one) for one in strangers)}, which does not serve it"
+
+
+def _name(situation: Situation, one: ProviderId) -> str:
+    provider = situation.providers.get(one)
+    return provider.name if provider else f"an unknown provider ({one})"
+
+
+def in_words(resources: Mapping[str, int]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in resources.items())

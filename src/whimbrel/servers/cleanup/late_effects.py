@@ -1,0 +1,196 @@
+"""Mending what came too late to networks and volumes: above all, letting go what a server's record does not know.
+
+Networks and volumes know no epochs: a call that nobody waits for any more may arrive when its run was undone long ago.
+What it can leave is a binding that is not active, an attachment that is not connected, a port or a volume that nobody
+uses; or a guest that is cut off, as a binding elsewhere was activated: while a move waits for its verdict, or where the
+binding came late too. And the other way round: a port that its owner deleted while its server could not let go of it,
+because a move was in hand.
+Law: nothing is let go unless its server is locked, or is no more, and nothing that a guest uses or may use
+(`servers/cleanup/orphans.py`).
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import Nic
+from whimbrel.moves.steps import ports as network
+from whimbrel.moves.steps import volumes
+from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.services.network import Port, own_ports
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.proof.evidence_reader import is_ended
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Saga, Step
+from whimbrel.servers import lookup, operation
+from whimbrel.servers.cleanup import orphans as strays
+from whimbrel.servers.cleanup.orphans import Strays
+from whimbrel.servers.devices import interfaces
+from whimbrel.servers.devices.interfaces import ATTACH_INTERFACE
+from whimbrel.servers.operation import ErrandFacts
+
+STATES = ("active", "stopped", "error")
+"""Of a server that waits for a verdict only ports are given back: its move holds more than the record says."""
+
+
+class TidyFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
+    strays: Strays = Strays()
+
+
+async def lost_nic(record: Server, cloud: Cloud) -> Nic | None:
+    """Give a nic of a server whose port is no more; a port that somebody took away is there."""
+    theirs = {port.id for port in await cloud.network.ports_of([record.id])} if record.nics else set()
+    for nic in record.nics:
+        if nic.port_id in theirs:
+            continue
+        try:
+            await cloud.network.port(nic.port_id)
+        except NotFound:
+            return nic
+    return None
+
+
+async def see_strays(run: Run, cloud: Cloud) -> TidyFacts:
+    """Look again, now that nobody else can change it."""
+    record = await operation.records(run, cloud).get(run.subject)
+    facts: TidyFacts = run.facts
+    return replace(facts, strays=await (strays.see_cut_off if facts.beside else strays.see)(record, cloud))
+
+
+def is_cut_off(facts: TidyFacts) -> bool:
+    return bool(facts.strays.cut_off)
+
+
+async def give_back_ports(run: Run, cloud: Cloud) -> None:
+    """Have those that are cut off served on the server's host. Undoable, so that no verdict waits for long: a network
+    service that says no, or nothing, ends this run. A call that comes late is one more hand-over of the move.
+    """
+    facts: TidyFacts = run.facts
+    assert facts.host, "it lives somewhere"
+    for port_id in facts.strays.cut_off:
+        await check_in_hand(run, cloud)
+        with suppress(NotFound):  # its owner deletes it just now
+            await cloud.network.activate_binding(port_id, facts.host)
+
+
+async def let_go_strays(run: Run, cloud: Cloud) -> None:
+    found: Strays = run.facts.strays
+    for attachment_id in found.attachments:
+        await cloud.volumes.detach(attachment_id)
+    for port_id, host in (*found.bindings, *await _left_bound(run, cloud)):
+        await check_in_hand(run, cloud)
+        await cloud.network.delete_bindings([port_id], host)
+    ports = await cloud.network.ports_of([run.subject]) if found.ports else []
+    await check_in_hand(run, cloud)
+    await _let_go_ports(run.subject, [port for port in ports if port.id in found.ports], cloud)
+
+
+async def _left_bound(run: Run, cloud: Cloud) -> list[tuple[str, HostName]]:
+    """List where ports that were given back are bound still, and serve nobody. Of a move that waits all are its own."""
+    facts: TidyFacts = run.facts
+    given_back = () if facts.beside else facts.strays.cut_off
+    return [each for port_id in given_back for each in await strays.loose_bindings(port_id, facts.host, cloud)]
+
+
+async def _let_go_ports(server: ServerId, ports: Sequence[Port], cloud: Cloud) -> None:
+    """Delete those that were made for the server, let go those that were taken."""
+    made = await made_macs(server, cloud) if ports else ()
+    for port in ports:
+        if port.mac in made:
+            await cloud.network.delete_port(port.id)
+        else:
+            await cloud.network.free_port(port.id, server, port.revision)
+
+
+async def made_macs(server: ServerId, cloud: Cloud) -> set[str]:
+    """Give the MACs of all ports that were ever made for a server: its runs chose them."""
+    runs = await cloud.journal.find(RunFilter(subject=server, sagas=(ATTACH_INTERFACE.name, "create")))
+    return {mac for run in runs for mac in (run.facts.macs if run.saga == "create" else (run.facts.mac,)) if mac}
+
+
+async def idle_again(run: Run, cloud: Cloud) -> None:
+    await operation.unlock(run, cloud)
+
+
+TIDY = Saga(
+    "tidy",
+    1,
+    TidyFacts,
+    undoable=(
+        Step(operation.lock, undo=operation.unlock, door=True),
+        Step(see_strays),
+        Step(give_back_ports, only_if=is_cut_off),
+    ),
+    forward_only=(Step(let_go_strays), Step(idle_again)),
+)
+
+
+async def tidy(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> bool:
+    """Start to let go what came too late, or a port that is no more; tell whether there is anything.
+
+    A server that is in use is left alone.
+
+    Raises: WrongState; Conflict: it is busy; Unavailable, Refused: a service, or its host, did not say.
+    """
+    if server.task_state is not None:
+        return False
+    if server.vm_state in interfaces.STATES and (nic := await lost_nic(server, cloud)):
+        await interfaces.detach(cloud, engine, asker, server, nic)
+        return True
+    if not await strays.see(server, cloud):
+        return False
+    if (await lookup.find(cloud, server.id)).generation != server.generation:
+        return False  # what was seen may have been of a move
+    await operation.accept(cloud, engine, asker, server, TIDY, "tidy", None, STATES)
+    return True
+
+
+async def tidy_waiting(cloud: Cloud, engine: Engine, asker: Asker, move: Run) -> bool:
+    """Start to give back the ports that are cut off while a move waits for its verdict; tell whether there are any.
+
+    Raises: WrongState; Conflict: there is a verdict, or something is done beside the move; NotFound; Unavailable.
+    """
+    server = await lookup.find(cloud, move.subject)
+    if not await strays.see_cut_off(server, cloud):
+        return False
+    await operation.accept(cloud, engine, asker, server, TIDY, "tidy", None, ("resized",), beside=move.id)
+    return True
+
+
+async def tidy_after_delete(server: ServerId, cloud: Cloud) -> bool:
+    """Let go what was taken or made too late for a server that is no more; tell whether there was anything."""
+    creates = await cloud.journal.find(RunFilter(subject=server, sagas=("create",)))
+    return any([await _tidy_after(create, cloud) for create in creates])
+
+
+async def _tidy_after(create: Run, cloud: Cloud) -> bool:
+    if create.state == "undone":
+        return await _tidy_after_create(create, cloud)
+    if not await is_ended(cloud, create.subject):
+        return False  # it was not deleted, whatever else says so: prove tells of it
+    held = await cloud.volumes.attachments(create.subject)
+    for one in held:
+        await cloud.volumes.detach(one.id)
+    ports = own_ports(await cloud.network.ports_of([create.subject]), [create.facts.owner.project])
+    await _let_go_ports(create.subject, ports, cloud)
+    known = {device.volume_id for device in create.facts.volumes}  # its owner may have wanted to keep those
+    made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
+    late = [volume for volume in made if volume.id not in known]
+    for volume in late:
+        await cloud.volumes.delete_volume(volume.id)
+    return bool(held or ports or late)
+
+
+async def _tidy_after_create(create: Run, cloud: Cloud) -> bool:
+    made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
+    held = await cloud.volumes.attachments(create.subject)
+    ports = own_ports(await cloud.network.ports_of([create.subject]), [create.facts.owner.project])
+    await network.unmake_ports(create, cloud)
+    await volumes.unmake_volumes(create, cloud)
+    return bool(made or held or ports)

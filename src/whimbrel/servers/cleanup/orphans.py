@@ -1,0 +1,105 @@
+"""What a server holds of networks and volumes, its record does not name, and no guest uses: it came too late.
+
+Law: nothing that a guest uses or may use counts as such. A record may be of a time before, if its cell was restored
+from a backup: so nothing does unless the server's guest is seen as its record says. What is left prove tells of.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.guest import Guest, GuestKey
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.services.network import Port
+from whimbrel.ports.services.volumes import Attachment
+from whimbrel.proof.invariants.guests import stands_as_recorded
+from whimbrel.servers.devices import own_devices
+
+
+class Strays(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    attachments: tuple[str, ...] = ()
+    bindings: tuple[tuple[str, HostName], ...] = ()  # (port, host)
+    ports: tuple[str, ...] = ()
+    cut_off: tuple[str, ...] = ()  # ports that were activated elsewhere, and are bound on the server's host still
+
+    def __bool__(self) -> bool:
+        return bool(self.attachments or self.bindings or self.ports or self.cut_off)
+
+
+async def see(record: Server, cloud: Cloud) -> Strays:
+    """Raises: Unavailable, Refused: a service, or the server's host, which alone knows what its guests use."""
+    attachments = await own_devices.attachments_of(record, cloud)
+    ports = await own_devices.ports_of(record, cloud)
+    bindings = [each for port in ports for each in await loose_bindings(port.id, record.host, cloud)]
+    cut_off = await _cut_off(record, ports, cloud)
+    if not (bindings or cut_off or _unnamed(record, attachments, ports)):
+        return Strays()
+    if record.cell is None or record.host is None:
+        return Strays()
+    guests = await cloud.agent(record.cell, record.host).guests()
+    own = next((guest for guest in guests if _stands(guest, record)), None)
+    if own is None:
+        return Strays()
+    return Strays(
+        attachments=tuple(_attachments(record, attachments, guests)),
+        bindings=tuple(bindings),
+        ports=tuple(_ports(record, ports, guests)),
+        cut_off=tuple(port for port in cut_off if port in own.ports),
+    )
+
+
+async def see_cut_off(record: Server, cloud: Cloud) -> Strays:
+    """See only which of its ports are active elsewhere, and can be activated where it is: the rest is its move's."""
+    ports = await own_devices.ports_of(record, cloud, with_requests=False)
+    return Strays(cut_off=tuple(await _cut_off(record, ports, cloud)))
+
+
+async def loose_bindings(port_id: str, but: HostName | None, cloud: Cloud) -> list[tuple[str, HostName]]:
+    """List where a port is bound besides this host, not actively; (port, host). None where it is gone."""
+    with suppress(NotFound):  # its owner deletes it just now
+        there = await cloud.network.bindings(port_id)
+        return [(port_id, binding.host) for binding in there if not binding.is_active and binding.host != but]
+    return []
+
+
+def _unnamed(record: Server, attachments: Sequence[Attachment], ports: Sequence[Port]) -> bool:
+    named = {nic.port_id for nic in record.nics} | {device.attachment_id for device in record.volumes}
+    return not named.issuperset([one.id for one in attachments] + [port.id for port in ports])
+
+
+def _stands(guest: Guest, record: Server) -> bool:
+    """Tell whether it is the guest that the record says, and runs or not as the record says."""
+    is_own = record.slot is not None and guest.key == GuestKey(record.id, record.slot)
+    return is_own and stands_as_recorded(guest, record)
+
+
+async def _cut_off(record: Server, ports: Sequence[Port], cloud: Cloud) -> list[str]:
+    """List its ports that are active elsewhere, and can be activated where it is."""
+    named = {nic.port_id for nic in record.nics}
+    elsewhere = [port.id for port in ports if port.id in named and port.host != record.host]
+    return [port for port in elsewhere if await _is_bound(port, record.host, cloud)]
+
+
+async def _is_bound(port_id: str, host: HostName | None, cloud: Cloud) -> bool:
+    with suppress(NotFound):  # its owner deletes it just now
+        return any(binding.host == host for binding in await cloud.network.bindings(port_id))
+    return False
+
+
+def _attachments(record: Server, there: Sequence[Attachment], guests: Sequence[Guest]) -> list[str]:
+    """List those that connect nothing, of volumes that its guests do not use, or use by another one."""
+    known = {device.attachment_id for device in record.volumes}
+    by_another = {one.volume_id for one in there if one.id in known}
+    used = {volume for guest in guests if guest.key.server == record.id for volume in guest.volumes} - by_another
+    strays = [one for one in there if one.id not in known and one.status == "reserved"]
+    return [one.id for one in strays if one.volume_id not in used]
+
+
+def _ports(record: Server, there: Sequence[Port], guests: Sequence[Guest]) -> list[str]:
+    """List those that no guest of its host has, and that serve none of another one."""
+    known = {nic.port_id for nic in record.nics} | {port for guest in guests for port in guest.ports}
+    return [port.id for port in there if port.id not in known and port.host in ("", record.host)]

@@ -1,0 +1,1 @@
+"""Attach and detach interfaces and volumes of existing servers."""

@@ -1,0 +1,93 @@
+"""What a server holds for a port with guaranteed resources: more when it is plugged, less when it is unplugged.
+
+Its group is not asked: the server stays where it is, and its place is known there. So an undo is never refused by it.
+"""
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.domain.ids import ConsumerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement.assignments import Lack, Way
+from whimbrel.ports.services.network import Port
+from whimbrel.servers import operation
+from whimbrel.servers.allocations.allocation_repair import put_claim
+from whimbrel.servers.allocations.port_allocations import Claim, add, named, wish_for, without_nothing
+from whimbrel.servers.devices.interface_facts import InterfaceFacts, nic_of
+
+_UNKNOWN = Lack(words="it is not known to placement")
+
+
+async def find_way(cloud: Cloud, server: Server, port: Port) -> Way:
+    """Find what serves a port on the server's host. Raises: Refused: nothing does, and why."""
+    assert server.cell, "it lives somewhere"
+    assert server.host, "it lives somewhere"
+    root = (await cloud.cell(server.cell).hosts.get(server.host)).id
+    wish = wish_for([port], port.requests)
+    found = (await cloud.placement.all_ways(wish, [root], 1)).get(root, _UNKNOWN)
+    if isinstance(found, Lack):
+        raise Refused(f"Host {server.host} cannot give port {port.id} what it asks for: {found.words}.")
+    return found[0]
+
+
+# Plugging
+
+
+async def choose_claim(run: Run, cloud: Cloud) -> InterfaceFacts:
+    """Decide what serves the port, and note what the server is to hold with it."""
+    facts: InterfaceFacts = run.facts
+    port = await cloud.network.port(nic_of(run).port_id)
+    if not port.requests:
+        return facts
+    way = await find_way(cloud, await operation.records(run, cloud).get(run.subject), port)
+    held = await _held(run, cloud)
+    claim = _copy(held)
+    for provider, part in way.parts.items():
+        add(claim, provider, part)
+    return replace(facts, held=held, claim=claim, served=way.served)
+
+
+async def set_claim(run: Run, cloud: Cloud) -> None:
+    await put_claim(run, run.facts.claim, cloud)
+
+
+async def claim_as_before(run: Run, cloud: Cloud) -> None:
+    await put_claim(run, run.facts.held, cloud)
+
+
+# Unplugging
+
+
+async def see_claim(run: Run, cloud: Cloud) -> InterfaceFacts:
+    """Note what the server is to hold without what this port was given. Of a port that is gone nothing is known."""
+    facts: InterfaceFacts = run.facts
+    try:
+        port = await cloud.network.port(nic_of(run).port_id)
+    except NotFound:
+        return facts
+    served = named(port)
+    if not port.requests or not served:
+        return facts
+    held = await _held(run, cloud)
+    claim = _copy(held)
+    for request in port.requests:
+        if request.id in served:
+            add(claim, served[request.id], request.resources, -1)
+    return replace(facts, held=held, claim=without_nothing(claim))
+
+
+async def give_back_claim(run: Run, cloud: Cloud) -> None:
+    await set_claim(run, cloud)
+
+
+# Inside
+
+
+async def _held(run: Run, cloud: Cloud) -> Claim:
+    return {one.provider: one.resources for one in await cloud.placement.allocations([ConsumerId(run.subject)])}
+
+
+def _copy(claim: Claim) -> Claim:
+    return {provider: dict(part) for provider, part in claim.items()}

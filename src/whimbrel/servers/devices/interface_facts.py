@@ -1,0 +1,39 @@
+"""What an errand knows that plugs or unplugs an interface."""
+
+from collections.abc import Mapping
+
+from whimbrel.domain.run import Run
+from whimbrel.domain.server_devices import Nic, WishedNic
+from whimbrel.moves.steps.pci_devices import DIRECT
+from whimbrel.servers.allocations.port_allocations import Claim
+from whimbrel.servers.operation import ErrandFacts
+
+
+class InterfaceFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
+    wish: WishedNic
+    zone: str  # its name, for the port
+    mac: str = ""  # of a port to be made: by it the port is found again
+    security_groups: tuple[str, ...] = ()
+    nic: Nic | None = None  # as the record is to have it, or has it
+    held: Claim | None = None  # by the server before
+    claim: Claim | None = None  # what it is to hold; None: as before
+    served: Mapping[str, str] | None = None  # which provider serves which request of the port
+
+
+def nic_of(run: Run) -> Nic:
+    nic: Nic | None = run.facts.nic
+    assert nic, "plugged before it was learned"
+    return nic
+
+
+def names_port(facts: InterfaceFacts) -> bool:
+    return facts.wish.port_id is not None
+
+
+def has_function(facts: InterfaceFacts) -> bool:
+    """Tell whether the port is served by a virtual function of its own."""
+    return facts.nic is not None and facts.nic.vnic_type == DIRECT
+
+
+def changes_claim(facts: InterfaceFacts) -> bool:
+    return facts.claim is not None

@@ -1,0 +1,274 @@
+"""Attaching and detaching network interfaces of a server that is there.
+
+Law: a port is let go only when no guest has it any more; the record is what counts, and is written last.
+"""
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Conflict, NotFound, WrongState
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import GuestNic, Nic, WishedNic
+from whimbrel.moves.steps import ports as network
+from whimbrel.moves.steps.devices import new_mac
+from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.services.network import NewPort, Port, allocation
+from whimbrel.ports.stores.zones import name_of
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Saga, Step
+from whimbrel.servers import edit, lookup, operation
+from whimbrel.servers.devices.interface_claims import (
+    choose_claim,
+    claim_as_before,
+    find_way,
+    give_back_claim,
+    see_claim,
+    set_claim,
+)
+from whimbrel.servers.devices.interface_facts import InterfaceFacts, changes_claim, has_function, names_port, nic_of
+
+STATES = ("active", "stopped")
+
+REFRESHES = 3
+"""How often the addresses in a record are set before somebody else may be the faster one once more."""
+
+
+# Attaching
+
+
+async def check_unplugged(run: Run, cloud: Cloud) -> None:
+    """Look whether the server has this very port, now that nobody else can attach anything."""
+    if any(nic.port_id == run.facts.wish.port_id for nic in (await _record(run, cloud)).nics):
+        raise WrongState(f"Port {run.facts.wish.port_id} is still in use.")
+
+
+async def have_port(run: Run, cloud: Cloud) -> None:
+    """Take the port that was named, or have one made."""
+    facts: InterfaceFacts = run.facts
+    await check_in_hand(run, cloud)
+    if facts.wish.port_id:
+        await cloud.network.take_port(facts.wish.port_id, run.subject, _owner(facts))
+    else:
+        assert facts.wish.network_id, "checked at the door"
+        await cloud.network.create_port(
+            NewPort(
+                network_id=facts.wish.network_id,
+                project_id=run.project_id,
+                server=run.subject,
+                device_owner=_owner(facts),
+                mac=facts.mac,
+                fixed_ip=facts.wish.fixed_ip,
+                security_groups=facts.security_groups,
+            )
+        )
+
+
+async def let_go_port(run: Run, cloud: Cloud) -> None:
+    facts: InterfaceFacts = run.facts
+    await _let_go(run, cloud, is_ours=facts.wish.port_id is None)
+
+
+async def find_port(run: Run, cloud: Cloud) -> Port | None:
+    """Give the port that was taken or made."""
+    facts: InterfaceFacts = run.facts
+    for port in await cloud.network.ports_of([run.subject]):
+        if facts.wish.port_id == port.id or (facts.wish.network_id, facts.mac) == (port.network_id, port.mac):
+            return port
+    return None
+
+
+async def learn_nic(run: Run, cloud: Cloud) -> InterfaceFacts:
+    facts: InterfaceFacts = run.facts
+    port = await find_port(run, cloud)
+    if port is None:
+        raise NotFound("The port is gone.")
+    labels = {network.id: network.name for network in await cloud.network.networks(run.project_id)}
+    is_ours = facts.wish.port_id is None
+    return replace(facts, nic=network.nic_of(port, labels.get(port.network_id), tag=facts.wish.tag, is_ours=is_ours))
+
+
+async def bind_port(run: Run, cloud: Cloud) -> None:
+    """Bind it as it was seen before we looked whether the run is ours: who sleeps in between finds it changed."""
+    port = await cloud.network.port(nic_of(run).port_id)
+    await check_in_hand(run, cloud)
+    served = run.facts.served
+    said = allocation(port.requests, port.has_groups, served) if served else None
+    await cloud.network.bind(port, run.facts.host, {network.ALLOCATION: said}, _owner(run.facts))
+
+
+async def plug_nic(run: Run, cloud: Cloud) -> None:
+    port = await cloud.network.port(nic_of(run).port_id)
+    nic = GuestNic(
+        port_id=port.id,
+        mac=port.mac,
+        vif_type=port.vif_type,
+        vif_details=port.vif_details,
+        network_id=port.network_id,
+    )
+    await operation.agent(run, cloud).plug(run.order, operation.key(run), nic)
+
+
+async def unplug_nic(run: Run, cloud: Cloud) -> None:
+    """Have it out of the guest. Where the port was never learned it was never plugged."""
+    if run.facts.nic:
+        await operation.agent(run, cloud).unplug(run.order, operation.key(run), run.facts.nic.port_id)
+
+
+async def record_plugged(run: Run, cloud: Cloud) -> None:
+    await operation.settle(run, cloud, {"nics": (*await _others(run, cloud), nic_of(run))})
+
+
+# Detaching
+
+
+async def check_plugged(run: Run, cloud: Cloud) -> None:
+    """Look again, now that nobody else can detach it."""
+    if all(nic.port_id != nic_of(run).port_id for nic in (await _record(run, cloud)).nics):
+        raise NotFound(f"Port id {nic_of(run).port_id} could not be found.")
+
+
+async def plug_again(run: Run, cloud: Cloud) -> None:
+    """Have it in the guest as before, unless its owner has deleted the port meanwhile."""
+    try:
+        await plug_nic(run, cloud)
+    except NotFound:
+        return
+
+
+async def end_port(run: Run, cloud: Cloud) -> None:
+    """Delete a port that was made for the server; let one go that is its owner's."""
+    await _let_go(run, cloud, is_ours=nic_of(run).is_ours)
+
+
+async def give_back_device(run: Run, cloud: Cloud) -> None:
+    """Have the guest hold no virtual function for the port any more."""
+    devices = cloud.cell(run.facts.cell).devices
+    await devices.release(run.order, run.facts.host, operation.key(run), [nic_of(run).port_id])
+
+
+async def record_unplugged(run: Run, cloud: Cloud) -> None:
+    await operation.settle(run, cloud, {"nics": await _others(run, cloud)})
+
+
+# Inside
+
+
+async def _let_go(run: Run, cloud: Cloud, *, is_ours: bool) -> None:
+    port = await find_port(run, cloud)
+    await check_in_hand(run, cloud)  # after the look: who sleeps in between finds no such port, or it changed
+    if port and is_ours:
+        await cloud.network.delete_port(port.id)
+    elif port:
+        await cloud.network.free_port(port.id, run.subject, port.revision)
+
+
+def _owner(facts: InterfaceFacts) -> str:
+    return f"compute:{facts.zone}"
+
+
+async def _record(run: Run, cloud: Cloud) -> Server:
+    return await operation.records(run, cloud).get(run.subject)
+
+
+async def _others(run: Run, cloud: Cloud) -> tuple[Nic, ...]:
+    """Give the record's other nics, with the addresses that their ports have now."""
+    now = {port.id: port.addresses for port in await cloud.network.ports_of([run.subject])}
+    nics = (await _record(run, cloud)).nics
+    return tuple(
+        replace(nic, addresses=now.get(nic.port_id, nic.addresses))
+        for nic in nics
+        if nic.port_id != nic_of(run).port_id
+    )
+
+
+_ATTACH = "compute_attach_interface"
+_DETACH = "compute_detach_interface"
+
+ATTACH_INTERFACE = Saga(
+    "attach_interface",
+    1,
+    InterfaceFacts,
+    undoable=(
+        Step(operation.lock, undo=operation.unlock, door=True, after=(have_port, set_claim, plug_nic)),
+        Step(check_unplugged, only_if=names_port, door=True),
+        Step(
+            have_port, undo=let_go_port, door=True, event=_ATTACH, after=(plug_nic,)
+        ),  # the asker is shown its addresses
+        Step(learn_nic),
+        Step(choose_claim, event=_ATTACH),
+        Step(set_claim, undo=claim_as_before, only_if=changes_claim, event=_ATTACH),
+        Step(bind_port, event=_ATTACH),  # it ends when the port is let go
+        Step(plug_nic, undo=unplug_nic, event=_ATTACH),
+    ),
+    forward_only=(Step(record_plugged, event=_ATTACH),),
+)
+
+DETACH_INTERFACE = Saga(
+    "detach_interface",
+    1,
+    InterfaceFacts,
+    undoable=(
+        Step(operation.lock, undo=operation.unlock, door=True, after=(unplug_nic,)),
+        Step(check_plugged, door=True),
+        Step(see_claim),
+        Step(unplug_nic, undo=plug_again, event=_DETACH),
+    ),
+    forward_only=(
+        Step(end_port, event=_DETACH),
+        Step(give_back_device, only_if=has_function, event=_DETACH),
+        Step(give_back_claim, only_if=changes_claim, event=_DETACH),
+        Step(record_unplugged, event=_DETACH),
+    ),
+)
+
+
+# What is asked for
+
+
+async def attach(
+    cloud: Cloud, engine: Engine, asker: Asker, server: Server, wish: WishedNic, security_groups: tuple[str, ...] = ()
+) -> Port | None:
+    """Start to attach an interface: by a port, or by a network. Give its port, None: it is gone again.
+
+    Raises: WrongState; Conflict; Unavailable; and what the network service says.
+    """
+    run = await operation.accept(
+        cloud, engine, asker, server, ATTACH_INTERFACE, "attach_interface", None, STATES,
+        wish=wish, zone=await _zone(cloud, server), security_groups=security_groups, devices=True,
+        mac="" if wish.port_id else new_mac(cloud),
+    )  # fmt: skip
+    return await find_port(run, cloud)
+
+
+async def check_room(cloud: Cloud, server: Server, port: Port) -> None:
+    """Raises: Refused: the server's host has not what the port asks for."""
+    if port.requests:
+        await find_way(cloud, server, port)
+
+
+async def detach(cloud: Cloud, engine: Engine, asker: Asker, server: Server, nic: Nic) -> None:
+    """Start to detach an interface. Raises: WrongState; Conflict; Unavailable."""
+    await operation.accept(
+        cloud, engine, asker, server, DETACH_INTERFACE, "detach_interface", None, STATES,
+        wish=WishedNic(port_id=nic.port_id), zone=await _zone(cloud, server), nic=nic, devices=True,
+    )  # fmt: skip
+
+
+async def refresh(cloud: Cloud, server: Server) -> None:
+    """Have the record show the addresses that the ports have now. Raises: Conflict: it changes all the time."""
+    for _ in range(REFRESHES):
+        now = {port.id: port.addresses for port in await cloud.network.ports_of([server.id])}
+        nics = tuple(replace(nic, addresses=now.get(nic.port_id, nic.addresses)) for nic in server.nics)
+        if nics == server.nics:
+            return
+        try:
+            await edit.change(cloud, server, {"nics": nics})
+            return
+        except Conflict:
+            server = await lookup.find(cloud, server.id)
+    raise Conflict(f"server {server.id} is changed all the time")
+
+
+async def _zone(cloud: Cloud, server: Server) -> str:
+    return await name_of(cloud.zones, server.zone or cloud.rules.default_availability_zone)

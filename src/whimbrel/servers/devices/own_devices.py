@@ -1,0 +1,30 @@
+"""The ports and attachments that count as a server's own: those of its project.
+
+Neutron and Cinder let every project name any server in its ports and attachments. What another project says so is its
+claim alone: it is not shown, not changed and not cleaned up with the server.
+"""
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.services.network import Port, own_ports
+from whimbrel.ports.services.volumes import Attachment
+
+
+async def ports_of(server: Server, cloud: Cloud, *, with_requests: bool = True) -> list[Port]:
+    ports = await cloud.network.ports_of([server.id], with_requests=with_requests)
+    return own_ports(ports, [server.project_id], server.nics)
+
+
+async def attachments_of(server: Server, cloud: Cloud) -> list[Attachment]:
+    """List its attachments. An administrator may attach a volume of another project: its record names that one."""
+    named = {device.volume_id for device in server.volumes}
+    held = await cloud.volumes.attachments(server.id)
+    return [one for one in held if one.volume_id in named or await _is_own(one, server, cloud)]
+
+
+async def _is_own(attachment: Attachment, server: Server, cloud: Cloud) -> bool:
+    try:
+        return (await cloud.volumes.volume_use(attachment.volume_id)).project in ("", server.project_id)
+    except NotFound:
+        return True

@@ -1,0 +1,54 @@
+"""Security groups of a server that is there: added to all its ports, or taken off them, at once and without a run.
+
+Each port is changed as it was seen, so that it may be asked again; what the ports have in the end the record repeats.
+"""
+
+from collections.abc import Mapping
+
+from whimbrel.domain.errors import Conflict, Invalid, NotFound
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Cloud
+from whimbrel.servers import edit, lookup
+from whimbrel.servers.devices import own_devices
+
+TRIES = 3
+"""How often the record is written before somebody else may be the faster one once more."""
+
+
+async def add(cloud: Cloud, server: Server, group: str, names: Mapping[str, str]) -> None:
+    """names: of all groups of its project, by id. Raises: Invalid: it has no port; Conflict; Unavailable."""
+    ports = await own_devices.ports_of(server, cloud)
+    if not ports:
+        raise Invalid(f"Cannot add security group {names[group]} to {server.id}, which has no port.")
+    for port in ports:
+        if group not in port.security_groups:
+            await cloud.network.set_security_groups(port, (*port.security_groups, group))
+    await _record(cloud, server, names)
+
+
+async def remove(cloud: Cloud, server: Server, group: str, names: Mapping[str, str]) -> None:
+    """names: of all groups of its project, by id.
+
+    Raises: NotFound: neither a port nor the record has it, which somebody else may have kept from being written when
+    this was asked first; Conflict; Unavailable.
+    """
+    ports = [port for port in await own_devices.ports_of(server, cloud) if group in port.security_groups]
+    if not ports and group not in server.security_groups:
+        raise NotFound(f"Security group {names[group]} not associated with the instance {server.id}")
+    for port in ports:
+        kept = tuple(other for other in port.security_groups if other != group)
+        await cloud.network.set_security_groups(port, kept)
+    await _record(cloud, server, names)
+
+
+async def _record(cloud: Cloud, server: Server, names: Mapping[str, str]) -> None:
+    ports = await own_devices.ports_of(server, cloud)
+    groups = tuple(dict.fromkeys(group for port in ports for group in port.security_groups))
+    fields = {"security_groups": groups, "security_group_names": tuple(names.get(group, group) for group in groups)}
+    for _ in range(TRIES):
+        try:
+            await edit.change(cloud, server, fields)
+            return
+        except Conflict:
+            server = await lookup.find(cloud, server.id)
+    raise Conflict(f"server {server.id} is changed all the time")

@@ -1,0 +1,263 @@
+"""Attaching and detaching volumes of a server that is there, also while a move of it waits for its verdict.
+
+Law: the volume service is let go only when no guest has the volume any more; the record is what counts, and is written
+last. While a move waits these errands borrow its lock: a verdict is heard again when they are over.
+"""
+
+from msgspec.structs import replace
+
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
+from whimbrel.domain.ids import RunId
+from whimbrel.domain.local_disks import kept_devices
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import BlockDevice, free_disk_names
+from whimbrel.moves.steps import volumes
+from whimbrel.moves.steps.lease_check import check_in_hand
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.services.volumes import Volume
+from whimbrel.ports.stores.zones import name_of
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Saga, Step
+from whimbrel.servers import edit, operation
+from whimbrel.servers.operation import ErrandFacts
+
+STATES = ("active", "stopped", "resized")
+
+
+class VolumeFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
+    """device: as the record is to have it, or has it; without an attachment until that is learned."""
+
+    device: BlockDevice
+    at_once: bool = True  # whether the volume is reserved before the asker is answered
+
+
+def is_at_once(facts: VolumeFacts) -> bool:
+    return facts.at_once
+
+
+def is_for_later(facts: VolumeFacts) -> bool:
+    return not facts.at_once
+
+
+# Whether it may be
+
+
+async def check_usable(cloud: Cloud, server: Server, volume: Volume) -> None:
+    """Raises: Invalid: the volume is in use, or in another zone."""
+    if volume.status != "available" and not (volume.status == "in-use" and volume.is_multiattach):
+        raise Invalid(
+            f"Invalid volume: volume {volume.id} status must be available or, where it can be attached more than once,"
+            f" in-use. Currently it is {volume.status}."
+        )
+    if cloud.rules.cross_az_attach or server.zone is None:
+        return
+    zone = await name_of(cloud.zones, server.zone)  # the volume service knows zones by their names
+    if volume.zone != zone:
+        raise Invalid(
+            f"Invalid volume: server {server.id} and volume {volume.id} are not in the same availability zone: the"
+            f" server is in {zone}, the volume in {volume.zone}."
+        )
+
+
+def check_free(server: Server, device: BlockDevice) -> None:
+    """Raises: Invalid: the server has this volume; WrongState: it has another one under this name."""
+    if any(held.volume_id == device.volume_id for held in server.volumes):
+        raise Invalid(f"Invalid volume: volume {device.volume_id} is already attached to server {server.id}.")
+    if device.device in device_names(server):
+        raise WrongState(f"The supplied device path ({device.device}) is in use.")
+
+
+def device_names(server: Server) -> set[str]:
+    return {held.device for held in server.volumes} | kept_devices(server.has_local_root, server.flavor)
+
+
+def free_name(server: Server) -> str:
+    """Give the next free name of a disk."""
+    return next(free_disk_names(device_names(server)))
+
+
+async def check_still_free(run: Run, cloud: Cloud) -> None:
+    """Look again, now that nobody else can attach anything."""
+    check_free(await _record(run, cloud), run.facts.device)
+
+
+async def check_volume(run: Run, cloud: Cloud) -> None:
+    """Look at the volume, where the asker was answered before that."""
+    await check_usable(cloud, await _record(run, cloud), await cloud.volumes.volume(run.facts.device.volume_id))
+
+
+async def check_attached(run: Run, cloud: Cloud) -> None:
+    """Look again, now that nobody else can detach it."""
+    if run.facts.device not in (await _record(run, cloud)).volumes:
+        raise WrongState(f"Volume {run.facts.device.volume_id} was attached anew or detached meanwhile.")
+
+
+# Attaching
+
+
+async def reserve_volume(run: Run, cloud: Cloud) -> None:
+    await check_in_hand(run, cloud)
+    await cloud.volumes.reserve(run.subject, run.facts.device.volume_id, ())
+
+
+async def reserve_volume_later(run: Run, cloud: Cloud) -> None:
+    """The same line, where the asker does not wait for it."""
+    await reserve_volume(run, cloud)
+
+
+async def let_go_volume(run: Run, cloud: Cloud) -> None:
+    """Give up whatever the server holds of it, as seen before we look whether the run is ours."""
+    held = await cloud.volumes.attachments(run.subject, run.facts.device.volume_id)
+    await check_in_hand(run, cloud)
+    for attachment in held:
+        await cloud.volumes.detach(attachment.id)
+
+
+async def learn_attachment(run: Run, cloud: Cloud) -> VolumeFacts:
+    facts: VolumeFacts = run.facts
+    held = await cloud.volumes.attachments(run.subject, facts.device.volume_id)
+    if not held:
+        raise NotFound(f"The attachment of volume {facts.device.volume_id} is gone.")
+    return replace(facts, device=replace(facts.device, attachment_id=held[0].id))
+
+
+async def connect_volume(run: Run, cloud: Cloud) -> None:
+    device, connector = run.facts.device, await operation.agent(run, cloud).connector()
+    await cloud.volumes.connect(device.attachment_id, {**connector, "mountpoint": device.device})
+
+
+async def attach_to_guest(run: Run, cloud: Cloud) -> None:
+    [volume] = await volumes.guest_volumes([run.facts.device], cloud)
+    await operation.agent(run, cloud).attach_volume(run.order, operation.key(run), volume)
+
+
+async def detach_from_guest(run: Run, cloud: Cloud) -> None:
+    await operation.agent(run, cloud).detach_volume(run.order, operation.key(run), run.facts.device.volume_id)
+
+
+async def complete_volume(run: Run, cloud: Cloud) -> None:
+    """Tell the volume service that the guest has it."""
+    await cloud.volumes.complete(run.facts.device.attachment_id)
+
+
+async def record_attached(run: Run, cloud: Cloud) -> None:
+    await operation.settle(run, cloud, {"volumes": (*await _others(run, cloud), run.facts.device)})
+
+
+# Detaching
+
+
+async def end_attachments(run: Run, cloud: Cloud) -> None:
+    """Let go the volume, also on the host to which a move that waits may turn back."""
+    await let_go_volume(run, cloud)
+
+
+async def record_detached(run: Run, cloud: Cloud) -> None:
+    await operation.settle(run, cloud, {"volumes": await _others(run, cloud)})
+
+
+async def _record(run: Run, cloud: Cloud) -> Server:
+    return await operation.records(run, cloud).get(run.subject)
+
+
+async def _others(run: Run, cloud: Cloud) -> tuple[BlockDevice, ...]:
+    record = await _record(run, cloud)
+    return tuple(held for held in record.volumes if held.volume_id != run.facts.device.volume_id)
+
+
+_ATTACH = "compute_attach_volume"
+_DETACH = "compute_detach_volume"
+
+ATTACH_VOLUME = Saga(
+    "attach_volume",
+    1,
+    VolumeFacts,
+    undoable=(
+        Step(operation.lock, undo=operation.unlock, door=True,
+             after=(reserve_volume, reserve_volume_later, attach_to_guest)),
+        Step(check_still_free, door=True),
+        Step(reserve_volume, undo=let_go_volume, only_if=is_at_once, door=True, event=_ATTACH,
+             after=(attach_to_guest,)),
+        Step(check_volume, only_if=is_for_later, event=_ATTACH),
+        Step(reserve_volume_later, undo=let_go_volume, only_if=is_for_later, event=_ATTACH,
+             after=(attach_to_guest,)),
+        Step(learn_attachment),
+        Step(connect_volume, event=_ATTACH),  # it ends with the reservation
+        Step(attach_to_guest, undo=detach_from_guest, event=_ATTACH),
+        Step(complete_volume, event=_ATTACH),
+    ),
+    forward_only=(Step(record_attached, event=_ATTACH),),
+)  # fmt: skip
+
+DETACH_VOLUME = Saga(
+    "detach_volume",
+    1,
+    VolumeFacts,
+    undoable=(
+        Step(operation.lock, undo=operation.unlock, door=True, after=(detach_from_guest,)),
+        Step(check_attached, door=True),
+        Step(detach_from_guest, undo=attach_to_guest, event=_DETACH),
+    ),
+    forward_only=(
+        Step(end_attachments, event=_DETACH),
+        Step(record_detached, event=_DETACH),
+    ),
+)
+
+
+# What is asked for
+
+
+async def attach(
+    cloud: Cloud, engine: Engine, asker: Asker, server: Server, device: BlockDevice, *, at_once: bool
+) -> None:
+    """Start to attach a volume. device: as it is to be, with no attachment yet.
+
+    at_once: have the volume reserved before this returns.
+    Raises: Invalid; WrongState; Conflict; Unavailable; at once also what the volume service says.
+    """
+    check_free(server, device)
+    beside = await _waiting_move(cloud, server)
+    await operation.accept(
+        cloud, engine, asker, server, ATTACH_VOLUME, "attach_volume", None, STATES,
+        beside=beside, device=device, at_once=at_once, devices=True,
+    )  # fmt: skip
+
+
+async def detach(cloud: Cloud, engine: Engine, asker: Asker, server: Server, device: BlockDevice) -> None:
+    """Start to detach a volume. Raises: WrongState; Conflict; Unavailable."""
+    beside = await _waiting_move(cloud, server)
+    await operation.accept(
+        cloud,
+        engine,
+        asker,
+        server,
+        DETACH_VOLUME,
+        "detach_volume",
+        None,
+        STATES,
+        beside=beside,
+        device=device,
+        devices=True,
+    )
+
+
+async def set_delete_on_termination(cloud: Cloud, server: Server, device: BlockDevice, wanted: bool) -> None:
+    """Raises: Conflict: something is under way that writes the server's volumes, or somebody was faster."""
+    run = await cloud.journal.open_run(server.id)
+    if run is not None and run.state == "open":
+        raise Conflict(f"something is under way on server {server.id}: try again when that is done")
+    changed = replace(device, delete_on_termination=wanted)
+    volumes_now = tuple(changed if held == device else held for held in server.volumes)
+    await edit.change(cloud, server, {"volumes": volumes_now})
+
+
+async def _waiting_move(cloud: Cloud, server: Server) -> RunId | None:
+    """Give the move that waits for its verdict. Raises: Conflict: it does not wait yet, or not any more."""
+    if server.vm_state != "resized":
+        return None
+    run = await cloud.journal.open_run(server.id)
+    if run is None or run.state != "parked":
+        raise Conflict(f"Instance {server.id} is being moved: try again when it waits for its verdict.")
+    return run.id

@@ -1,0 +1,1 @@
+"""Move the members of a server group together."""

@@ -1,0 +1,86 @@
+"""Where the servers of a server group are, and where the group goes."""
+
+from typing import Literal
+
+import msgspec
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.ids import HostName, ProviderId, ServerId
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves.migration_status import MOVE_SAGAS
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement.placement import GroupPlaces
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.server_groups import ServerGroup
+from whimbrel.servers import lookup
+
+State = Literal["resting", "moving", "waiting", "split"]
+"""resting: all are where they belong. moving: something is under way. waiting: all have arrived, and some wait for
+their verdict. split: some have not arrived, and nothing is under way."""
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of a group that has a host."""
+
+    server: Server
+    move: Run | None  # the latest since the group began to move
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.move is not None and self.move.state == "open"
+
+
+class Together(msgspec.Struct, frozen=True, kw_only=True):
+    """A group, where it is, and where it goes."""
+
+    group: ServerGroup
+    members: tuple[Member, ...]
+    places: GroupPlaces
+    moving_to: HostName | None  # None: it rests
+
+    @property
+    def state(self) -> State:
+        if self.moving_to is None:
+            return "resting"
+        if any(member.is_under_way for member in self.members):
+            return "moving"
+        return "waiting" if all(member.server.host == self.moving_to for member in self.members) else "split"
+
+
+async def look(cloud: Cloud, group: ServerGroup) -> Together:
+    places = await cloud.placement.group_places(group.id)
+    members = [
+        Member(server=server, move=await _latest_move(cloud, server.id, places.moving_since))
+        for server in await _servers(cloud, group)
+    ]
+    to = places.moving_to if places.is_moving else None
+    return Together(
+        group=group, members=tuple(members), places=places, moving_to=await _name_of(cloud, to) if to else None
+    )
+
+
+# Inside
+
+
+async def _servers(cloud: Cloud, group: ServerGroup) -> list[Server]:
+    """Give the servers of a group that have a host."""
+    found = []
+    for server_id in group.members:
+        try:
+            found.append(await lookup.find(cloud, server_id))
+        except NotFound:
+            continue  # deleted just now
+    return [server for server in found if server.host]
+
+
+async def _latest_move(cloud: Cloud, server: ServerId, since: float) -> Run | None:
+    runs = await cloud.journal.find(RunFilter(subject=server, sagas=sorted(MOVE_SAGAS), limit=1))
+    return runs[0] if runs and (not runs[0].is_over or runs[0].created_at >= since) else None
+
+
+async def _name_of(cloud: Cloud, root: ProviderId) -> HostName:
+    """Give the name of a host, or its provider's id where there is no such host any more."""
+    fleet = await cloud.fleets.now()
+    row = fleet.provider_row.get(root)
+    return HostName(root) if row is None else fleet.names[row]

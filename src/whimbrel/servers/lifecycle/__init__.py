@@ -1,0 +1,1 @@
+"""Create, delete, change, start and stop servers, and take images of them."""

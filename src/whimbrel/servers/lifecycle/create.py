@@ -1,0 +1,191 @@
+"""Creating servers: a move from nowhere. Without a host the record stays where every record begins, in error."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from whimbrel.domain import server_states
+from whimbrel.domain.errors import OverQuota
+from whimbrel.domain.ids import HostName
+from whimbrel.domain.server import Server
+from whimbrel.moves.facts import Move, MoveFacts, needs_disks, target_of, wishes_nics, wishes_volumes
+from whimbrel.moves.opening import new_action, new_run
+from whimbrel.moves.steps import build_failures, claims, devices, disk, guest, pci_devices, ports, volumes
+from whimbrel.moves.steps.target import choose_target, next_alternate
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.placement.placement import Owner
+from whimbrel.ports.stores.journal import Booking, Limits
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Saga, Step
+
+
+async def greet(move: Move, cloud: Cloud) -> None:
+    """The record was written when the create was accepted; there is nothing to do, but something to undo."""
+
+
+async def bury(move: Move, cloud: Cloud) -> None:
+    """Have the record in error, with the reason for its owner."""
+    now = cloud.clock.now()
+    fault = {"code": 500, "message": move.message or "the server could not be built", "created": now}
+    fields = {"vm_state": "error", "task_state": None, "fault": fault, "updated_at": now}
+    await cloud.directory.change_by_run(move.order, move.subject, fields)
+
+
+async def place(move: Move, cloud: Cloud) -> None:
+    """Write the record into the cell of its host and point the directory there."""
+    entry = await cloud.directory.entry(move.subject)
+    if entry.unplaced is None:
+        return
+    record, target = entry.unplaced, target_of(move)
+    arrived = replace(
+        record,
+        generation=record.generation + 1,
+        cell=target.cell,
+        host=target.host,
+        zone=target.zone,
+        slot=target.slot,
+        task_state="spawning",
+        updated_at=cloud.clock.now(),
+    )
+    await cloud.cell(target.cell).servers.insert(move.order, arrived)
+    await cloud.directory.place(move.order, move.subject, target.cell, record.generation)
+
+
+async def displace(move: Move, cloud: Cloud) -> None:
+    """Take the record back out of the cell."""
+    target = target_of(move)
+    entry = await cloud.directory.entry(move.subject)
+    if entry.unplaced is None:
+        record = await cloud.cell(target.cell).servers.get(move.subject)
+        nowhere: dict[str, Any] = {"cell": None, "host": None, "zone": None, "slot": None, "task_state": None}
+        await cloud.directory.displace(move.order, replace(record, **nowhere))
+    else:
+        await cloud.directory.displace(move.order, entry.unplaced)
+    await cloud.cell(target.cell).servers.erase(move.order, move.subject)
+
+
+async def activate(move: Move, cloud: Cloud) -> None:
+    now = cloud.clock.now()
+    facts: MoveFacts = move.facts
+    fields = {
+        "nics": tuple(port.nic for port in facts.ports),
+        "volumes": facts.volumes,
+        "vm_state": server_states.after("building", "spawned"),
+        "launched_at": now,
+        "updated_at": now,
+    }
+    await cloud.cell(target_of(move).cell).servers.unlock(move.order, move.subject, fields)
+
+
+_EVENT = "compute__do_build_and_run_instance"
+
+CREATE = Saga(
+    "create",
+    1,
+    MoveFacts,
+    undoable=(
+        Step(greet, undo=bury, door=True, after=(place,)),  # in error where every record begins, not in the cell
+        Step(choose_target, again=next_alternate, event="conductor_schedule_and_build_instances"),
+        Step(claims.claim_target, undo=claims.release_target, event=_EVENT, after=(guest.prepare_target,)),
+        Step(build_failures.trust_host, undo=build_failures.count_failure),
+        Step(pci_devices.claim_devices, undo=pci_devices.release_devices, only_if=pci_devices.wants_pci, event=_EVENT,
+             after=(guest.prepare_target, guest.start_on_target)),
+        Step(guest.prepare_target, undo=guest.abandon_target, event=_EVENT,
+             after=(disk.build_disk, guest.start_on_target)),
+        Step(place, undo=displace, event=_EVENT),  # from here on the cell has it
+        Step(ports.make_ports, undo=ports.unmake_ports, only_if=wishes_nics, event=_EVENT,
+             after=(guest.start_on_target,)),
+        Step(ports.learn_nics, only_if=wishes_nics),
+        Step(volumes.make_volumes, undo=volumes.unmake_volumes, only_if=wishes_volumes, event=_EVENT,
+             after=(guest.start_on_target,)),
+        Step(volumes.reserve_volumes, only_if=wishes_volumes, event=_EVENT),  # unmake_volumes lets them go
+        Step(volumes.learn_volumes, only_if=wishes_volumes),
+        Step(volumes.connect_target, only_if=wishes_volumes, event=_EVENT),
+        Step(disk.build_disk, undo=disk.discard_built, only_if=needs_disks, event=_EVENT,
+             after=(guest.start_on_target,)),
+        Step(guest.start_on_target, undo=guest.destroy_on_target, event=_EVENT),
+        Step(volumes.complete_target, only_if=wishes_volumes, event=_EVENT),
+        Step(activate, event=_EVENT),
+    ),
+)  # fmt: skip
+
+
+async def accept(
+    cloud: Cloud,
+    engine: Engine,
+    asker: Asker,
+    servers: Sequence[Server],
+    host: HostName | None = None,
+    note: str | None = None,
+) -> list[Server]:
+    """Write down new servers and start to build them. host: only there, if there is room. note: for their history.
+
+    Raises: Invalid: the flavor or the image asks wrongly; OverQuota: none of them is built, but where others were
+    faster in between; Unavailable.
+    """
+    for server in servers[:1]:
+        devices.check_wish(_facts(server, host), cloud)
+    limits = await cloud.quotas.limits(asker.project_id)
+    if len(servers) > 1:
+        await _check_all(cloud, asker, servers, limits)
+    for server in servers:
+        await _accept(cloud, engine, asker, server, host, limits, note)
+    return list(servers)
+
+
+async def _check_all(cloud: Cloud, asker: Asker, servers: Sequence[Server], limits: dict[str, int]) -> None:
+    """Refuse all where not all are allowed; each is checked again when it is booked."""
+    used = await cloud.directory.usage(asker.project_id)
+    wanted = {
+        "instances": used.instances + len(servers),
+        "cores": used.cores + sum(server.flavor.vcpus for server in servers),
+        "ram": used.ram_mib + sum(server.flavor.memory_mib for server in servers),
+    }
+    over = [f"{name}: {amount} of {limits[name]}" for name, amount in wanted.items() if 0 <= limits[name] < amount]
+    if over:
+        raise OverQuota(f"Quota exceeded for {', '.join(over)} would be used")
+
+
+async def _accept(
+    cloud: Cloud,
+    engine: Engine,
+    asker: Asker,
+    server: Server,
+    host: HostName | None,
+    limits: dict[str, int],
+    note: str | None,
+) -> None:
+    run = new_run(cloud, engine, asker, server, CREATE, _facts(server, host))
+    action = replace(new_action(cloud, asker, server, "create", run.id), message=note)
+    run = await cloud.journal.accept(
+        run,
+        action,
+        Booking(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib),
+        Limits(
+            instances=limits["instances"],
+            cores=limits["cores"],
+            ram_mib=limits["ram"],
+            group_members=limits["server_group_members"],
+        ),
+        replace(server, vm_state="building", task_state="scheduling"),
+    )
+    await engine.begin(run)
+
+
+def _facts(server: Server, host: HostName | None) -> MoveFacts:
+    return MoveFacts(
+        owner=Owner(server.project_id, server.user_id),
+        name=server.name,
+        image_id=server.image_id,
+        new_flavor=server.flavor,
+        zone_pin=server.spec.zone_pin,
+        wanted_host=host,
+        user_data=server.user_data,
+        has_local_root=server.has_local_root,
+        image_properties=server.image_properties,
+        hints=server.spec.hints,
+        wished_nics=server.wished_nics,
+        wished_volumes=server.wished_volumes,
+        security_groups=server.security_groups,
+    )

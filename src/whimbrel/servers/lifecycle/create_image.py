@@ -1,0 +1,75 @@
+"""createImage: the disk's contents, put into the image service under an id that was written down first.
+
+The door registers the image before it answers, since a client asks for it at once.
+"""
+
+from collections.abc import Mapping
+
+from whimbrel.domain.errors import Superseded
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.moves.steps.disk import finished
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.services.images import Image
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Saga, Step
+from whimbrel.servers import operation
+from whimbrel.servers.operation import ErrandFacts
+
+
+async def register_image(run: Run, cloud: Cloud) -> None:
+    facts: ErrandFacts = run.facts
+    assert facts.image_id, "the id is written down when the snapshot is accepted"
+    image = Image(
+        id=facts.image_id,
+        name=facts.image_name,
+        status="queued",
+        disk_format="qcow2",
+        size_bytes=0,
+        checksum=None,
+        owner=facts.image_owner,
+        properties=facts.image_properties,
+    )
+    await cloud.images.create(image)
+    # The image service knows no epochs: who slept before that line may have come after its undo.
+    if (await cloud.journal.get(run.id)).way == "back":
+        await delete_image(run, cloud)
+        raise Superseded(f"run {run.id} was turned back meanwhile")
+
+
+async def delete_image(run: Run, cloud: Cloud) -> None:
+    await cloud.images.delete(run.facts.image_id)
+
+
+async def upload_snapshot(run: Run, cloud: Cloud) -> None:
+    agent = operation.agent(run, cloud)
+    await finished(lambda: agent.upload_snapshot(run.order, operation.key(run), run.facts.image_id))
+
+
+async def settle_as_before(run: Run, cloud: Cloud) -> None:
+    await operation.unlock(run, cloud)
+
+
+SNAPSHOT = Saga(
+    "snapshot",
+    1,
+    ErrandFacts,
+    undoable=(
+        Step(operation.lock, undo=operation.unlock, door=True),
+        Step(register_image, undo=delete_image, door=True),  # clients look for it as soon as they have its id
+        Step(upload_snapshot, event="compute_snapshot_instance"),
+        Step(settle_as_before),
+    ),
+)
+
+
+async def accept(
+    cloud: Cloud, engine: Engine, asker: Asker, server: Server, name: str, properties: Mapping[str, str]
+) -> str:
+    """Start a snapshot; give the id of its image. Raises: WrongState; Conflict; Unavailable."""
+    image_id = cloud.ids.uuid()
+    await operation.accept(
+        cloud, engine, asker, server, SNAPSHOT, "createImage", "image_uploading", ("active", "stopped"),
+        image_id=image_id, image_name=name, image_owner=server.project_id, image_properties=dict(properties),
+    )  # fmt: skip
+    return image_id

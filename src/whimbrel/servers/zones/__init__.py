@@ -1,0 +1,1 @@
+"""Keep servers consistent with the availability zones of their hosts."""

@@ -1,0 +1,59 @@
+"""Hosts that go to another availability zone: claims that count on the old one are refused before the zone is another.
+
+Law: placement is told first, and refuses where somebody holds something; so of a claim and a change of its host's zone
+one comes too late, whatever either had seen. Where the change is not made after all, placement is put right, and a
+change that was under way meanwhile is refused.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from whimbrel.domain.errors import WorldError
+from whimbrel.domain.host import Aggregate, Host
+from whimbrel.domain.ids import HostName, ProviderId
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.stores.catalog import Zoning, zones_by_host
+from whimbrel.proof.provider_check import mistold
+
+
+@asynccontextmanager
+async def changing(
+    cloud: Cloud, hosts: Sequence[Host], before: Sequence[Aggregate], after: Sequence[Aggregate]
+) -> AsyncIterator[Zoning]:
+    """Make a change of aggregates that may give these hosts another zone.
+
+    Raises: Conflict: somebody holds something on a host whose zone would change; Unavailable.
+    """
+    mends = await cloud.aggregates.zone_mends()
+    were, are = _zones(hosts, before), _zones(hosts, after)
+    default = cloud.rules.default_availability_zone
+    going = {host.id: are[host.name] for host in hosts if (are[host.name] or default) != (were[host.name] or default)}
+    try:
+        if going:
+            await cloud.placement.zone_hosts(going)
+        yield Zoning(zones={name: zone for name, zone in are.items() if zone != were[name]}, mends=mends)
+    except WorldError:
+        with suppress(WorldError):  # who looks after it will do it
+            await mend(cloud)
+        raise
+
+
+async def mend(cloud: Cloud, only: ProviderId | None = None) -> int:
+    """Have placement know the zones as they are; give of how many hosts it knew others. only: of this one."""
+    told = [one for one in await cloud.placement.zoned_hosts() if only in (None, one.root)]
+    if not told:
+        return 0
+    names = {host.id: host.name for host in (await cloud.fleets.now()).hosts}
+    if not await mistold(cloud, told, names):
+        return 0
+    await cloud.aggregates.mend_zones()
+    wrong = await mistold(cloud, told, names)
+    for was, zone in wrong:
+        await cloud.placement.correct_zone(was, zone)
+    return len(wrong)
+
+
+def _zones(hosts: Iterable[Host], aggregates: Sequence[Aggregate]) -> dict[HostName, str]:
+    """Give the zones that aggregates put hosts into; empty: none does."""
+    zones = zones_by_host(aggregates)
+    return {host.name: zones.get(host.name, "") for host in hosts}

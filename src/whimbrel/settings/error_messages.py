@@ -1,0 +1,205 @@
+"""What is said of a mistake: msgspec tells what is wrong and at which path; people need the place and what to do."""
+
+import re
+import reprlib
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from whimbrel.domain.host_nics import Card
+from whimbrel.domain.numa import NumaNode
+from whimbrel.domain.pci import PciAlias, PciDevice
+from whimbrel.domain.scheduler_settings import SchedulerRules
+from whimbrel.ports.cloud import Rules
+from whimbrel.settings.rules import not_there, rule_must_be, scheduler_rule_must_be
+from whimbrel.settings.sections import (
+    CellTable,
+    CloudConfig,
+    DatabaseTable,
+    HttpTable,
+    LibvirtHost,
+    Listen,
+    MetricsTable,
+    SimulatedHost,
+    SimulatedTimes,
+    VolumesTable,
+)
+
+AN_AMOUNT = "a whole number, 1 or more"
+A_NAME = "at most 63 letters, digits, dots, dashes and underscores, the first a letter or digit"
+A_TIME = "a number of seconds from 0 to 86400"
+A_BANDWIDTH = "a whole number of kbit a second; 0 has it not counted"
+A_RATE = "a whole number of thousands of packets a second; 0 has them not counted"
+AN_AZ_ON_MOVE = "'keep', 'prefer' or 'free'"
+A_DATABASE = "'sqlite:///DIRECTORY' or 'postgresql://USER:PASSWORD@HOST/DATABASE'"
+A_PCI_ID = "four hexadecimal digits, letters small, such as '8086'"
+
+MUST_BE = {
+    "cell": "a list of tables that begin with [[cell]], at least one",
+    "cell.name": "at most 31 small letters, digits and underscores, the first a letter",
+    "cell.database": f"{A_DATABASE}; without it the cloud's own",
+    "cell.enabled": "true or false; a disabled cell takes no more servers",
+    "cell.physnets": "a list of the physical networks that its hosts reach; without it all",
+    "cell.storage": "a list of the storage back ends that its hosts reach, such as 'ceph'; without it all",
+    "cell.host": "a list of tables that begin with [[cell.host]], at least one",
+    "host.name": A_NAME,
+    "host.zone": f"{A_NAME} (and not 'internal')",
+    "host.vcpus": AN_AMOUNT,
+    "host.memory_mib": f"{AN_AMOUNT}, of MiB",
+    "host.disk_gib": f"{AN_AMOUNT}, of GiB",
+    "host.dedicated_vcpus": "a whole number; 0: it has none",
+    "host.traits": "a list of traits: standard ones, such as 'HW_CPU_X86_AVX2', or your own, such as 'CUSTOM_SSD'",
+    "host.resources": "a table of resource classes, each with a whole number, 1 or more: { CUSTOM_GPU = 2 }",
+    "host.driver": "'simulated' or 'libvirt'",
+    "host.uri": "a libvirt connection of this machine, such as 'qemu:///system'",
+    "host.guests_dir": "a directory in which the guests' disks lie",
+    "host.nbd_address": "an address of this host at which the cell's other hosts reach it",
+    "host.virt_type": "'auto', 'kvm' or 'qemu'",
+    "host.guest_nics": "'tap' or 'user'",
+    "host.nic": "a list of tables that begin with [[cell.host.nic]]",
+    "host.kpps": A_RATE,
+    "host.egress_kpps": A_RATE,
+    "host.ingress_kpps": A_RATE,
+    "nic.name": "the name of a network device, such as 'ens5'",
+    "nic.physnet": "the name of a physical network: at most 64 letters, digits, dashes and underscores",
+    "nic.egress_kbps": A_BANDWIDTH,
+    "nic.ingress_kbps": A_BANDWIDTH,
+    "nic.vnic_types": "['normal'] or ['direct']",
+    "host.pci": "a list of tables that begin with [[cell.host.pci]]",
+    "host.numa": "a list of tables that begin with [[cell.host.numa]]",
+    "numa.cpus": "a whole number from 0 to 4096: how many processors the node has",
+    "numa.memory_mib": "a whole number of MiB: the memory of the node",
+    "pci.address": "a PCI address, letters small, such as '0000:81:00.1'",
+    "pci.vendor_id": A_PCI_ID,
+    "pci.product_id": A_PCI_ID,
+    "pci.physnet": "the name of a physical network, whose ports may have this device",
+    "pci.parent_ifname": "the network device of the physical function, such as 'ens1f0'",
+    "rules.az_on_move": AN_AZ_ON_MOVE,
+    "rules.az_on_move_of_projects": f"a table of project ids, each with {AN_AZ_ON_MOVE}",
+    "rules.scheduler": "a table that begins with [rules.scheduler]",
+    "rules.pci_alias": "a list of tables that begin with [[rules.pci_alias]]",
+    "pci_alias.name": "a name, as flavors say it in pci_passthrough:alias",
+    "pci_alias.vendor_id": A_PCI_ID,
+    "pci_alias.product_id": A_PCI_ID,
+    "listen.host": "an address of this machine, such as '127.0.0.1'",
+    "listen.port": "a port number from 0 to 65535; 0 takes a free one",
+    "volumes.zones": f"a list of names, each of {A_NAME}; without it the default zone and those of the hosts",
+    "volumes.nbd_address": "an address of this machine at which the libvirt hosts reach volumes",
+    "volumes.nbd_port": "a port number from 0 to 65535; 0 takes a free one and keeps it",
+    "volumes.volumes_quota": "a whole number from -1, which means no limit, to 2147483647",
+    "volumes.snapshots_quota": "a whole number from -1, which means no limit, to 2147483647",
+    "volumes.gigabytes_quota": "a whole number of GiB from -1, which means no limit, to 2147483647",
+    "volumes.per_volume_gigabytes_quota": "a whole number of GiB from -1, which means no limit, to 2147483647",
+    "metrics.enabled": "true or false",
+    "metrics.open": "true or false; true: /metrics of the cloud's port needs no token",
+    "metrics.host": "an address of this machine at which the port of its own is, such as '127.0.0.1'",
+    "metrics.port": "a port number from 0 to 65535, of its own; without it /metrics is on the cloud's port",
+    "http.url_bytes": "a whole number of bytes from 1024 to 1048576",
+    "http.header_bytes": "a whole number of bytes from 1024 to 1048576",
+    "http.headers": "a whole number from 16 to 10000",
+    "http.body_bytes_per_s": "a whole number of bytes a second; 0 accepts any rate",
+    "http.connections": AN_AMOUNT,
+    "http.connections_per_peer": AN_AMOUNT,
+    "http.trusted_proxies": "a list of addresses of proxies, such as '127.0.0.1'",
+    "database.url": A_DATABASE,
+    "database.connections": "a whole number from 1 to 1000",
+}
+"""What each key must be, for the sentence that is said when it is not. Keys that are not here are times or rules."""
+
+_TABLES: dict[str, Any] = {
+    "": CloudConfig,
+    "cell": CellTable,
+    "nic": Card,
+    "pci": PciDevice,
+    "numa": NumaNode,
+    "rules": Rules,
+    "scheduler": SchedulerRules,
+    "pci_alias": PciAlias,
+    "simulated": SimulatedTimes,
+    "listen": Listen,
+    "volumes": VolumesTable,
+    "metrics": MetricsTable,
+    "http": HttpTable,
+    "database": DatabaseTable,
+}
+
+
+class _Place(NamedTuple):
+    table: str  # the kind of table, "" for the file itself
+    key: str  # "": the table as a whole
+    value: Any
+    words: str
+
+
+def sentence(error: str, tables: dict[str, Any]) -> str:
+    what, _, path = error.partition(" - at `")
+    at = _place(tables, path.rstrip("`"))
+    if found := re.match(r"Object contains unknown field `(.*)`", what):
+        if at.table == "scheduler" and (why := not_there(found[1])):
+            return f"{at.words} has '{found[1]}', which is not there as in Nova: {why}; remove it"
+        known = ", ".join(_known(at.table, at.value))
+        return f"{at.words} has an unknown key '{found[1]}'; remove it, or use one of: {known}"
+    if found := re.match(r"Object missing required field `(.*)`", what):
+        return f"{at.words} has no '{found[1]}'; give it {_must_be(at.table, found[1])}"
+    if not at.key:
+        return f"{at.words} is {reprlib.repr(at.value)}; it must be a table"
+    return f"{at.words}: '{at.key}' is {reprlib.repr(at.value)}; it must be {_must_be(at.table, at.key)}"
+
+
+def _place(tables: dict[str, Any], path: str) -> _Place:
+    """Follow a path such as `$.cell[0].host[1].vcpus` through the file."""
+    table, key, value, words = "", "", tables, "the file"
+    for name, number in re.findall(r"\.(\w+)|\[(\d+)\]", path):
+        if number and key not in _HEADS:
+            break  # a list of plain values is told of as a whole
+        if number:
+            table, key, value = key, "", cast(Any, value)[int(number)]
+            outer = "" if words in ("the file", "[rules]") else f" of {words}"
+            words = f"{_HEADS[table]} number {int(number) + 1}{_called(value)}{outer}"
+            continue
+        if key:
+            table, words = key, _named(key)
+        key, value = name, value[name]
+    if key in _SINGLE and isinstance(value, dict):
+        return _Place(key, "", value, _named(key))
+    return _Place(table, key, value, words)
+
+
+_SINGLE = ("rules", "scheduler", "simulated", "listen", "volumes", "metrics", "http", "database")
+
+_HEADS = {
+    "cell": "[[cell]]",
+    "host": "[[cell.host]]",
+    "nic": "[[cell.host.nic]]",
+    "pci": "[[cell.host.pci]]",
+    "numa": "[[cell.host.numa]]",
+    "pci_alias": "[[rules.pci_alias]]",
+}
+
+
+def _named(table: str) -> str:
+    return "[rules.scheduler]" if table == "scheduler" else f"[{table}]"
+
+
+def _called(value: Any) -> str:
+    name = value.get("name") if isinstance(value, dict) else None
+    return f" ('{name}')" if isinstance(name, str) else ""
+
+
+def _known(table: str, value: Any) -> list[str]:
+    """List the keys of a table of the file."""
+    host = LibvirtHost if isinstance(value, dict) and value.get("driver") == "libvirt" else SimulatedHost
+    keys = [each.encode_name for each in msgspec.structs.fields(_TABLES.get(table, host))]
+    return [*keys, "driver"] if table == "host" else keys
+
+
+def _must_be(table: str, key: str) -> str:
+    if table == "simulated":
+        return A_TIME
+    if table == "http" and key.endswith("_timeout_s"):
+        return "a number of seconds from 0.01 to 86400"
+    if table == "scheduler":
+        return scheduler_rule_must_be(key)
+    if table == "rules" and f"rules.{key}" not in MUST_BE:
+        return rule_must_be(key)
+    return MUST_BE.get(f"{table}.{key}" if table else key, "a table")

@@ -1,0 +1,208 @@
+"""What cloud.toml is made of: a Struct for each table of the file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from whimbrel.adapters.sql.engine.urls import CONNECTIONS
+from whimbrel.domain.host_nics import Card, HostNet, Kbps
+from whimbrel.domain.numa import NumaNode
+from whimbrel.domain.pci import PciDevice
+from whimbrel.ports.cloud import Rules
+from whimbrel.ports.services.images import ImageLimits
+
+CellNamed = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,30}$")]  # it names a schema in a database
+HostNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+ZoneNamed = Annotated[str, Meta(pattern=r"^(?!internal$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+TraitNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
+ClassNamed = Annotated[str, Meta(pattern=r"^[A-Z][A-Z0-9_]{0,254}$")]
+DatabaseUrl = Annotated[str, Meta(pattern=r"^(sqlite:///.|postgresql(\+psycopg)?://)")]  # none in memory
+PhysnetNamed = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+StorageNamed = Annotated[str, Meta(pattern=r"^[^@#\s]{1,255}$")]
+Count = Annotated[int, Meta(ge=1, le=2**20)]
+MemoryMib = Annotated[int, Meta(ge=1, le=2**30)]
+DiskGib = Annotated[int, Meta(ge=1, le=2**30)]
+Seconds = Annotated[float, Meta(ge=0, le=86400)]
+Timeout = Annotated[float, Meta(ge=0.01, le=86400)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Quota = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
+
+
+class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+class HostTable(Table, frozen=True, kw_only=True, tag_field="driver"):
+    name: HostNamed
+    zone: ZoneNamed
+    vcpus: Count
+    memory_mib: MemoryMib
+    disk_gib: DiskGib
+    dedicated_vcpus: Annotated[int, Meta(ge=0, le=2**20)] = 0  # besides `vcpus`: for guests that share theirs with none
+    traits: tuple[TraitNamed, ...] = ()  # besides those that every host has
+    resources: dict[ClassNamed, Count] = {}  # resource class -> how much there is of it
+    kpps: Kbps = 0  # how many thousands of packets a second it handles, both directions together; 0: not counted
+    egress_kpps: Kbps = 0
+    ingress_kpps: Kbps = 0
+    cards: tuple[Card, ...] = field(default=(), name="nic")
+    pci: tuple[PciDevice, ...] = ()  # the devices that servers may be given whole
+
+    @property
+    def net(self) -> HostNet:
+        """Give what the network service knows of the host."""
+        rates = {"kpps": self.kpps, "egress_kpps": self.egress_kpps, "ingress_kpps": self.ingress_kpps}
+        return HostNet(host=self.name, cards=self.cards, **rates)
+
+
+class SimulatedHost(HostTable, frozen=True, kw_only=True, tag="simulated"):
+    """A host that is played by the program, with guests that cost nothing."""
+
+    numa: tuple[NumaNode, ...] = ()  # its NUMA nodes; none: it does not tell
+
+
+class LibvirtHost(HostTable, frozen=True, kw_only=True, tag="libvirt"):
+    """A host that a libvirt daemon drives."""
+
+    uri: Annotated[str, Meta(pattern=r"^[a-z+]+://")]
+    guests_dir: Annotated[str, Meta(min_length=1)] | None = None  # None: in the data directory
+    nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # where the cell's other hosts read a disk that moves
+    virt_type: Literal["auto", "kvm", "qemu"] = "auto"  # auto: KVM where the processor has it, else emulation
+    guest_nics: Literal["tap", "user"] = "tap"  # user: QEMU's own network, cut off, for where nobody may make a tap
+
+    def guests_in(self, data_dir: Path) -> Path:
+        """Return the directory of its guests."""
+        return Path(self.guests_dir) if self.guests_dir else data_dir / "guests" / self.name
+
+
+class CellTable(Table, frozen=True, kw_only=True):
+    name: CellNamed
+    database: DatabaseUrl | None = None  # None: the cloud's own
+    enabled: bool = True
+    physnets: tuple[PhysnetNamed, ...] | None = None  # the physical networks that its hosts reach; None: all
+    storage: tuple[StorageNamed, ...] | None = None  # the storage back ends that its hosts reach; None: all
+    hosts: Annotated[tuple[SimulatedHost | LibvirtHost, ...], Meta(min_length=1)] = field(name="host")
+
+
+class SimulatedTimes(Table, frozen=True, kw_only=True):
+    """How long simulated hosts take, so that people have something to watch."""
+
+    reserve_s: Seconds = 0.0
+    build_disk_s: Seconds = 0.0
+    copy_disk_s: Seconds = 0.0
+    snapshot_s: Seconds = 0.0
+    start_s: Seconds = 0.0
+    stop_s: Seconds = 0.0
+
+
+class Listen(Table, frozen=True, kw_only=True):
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    port: Port = 8774
+
+
+class HttpTable(Table, frozen=True, kw_only=True):
+    """The limits of all HTTP servers: what goes beyond one is refused, and the connection is closed."""
+
+    url_bytes: Annotated[int, Meta(ge=1024, le=2**20)] = 16 << 10  # 414
+    header_bytes: Annotated[int, Meta(ge=1024, le=2**20)] = 64 << 10  # 431; the request line and all headers together
+    headers: Annotated[int, Meta(ge=16, le=10_000)] = 128  # 431
+    header_timeout_s: Timeout = 30.0  # 408; from the first byte of a request to the end of its headers
+    body_timeout_s: Timeout = 120.0  # 408; in each such period a client sends at least body_bytes_per_s
+    body_bytes_per_s: Annotated[int, Meta(ge=0, le=2**30)] = 500
+    write_timeout_s: Timeout = 60.0  # for a client that does not take its answer
+    idle_timeout_s: Timeout = 75.0  # longer than clients keep an idle connection, so that they are the ones to close it
+    connections: Count = 2048  # 503
+    connections_per_peer: Count = 512  # 503; a peer is an IPv4 address, or a /64 of IPv6
+    trusted_proxies: tuple[Annotated[str, Meta(min_length=1)], ...] = ()  # X-Forwarded-For and -Proto are believed
+
+
+class DatabaseTable(Table, frozen=True, kw_only=True):
+    url: DatabaseUrl | None = None  # None: SQLite in the data directory
+    connections: Annotated[int, Meta(ge=1, le=1000)] = CONNECTIONS  # to one PostgreSQL database, of each process
+
+
+class MetricsTable(Table, frozen=True, kw_only=True):
+    """What Prometheus may ask: /metrics of the cloud's one port, or a port of its own."""
+
+    enabled: bool = True
+    open: bool = False  # true: /metrics of the cloud's port needs no token
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"  # where the port of its own is
+    port: Port | None = None  # None: it has none
+
+
+class VolumesTable(Table, frozen=True, kw_only=True):
+    """The embedded volume service."""
+
+    zones: Annotated[tuple[ZoneNamed, ...], Meta(min_length=1)] | None = None
+    nbd_address: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    nbd_port: Port = 0
+    volumes_quota: Quota = 10
+    snapshots_quota: Quota = 10
+    gigabytes_quota: Quota = 1000
+    per_volume_gigabytes_quota: Quota = -1
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Give what a project may have for which nothing else is set."""
+        fields = msgspec.structs.asdict(self)
+        return {name.removesuffix("_quota"): limit for name, limit in fields.items() if name.endswith("_quota")}
+
+
+class ImagesTable(Table, frozen=True, kw_only=True):
+    """The embedded image service: what each project may have."""
+
+    images_quota: Quota = 100
+    gigabytes_quota: Quota = 1000
+    per_image_gigabytes_quota: Quota = 100
+
+    @property
+    def limits(self) -> ImageLimits:
+        total, one = self.gigabytes_quota, self.per_image_gigabytes_quota
+        return ImageLimits(
+            images=self.images_quota,
+            size_bytes=total << 30 if total >= 0 else -1,
+            image_bytes=one << 30 if one >= 0 else -1,
+        )
+
+
+class StorageTable(Table, frozen=True, kw_only=True):
+    """The file system of the data directory."""
+
+    # What images and volumes leave free; None: 1 GiB, or a 20th of a small file system.
+    reserved_mib: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+
+    @property
+    def reserved_bytes(self) -> int | None:
+        return None if self.reserved_mib is None else self.reserved_mib << 20
+
+
+class CloudConfig(Table, frozen=True, kw_only=True):
+    """A whole cloud.toml."""
+
+    cells: Annotated[tuple[CellTable, ...], Meta(min_length=1)] = field(name="cell")
+    rules: Rules = Rules()
+    simulated: SimulatedTimes = SimulatedTimes()
+    listen: Listen = Listen()
+    volumes: VolumesTable = VolumesTable()
+    images: ImagesTable = ImagesTable()
+    storage: StorageTable = StorageTable()
+    metrics: MetricsTable = MetricsTable()
+    http: HttpTable = HttpTable()
+    database: DatabaseTable = DatabaseTable()
+
+    def volume_zones(self) -> tuple[str, ...]:
+        """List the zones in which volumes can lie; the first is that of volumes for which nobody names one."""
+        default = self.rules.default_availability_zone
+        return self.volumes.zones or tuple(dict.fromkeys([default, *(host.zone for _, host in self.hosts())]))
+
+    def hosts(self) -> Iterator[tuple[CellTable, SimulatedHost | LibvirtHost]]:
+        for cell in self.cells:
+            for host in cell.hosts:
+                yield cell, host
+
+    def guests_dirs(self, data_dir: Path) -> list[Path]:
+        """Return the absolute directories of all real guests."""
+        real = (host for _, host in self.hosts() if isinstance(host, LibvirtHost))
+        return [host.guests_in(data_dir).absolute() for host in real]

@@ -1,0 +1,120 @@
+"""What is asked of a file as a whole: names that are there once, and rules that fit its hosts."""
+
+from urllib.parse import urlsplit
+
+from whimbrel.adapters.sql.engine.urls import check_url
+from whimbrel.domain.errors import Invalid
+from whimbrel.domain.resources import DISK_GB, MEMORY_MB, PCPU, VCPU
+from whimbrel.placement import resource_names as names
+from whimbrel.ports.placement.placement import DISABLED
+from whimbrel.settings.rules import wrong_with
+from whimbrel.settings.sections import CloudConfig, HostTable, LibvirtHost
+
+
+def check(name: str, config: CloudConfig) -> None:
+    """Hosts and cells are known by their names alone, in the whole cloud."""
+    cells: set[str] = set()
+    homes: dict[str, str] = {}
+    for cell in config.cells:
+        if cell.name in cells:
+            raise Invalid(f"{name}: two cells are called '{cell.name}'; give one of them another name")
+        cells.add(cell.name)
+    for cell, host in config.hosts():
+        if host.name in homes:
+            where = f"in cell '{cell.name}'"
+            where += "" if homes[host.name] == cell.name else f" and in cell '{homes[host.name]}'"
+            raise Invalid(f"{name}: host '{host.name}' is there twice, {where}; give one of them another name")
+        homes[host.name] = cell.name
+    _check_databases(name, config)
+    _check_machines(name, config)
+    _check_reach(name, config)
+    _check_nics(name, config)
+    _check_pci(name, config)
+    for _, host in config.hosts():
+        if wrong := _wrong_names(host):
+            raise Invalid(f"{name}: host '{host.name}' has {wrong}")
+    if wrong := wrong_with(config.rules.scheduler, homes):
+        raise Invalid(f"{name}: [rules.scheduler]: {wrong}")
+
+
+def _check_databases(name: str, config: CloudConfig) -> None:
+    """Raises: Invalid: the driver does not understand a URL."""
+    urls = {f"cell '{cell.name}'": cell.database for cell in config.cells if cell.database}
+    if config.database.url:
+        urls["[database]"] = config.database.url
+    for place, url in urls.items():
+        try:
+            check_url(url)
+        except Invalid as mistake:
+            raise Invalid(f"{name}: {place}: {mistake.reason}") from None
+
+
+def _check_machines(name: str, config: CloudConfig) -> None:
+    """Raises: Invalid: a libvirt daemon is on another machine, where there is no agent."""
+    for _, host in config.hosts():
+        if isinstance(host, LibvirtHost) and not _is_local(host.uri):
+            raise Invalid(
+                f"{name}: host '{host.name}' has the 'uri' '{host.uri}', a libvirt of another machine; the disks of its"
+                " guests would be made on this machine, by qemu-img, because agents do not run on other machines yet:"
+                " use a libvirt of this machine, such as 'qemu:///system'"
+            )
+
+
+def _is_local(uri: str) -> bool:
+    """Check whether a libvirt URI names no other machine. Source: libvirt.org/uri.html."""
+    parts = urlsplit(uri)
+    return not parts.netloc and parts.scheme.partition("+")[2] in ("", "unix")
+
+
+def _wrong_names(host: HostTable) -> str | None:
+    """Say which trait or resource class there is not, or is set by another key; None: all are right."""
+    own_keys = {VCPU: "vcpus", PCPU: "dedicated_vcpus", MEMORY_MB: "memory_mib", DISK_GB: "disk_gib"}
+    for one in host.resources:
+        if one in own_keys:
+            return f"{one} among its 'resources': set '{own_keys[one]}' instead"
+        if one not in names.STANDARD_CLASSES and not names.is_custom(one):
+            return f"'{one}' among its 'resources', which is no resource class; one of your own begins with CUSTOM_"
+    for one in host.traits:
+        if not names.is_custom(one) and one not in names.standard_traits():
+            return f"'{one}' among its 'traits', which is no standard trait; one of your own begins with CUSTOM_"
+        if one == DISABLED:
+            return f"{one} among its 'traits': disable its service instead"
+    return None
+
+
+def _check_reach(name: str, config: CloudConfig) -> None:
+    """A cell reaches what the cards and devices of its hosts are on."""
+    for cell, host in config.hosts():
+        if cell.physnets is None:
+            continue
+        has = [*(card.physnet for card in host.cards), *(device.physnet for device in host.pci if device.physnet)]
+        if other := [physnet for physnet in has if physnet not in cell.physnets]:
+            raise Invalid(
+                f"{name}: host '{host.name}' is on the physical network '{other[0]}', which is not among the 'physnets'"
+                f" of its cell '{cell.name}'; put it there, or remove it from the host"
+            )
+
+
+def _check_nics(name: str, config: CloudConfig) -> None:
+    """A card is known by its host and name; packets are counted in one way."""
+    for _, host in config.hosts():
+        if card := _twice([card.name for card in host.cards]):
+            raise Invalid(f"{name}: host '{host.name}' has the network card '{card}' twice; remove one of them")
+        if host.kpps and (host.egress_kpps or host.ingress_kpps):
+            raise Invalid(
+                f"{name}: host '{host.name}' counts packets together and by direction; give it 'kpps', or"
+                " 'egress_kpps' and 'ingress_kpps'"
+            )
+
+
+def _check_pci(name: str, config: CloudConfig) -> None:
+    """A device is known by its host and address, a kind of devices by its alias."""
+    for _, host in config.hosts():
+        if address := _twice([device.address for device in host.pci]):
+            raise Invalid(f"{name}: host '{host.name}' has the PCI device '{address}' twice; remove one of them")
+    if alias := _twice([alias.name for alias in config.rules.pci_alias]):
+        raise Invalid(f"{name}: two PCI aliases are called '{alias}'; give one of them another name")
+
+
+def _twice(names: list[str]) -> str | None:
+    return next((each for each in names if names.count(each) > 1), None)

@@ -1,0 +1,1 @@
+"""What must hold of a simulated cloud, and when it is checked."""

@@ -1,0 +1,107 @@
+"""The laws after each event: looked at for the server that it was about.
+
+Law: an event changes what is of one server. Where it does not tell of which, and every so often, all are looked at with
+which something is or was just being done; the rest by `Invariants`, less often, and at the end. What a look costs
+depends neither on how large the cloud is nor on how much goes on in it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.guest import Guest
+from whimbrel.domain.ids import ConsumerId, HostName, ServerId
+from whimbrel.domain.pci import HeldDevice
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.ports.placement.placement import Allocation
+from whimbrel.ports.stores.directory import Entry
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.sim.checks.invariants import Hosts, Invariants, rows_of
+from whimbrel.sim.checks.observed_servers import Rows
+
+Read = TypeVar("Read")
+
+LATEST_RUNS = 3
+"""How many runs of a server are looked at, the newest first: one that is over may have left something."""
+
+
+class Watch(Invariants):
+    _going: frozenset[ServerId] = frozenset()  # with which something was being done at the last look at them
+    _about: tuple[ServerId, ...] = ()
+    _known: Mapping[ServerId, Entry] = {}
+    _there: Sequence[tuple[HostName, Guest]] = ()
+    _seen_hosts: Hosts = MappingProxyType({})
+
+    async def look(self, after: str) -> None:
+        """Check the laws for all servers with which something is or was just being done. Raises: Violation."""
+        self._seen_hosts = await self._hosts()  # which change seldom
+        open_runs = await self._world.cloud.journal.find(RunFilter(only_open=True))
+        going = frozenset(run.subject for run in open_runs)
+        ended = sorted(self._going - going)
+        self._going = going
+        latest = [run for server in ended for run in await self._latest(server)]
+        await self._look_at((*sorted(going), *ended), [*open_runs, *latest], after)
+
+    async def look_at(self, server: ServerId, after: str) -> None:
+        """Check the laws for one server, whether something is being done with it or not. Raises: Violation."""
+        runs = await self._once(f"runs of {server}", ("global",), lambda: self._open_or_latest(server))
+        is_going = any(not run.is_over for run in runs)
+        self._going = self._going | {server} if is_going else self._going - {server}
+        await self._look_at((server,), runs, after)
+
+    async def _look_at(self, about: tuple[ServerId, ...], runs: list[Run], after: str) -> None:
+        self._about = about
+        self._there = self._world.simulated.guests_of(about)
+        directory = self._world.cloud.directory
+        self._known = await self._of_these("entries", ("global",), lambda: directory.entries(about)) if about else {}
+        servers = await self._of_these("servers", self._cells, self._records_that_count, self._known)
+        self._complain(await self._problems(runs, servers, self._seen_hosts), after)
+
+    async def _open_or_latest(self, server: ServerId) -> list[Run]:
+        find = self._world.cloud.journal.find
+        return await find(RunFilter(subject=server, only_open=True)) or await self._latest(server)
+
+    async def _latest(self, server: ServerId) -> list[Run]:
+        return await self._world.cloud.journal.find(RunFilter(subject=server, limit=LATEST_RUNS))
+
+    async def _of_these(
+        self, what: str, databases: tuple[str, ...], read: Callable[[], Awaitable[Read]], asked: Any = None
+    ) -> Read:
+        """Read what is of those that are looked at: of one, again only if a database or what is asked has changed."""
+        if len(self._about) == 1:
+            return await self._once(f"{what} of {self._about[0]}", databases, read, asked)
+        return await read()
+
+    async def _records_that_count(self) -> list[Server]:
+        return [server for entry in self._known.values() if (server := await self._record(entry))]
+
+    async def _record(self, entry: Entry) -> Server | None:
+        if entry.deleted_at is not None or entry.cell is None:
+            return entry.unplaced
+        try:
+            return await self._world.cloud.cell(entry.cell).servers.get(entry.server_id)
+        except NotFound:
+            return None  # its record is closed already
+
+    # Less is looked at
+
+    async def _allocations(self, runs: list[Run], servers: list[Server]) -> list[Allocation]:
+        consumers = [ConsumerId(one) for one in (*self._about, *(run.id for run in runs))]
+        read = self._world.cloud.placement.allocations
+        return await self._of_these("claims", ("placement",), lambda: read(consumers), consumers)
+
+    def _guests(self) -> Sequence[tuple[HostName, Guest]]:
+        return self._there
+
+    async def _devices(self) -> list[tuple[HostName, HeldDevice]]:
+        return [
+            (host, one) for host, one in await super()._devices() if one.holder and one.holder.server in self._about
+        ]
+
+    async def _entries(self, ids: Sequence[ServerId]) -> Mapping[ServerId, Entry]:
+        return self._known
+
+    async def _records(self) -> Rows:
+        return await self._of_these("rows", self._cells, lambda: rows_of(self._world, self._about))

@@ -1,0 +1,300 @@
+"""The laws of a cloud that hold at every instant, and the books that are compared at the end of a story.
+
+Numbers are those of the design, section 8.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from whimbrel.adapters.sql.cell.copy_states import standings
+from whimbrel.domain.guest import Guest
+from whimbrel.domain.host import Host
+from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId
+from whimbrel.domain.pci import HeldDevice
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement.capacity import ProviderState
+from whimbrel.ports.placement.placement import Allocation
+from whimbrel.ports.stores.directory import Entry, Usage
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.proof import violation as proof
+from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.invariants import allocations, guests, pci_devices, ports
+from whimbrel.proof.invariants.providers import counted, within_capacity
+from whimbrel.proof.invariants.runs import has_reason, rising
+from whimbrel.proof.invariants.table import AT_EVERY_INSTANT
+from whimbrel.servers.lookup import listing
+from whimbrel.sim.checks.group_placement import broken_rules
+from whimbrel.sim.checks.observed_servers import Rows, Seen, SeenStake, seen_of
+from whimbrel.sim.checks.read_cache import Readings
+from whimbrel.sim.cloud.cloud import World
+
+Hosts = Mapping[HostName, Host]
+
+
+Judge = Callable[[Stake, Ground], Iterator[proof.Violation]]
+
+AT_REST: Sequence[Judge] = (
+    guests.one_guest,
+    allocations.as_owned,
+    ports.bound_once,
+    pci_devices.as_asked,
+)
+"""What of the laws of a proof needs that no host is down and that no message is late."""
+
+WAITING: Sequence[Judge] = (allocations.as_owned, ports.served, pci_devices.as_asked)
+"""What of them is so too while moves wait for a verdict: guests that lost power, and late bindings, wait with them."""
+
+
+class Violation(BaseException):
+    """A law does not hold. Not an Exception: no code under test may take it for trouble of its own."""
+
+
+class Invariants:
+    """Checks a world; remembers epochs, to see that they only rise."""
+
+    def __init__(self, world: World, readings: Readings | None = None) -> None:
+        self._world = world
+        self._once = (readings or Readings(world)).once
+        self._cells = tuple(f"cell_{name}" for name in world.plan.cells)
+        self._epochs: dict[RunId, int] = {}
+
+    def forget_epochs(self) -> None:
+        """Forget the epochs that were seen: a restored journal has older ones."""
+        self._epochs.clear()
+
+    async def check(self, after: str = "") -> None:
+        """Check every law that holds at every instant. Raises: Violation."""
+        cloud = self._world.cloud
+        runs = await self._once("runs", ("global",), lambda: cloud.journal.find(RunFilter()))
+        servers = await self._once("servers", ("global", *self._cells), lambda: _servers(self._world))
+        groups = await self._once("groups", ("global",), lambda: cloud.server_groups.find(None))
+        hosts = await self._once("hosts", self._cells, self._hosts)
+        problems = [
+            *await self._problems(runs, servers, hosts),
+            *await broken_rules(cloud, groups, runs, servers, {name: host.id for name, host in hosts.items()}),
+            *await self._once("counted", ("placement",), self._counted),
+            *await self._once("usage", ("global",), lambda: usage_differs(cloud, runs)),
+        ]
+        self._complain(problems, after)
+
+    async def at_rest(self, laws: Sequence[Judge] = AT_REST) -> list[str]:
+        """Say what does not hold of a cloud in which nothing is under way, and every host is there."""
+        runs, servers = await self._world.cloud.journal.find(RunFilter()), await _servers(self._world)
+        return await self._of_servers(runs, servers, await self._hosts(), laws)
+
+    async def _problems(self, runs: list[Run], servers: list[Server], hosts: Hosts) -> list[str]:
+        return [
+            *self._one_guest(),
+            *await self._of_servers(runs, servers, hosts),
+            *await self._once("capacity", ("placement",), self._capacity),
+            *self._rising(runs),
+            *self._volumes(),
+            *await self._foreign_devices(),
+            *self._reasons(runs),
+        ]
+
+    def _complain(self, problems: list[str], after: str) -> None:
+        if problems:
+            raise Violation(f"after {after or 'the story'}: " + "; ".join(problems))
+
+    # What is looked at; Watch looks at less
+
+    async def _allocations(self, runs: list[Run], servers: list[Server]) -> list[Allocation]:
+        return await self._once("claims", ("placement",), self._world.cloud.placement.allocations)
+
+    def _guests(self) -> Sequence[tuple[HostName, Guest]]:
+        return self._world.simulated.guests()
+
+    def _running(self) -> list[tuple[HostName, Guest]]:
+        return [(host, guest) for host, guest in self._guests() if guest.power == "running"]
+
+    async def _devices(self) -> list[tuple[HostName, HeldDevice]]:
+        """List the devices that are held, each with its host."""
+        found: list[tuple[HostName, HeldDevice]] = []
+        for name, cell in self._world.cloud.cells.items():
+            found += await self._once(f"devices of {name}", (f"cell_{name}",), cell.devices.held)
+        return found
+
+    async def _entries(self, ids: Sequence[ServerId]) -> Mapping[ServerId, Entry]:
+        read = partial(self._world.cloud.directory.entries, ids)
+        return await self._once("entries", ("global", *self._cells), read)
+
+    async def _records(self) -> Rows:
+        return await self._once("records", self._cells, lambda: rows_of(self._world))
+
+    async def _providers(self) -> list[ProviderState]:
+        return await self._world.cloud.placement.providers()
+
+    async def _names(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Give the root and the name of each provider."""
+        providers = await self._once("providers", ("placement",), self._providers)
+        return {one.id: one.root for one in providers}, {one.id: one.name for one in providers}
+
+    async def _hosts(self) -> Hosts:
+        return {host.name: host for cell in self._world.cloud.cells.values() for host in await cell.hosts.all()}
+
+    def _one_guest(self) -> list[str]:
+        """I1: no server ran twice, not for a moment between two looks."""
+        return [f"I1: {story}" for story in self._world.simulated.double_runs]
+
+    async def _of_servers(
+        self, runs: list[Run], servers: list[Server], hosts: Hosts, laws: Sequence[Judge] = AT_EVERY_INSTANT
+    ) -> list[str]:
+        """Ask these laws of each server, and of whatever else something is held under."""
+        roots, names = await self._once("names", ("placement",), self._names)
+        ground = Ground(hosts=hosts, roots=roots, names=names)
+        stakes = await self._stakes(runs, servers)
+        found = [violation for stake in stakes for law in laws for violation in law(stake, ground)]
+        return [
+            *(f"{violation.law}: {violation.sentence}" for violation in found),
+            *(problem for stake in stakes for problem in seen_of(stake)),
+        ]
+
+    async def _stakes(self, runs: list[Run], servers: list[Server]) -> list[SeenStake]:
+        sights = Seen(servers, runs)
+        sights.see_claims(await self._allocations(runs, servers))
+        sights.see_guests(self._guests())
+        sights.see_attachments(self._world.remains.volumes.everything())
+        sights.see_devices(await self._devices())
+        await sights.see_ports(self._world.cloud.network)
+        if len(self._world.plan.cells) > 1:
+            await sights.see_rows(await self._records(), self._world.cloud)
+        return sights.stakes(await self._entries(sights.owners()))
+
+    async def _capacity(self) -> list[str]:
+        """I5: no provider is over capacity."""
+        providers = await self._once("providers", ("placement",), self._providers)
+        return [f"I5: {violation.sentence}" for one in providers for violation in within_capacity(one)]
+
+    async def _counted(self) -> list[str]:
+        """I5: what is said to be used is what is held."""
+        return [f"I5: {counted(one).sentence}" for one in await self._world.placement.miscounts()]
+
+    def _volumes(self) -> list[str]:
+        """I7: a volume is connected to one host, where its guest may run."""
+        connected: dict[str, set[str]] = {}
+        for one, host in self._world.remains.volumes.everything():
+            if host is not None:
+                connected.setdefault(one.volume_id, set()).add(host)
+        problems = [f"I7: volume {name} is connected to {on}" for name, on in connected.items() if len(on) > 1]
+        for host, guest in self._running():
+            loose = [name for name in guest.volumes if connected.get(name) != {host}]
+            problems += [
+                f"I7: {guest.key.server} runs on {host} with volume {name}, which is not connected" for name in loose
+            ]
+        return problems
+
+    async def _foreign_devices(self) -> list[str]:
+        """I8: no running guest has a device that another holds."""
+        held = {(host, one.device.address): one.holder for host, one in await self._devices()}
+        return [
+            f"I8: {guest.key} runs on {host} with {address}, which it does not hold"
+            for host, guest in self._running()
+            for address in guest.pci
+            if held.get((host, address)) != guest.key
+        ]
+
+    def _rising(self, runs: list[Run]) -> list[str]:
+        """I11: epochs only rise."""
+        fallen = [f"I11: {violation.sentence}" for violation in rising(runs, self._epochs)]
+        self._epochs.update({run.id: run.epoch for run in runs})
+        return fallen
+
+    def _reasons(self, runs: list[Run]) -> list[str]:
+        """I14: what was turned back by a refusal says why."""
+        return [f"I14: {violation.sentence}" for run in runs for violation in has_reason(run)]
+
+
+async def _servers(world: World) -> list[Server]:
+    return await listing(world.cloud, ServerQuery())
+
+
+async def usage_differs(cloud: Cloud, runs: Sequence[Run]) -> list[str]:
+    """I10: what a project is said to use is what its servers count for; runs: all that there ever were."""
+    totals: dict[ProjectId, Usage] = {}
+    for entry in (await cloud.directory.entries(sorted({run.subject for run in runs}))).values():
+        total = totals.get(entry.project_id, Usage())
+        if entry.deleted_at is None:
+            total = Usage(
+                instances=total.instances + 1,
+                cores=total.cores + entry.vcpus,
+                ram_mib=total.ram_mib + entry.memory_mib,
+            )
+        totals[entry.project_id] = total
+    return [
+        f"I10: project {project} is said to use {said}, and its servers count for {total}"
+        for project, total in totals.items()
+        if (said := await cloud.directory.usage(project)) != total
+    ]
+
+
+async def books(world: World) -> dict[str, Any]:
+    """Give everything that a finished story is judged by, comparable: records, claims, guests and disks, quota."""
+    servers = await _servers(world)
+    entries = await world.cloud.directory.entries([ServerId(server.id) for server in servers])
+    return {
+        "servers": {server.id: _comparable(server) for server in servers},
+        "claims": sorted(
+            (one.consumer, one.provider, tuple(sorted(one.resources.items())))
+            for one in await world.cloud.placement.allocations()
+        ),
+        "guests": sorted(
+            (host, guest.key.server, guest.key.slot, guest.power, guest.vcpus, guest.memory_mib, guest.has_disk)
+            for host, guest in world.simulated.guests()
+        ),
+        "offers": sorted(
+            (name, key.server, key.slot) for name, host in world.hypervisors.items() for key in host.offers()
+        ),
+        "disks": sorted(
+            (name, key.server, key.slot, disk, has.size_bytes, has.contents.marker or "", has.whole)
+            for name, host in world.hypervisors.items()
+            for key, disk, has in host.disks()
+            if disk != "root"
+        ),
+        "quota": {entry.server_id: (entry.vcpus, entry.memory_mib) for entry in entries.values()},
+        "ports": [
+            (
+                port.id,
+                port.device_id,
+                port.device_owner,
+                port.host,
+                port.profile,
+                len(await world.cloud.network.bindings(port.id)),
+            )
+            for port in sorted(world.remains.network.everything(), key=lambda port: port.id)
+        ],
+        "attachments": sorted(
+            ((one.server, one.volume_id, host, one.status) for one, host in world.remains.volumes.everything()),
+            key=lambda line: (*line[:2], line[2] or "", line[3]),
+        ),
+        "volumes": sorted(world.remains.volumes.ids()),
+        "pci": await _held_devices(world),
+        "images": sorted(world.images.ids()),
+        "records": await rows_of(world),
+    }
+
+
+def _comparable(server: Server) -> Server:
+    """Leave out what a way there and back may change: counters, and the ids of attachments, which cannot be kept."""
+    volumes = tuple(replace(device, attachment_id="") for device in server.volumes)
+    return replace(server, generation=0, updated_at=0.0, volumes=volumes)
+
+
+async def rows_of(world: World, only: Sequence[ServerId] | None = None) -> Rows:
+    """List the records of all cells, the copies too, but not those of deleted servers."""
+    found: Rows = []
+    for cell in world.plan.cells:
+        rows = await standings(world.remains.databases[f"cell_{cell}"], only)
+        found += [(cell, row.id, row.standing, row.locked_by_run) for row in rows]
+    return found
+
+
+async def _held_devices(world: World) -> list[tuple[str, str, str, str]]:
+    held = [each for cell in world.cloud.cells.values() for each in await cell.devices.held()]
+    return sorted((host, one.device.address, one.holder.server, one.request or "") for host, one in held if one.holder)

@@ -1,0 +1,131 @@
+"""What there is of each server of a simulated cloud, seen in one glance: what the laws of a proof judge.
+
+Besides, what only this world can see: from where volumes are really connected, and how many bindings are active.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from whimbrel.domain.guest import Guest
+from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
+from whimbrel.domain.pci import HeldDevice
+from whimbrel.domain.run import Run
+from whimbrel.domain.server import Server
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement.placement import Allocation
+from whimbrel.ports.services.network import Binding, Network, Port
+from whimbrel.ports.services.volumes import Attachment
+from whimbrel.ports.stores.directory import Entry
+from whimbrel.ports.stores.pages import Hold
+from whimbrel.ports.stores.servers import ServerQuery
+from whimbrel.proof.due_allocations import Claims
+from whimbrel.proof.evidence import Stake
+from whimbrel.proof.invariants.locks import WHOLE
+
+Rows = list[tuple[str, str, str, str | None]]
+"""Records of cells: (cell, server, how it stands, by which run it is held)."""
+
+
+class SeenStake(Stake, kw_only=True, dict=True):
+    """connected: the host from which each attachment is used, of those that are."""
+
+    connected: Mapping[str, str] = {}
+
+
+class Seen:
+    """Everything, by the id that it is under."""
+
+    def __init__(self, servers: Sequence[Server], runs: Iterable[Run]) -> None:
+        self._servers = {server.id: server for server in servers}
+        self._runs: dict[ServerId, list[Run]] = defaultdict(list)
+        for run in runs:
+            if not run.is_over:
+                self._runs[run.subject].append(run)
+        self._held: dict[str, Claims] = defaultdict(list)
+        self._guests: dict[ServerId, list[tuple[HostName, Guest]]] = defaultdict(list)
+        self._attachments: dict[ServerId, list[tuple[Attachment, str | None]]] = defaultdict(list)
+        self._devices: dict[ServerId, list[tuple[HostName, HeldDevice]]] = defaultdict(list)
+        self._ports: dict[ServerId, list[Port]] = defaultdict(list)
+        self._bindings: dict[str, tuple[Binding, ...]] = {}
+        self._holds: dict[ServerId, dict[CellName, Hold]] = defaultdict(dict)
+        self._copies: dict[ServerId, dict[CellName, Server]] = defaultdict(dict)
+
+    def see_claims(self, claims: Iterable[Allocation]) -> None:
+        for one in claims:
+            self._held[one.consumer].append((one.provider, one.resources))
+
+    def see_guests(self, guests: Iterable[tuple[HostName, Guest]]) -> None:
+        for host, guest in guests:
+            self._guests[guest.key.server].append((host, guest))
+
+    def see_attachments(self, attachments: Iterable[tuple[Attachment, str | None]]) -> None:
+        """Each with the host from which it is used."""
+        for one, host in attachments:
+            self._attachments[one.server].append((one, host))
+
+    def see_devices(self, devices: Iterable[tuple[HostName, HeldDevice]]) -> None:
+        for host, one in devices:
+            if one.holder:
+                self._devices[one.holder.server].append((host, one))
+
+    async def see_ports(self, network: Network) -> None:
+        """See the ports of the servers that there are, as far as they are said to have any."""
+        for port in await network.ports_of([server.id for server in self._servers.values() if server.nics]):
+            self._ports[ServerId(port.device_id)].append(port)
+            self._bindings[port.id] = tuple(await network.bindings(port.id))
+
+    async def see_rows(self, rows: Rows, cloud: Cloud) -> None:
+        """See how records are held; and the copies, of which a list of servers has none."""
+        for cell, server, standing, run in rows:
+            self._holds[ServerId(server)][CellName(cell)] = Hold(RunId(run) if run else None, standing)
+        for server, holds in self._holds.items():
+            there = self._servers.get(server)
+            for cell in holds.keys() - ({there.cell} if there else set()):
+                for copy in await cloud.cell(cell).servers.find(ServerQuery(ids=[server])):
+                    self._copies[server][cell] = copy
+
+    def owners(self) -> list[ServerId]:
+        """Give the ids under which there is anything; of claims only that they are servers'."""
+        return list({**self._servers, **self._guests, **self._devices, **self._copies})
+
+    def stakes(self, entries: Mapping[ServerId, Entry]) -> list[SeenStake]:
+        """Give all, each claim under one of them. What a run or nobody holds is under the id of that."""
+        found = [self._stake(one, entries.get(one)) for one in self.owners()]
+        return [*found, *(SeenStake(id=ServerId(consumer), own=held) for consumer, held in self._held.items())]
+
+    def _stake(self, one: ServerId, entry: Entry | None) -> SeenStake:
+        server, runs, attachments = self._servers.get(one), self._runs.get(one, []), self._attachments.get(one, [])
+        ports = tuple(self._ports.get(one, ()))
+        own = {server.cell: server} if server and server.cell else {}
+        return SeenStake(
+            id=one,
+            entry=entry,
+            records={**own, **self._copies.get(one, {})},
+            holds=self._holds.get(one, {}),
+            runs=tuple(runs),
+            own=self._held.pop(one, []),
+            of_runs={run.id: self._held.pop(run.id) for run in runs if run.id in self._held},
+            guests=tuple(self._guests.get(one, ())),
+            ports=ports,
+            bindings={port.id: self._bindings[port.id] for port in ports},
+            attachments=tuple(attachment for attachment, _ in attachments),
+            devices=tuple(self._devices.get(one, ())),
+            connected={attachment.id: host for attachment, host in attachments if host is not None},
+        )
+
+
+def seen_of(stake: SeenStake) -> Iterator[str]:
+    """Say what does not hold of a server by what only this world can see."""
+    record = stake.record
+    if len(stake.holds) > 1:
+        for cell, hold in stake.holds.items():
+            if hold.standing == WHOLE:
+                yield f"I2: the record of {stake.id} in {cell} stands whole, and there are {len(stake.holds)} of it"
+    for port_id in stake.nics & stake.bindings.keys():
+        active = [binding.host for binding in stake.bindings[port_id] if binding.is_active]
+        if len(active) > 1:
+            yield f"I6: port {port_id} of server {stake.id} is active on {' and '.join(active)}"
+    if stake.is_settled and record:
+        recorded = {device.attachment_id: device.host for device in record.volumes}
+        if recorded != stake.connected:
+            yield f"I7: server {stake.id} is said to have {recorded}, and is connected by {stake.connected}"

@@ -1,0 +1,306 @@
+"""A whole cloud in one process: real stores in memory, real agents, simulated hosts, a clock that jumps.
+
+What survives a crash of the control plane is here: databases, keeps, hosts. What dies is made by `engine`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from whimbrel.adapters.bus.local import LocalAgents
+from whimbrel.adapters.memory_key_value_store import MemoryKeep
+from whimbrel.adapters.sql.cell.hosts import SqlHosts
+from whimbrel.adapters.sql.cell.pci_devices import SqlDevices
+from whimbrel.adapters.sql.cell.servers import SqlServers
+from whimbrel.adapters.sql.engine.schema import create_all
+from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
+from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
+from whimbrel.adapters.sql.global_.cells import SqlCells
+from whimbrel.adapters.sql.global_.directory import SqlDirectory
+from whimbrel.adapters.sql.global_.flavors import SqlFlavors
+from whimbrel.adapters.sql.global_.journal import SqlJournal
+from whimbrel.adapters.sql.global_.keypairs import SqlKeypairs
+from whimbrel.adapters.sql.global_.processes import SqlProcesses
+from whimbrel.adapters.sql.global_.quotas import SqlQuotas
+from whimbrel.adapters.sql.global_.restores import SqlRestores
+from whimbrel.adapters.sql.global_.server_groups import SqlServerGroups
+from whimbrel.adapters.sql.global_.zones import SqlZones
+from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.agent.agent import HostAgent
+from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.guest import Capacity
+from whimbrel.domain.host import Host, Zone
+from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, ServerId, UserId
+from whimbrel.domain.server import RequestSpec, Server
+from whimbrel.moves.steps import record
+from whimbrel.moves.steps.lease_check import check_lock, hold_all
+from whimbrel.placement.inventory import of_host
+from whimbrel.ports.cloud import Asker, Cell, Cloud, Rules
+from whimbrel.ports.stores.cells import CellInfo
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import Book
+from whimbrel.scheduling.fleet import KnownFleet
+from whimbrel.sim.world import equipment
+from whimbrel.sim.world.clock import JumpingClock
+from whimbrel.sim.world.hosts import SimulatedWorld
+from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
+from whimbrel.sim.world.ids import SeededIds
+from whimbrel.sim.world.images import MemoryImages
+from whimbrel.sim.world.network import SimulatedNetwork
+from whimbrel.sim.world.volumes import SimulatedVolumes
+
+PROJECT = ProjectId("11111111111141118111111111111111")
+USER = UserId("22222222222242228222222222222222")
+CELL = CellName("c1")
+IMAGE = "33333333-3333-4333-8333-333333333333"
+
+SMALL = Flavor(flavor_id="1", name="small", vcpus=1, memory_mib=512, root_gib=1)
+LARGE = Flavor(flavor_id="2", name="large", vcpus=2, memory_mib=1024, root_gib=2)
+FLAVORS = (SMALL, LARGE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a world is like."""
+
+    cells: Mapping[str, Sequence[str]] = field(default_factory=lambda: {CELL: ("h1", "h2", "h3")})  # with their hosts
+    vcpus: int = 4
+    memory_mib: int = 4096
+    disk_gib: int = 40
+    rules: Rules = field(default_factory=lambda: Rules(cpu_allocation_ratio=1.0, patience_s=20.0))
+    times: Times = field(default_factory=Times)
+    seed: int = 0
+    equipped: bool = False  # with a network, a volume, and a card with bandwidth on each host
+    functions: bool = False  # with virtual functions on each host too, and a port for one
+
+    def homes(self) -> Iterator[tuple[HostName, CellName]]:
+        """Give each host with its cell."""
+        for cell, hosts in self.cells.items():
+            for host in hosts:
+                yield HostName(host), CellName(cell)
+
+
+@dataclass
+class Remains:
+    """What survives every crash of the control plane: its databases, what hosts and other services keep, time."""
+
+    databases: dict[str, SqliteDatabase]
+    keep: MemoryKeep
+    clock: JumpingClock
+    ids: SeededIds
+    images: MemoryImages
+    network: SimulatedNetwork
+    volumes: SimulatedVolumes
+
+    @classmethod
+    async def new(cls, seed: int, cells: Iterable[str] = (CELL,)) -> "Remains":
+        names = ("global", "placement", *(f"cell_{cell}" for cell in cells))
+        databases = {name: SqliteDatabase(None) for name in names}
+        for name, database in databases.items():
+            await create_all(database, name.split("_")[0])
+        ids, images = SeededIds(seed), MemoryImages({IMAGE: b"tick"})
+        return cls(databases, MemoryKeep(), JumpingClock(), ids, images, SimulatedNetwork(ids), SimulatedVolumes(ids))
+
+    def copy(self) -> "Remains":
+        databases = {name: database.copy() for name, database in self.databases.items()}
+        clock, ids, images = JumpingClock(self.clock.now()), self.ids.copy(), self.images.copy()
+        return Remains(databases, self.keep.copy(), clock, ids, images, self.network.copy(ids), self.volumes.copy(ids))
+
+
+class World:
+    """A simulated cloud with the flavors SMALL and LARGE. Make it with `await World.build(...)`.
+
+    Its cells share the global database, placement and the services, and nothing else.
+    """
+
+    def __init__(self, plan: Plan, remains: Remains) -> None:
+        self.plan = plan
+        self.remains = remains
+        self.book: Book = BOOK  # what its engines drive
+        self.simulated = SimulatedWorld()
+        self.placement = SqlPlacement(remains.databases["placement"])
+        self.images = remains.images
+        self.hypervisors = {host: self._hypervisor(host, cell) for host, cell in plan.homes()}
+        self.cloud = self._cloud()
+
+    @classmethod
+    async def build(
+        cls, hosts: Sequence[str] = ("h1", "h2", "h3"), cells: Mapping[str, Sequence[str]] | None = None, **plan: Any
+    ) -> "World":
+        """Make a new one; what else may be said of it is in Plan. cells: with their hosts; else `hosts` are in one."""
+        told = {name: value for name, value in plan.items() if value is not None}
+        planned = Plan(cells=cells or {CELL: tuple(hosts)}, **told)
+        world = cls(planned, await Remains.new(planned.seed, planned.cells))
+        await world._fill()
+        return world
+
+    async def copy(self) -> "World":
+        """Make another one that is as this one is now; what was in the memory of processes is not in it."""
+        world = World(self.plan, self.remains.copy())
+        world.simulated.double_runs += self.simulated.double_runs
+        for hypervisor in world.hypervisors.values():
+            await hypervisor.guests()  # they look at what they keep when they are first asked
+        return world
+
+    def _hypervisor(self, name: HostName, cell: CellName) -> SimulatedHypervisor:
+        plan, remains = self.plan, self.remains
+        return SimulatedHypervisor(
+            name,
+            self.simulated,
+            remains.keep,
+            plan.times,
+            remains.clock,
+            cell=cell,
+            capacity=Capacity(
+                vcpus=plan.vcpus,
+                memory_mib=plan.memory_mib,
+                disk_gib=plan.disk_gib,
+                hypervisor_type="simulated",
+                hypervisor_version=1,
+            ),
+            images=self.images,
+        )
+
+    def _cloud(self) -> Cloud:
+        remains, global_ = self.remains, self.remains.databases["global"]
+        cells = {name: self._cell(name) for name in map(CellName, self.plan.cells)}
+        aggregates, infos = SqlAggregates(global_), SqlCells(global_)
+        return Cloud(
+            clock=remains.clock,
+            ids=remains.ids,
+            journal=SqlJournal(global_, BOOK),
+            directory=SqlDirectory(global_),
+            cells=cells,
+            cell_infos=infos,
+            fleets=KnownFleet(cells, infos, aggregates, remains.clock, self.plan.rules),
+            placement=self.placement,
+            images=self.images,
+            network=remains.network,
+            volumes=remains.volumes,
+            flavors=SqlFlavors(global_),
+            keypairs=SqlKeypairs(global_),
+            quotas=SqlQuotas(global_),
+            aggregates=aggregates,
+            server_groups=SqlServerGroups(global_),
+            zones=SqlZones(global_),
+            restores=SqlRestores(global_),
+            processes=SqlProcesses(global_, self.remains.clock),
+            rules=self.plan.rules,
+        )
+
+    def _cell(self, name: CellName) -> Cell:
+        remains, database = self.remains, self.remains.databases[f"cell_{name}"]
+        agents = {
+            host: HostAgent(host, self.hypervisors[host], remains.keep, self.images, remains.clock)
+            for host, cell in self.plan.homes()
+            if cell == name
+        }
+        return Cell(
+            name=name,
+            servers=SqlServers(database),
+            hosts=SqlHosts(database, name),
+            devices=SqlDevices(database),
+            agents=LocalAgents(agents),
+        )
+
+    async def _fill(self) -> None:
+        plan, cloud = self.plan, self.cloud
+        default = cloud.rules.default_availability_zone
+        await cloud.zones.ensure(Zone(id=default, name=default, created_at=cloud.clock.now()))
+        for cell in cloud.cells:
+            await cloud.cell_infos.ensure(CellInfo(name=cell, created_at=cloud.clock.now()))
+        for flavor in FLAVORS:
+            await cloud.flavors.create(flavor, cloud.clock.now())
+        for name, cell in plan.homes():
+            host = Host(
+                name=name,
+                cell=cell,
+                id=ProviderId(cloud.ids.uuid()),
+                service_id=cloud.ids.uuid(),
+                driver="simulated",
+                vcpus=plan.vcpus,
+                memory_mib=plan.memory_mib,
+                disk_gib=plan.disk_gib,
+                seen_at=1e12,  # the simulated clock jumps; these hosts never miss a heartbeat by that
+            )
+            await cloud.cell(cell).hosts.register(host)
+            await cloud.placement.register_host(host.id, name, of_host(host, cloud.rules))
+            if plan.equipped:
+                await equipment.add_card(self.placement, name, host.id, ProviderId(cloud.ids.uuid()))
+            if plan.functions:
+                await equipment.add_functions(cloud.cell(cell), self.placement, host, cloud.ids)
+        if plan.equipped:
+            equipment.add_services(self.remains.network, self.remains.volumes, PROJECT)
+        if plan.functions:
+            equipment.add_direct_port(self.remains.network, PROJECT)
+
+    # The control plane: what dies in a crash
+
+    def forget_memory(self) -> None:
+        """Replace what this world has read of its databases: their contents were replaced."""
+        self.placement = SqlPlacement(self.remains.databases["placement"])
+        self.cloud = self._cloud()
+
+    def engine(self, name: str, cloud: Cloud | None = None) -> Engine:
+        """Make an engine on this world; on `cloud` where its ports are wrapped."""
+        cloud = cloud or self.cloud
+        return Engine(
+            cloud.journal,
+            self.book,
+            cloud,
+            cloud.clock,
+            Random(name),
+            lambda run, task_state: record.show(run, task_state, cloud),
+            name=name,
+            lease_s=cloud.rules.lease_s,
+            patience_s=cloud.rules.patience_s,
+            check_lock=lambda run: check_lock(run, cloud),
+            hold=lambda because: hold_all(because, cloud),
+        )
+
+    async def settle(self, engine: Engine, rounds: int = 60) -> None:
+        """Drive everything that is due, again and again as time goes on, until nothing is open but what is parked."""
+        clock = self.cloud.clock
+        for _ in range(rounds):
+            await clock.sleep(engine.lease_s + 1)
+            runs = await self.cloud.journal.take(engine.name, clock.now(), engine.lease_s, 1000)
+            if not runs and not await self._anything_open():
+                return
+            for run in runs:
+                await engine.drive(run)
+        raise AssertionError(f"still open after {rounds} rounds: {await self._open()}")
+
+    async def _anything_open(self) -> bool:
+        return bool(await self._open())
+
+    async def _open(self) -> list[tuple[str, str, str, str | None]]:
+
+        runs = await self.cloud.journal.find(RunFilter(only_open=True))
+        return [(run.saga, run.at, run.way, run.problem or run.message) for run in runs if run.state == "open"]
+
+    # Users
+
+    def asker(self) -> Asker:
+        return Asker(user_id=USER, project_id=PROJECT, request_id=f"req-{self.cloud.ids.uuid()}")
+
+    def new_server(self, name: str, flavor: Flavor = SMALL) -> Server:
+        now = self.cloud.clock.now()
+        return Server(
+            id=ServerId(self.cloud.ids.uuid()),
+            project_id=PROJECT,
+            user_id=USER,
+            name=name,
+            hostname=name,
+            flavor=flavor,
+            image_id=IMAGE,
+            spec=RequestSpec(),
+            created_at=now,
+            updated_at=now,
+        )
+
+    async def close(self) -> None:
+        for database in self.remains.databases.values():
+            await database.close()

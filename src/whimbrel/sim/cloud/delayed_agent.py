@@ -1,0 +1,34 @@
+"""An agent in which orders are held up between the two looks of the fence, so that newer ones pass them.
+
+In the real one they act in the order in which they came, so that hardly any comes to be refused at the second look.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from whimbrel.agent.agent import HostAgent
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import HostName
+from whimbrel.ports.hosts.hypervisor import Hypervisor
+from whimbrel.ports.services.images import Images
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.faults.fault_state import Weather
+
+
+class HoldingAgent(HostAgent):
+    def __init__(self, host: HostName, hypervisor: Hypervisor, images: Images, world: World, weather: Weather) -> None:
+        super().__init__(host, hypervisor, world.remains.keep, images, world.cloud.clock)
+        self._weather = weather
+
+    def _lock(self, key: GuestKey) -> AbstractAsyncContextManager[Any]:
+        return _after(self._weather.held_up.pop(self.host, 0.0), super()._lock(key))
+
+
+@asynccontextmanager
+async def _after(wait_s: float, lock: AbstractAsyncContextManager[Any]) -> AsyncIterator[None]:
+    if wait_s:
+        await asyncio.sleep(wait_s)
+    async with lock:
+        yield

@@ -1,0 +1,231 @@
+"""The processes of a simulated cloud: doors, conductors, agents. What dies with one is made anew for the next."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from whimbrel.adapters.sql.engine.sqlite import SqliteDatabase
+from whimbrel.adapters.sql.placement import SqlPlacement
+from whimbrel.api.app import compute_app
+from whimbrel.api.http import policy
+from whimbrel.api.http.context import Context
+from whimbrel.conductor.conductor import Conductor, Pace
+from whimbrel.domain.ids import HostName, ProjectId, UserId
+from whimbrel.domain.run import Run
+from whimbrel.http.policy import Policy
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.services.identity import Caller, with_implied
+from whimbrel.ports.services.images import Images
+from whimbrel.ports.unreachable_cells import Outages
+from whimbrel.saga.engine import Engine
+from whimbrel.scheduling.fleet import KnownFleet
+from whimbrel.sim.cloud.cloud import PROJECT, USER, World
+from whimbrel.sim.cloud.delayed_agent import HoldingAgent
+from whimbrel.sim.cloud.server_names import Names
+from whimbrel.sim.cloud.traced_journal import ToldJournal
+from whimbrel.sim.faults.call_subjects import Subjects
+from whimbrel.sim.faults.fault_state import Weather
+from whimbrel.sim.faults.network_faults import Bus, Check, ImageWires, Wires
+from whimbrel.sim.record.trace import Trace
+from whimbrel.sim.world.loop import Process, SimulatedLoop
+
+RESTARTS_S = 1.0
+"""How long after its end a process is started anew that was not killed."""
+
+PACE = Pace(poll_s=5.0, reconcile_s=10.0)
+"""Slower than outside: most of the time of a simulated cloud would go by in looking for nothing."""
+
+BEATS_S = 10.0
+
+ALLOWED = {"compute:servers:resize:cross_cell": "@"}
+"""What operators let users do here and not by default."""
+
+_POLICY: list[Policy] = []
+
+
+class Answer(NamedTuple):
+    """What a user is told. status 0: nothing."""
+
+    status: int
+    body: Any
+
+
+NO_ANSWER = Answer(0, None)
+
+
+class SimulatedIdentity:
+    """Fulfils ports.identity.Identity: a token is a role."""
+
+    async def caller(self, token: str) -> Caller | None:
+        user = UserId("admin") if token == "admin" else USER
+        return Caller(user_id=user, user_name=token, project_id=ProjectId(PROJECT), roles=with_implied([token]))
+
+
+class Staff:
+    """All processes of a cloud, and who starts them."""
+
+    def __init__(self, world: World, loop: SimulatedLoop, weather: Weather, trace: Trace, check: Check) -> None:
+        self.world = world
+        self.loop = loop
+        self.names = Names()
+        self.weather = weather
+        self._trace = trace
+        self.check = check
+        self._subjects = Subjects()
+        self._bus = Bus(loop, weather, check, self._subjects)
+        self._planes: dict[str, Process] = {}
+        self._apps: dict[str, Any] = {}
+        self._outside = Process("supervisor")
+
+    # Doors and conductors
+
+    def start(self, name: str) -> None:
+        process = self._planes[name] = Process(name)
+        cloud = self._cloud(process)
+        engine = self.world.engine(name, cloud)
+        conductor = Conductor(cloud, engine, predecessors=[name], pace=PACE)  # an earlier one of this name is dead
+        if name.startswith("door"):
+            if not _POLICY:
+                _POLICY.append(Policy.load({**policy.DEFAULTS, **ALLOWED}))
+            context = Context(cloud=cloud, engine=engine, identity=SimulatedIdentity(), policy=_POLICY[0])
+            self._apps[name] = compute_app(context)
+        serving = self.loop.spawn(process, conductor.serve())
+        self._outside.context.copy().run(serving.add_done_callback, lambda ended: self._ended(name, process, ended))
+
+    def _ended(self, name: str, process: Process, ended: "asyncio.Task[None]") -> None:
+        """Start one anew that found its database away."""
+        if ended.cancelled() or process.is_dead:
+            return
+        self._trace.tell(self.loop.time(), name, f"ends: {ended.exception()!r}")
+        process.is_dead = True
+        self.loop.call_later(RESTARTS_S, self._start_again, name, process, context=self._outside.context.copy())
+
+    def _start_again(self, name: str, process: Process) -> None:
+        if self._planes[name] is process:  # else it was started meanwhile
+            self.start(name)
+
+    def put_back(self, copies: Mapping[str, SqliteDatabase]) -> None:
+        """Stop all doors and conductors, put older copies of databases back, and start them on these."""
+        for process in self._planes.values():
+            process.is_dead = True
+        for name, copy in copies.items():
+            self.world.remains.databases[name].replace_by(copy)
+        self.world.forget_memory()
+        for name in self._planes:
+            self.start(name)
+
+    def operator(self) -> tuple[Cloud, Engine]:
+        """Return the cloud and the engine of an operator's command."""
+        cloud = self._cloud(Process("operator"))
+        return cloud, self.world.engine("operator", cloud)
+
+    def _cloud(self, process: Process) -> Cloud:
+        """Give the ports of the cloud as one process has them: its memory is its own, and its wires."""
+        cloud, world = self.world.cloud, self.world
+        databases = world.remains.databases
+        cells = {name: replace(cell, agents=self._bus) for name, cell in cloud.cells.items()}
+        journal = ToldJournal(databases["global"], world.book, lambda run, what: self._tell(process, run, what))
+        own = replace(
+            cloud,
+            cells=cells,
+            journal=journal,
+            placement=SqlPlacement(databases["placement"], Random(process.name)),
+            outages=Outages(),
+            fleets=KnownFleet(cells, cloud.cell_infos, cloud.aggregates, cloud.clock, cloud.rules),
+        )
+        return self._wires(process).wrap(own)
+
+    def _wires(self, process: Process) -> Wires:
+        return Wires(self.loop, self.weather, self._trace, process, self.check, self._subjects)
+
+    def _tell(self, process: Process, run: Run, what: str) -> None:
+        self._trace.tell(self.loop.time(), process.name, f"{run.saga} of {self.names.of(run.subject)} {what}")
+
+    def process(self, name: str) -> Process:
+        return self._planes[name]
+
+    # Agents
+
+    async def start_agent(self, host: HostName) -> None:
+        """Start the agent of a host; its hypervisor looks at what it keeps."""
+        world, process = self.world, Process(f"agent {host}")
+        images = cast(Images, ImageWires(self._wires(process), world.cloud.images))
+        hypervisor = world.hypervisors[host] = world.hypervisors[host].reborn(images)
+        await hypervisor.guests()
+        agent = HoldingAgent(host, hypervisor, images, world, self.weather)
+        self._bus.agents[host] = (process, agent)
+
+    def agent(self, host: HostName) -> Process:
+        return self._bus.agents[host][0]
+
+    async def beat(self) -> None:
+        """Write down again and again which hosts give a sign of life, where their cell's database takes it."""
+        while True:
+            for name, cell in self.world.cloud.cells.items():
+                if not self.weather.outage(f"cell_{name}"):
+                    here = [host for host, its in self.world.plan.homes() if its == name and self._lives(host)]
+                    await cell.hosts.seen(here, self.world.cloud.clock.now())
+            await asyncio.sleep(BEATS_S)
+
+    def _lives(self, host: HostName) -> bool:
+        process = self.agent(host)
+        return not (process.is_dead or process.is_frozen or self.weather.cut_off.get(host))
+
+    # What users see
+
+    async def ask(self, door: str, method: str, path: str, body: Any = None, who: str = "member") -> Answer:
+        """Send a request to a door. Nobody answers where nobody is."""
+        process = self._planes[door]
+        if process.is_dead:
+            return NO_ANSWER
+        answer = self.loop.create_future()
+        request = self._request(self._apps[door], method, path, body, who)
+
+        def reply(work: asyncio.Task[Answer]) -> None:
+            if not answer.done() and not work.cancelled():
+                answer.set_result(work.result())
+
+        self.loop.spawn(process, request).add_done_callback(reply)
+        try:
+            async with asyncio.timeout(USERS_WAIT_S):
+                told: Answer = await answer
+                return told
+        except TimeoutError:
+            return NO_ANSWER
+
+    async def _request(self, app: Any, method: str, path: str, body: Any, who: str) -> Answer:
+        raw = b"" if body is None else msgspec.json.encode(body)
+        path, _, query = path.partition("?")
+        headers: Mapping[str, str] = {
+            "x-auth-token": who,
+            "openstack-api-version": "compute 2.100",
+            "content-type": "application/json",
+            "content-length": str(len(raw)),
+            "host": "cloud",
+        }
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": f"/v2.1{path}",
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            "scheme": "http",
+        }
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": raw, "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        await app(scope, receive, send)
+        text = b"".join(message.get("body", b"") for message in sent)
+        return Answer(sent[0]["status"], msgspec.json.decode(text) if text else None)
+
+
+USERS_WAIT_S = 60.0

@@ -1,0 +1,207 @@
+"""Users of a simulated cloud: they ask its API for things, at random and at once, and see what they are told.
+
+They know the servers that they had made, and nothing else: what they ask for is often not possible, as outside.
+"""
+
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+from whimbrel.sim.cloud.cloud import IMAGE, LARGE, SMALL
+from whimbrel.sim.cloud.fixture import DIRECT_PORTS, GROUPS, PORTS, ROOMIER, ROOMY, SWAPPING, VOLUMES, WIDE
+from whimbrel.sim.cloud.processes import Answer, Staff
+from whimbrel.sim.faults.planned_events import Act, Size
+from whimbrel.sim.record.trace import Trace
+from whimbrel.sim.world import equipment
+
+Body = dict[str, Any]
+
+RESIZES = {
+    SMALL.name: (LARGE, WIDE),
+    LARGE.name: (WIDE, WIDE, SMALL),
+    WIDE.name: (LARGE,),
+    ROOMY.name: (ROOMIER, SWAPPING),
+    ROOMIER.name: (SWAPPING, SWAPPING, ROOMY),
+    SWAPPING.name: (ROOMIER,),
+}
+"""What a server is resized to that has this. To a smaller disk, which is refused, seldom."""
+
+
+class Users:
+    def __init__(self, staff: Staff, trace: Trace, servers: list[str], size: Size) -> None:
+        self._staff = staff
+        self._trace = trace
+        self._servers = servers
+        self._doors = [name for name in size.processes if "door" in name]
+        self._ports = [*PORTS, *DIRECT_PORTS] if size.functions else PORTS
+        self._groups = GROUPS if size.groups else ()
+        self.problems: list[str] = []
+        self.deleted: set[str] = set()  # servers whose delete was asked for, whatever the answer was
+
+    async def act(self, act: Act) -> None:
+        """Ask for one thing. What is asked about is chosen by `pick`, among what there is."""
+        if act.what == "create":
+            return await self._create(act)
+        server = self._server(act)
+        if act.what in _SOUGHT:
+            server = await self._sought(act, _SOUGHT[act.what]) or (server if act.pick % 4 == 0 else "")
+            if not server:
+                return None  # there is none for which it makes sense
+        await _ASKS[act.what](self, act, server)
+        return None
+
+    # What they ask for
+
+    async def _create(self, act: Act) -> None:
+        chance = Random(act.pick)
+        server: Body = {"name": f"new{len(self._servers)}", "flavorRef": chance.choice((SMALL, LARGE, ROOMY)).flavor_id}
+        server["networks"] = chance.choice(
+            ("none", [{"uuid": equipment.NETWORK}], [{"port": chance.choice(self._ports)}])
+        )
+        server |= chance.choice(({"imageRef": IMAGE}, *_DISKS))
+        body: Body = {"server": server}
+        if self._groups and chance.random() < 0.6:
+            body["os:scheduler_hints"] = {"group": chance.choice(self._groups)}
+        answer = await self._ask(act, "POST", "/servers", body)
+        if answer.status == 202:
+            self._servers.append(answer.body["server"]["id"])
+            self._staff.names.of(self._servers[-1])
+
+    async def _delete(self, act: Act, server: str) -> None:
+        self.deleted.add(server)
+        await self._ask(act, "DELETE", f"/servers/{server}", about=server)
+
+    async def _do(self, act: Act, server: str, body: Body, who: str = "member") -> None:
+        await self._ask(act, "POST", f"/servers/{server}/action", body, who=who, about=server)
+
+    async def _resize(self, act: Act, server: str) -> None:
+        found = await self._look(act, f"/servers/{server}")
+        has = found["server"]["flavor"]["original_name"] if found else ""
+        others = RESIZES.get(has, (LARGE,))
+        other = others[act.pick // 7 % len(others)]
+        await self._do(act, server, {"resize": {"flavorRef": other.flavor_id}})
+
+    async def _migrate(self, act: Act, server: str) -> None:
+        hosts = list(self._staff.world.hypervisors)
+        host = hosts[act.pick // 21 % len(hosts)] if act.pick // 7 % 3 == 0 else None
+        await self._do(act, server, {"migrate": {"host": host} if host else None}, who="admin")
+
+    async def _confirm(self, act: Act, server: str) -> None:
+        await self._do(act, server, {"confirmResize": None})
+
+    async def _revert(self, act: Act, server: str) -> None:
+        await self._do(act, server, {"revertResize": None})
+
+    async def _turn_back(self, act: Act, server: str) -> None:
+        found = await self._look(act, "/whimbrel/moves?open=true", who="admin")
+        going = (found or {"moves": []})["moves"]
+        if going:
+            move = going[act.pick // 7 % len(going)]
+            path = f"/whimbrel/moves/{move['id']}/action"
+            await self._ask(act, "POST", path, {"turn_back": None}, who="admin", about=move["server_id"])
+
+    async def _stop(self, act: Act, server: str) -> None:
+        await self._do(act, server, {"os-stop": None})
+
+    async def _start(self, act: Act, server: str) -> None:
+        await self._do(act, server, {"os-start": None})
+
+    async def _reboot(self, act: Act, server: str) -> None:
+        await self._do(act, server, {"reboot": {"type": "HARD" if act.pick // 7 % 2 else "SOFT"}})
+
+    async def _snapshot(self, act: Act, server: str) -> None:
+        await self._do(act, server, {"createImage": {"name": "snapshot"}})
+
+    async def _attach_port(self, act: Act, server: str) -> None:
+        pick = act.pick // 7
+        wish = {"net_id": equipment.NETWORK} if pick % 2 else {"port_id": self._ports[pick // 2 % len(self._ports)]}
+        await self._ask(act, "POST", f"/servers/{server}/os-interface", {"interfaceAttachment": wish}, about=server)
+
+    async def _detach_port(self, act: Act, server: str) -> None:
+        found = await self._look(act, f"/servers/{server}/os-interface")
+        ports = [one["port_id"] for one in (found or {}).get("interfaceAttachments", ())]
+        if ports:
+            path = f"/servers/{server}/os-interface/{ports[act.pick // 7 % len(ports)]}"
+            await self._ask(act, "DELETE", path, about=server)
+
+    async def _attach_volume(self, act: Act, server: str) -> None:
+        wish = {"volumeId": VOLUMES[act.pick // 7 % len(VOLUMES)]}
+        path = f"/servers/{server}/os-volume_attachments"
+        await self._ask(act, "POST", path, {"volumeAttachment": wish}, about=server)
+
+    async def _detach_volume(self, act: Act, server: str) -> None:
+        found = await self._look(act, f"/servers/{server}/os-volume_attachments")
+        volumes = [one["volumeId"] for one in (found or {}).get("volumeAttachments", ())]
+        if volumes:
+            path = f"/servers/{server}/os-volume_attachments/{volumes[act.pick // 7 % len(volumes)]}"
+            await self._ask(act, "DELETE", path, about=server)
+
+    # How
+
+    def _server(self, act: Act) -> str:
+        return self._servers[act.pick % len(self._servers)]
+
+    async def _sought(self, act: Act, status: str) -> str | None:
+        """Find a server with this status, as its owner would."""
+        found = await self._look(act, f"/servers?status={status}&limit=5")
+        waiting = [one["id"] for one in (found or {}).get("servers", ())]
+        return waiting[act.pick % len(waiting)] if waiting else None
+
+    async def _look(self, act: Act, path: str, who: str = "member") -> Any:
+        answer = await self._send(act, "GET", path, None, who)
+        return answer.body if answer.status == 200 else None
+
+    async def _ask(
+        self, act: Act, method: str, path: str, body: Any = None, who: str = "member", about: str = ""
+    ) -> Answer:
+        loop = self._staff.loop
+        name = self._staff.names.of(about) if about else ""
+        self._trace.tell(loop.time(), "user", f"{act.what} {name}".rstrip() + ", asked for")
+        answer = await self._send(act, method, path, body, who)
+        said = f"{answer.status} {_message(answer)}".rstrip() if answer.status else "no answer"
+        if answer.status in (200, 202, 204) and act.what == "create":
+            name = self._staff.names.of(answer.body["server"]["id"])
+        self._trace.tell(loop.time(), "user", f"{act.what} {name}".rstrip() + f": {said}")
+        self._trace.tally.asked(act.what, answer.status)
+        return answer
+
+    async def _send(self, act: Act, method: str, path: str, body: Any, who: str) -> Answer:
+        answer = await self._staff.ask(self._doors[act.pick // 3 % len(self._doors)], method, path, body, who)
+        if answer.status == 500:
+            self.problems.append(f"{method} {path} was answered by 500: {_message(answer)}")
+        return answer
+
+
+def _message(answer: Answer) -> str:
+    if answer.status < 400 or not isinstance(answer.body, dict):
+        return ""
+    return str(next(iter(answer.body.values())).get("message", ""))[:160]
+
+
+_SOUGHT = {"confirm": "VERIFY_RESIZE", "revert": "VERIFY_RESIZE", "start": "SHUTOFF"}
+"""What is asked of servers with a certain status only, mostly."""
+
+_VOLUME = {"destination_type": "volume", "volume_size": 2, "delete_on_termination": True}
+_LOCAL = {"uuid": IMAGE, "source_type": "image", "destination_type": "local", "boot_index": 0}
+_DISKS = (
+    {"imageRef": IMAGE, "block_device_mapping_v2": [_LOCAL, _VOLUME | {"source_type": "blank", "boot_index": -1}]},
+    {"block_device_mapping_v2": [_VOLUME | {"source_type": "image", "uuid": IMAGE, "boot_index": 0}]},
+)
+"""What servers have for disks besides those of their flavor: a volume more, or one to boot from."""
+
+_ASKS: dict[str, Callable[[Users, Act, str], Awaitable[None]]] = {
+    "delete": Users._delete,
+    "resize": Users._resize,
+    "migrate": Users._migrate,
+    "confirm": Users._confirm,
+    "revert": Users._revert,
+    "turn back": Users._turn_back,
+    "stop": Users._stop,
+    "start": Users._start,
+    "reboot": Users._reboot,
+    "snapshot": Users._snapshot,
+    "attach port": Users._attach_port,
+    "detach port": Users._detach_port,
+    "attach volume": Users._attach_volume,
+    "detach volume": Users._detach_volume,
+}

@@ -1,0 +1,76 @@
+"""What is wrong in a simulated cloud just now: who is out, who is cut off, what the next call will meet.
+
+A line is what a call goes over: the bus, a service, a database. Lines are slow by chance, so that what is asked for at
+once comes in any order.
+"""
+
+from random import Random
+
+from whimbrel.domain.ids import HostName
+from whimbrel.sim.faults.chaos import changes
+from whimbrel.sim.faults.planned_events import BUS, SERVICES, Mishap
+
+_GLOBAL = ("journal", "directory", "flavors", "quotas", "aggregates", "server_groups")
+
+PATIENCE_S = {"bus": 30.0, "network": 20.0, "volumes": 20.0, "images": 20.0}
+"""How long an answer is waited for."""
+DATABASE_PATIENCE_S = 10.0
+
+_DELAYS_S = {"bus": 0.010, "network": 0.030, "volumes": 0.030, "images": 0.030}
+_DATABASE_DELAY_S = 0.001
+
+
+def line_of(touch: str) -> str:
+    """Give the line over which a touch goes."""
+    port = touch.split(".", 1)[0]
+    if port.startswith("agent "):
+        return BUS
+    if port in SERVICES or port == "placement":
+        return port
+    return "global" if port in _GLOBAL else f"cell_{port}"
+
+
+def patience_s(line: str) -> float:
+    return PATIENCE_S.get(line, DATABASE_PATIENCE_S)
+
+
+class Weather:
+    def __init__(self, seed: int) -> None:
+        self._chance = Random(f"weather {seed}").random
+        self._waiting: dict[str, list[Mishap]] = {}  # line -> what its next calls meet
+        self.out: dict[str, list[Mishap]] = {}  # line -> outages
+        self.cut_off: dict[HostName, int] = {}
+        self.held_up: dict[HostName, float] = {}  # how many seconds the next order waits within the agent
+        self.slow: dict[str, int] = {}  # process -> how many slownesses it suffers
+
+    def delay_s(self, line: str, process: str) -> float:
+        """Draw how long a message takes."""
+        part = self._chance()
+        delay = _DELAYS_S.get(line, _DATABASE_DELAY_S) * part
+        if part > 0.98:
+            delay *= 50  # now and then one is overtaken by many
+        return delay + (self._chance() * 2 if self.slow.get(process) else 0.0)
+
+    def some(self, most_s: float) -> float:
+        """Draw a time."""
+        return self._chance() * most_s
+
+    def will_meet(self, mishap: Mishap) -> None:
+        self._waiting.setdefault(mishap.where, []).append(mishap)
+
+    def meets(self, line: str, touch: str) -> Mishap | None:
+        """Give what this call meets, once. What changes nothing can only stay without an answer."""
+        for mishap in self._waiting.get(line, ()):
+            if changes(touch) or mishap.what == "lost request":
+                self._waiting[line].remove(mishap)
+                return mishap
+        return None
+
+    def outage(self, line: str) -> Mishap | None:
+        outages = self.out.get(line)
+        return outages[-1] if outages else None
+
+    def clear(self) -> None:
+        """Have no call meet anything any more."""
+        self._waiting.clear()
+        self.held_up.clear()

@@ -1,0 +1,232 @@
+"""The wires of a simulated cloud: every call of a process's ports takes time, and meets what the weather has for it.
+
+Laws: an order to a host is carried out by the host's own process, whatever becomes of the one that sent it. What is
+out of sight (lost, late) costs the caller his patience, as it would outside. A message that is late, doubled or
+overtaken arrives although its sender has died meanwhile.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
+
+from whimbrel.adapters.bus.verbs import VERBS
+from whimbrel.agent.agent import HostAgent
+from whimbrel.domain.errors import Conflict, Refused, Unavailable
+from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.ports.hosts.agent import Agent
+from whimbrel.ports.services.images import Image, Images
+from whimbrel.sim.faults.call_subjects import Subjects
+from whimbrel.sim.faults.chaos import Chaos, changes
+from whimbrel.sim.faults.fault_state import Weather, line_of, patience_s
+from whimbrel.sim.faults.planned_events import BUS, Mishap
+from whimbrel.sim.record.trace import Trace
+from whimbrel.sim.world.loop import Process, SimulatedLoop
+
+Check = Callable[[str, ServerId | None], None]
+"""Called after an event: what happened, and to which server; None: cannot be told."""
+
+LATEST_S = 50.0
+"""By then a message that is late has arrived."""
+OVERTAKEN_S = 15.0
+"""By then one has arrived that others overtake, and its sender still waits."""
+
+
+class Wires(Chaos):
+    """Wraps the ports of one process. check: called after each event that can change the world."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        weather: Weather,
+        trace: Trace,
+        process: Process,
+        check: Check,
+        subjects: Subjects,
+    ) -> None:
+        super().__init__({})
+        self._subjects = subjects
+        self._loop = loop
+        self._weather = weather
+        self._trace = trace
+        self._process = process
+        self._check = check
+        self._outside = Process("wires")
+
+    async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        line, who = line_of(name), self._process.name
+        mishap, outage = self._weather.meets(line, name), self._weather.outage(line)
+        await asyncio.sleep(self._weather.delay_s(line, who))
+        if outage:
+            await self._stay_out(outage, name, line)
+        if mishap:
+            self._trace.tell(self._loop.time(), who, f"{name} meets: {mishap.what}")
+            self._trace.tally.went_wrong(mishap.what, line)
+            await self._before(mishap, name, line, call)
+        try:
+            answer = await (self._overtaken(name, call) if mishap and mishap.what == "overtaken" else call())
+        except Exception as error:
+            self._trace.note(self._loop.time(), who, f"{name}: {type(error).__name__}")
+            self._look(name, call)  # it may have happened all the same
+            raise
+        self._trace.note(self._loop.time(), who, name)
+        self._subjects.learn(answer)
+        self._look(name, call, answer)
+        if mishap and mishap.what == "lost answer":
+            await self._wait_in_vain(name, line)
+        if changes(name):
+            await asyncio.sleep(self._weather.delay_s(line, who))
+        return answer
+
+    def _look(self, name: str, call: Callable[[], Awaitable[Any]], answer: Any = None) -> None:
+        """Have the laws checked after a call. The bus does so itself when an order is carried out."""
+        took_nothing = answer == []
+        if changes(name) and line_of(name) != BUS and not took_nothing:
+            self._check(name, self._subjects.of(call) or self._subjects.among(answer if _is_one(answer) else ()))
+
+    async def _stay_out(self, outage: Mishap, name: str, line: str) -> None:
+        self._trace.tally.went_wrong(f"outage, {outage.answer}", line)
+        if outage.answer == "409" and changes(name):
+            raise Conflict(f"{line} says that somebody was faster")
+        if outage.answer == "nothing":
+            await asyncio.sleep(patience_s(line))
+        raise Unavailable(f"{line} is out")
+
+    async def _before(self, mishap: Mishap, name: str, line: str, call: Callable[[], Awaitable[Any]]) -> None:  # type: ignore[override]
+        if mishap.what == "refused":
+            raise Refused(f"{name} says no")
+        if mishap.what == "conflict":
+            raise Conflict(f"{name} says that somebody was faster")
+        if mishap.what == "held up":
+            self._weather.held_up[host_of(name)] = self._weather.some(LATEST_S)
+        if mishap.what == "doubled":
+            self._again(name, call)
+        if mishap.what == "late":
+            self._again(name, call)
+            await self._wait_in_vain(name, line)
+        if mishap.what == "lost request":
+            await self._wait_in_vain(name, line)
+
+    async def _wait_in_vain(self, name: str, line: str) -> None:
+        await asyncio.sleep(patience_s(line))
+        raise Unavailable(f"no answer from {name}")
+
+    def _again(self, name: str, call: Callable[[], Awaitable[Any]]) -> None:
+        """Have the same message arrive once more; nobody waits for what is said to it."""
+        self._loop.spawn(self._outside, self._deliver(name, call, self._weather.some(LATEST_S)))
+
+    async def _overtaken(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Have a message arrive later than what is sent after it."""
+        delivery = self._deliver(name, call, self._weather.some(OVERTAKEN_S))
+        answer = await asyncio.shield(self._loop.spawn(self._outside, delivery))
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    async def _deliver(self, name: str, call: Callable[[], Awaitable[Any]], delay_s: float) -> Any:
+        """Give what is said to a message that travels by itself: also an error."""
+        await asyncio.sleep(delay_s)
+        message = f"{name} of {self._process.name}"
+        self._trace.tell(self._loop.time(), "wires", f"{message} arrives now")  # before a law breaks of it
+        answers = await asyncio.gather(call(), return_exceptions=True)
+        answer: Any = answers[0]
+        if isinstance(answer, BaseException):
+            self._trace.tell(self._loop.time(), "wires", f"{message} is told: {type(answer).__name__}")
+        self._look(name, call)
+        return answer
+
+
+def host_of(touch: str) -> HostName:
+    """Give to whose agent a touch goes: `agent h1.stop`."""
+    return HostName(touch.removeprefix("agent ").rsplit(".", 1)[0])
+
+
+class ImageWires:
+    """Gives agents what they use of ports.images.Images: a file travels whole, so that it can arrive twice."""
+
+    def __init__(self, wires: Wires, images: Images) -> None:
+        self._wires = wires
+        self._images = images
+
+    async def show(self, image_id: str) -> Image:
+        shown: Image = await self._wires.touch("images.show", lambda: self._images.show(image_id))
+        return shown
+
+    async def read(self, image_id: str) -> AsyncIterator[bytes]:
+        async def fetch() -> list[bytes]:
+            return [chunk async for chunk in self._images.read(image_id)]
+
+        for chunk in await self._wires.touch("images.read", fetch):
+            yield chunk
+
+    async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
+        file = [chunk async for chunk in chunks]
+        await self._wires.touch("images.write", lambda: self._images.write(image_id, _each(file)))
+
+
+def _is_one(answer: Any) -> bool:
+    """Tell whether it is a list of one, as what is taken from the journal mostly is."""
+    return isinstance(answer, list) and len(answer) == 1
+
+
+async def _each(file: list[bytes]) -> AsyncIterator[bytes]:
+    for chunk in file:
+        yield chunk
+
+
+class Bus:
+    """Fulfils ports.agent.Agents: carries orders to the processes of hosts."""
+
+    def __init__(self, loop: SimulatedLoop, weather: Weather, check: Check, subjects: Subjects) -> None:
+        self._subjects = subjects
+        self.agents: dict[HostName, tuple[Process, HostAgent]] = {}
+        self._loop = loop
+        self._weather = weather
+        self._check = check
+        self._outside = Process("bus")
+
+    def at(self, host: HostName) -> Agent:
+        return cast(Agent, _Stub(self, host))
+
+    async def ask(self, host: HostName, verb: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        answer = self._loop.create_future()
+        self._outside.context.copy().run(self._deliver, host, verb, arguments, named, answer)
+        granted = getattr(VERBS[verb].question(*arguments, **named), "timeout_s", 0.0)
+        try:
+            async with asyncio.timeout(patience_s(BUS) + granted):
+                return await answer
+        except TimeoutError:
+            raise Unavailable(f"no answer from host {host} to {verb}") from None
+
+    def _deliver(
+        self, host: HostName, verb: str, arguments: tuple[Any, ...], named: dict[str, Any], answer: asyncio.Future[Any]
+    ) -> None:
+        process, agent = self.agents[host]
+        if process.is_dead or self._weather.cut_off.get(host):
+            return
+
+        def reply(work: asyncio.Task[Any]) -> None:
+            if changes(f"agent.{verb}"):
+                self._check(f"agent {host}.{verb}", self._subjects.among((*arguments, *named.values())))
+            if answer.done() or self._weather.cut_off.get(host) or work.cancelled():
+                return
+            error = work.exception()
+            if error:
+                answer.set_exception(error)
+            else:
+                answer.set_result(work.result())
+
+        self._loop.spawn(process, getattr(agent, verb)(*arguments, **named)).add_done_callback(reply)
+
+
+class _Stub:
+    """Stands for the agent of a host."""
+
+    def __init__(self, bus: Bus, host: HostName) -> None:
+        self._bus = bus
+        self._host = host
+
+    def __getattr__(self, verb: str) -> Callable[..., Awaitable[Any]]:
+        async def call(*arguments: Any, **named: Any) -> Any:
+            return await self._bus.ask(self._host, verb, arguments, named)
+
+        return call

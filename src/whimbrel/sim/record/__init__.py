@@ -1,0 +1,1 @@
+"""What happened in a simulated cloud: a trace of events, and counts."""

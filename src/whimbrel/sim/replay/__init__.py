@@ -1,0 +1,1 @@
+"""Replay an exported move in a simulated cloud."""

@@ -1,0 +1,93 @@
+"""The cloud in which a move is told again: its hosts and cells, its server, and that one's ports and volumes.
+
+Law: they are those of the move; what a flavor or a port asks of a host is left out, for it was answered then.
+"""
+
+from msgspec.structs import replace as with_
+
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.server import Server
+from whimbrel.domain.server_devices import WishedNic, WishedVolume
+from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.journal_export import Export, places_of
+from whimbrel.ports.cloud import Rules
+from whimbrel.ports.services.network import Port
+from whimbrel.ports.services.volumes import Volume
+from whimbrel.servers import lookup
+from whimbrel.servers.lifecycle import create, power
+from whimbrel.sim.cloud.cloud import IMAGE, PROJECT, World
+from whimbrel.sim.world import equipment
+
+
+async def set_scene(export: Export) -> tuple[World, Server]:
+    """Give a cloud in which the move can begin, and its server there."""
+    facts, hosts = export.facts, _hosts(export)
+    assert facts.source
+    assert facts.old_flavor
+    rules = Rules(
+        allow_resize_to_same_host=facts.same_host,
+        max_attempts=len(hosts) + 1,
+        cpu_allocation_ratio=100.0,
+        patience_s=60.0,
+    )
+    cells: dict[str, list[str]] = {}
+    for name, cell in hosts.items():
+        cells.setdefault(cell, []).append(name)
+    size = max(facts.old_flavor.memory_mib, facts.new_flavor.memory_mib) * 8
+    disk = max(facts.old_flavor.root_gib, facts.new_flavor.root_gib, 1) * 8
+    world = await World.build(
+        cells={cell: tuple(names) for cell, names in cells.items()},
+        rules=rules,
+        vcpus=64,
+        memory_mib=size,
+        disk_gib=disk,
+        equipped=True,
+    )
+    _add_devices(world, facts)
+    return world, await _create_server(world, facts)
+
+
+def _hosts(export: Export) -> dict[str, str]:
+    """Give all hosts that it had to do with, each with its cell."""
+    known = {str(host.name): str(host.cell) for host in export.hosts}
+    known |= {str(place.host): str(place.cell) for place in places_of(export.facts)}
+    source = export.facts.source
+    assert source
+    return known | {str(name): known.get(str(name), str(source.cell)) for name in export.facts.tried}
+
+
+def _add_devices(world: World, facts: MoveFacts) -> None:
+    for port in facts.ports:
+        world.remains.network.add_port(
+            Port(id=port.nic.port_id, network_id=equipment.NETWORK, project_id=PROJECT, mac=port.nic.mac)
+        )
+    for volume in facts.volumes:
+        made = Volume(id=volume.volume_id, project_id=PROJECT, name="", status="available", size_gib=1, zone="nova")
+        world.remains.volumes.add_volume(with_(made, is_bootable=volume.boot_index == 0))
+
+
+async def _create_server(world: World, facts: MoveFacts) -> Server:
+    assert facts.source
+    assert facts.old_flavor
+    made = with_(
+        world.new_server(facts.name, plain(facts.old_flavor)),
+        wished_nics=tuple(WishedNic(port_id=port.nic.port_id, network_id=equipment.NETWORK) for port in facts.ports),
+        wished_volumes=tuple(
+            WishedVolume(volume_id=volume.volume_id, boot_index=volume.boot_index, device=volume.device)
+            for volume in facts.volumes
+        ),
+        image_id=IMAGE if facts.image_id else None,
+    )
+    engine = world.engine("scene")
+    await create.accept(world.cloud, engine, world.asker(), [made], facts.source.host)
+    await world.settle(engine)
+    if facts.was == "stopped":
+        await power.stop(world.cloud, engine, world.asker(), await lookup.find(world.cloud, made.id))
+        await world.settle(engine)
+    return await lookup.find(world.cloud, made.id)
+
+
+def plain(flavor: Flavor) -> Flavor:
+    """Give a flavor without what it asks of a host: that was answered then."""
+    name = f"{flavor.name} {flavor.vcpus}x{flavor.memory_mib}x{flavor.root_gib}"
+    return with_(flavor, extra_specs={}, flavor_id=f"replayed-{flavor.flavor_id}", name=name)

@@ -1,0 +1,1 @@
+"""Run, count and shrink simulations."""

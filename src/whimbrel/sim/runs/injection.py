@@ -1,0 +1,95 @@
+"""What goes wrong in a simulated cloud, done to it: processes die, hosts lose power, services go; all come back."""
+
+import asyncio
+
+from whimbrel.domain.ids import HostName
+from whimbrel.sim.cloud.processes import Staff
+from whimbrel.sim.faults.planned_events import MESSAGES, RESTORE, Mishap
+from whimbrel.sim.record.trace import Trace
+from whimbrel.sim.runs.database_restores import Restores
+
+
+class Faults:
+    def __init__(self, staff: Staff, trace: Trace, restores: Restores) -> None:
+        self._staff = staff
+        self._restores = restores
+        self._trace = trace
+
+    async def happen(self, mishap: Mishap) -> None:
+        """Have it happen, and have it over when its time has passed."""
+        if mishap.what in MESSAGES:
+            self._staff.weather.will_meet(mishap)
+            return
+        self._tell(str(mishap))
+        self._trace.tally.went_wrong(mishap.what, mishap.where if mishap.what == "outage" else "")
+        match mishap.what:
+            case "kill":
+                await self._kill(mishap)
+            case "freeze":
+                await self._freeze(self._staff.process(mishap.where).name, mishap)
+            case "slow":
+                await self._slow(mishap)
+            case "kill agent":
+                await self._kill_agent(HostName(mishap.where), mishap.for_s)
+            case "freeze agent":
+                await self._freeze_agent(HostName(mishap.where), mishap.for_s)
+            case "power loss":
+                await self._staff.world.hypervisors[HostName(mishap.where)].lose_power()
+                self._staff.check(f"power loss of {mishap.where}", None)
+                await self._kill_agent(HostName(mishap.where), mishap.for_s)
+            case "cut off":
+                await self._cut_off(HostName(mishap.where), mishap.for_s)
+            case "outage":
+                await self._outage(mishap)
+            case what if what == RESTORE:
+                await self._restores.happen(mishap)
+            case _:
+                raise AssertionError(f"nobody knows how {mishap.what} goes")
+        self._tell(f"over: {mishap.what}: {mishap.where}")
+
+    async def _kill(self, mishap: Mishap) -> None:
+        process = self._staff.process(mishap.where)
+        process.is_dead = True
+        await asyncio.sleep(mishap.for_s)
+        if self._staff.process(mishap.where) is process:
+            self._staff.start(mishap.where)
+
+    async def _freeze(self, name: str, mishap: Mishap) -> None:
+        process = self._staff.process(name)
+        process.is_frozen = True
+        await asyncio.sleep(mishap.for_s)
+        self._staff.loop.thaw(process)
+
+    async def _slow(self, mishap: Mishap) -> None:
+        slow = self._staff.weather.slow
+        slow[mishap.where] = slow.get(mishap.where, 0) + 1
+        await asyncio.sleep(mishap.for_s)
+        slow[mishap.where] -= 1
+
+    async def _kill_agent(self, host: HostName, for_s: float) -> None:
+        process = self._staff.agent(host)
+        process.is_dead = True
+        await asyncio.sleep(for_s)
+        if self._staff.agent(host) is process:
+            await self._staff.start_agent(host)
+
+    async def _freeze_agent(self, host: HostName, for_s: float) -> None:
+        process = self._staff.agent(host)
+        process.is_frozen = True
+        await asyncio.sleep(for_s)
+        self._staff.loop.thaw(process)
+
+    async def _cut_off(self, host: HostName, for_s: float) -> None:
+        cut = self._staff.weather.cut_off
+        cut[host] = cut.get(host, 0) + 1
+        await asyncio.sleep(for_s)
+        cut[host] -= 1
+
+    async def _outage(self, mishap: Mishap) -> None:
+        outages = self._staff.weather.out.setdefault(mishap.where, [])
+        outages.append(mishap)
+        await asyncio.sleep(mishap.for_s)
+        outages.remove(mishap)
+
+    def _tell(self, what: str) -> None:
+        self._trace.tell(self._staff.loop.time(), "fault", what)

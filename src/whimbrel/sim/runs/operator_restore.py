@@ -1,0 +1,47 @@
+"""An operator restores a cloud, as `whimbrel restore` does: all runs are held, the cloud is repaired, runs go on."""
+
+from collections.abc import Awaitable, Callable
+
+from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.domain.errors import Conflict, WorldError
+from whimbrel.domain.ids import ServerId
+from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.repair.service import repair, survey
+from whimbrel.restore import restore as service
+from whimbrel.saga.engine import Engine
+
+REPAIRS = 6
+"""How often the cloud is looked at for repairs, at most."""
+
+
+class Unsettled(Exception):
+    """The restore cannot end yet, although nothing is left to a person."""
+
+
+async def restore(
+    cloud: Cloud, engine: Engine, asker: Callable[[], Asker], wait: Callable[[], Awaitable[None]]
+) -> list[str]:
+    """Lead through a restore; return what nothing can be done about, in sentences. Repeatable.
+
+    asker: returns who asks for a repair, under an id of its own. wait: lets a repair come to its end.
+    With something left the restore ends all the same.
+    Raises: Unsettled; WorldError: something does not answer.
+    """
+    await service.begin(cloud, "databases were restored")
+    await service.close_overtaken(cloud, BOOK)
+    left: list[str] = []
+    for _ in range(REPAIRS):
+        _, findings = await survey(cloud)
+        left = [words for finding in findings for words in finding.plan.left]
+        wanted = [ServerId(finding.subject) for finding in findings if finding.plan.mends]
+        if not wanted:
+            break
+        for subject in wanted:
+            try:
+                await repair(cloud, engine, asker(), subject)
+            except (Conflict, WorldError):
+                continue
+            await wait()
+    if unsettled := await service.end(cloud, BOOK, force=bool(left)):
+        raise Unsettled("; ".join(unsettled.reasons))
+    return left

@@ -1,0 +1,275 @@
+"""One run of a story in a simulated cloud: it happens, then nothing goes wrong any more, and all must come to an end.
+
+Law: what a run comes to depends on its story alone.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from structlog.testing import capture_logs
+
+from whimbrel.domain.ids import ServerId
+from whimbrel.domain.run import Run
+from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.sim.checks import at_rest
+from whimbrel.sim.checks.event_checks import Watch
+from whimbrel.sim.checks.failure_kinds import kind_of
+from whimbrel.sim.checks.invariants import WAITING, Invariants, Violation
+from whimbrel.sim.checks.read_cache import Readings
+from whimbrel.sim.cloud.cloud import World
+from whimbrel.sim.cloud.fixture import copy_into, stage
+from whimbrel.sim.cloud.processes import Staff
+from whimbrel.sim.cloud.users import Users
+from whimbrel.sim.faults.fault_state import Weather, line_of
+from whimbrel.sim.faults.planned_events import Act, Decision, Story
+from whimbrel.sim.record.statistics import Counts
+from whimbrel.sim.record.trace import Line, Trace
+from whimbrel.sim.runs.database_restores import EXPECTED, Restores
+from whimbrel.sim.runs.injection import Faults
+from whimbrel.sim.world.loop import Process, Stuck, at_once, new_loop, without_a_wait
+
+ENDS_WITHIN_S = 900.0
+"""By then, after the last fault, every move has ended."""
+
+LOOKS_EVERY_S = 5.0
+LOOKS_AT_ALL_S = 5.0
+"""How often all laws are checked for all servers, where there are few."""
+ROUNDS_S = 20.0
+"""How often they are for all with which something is being done."""
+OF_NO_LAW = frozenset({"journal.renew", "journal.take_round", "journal.add_action", "journal.note_proof"})
+"""What changes nothing that a law of every instant looks at: leases, lists. Nor do images."""
+LATECOMERS_S = 310.0
+"""How long what came too late to a network or a volume may stay."""
+
+
+class Outcome(NamedTuple):
+    story: Story
+    failure: str | None
+    told: list[Line]
+    hash: str
+    events: int
+    seconds: float  # simulated
+    counts: Counts
+
+    @property
+    def kind(self) -> str:
+        """Give what sort of failure it is: shrinking must not slip from one into another."""
+        return kind_of(self.failure)
+
+
+class Broken(BaseException):
+    """Something is wrong that is not allowed to be. Its text begins with one word and a colon."""
+
+
+def run(story: Story, change: Callable[[World], None] | None = None) -> Outcome:
+    """Tell a story. change: does something to the world before it begins (plants a bug, say)."""
+    staged, servers = new_loop("stage").run_until_complete(stage(story.size))
+    with capture_logs() as logs:
+        return _Run(story, staged, servers, logs, change).tell()
+
+
+class _Run:
+    def __init__(
+        self, story: Story, staged: World, servers: list[str], logs: Any, change: Callable[[World], None] | None
+    ) -> None:
+        self._story = story
+        self._logs = logs
+        self.loop = new_loop(story.order)
+        self.trace = Trace()
+        self.world = copy_into(self.loop, staged)
+        if change:
+            change(self.world)
+        readings = Readings(self.world)
+        self._laws, self._watch = Invariants(self.world, readings), Watch(self.world, readings)
+        self._next_look = 0.0  # at everything
+        self._next_round = 0.0  # at all with which something is being done
+        self._stamp: tuple[int, ...] = ()
+        self.failure: str | None = None
+        self.weather = Weather(story.order)
+        self.staff = Staff(self.world, self.loop, self.weather, self.trace, self.check)
+        for server in servers:
+            self.staff.names.of(server)
+        self.users = Users(self.staff, self.trace, list(servers), story.size)
+        self.restores = Restores(self.staff, self.users, self.trace, (self._laws, self._watch))
+        self.faults = Faults(self.staff, self.trace, self.restores)
+        self._busy: set[asyncio.Task[None]] = set()
+
+    def tell(self) -> Outcome:
+        try:
+            self._tell()
+        except Stuck as stuck:
+            self.failure = self.failure or f"stuck: {stuck}"
+        finally:
+            self.loop.close()
+        self.loop.close()
+        trace = self.trace
+        trace.tally.ended(at_once(self.world.cloud.journal.find(RunFilter())))
+        counts = trace.tally.counts()
+        return Outcome(self._story, self.failure, trace.told, trace.hash, trace.events, self.loop.time(), counts)
+
+    def _tell(self) -> None:
+        director = Process("director")
+        task = self.loop.spawn(director, self._direct())
+        task.add_done_callback(lambda _: self.loop.stop())
+        self.loop.run_forever()
+        if task.done() and not task.cancelled() and (error := task.exception()):
+            self.fail(str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}")
+
+    async def _direct(self) -> None:
+        for host in self.world.hypervisors:
+            await self.staff.start_agent(host)
+        self.loop.spawn(Process("heartbeats"), self.staff.beat())
+        for name in self._story.size.processes:
+            self.staff.start(name)
+        for decision in self._story.decisions:
+            await asyncio.sleep(max(0.0, decision.at - self.loop.time()))
+            self._begin(decision)
+        await self._calm()
+        if self.restores.problem:
+            raise Broken(f"restore: {self.restores.problem}")
+        if self.restores.left:
+            return  # to a person
+        if self._story.seed % 3 == 1:
+            await self._let_wait()
+        await self._end_all()
+        await self._rest()
+
+    def _begin(self, decision: Decision) -> None:
+        work = self.users.act(decision) if isinstance(decision, Act) else self.faults.happen(decision)
+        task = self.loop.spawn(Process("world"), work)
+        self._busy.add(task)
+        task.add_done_callback(self._busy.discard)
+
+    # The end
+
+    async def _calm(self) -> None:
+        """Let what is under way come to its end; from then on nothing goes wrong."""
+        while self._busy:
+            await asyncio.wait(self._busy)
+        self.weather.clear()
+        self.trace.tell(self.loop.time(), "fault", "nothing goes wrong any more")
+
+    async def _let_wait(self) -> None:
+        """See that all is right of what waits for a verdict, some time after all else has ended."""
+        began = self.loop.time()
+        while not all(map(_is_parked, open_runs := await self._open())):
+            self._check_time(began, open_runs)
+            await asyncio.sleep(LOOKS_EVERY_S)
+        if open_runs:
+            await asyncio.sleep(LATECOMERS_S)
+            if problems := at_once(Invariants(self.world).at_rest(WAITING)):
+                raise Broken("rest: before a verdict: " + "; ".join(problems))
+
+    async def _end_all(self) -> None:
+        """Wait until nothing is open; give verdicts to what waits for one. Raises: Broken: it takes too long."""
+        began = self.loop.time()
+        while open_runs := await self._open():
+            self._check_time(began, open_runs)
+            for number, run in enumerate(filter(_is_parked, open_runs)):
+                what = "confirm" if (self._story.seed + number) % 2 else "revert"
+                await self._say(what, run.subject)
+            await asyncio.sleep(LOOKS_EVERY_S)
+
+    def _check_time(self, began: float, open_runs: list[Any]) -> None:
+        """Raises: Broken: they should have ended."""
+        if self.loop.time() - began > ENDS_WITHIN_S:
+            stands = "; ".join(_standing(run, self.staff) for run in open_runs)
+            raise Broken(f"unended: after {ENDS_WITHIN_S:.0f} s without faults: {stands}")
+
+    async def _say(self, what: str, server: str) -> None:
+        body = {"confirm": {"confirmResize": None}, "revert": {"revertResize": None}}[what]
+        answer = await self.staff.ask("door1", "POST", f"/servers/{server}/action", body)
+        self.trace.tell(self.loop.time(), "user", f"{what} {self.staff.names.of(server)} at the end: {answer.status}")
+
+    async def _open(self) -> list[Any]:
+        cloud = self.world.cloud
+        runs = await cloud.journal.find(RunFilter(only_open=True))
+        return runs or await cloud.directory.wanted_deletes()
+
+    async def _rest(self) -> None:
+        await asyncio.sleep(LATECOMERS_S)
+        await self._end_all()
+        self._next_look = 0.0
+        self._stamp = ()
+        self.check("the end")
+        if problems := at_once(at_rest.problems(self.world, journal_is_whole="global" not in self.restores.which)):
+            raise Broken("rest: " + "; ".join(problems))
+
+    # Failing
+
+    def check(self, after: str, about: ServerId | None = None) -> None:
+        """Check what an event can have changed. about: the server that it is about; None: any."""
+        if self.failure or after in OF_NO_LAW or line_of(after) == "images":
+            return
+        if self.restores.is_on or self.restores.left:
+            self._check_restoring(after)
+            return
+        stamp = tuple(database.changes for database in self.world.remains.databases.values())
+        if stamp == self._stamp and line_of(after) in self._story.size.databases:
+            return
+        self._stamp = stamp
+        try:
+            self._look(after, about)
+        except Violation as violation:
+            self.fail(_law(str(violation)))
+        except Exception as error:  # not for the code under test to see
+            self.fail(f"check: {after}: {error!r}")
+        self._check_for_bugs()
+
+    def _check_restoring(self, after: str) -> None:
+        try:
+            self.restores.check(after)
+        except Violation as violation:
+            self.fail(_law(str(violation)))
+        self._check_for_bugs()
+
+    def _check_for_bugs(self) -> None:
+        if self.loop.troubles:
+            self.fail(f"bug: {self.loop.troubles[0]}")
+        if self.users.problems:
+            self.fail(f"answer-500: {self.users.problems[0]}")
+        expected = EXPECTED if self.restores.which else ()
+        errors = (entry for entry in self._logs if entry["log_level"] in ("error", "critical"))
+        bugs = [entry for entry in errors if entry["event"] not in expected]
+        if bugs:
+            self.fail(f"bug: {msgspec.json.encode(bugs[0], enc_hook=repr).decode()}")
+
+    def _look(self, after: str, about: ServerId | None) -> None:
+        """Look after each event at what it was about, and at more every so often."""
+        now = self.loop.time()
+        if now >= self._next_look:
+            self._next_look = now + LOOKS_AT_ALL_S * (1 + self._story.size.servers / 5)
+            at_once(self._laws.check(after))
+            at_once(self.restores.check_ledgers(after))
+        elif about and now < self._next_round:
+            without_a_wait(self._watch.look_at(about, after))
+        else:
+            self._next_round = now + ROUNDS_S
+            without_a_wait(self._watch.look(after))
+
+    def fail(self, failure: str) -> None:
+        if self.failure is None:
+            self.failure = failure
+            self.trace.tell(self.loop.time(), "law", failure)
+        self.loop.stop()
+
+
+def _law(violation: str) -> str:
+    """Put the law that does not hold in front."""
+    after, _, what = violation.partition(": ")
+    law, _, rest_ = what.partition(":")
+    return f"{law}: {after}: {rest_.strip()}"
+
+
+def _is_parked(run: Any) -> bool:
+    return isinstance(run, Run) and run.state == "parked"
+
+
+def _standing(run: Any, staff: Staff) -> str:
+    if isinstance(run, tuple):
+        return f"a delete of {staff.names.of(run[0])} waits"
+    way = "" if run.way == "forward" else "back "
+    said = run.problem or run.message or ""
+    return f"{run.saga} of {staff.names.of(run.subject)} is {run.state} {way}at {run.at}: {said}"

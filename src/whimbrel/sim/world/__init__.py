@@ -1,0 +1,1 @@
+"""The simulated world: hosts, services, clock and event loop."""

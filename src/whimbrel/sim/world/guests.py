@@ -1,0 +1,129 @@
+"""A guest of a simulated host as a value: what it is, what it has, what a boot makes of it."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Literal, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from whimbrel.domain import device_assignment, local_disks
+from whimbrel.domain.errors import NotFound
+from whimbrel.domain.guest import DiskName, Guest, GuestKey, GuestSpec
+from whimbrel.domain.ids import HostName, ServerId, Slot
+from whimbrel.sim.world.disks import Disk
+
+CONSOLE_LINES = 100
+
+
+class SimulatedGuest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """All that a host keeps of a guest, one value in the keep. disk: its root disk; others: those besides."""
+
+    spec: GuestSpec
+    power: Literal["reserved", "running", "stopped"] = "reserved"
+    disk: Disk | None = None
+    others: dict[DiskName, Disk] = {}
+    offered: bool = False
+    console: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> GuestKey:
+        return self.spec.key
+
+    @property
+    def disks(self) -> dict[DiskName, Disk]:
+        """Give its disks, half made or whole."""
+        root: dict[DiskName, Disk] = {"root": self.disk} if self.disk else {}
+        return {**root, **self.others}
+
+    @cached_property
+    def observed(self) -> Guest:
+        spec, is_defined = self.spec, self.power != "reserved"
+        wanted, lacking = local_disks.names_of(spec), missing(self)
+        return Guest(
+            key=spec.key,
+            power=self.power,
+            vcpus=spec.vcpus,
+            memory_mib=spec.memory_mib,
+            root_gib=spec.root_gib,
+            has_disk=not lacking if wanted else is_defined,
+            disks=tuple(name for name in wanted if name not in lacking),
+            ports=tuple(nic.port_id for nic in spec.nics) if is_defined else (),
+            volumes=tuple(volume.volume_id for volume in spec.volumes) if is_defined else (),
+            pci=device_assignment.pci_of(spec) if is_defined else (),
+        )
+
+
+def path_of(key: GuestKey) -> str:
+    return f"{key.server}/{key.slot}"
+
+
+def disk_path(key: GuestKey, name: DiskName) -> str:
+    return f"{path_of(key)}/{name}"
+
+
+def disk_path_at(path: str) -> tuple[GuestKey, DiskName]:
+    server, slot, name = path.split("/")
+    return GuestKey(ServerId(server), Slot(slot)), cast(DiskName, name)
+
+
+# Its disks
+
+
+def missing(guest: SimulatedGuest) -> tuple[DiskName, ...]:
+    """List the disks that it is to have and that are not there, whole."""
+    has = {name for name, disk in guest.disks.items() if disk.whole}
+    return tuple(name for name in local_disks.names_of(guest.spec) if name not in has)
+
+
+def with_disks(guest: SimulatedGuest, disks: Mapping[DiskName, Disk]) -> SimulatedGuest:
+    others = {name: disk for name, disk in disks.items() if name != "root"}
+    return replace(guest, disk=disks.get("root", guest.disk), others={**guest.others, **others})
+
+
+def without_disks(guest: SimulatedGuest) -> SimulatedGuest:
+    return replace(guest, disk=None, others={}, offered=False)
+
+
+def whole_disk(guest: SimulatedGuest, name: DiskName = "root") -> Disk:
+    disk = guest.disks.get(name)
+    if disk is None or not disk.whole:
+        raise NotFound(f"guest {path_of(guest.key)} has no whole {name} disk")
+    return disk
+
+
+def check_disks(guest: SimulatedGuest) -> None:
+    """Raises: NotFound: a disk is not there, whole."""
+    for name in missing(guest):
+        whole_disk(guest, name)
+
+
+# Its boots
+
+
+def booted(guest: SimulatedGuest, host: HostName) -> SimulatedGuest:
+    """Give the guest as a boot leaves it: it has written to its disks, and says so on its console."""
+    check_disks(guest)
+    marker = f"{guest.key.server} on {host}"
+    disks = {name: replace(disk, contents=disk.contents.booted(marker)) for name, disk in guest.disks.items()}
+    line = f"{guest.spec.name}: {_said(guest.spec, disks, host)}"
+    # A disk that is written to is offered no more, so that nobody takes a torn copy for a whole one.
+    changed = replace(guest, power="running", offered=False, console=(*guest.console, line)[-CONSOLE_LINES:])
+    return with_disks(changed, disks)
+
+
+def _said(spec: GuestSpec, disks: Mapping[DiskName, Disk], host: HostName) -> str:
+    others = "".join(
+        f"; {name} disk of {disk.size_bytes} bytes first used as {disk.contents.marker}"
+        for name, disk in disks.items()
+        if name != "root"
+    )
+    if not spec.has_local_root:
+        volume = device_assignment.boot_volume(spec)
+        assert volume, "checked before"
+        return f"boot from volume {volume.volume_id}, now on {host}{others}"
+    disk = disks["root"]
+    return (
+        f"boot {disk.contents.boots}, now on {host}{others}; disk of {disk.size_bytes} bytes"
+        f" made of {disk.contents.origin}, first booted as {disk.contents.marker}"
+    )

@@ -1,0 +1,60 @@
+"""All simulated hosts of a cloud together: how they see each other's offered disks, and what runs where.
+
+Law: a host reads of another one only what that one offers, and only inside its cell.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from whimbrel.domain.errors import Refused, Unavailable
+from whimbrel.domain.guest import Guest
+from whimbrel.domain.ids import CellName, HostName, ServerId
+
+if TYPE_CHECKING:
+    from whimbrel.sim.world.disks import Disk
+    from whimbrel.sim.world.hypervisor import SimulatedHypervisor
+
+
+class SimulatedWorld:
+    """double_runs: every start of a guest whose server ran on another host at that instant, in words.
+
+    holders: the hosts that have a guest of a server, in whatever state: they keep it so themselves.
+    images: what image files put on a disk, fetched once; an image never changes.
+    """
+
+    def __init__(self) -> None:
+        self.hosts: dict[HostName, SimulatedHypervisor] = {}
+        self.holders: dict[ServerId, set[HostName]] = {}
+        self.double_runs: list[str] = []
+        self.images: dict[str, Disk] = {}
+
+    def guests(self) -> list[tuple[HostName, Guest]]:
+        """List every guest of every host, in whatever state. All hosts must have been opened."""
+        return [(name, guest) for name, host in self.hosts.items() for guest in host.observed()]
+
+    def guests_of(self, servers: Sequence[ServerId]) -> list[tuple[HostName, Guest]]:
+        """List the guests of these servers. All hosts must have been opened."""
+        where = {host for server in servers for host in self.holders.get(server, ())}
+        return [
+            (name, guest) for name in self.hosts if name in where for guest in self.hosts[name].observed_of(servers)
+        ]
+
+    def running(self) -> list[tuple[HostName, Guest]]:
+        """List every running guest of every host. All hosts must have been opened."""
+        return [(host, guest) for host, guest in self.guests() if guest.power == "running"]
+
+    async def watch_start(self, host: HostName, server: ServerId) -> None:
+        """Note a start: a server that runs twice has lost its disk already, even if one of both ends at once."""
+        others = [name for name, other in self.hosts.items() if name != host and await other.runs(server)]
+        if others:
+            self.double_runs.append(f"server {server} was started on {host} while it ran on {', '.join(others)}")
+
+    async def offered(self, location: str, cell: CellName | None) -> "Disk":
+        """Read an offered disk. Raises: Unavailable: not offered now; Refused: it is of another cell."""
+        name, _, path = location.partition("/")
+        host = self.hosts.get(HostName(name))
+        if host is None:
+            raise Unavailable(f"host {name} does not answer")
+        if host.cell != cell:
+            raise Refused(f"host {name} is of cell {host.cell}: disks go from cell to cell by the image service")
+        return await host.offered(path)

@@ -1,0 +1,35 @@
+"""How simulated hosts reach volumes: they are told under which name, and nothing is served."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from whimbrel.ports.embedded.volume_backing import Export
+
+KIND = "simulated"
+
+
+class SimulatedExports:
+    """Fulfils ports.volume_backing.VolumeExports."""
+
+    def __init__(self) -> None:
+        self.served: dict[str, Export] = {}
+
+    async def reach(self, name: str) -> dict[str, Any]:
+        return {"driver_volume_type": KIND, "data": {"export": name}}
+
+    async def open(self, export: Export) -> dict[str, Any]:
+        self.served[export.name] = export
+        return await self.reach(export.name)
+
+    async def close(self, name: str) -> None:
+        self.served.pop(name, None)
+
+    async def keep(self, wanted: Callable[[], Awaitable[Sequence[Export]]]) -> None:
+        self.served = {export.name: export for export in await wanted()}
+
+    async def grow(self, exports: Sequence[Export], enlarge: Callable[[], Awaitable[None]]) -> None:
+        await enlarge()
+
+    async def copy(self, volume_id: str, source: Path, target: Path) -> bool:
+        return False

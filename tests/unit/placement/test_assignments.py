@@ -1,0 +1,211 @@
+"""Ways of wishes in the trees of hosts, and what is lacking where there is none."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.unit.placement.test_capacity import wish
+from tests.unit.placement.test_index import Drawn
+from whimbrel.domain.ids import ProviderId
+from whimbrel.placement.assignments import all_ways, request_of
+from whimbrel.placement.candidates import candidates
+from whimbrel.placement.index import Index
+from whimbrel.placement.inventory import Stock
+from whimbrel.placement.provider import Node, Provider
+from whimbrel.placement.search import SHARING, Forest
+from whimbrel.ports.placement.assignments import Group, Lack, Way, Wish
+from whimbrel.ports.placement.placement import Inventory
+
+ROOT = ProviderId("host")
+SSD = frozenset({"CUSTOM_SSD"})
+
+Key = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, str]]]
+
+
+def key(way: Way) -> Key:
+    taken = ((uuid, name, amount) for uuid, part in way.parts.items() for name, amount in part.items())
+    return frozenset(taken), frozenset(way.served.items())
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_all_ways_of_a_host_are_the_candidates_of_its_tree(seed: int) -> None:
+    drawn = Drawn(seed)
+    nodes = [node for node in drawn.nodes(drawn.random.randint(1, 12)) if SHARING not in node.traits]
+    nodes = [node for node in nodes if {node.provider.root, node.provider.parent or ""} <= uuids(nodes) | {""}]
+    roots = [node.provider.uuid for node in nodes if node.provider.parent is None]
+    index = Index(nodes, Random(seed))
+    for _ in range(8):
+        one = wish(drawn)
+        told = all_ways(index, one, [*roots, ProviderId("nobody")], 10_000)
+        for root in roots:
+            tree = Forest(Forest(nodes).tree(root))
+            expected = {
+                (
+                    frozenset((uuid, name, n) for uuid, part in found.parts.items() for name, n in part.items()),
+                    frozenset((suffix[1:], uuids[0]) for suffix, uuids in found.mappings.items() if suffix),
+                )
+                for found in candidates(tree, request_of(one))
+            }
+            here = told[root]
+            assert (set() if isinstance(here, Lack) else {key(way) for way in here}) == expected
+            first = all_ways(index, one, [root], 1)[root]
+            assert first == (here if isinstance(here, Lack) else here[:1])
+        assert told.keys() == set(roots)
+
+
+def uuids(nodes: list[Node]) -> set[str]:
+    return {node.provider.uuid for node in nodes}
+
+
+def node(uuid: str, parent: str | None = None, /, traits: Any = (), aggregates: Any = (), **stocks: Stock) -> Node:
+    provider = Provider(
+        uuid=ProviderId(uuid),
+        name=f"name of {uuid}",
+        generation=0,
+        parent=ProviderId(parent) if parent else None,
+        root=ROOT,
+    )
+    return Node(provider=provider, stocks=stocks, traits=frozenset(traits), aggregates=frozenset(aggregates))
+
+
+def stock(total: int, used: int = 0, **more: Any) -> Stock:
+    return Stock(Inventory(total=total, **more), used)
+
+
+HOST = [
+    node("host", traits=["CUSTOM_SSD"], aggregates=["east"], VCPU=stock(8, 5), PCPU=stock(4, max_unit=2)),
+    node("card1", "host", traits=["CUSTOM_RED"], VGPU=stock(4, 3), CUSTOM_BLOCK=stock(8, step_size=4)),
+    node("card2", "host", traits=["CUSTOM_BLUE"], VGPU=stock(4, 1), CUSTOM_PORT=stock(2)),
+]
+
+
+def gpu(name: str, number: int = 1, **more: Any) -> Group:
+    return Group(id=name, resources={"VGPU": number}, **more)
+
+
+def lacks(what: Wish, nodes: list[Node] = HOST) -> Lack:
+    told = all_ways(Index(nodes, Random(0)), what, [ROOT], 4)[ROOT]
+    assert isinstance(told, Lack)
+    return told
+
+
+def test_groups_go_to_any_of_the_cards() -> None:
+    told = all_ways(Index(HOST, Random(0)), Wish(own={"VCPU": 1}, groups=(gpu("a"), gpu("b"))), [ROOT], 10)[ROOT]
+    assert not isinstance(told, Lack)
+    served = {(way.served["a"], way.served["b"]) for way in told}
+    assert served == {("card1", "card2"), ("card2", "card1"), ("card2", "card2")}  # card1 has room for one only
+    way = next(way for way in told if way.served["a"] == "card1")
+    assert way.parts == {"host": {"VCPU": 1}, "card1": {"VGPU": 1}, "card2": {"VGPU": 1}}
+    assert way.served_by == {"a": "name of card1", "b": "name of card2"}
+
+
+@pytest.mark.parametrize(
+    ("what", "served"),
+    [
+        ({"group_policy": "isolate"}, {("card1", "card2"), ("card2", "card1")}),
+        ({"same_subtree": (("a", "b"),)}, {("card2", "card2")}),
+        ({"groups": (gpu("a", required=("CUSTOM_RED",)), gpu("b"))}, {("card1", "card2")}),
+        ({"groups": (gpu("a", forbidden=frozenset({"CUSTOM_RED"})), gpu("b"))},
+         {("card2", "card1"), ("card2", "card2")}),
+        ({"groups": (gpu("a", required_any=(frozenset({"CUSTOM_RED", "CUSTOM_GREEN"}),)), gpu("b"))},
+         {("card1", "card2")}),
+    ],
+    ids=["isolated", "below one another", "with a trait", "without a trait", "with any of two"],
+)  # fmt: skip
+def test_what_is_said_of_groups_leaves_only_some_ways(what: dict[str, Any], served: set[tuple[str, str]]) -> None:
+    one = Wish(**{"own": {"VCPU": 1}, "groups": (gpu("a"), gpu("b")), **what})
+    told = all_ways(Index(HOST, Random(0)), one, [ROOT], 10)[ROOT]
+    assert not isinstance(told, Lack)
+    assert {(way.served["a"], way.served["b"]) for way in told} == served
+
+
+def test_no_more_ways_than_are_asked_for() -> None:
+    one = Wish(own={}, groups=(gpu("a"), gpu("b")))
+    assert len(all_ways(Index(HOST, Random(0)), one, [ROOT], 2)[ROOT]) == 2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("what", "lack"),
+    [
+        (Wish(own={"VCPU": 4}), Lack(words="no room for 4 VCPU", resource="VCPU", asked=4, free=3)),
+        (Wish(own={"VCPU": 9}),
+         Lack(words="9 VCPU is more than one server may have there", resource="VCPU", asked=9, free=3)),
+        (Wish(own={"PCPU": 3}),
+         Lack(words="3 PCPU is more than one server may have there", resource="PCPU", asked=3, free=2)),
+        (Wish(own={"FPGA": 1}), Lack(words="it has no FPGA", resource="FPGA", asked=1, free=0)),
+        (Wish(own={"CUSTOM_BLOCK": 3}),
+         Lack(words="CUSTOM_BLOCK is not given there in pieces of 3", resource="CUSTOM_BLOCK", asked=3, free=8)),
+        (Wish(own={"VCPU": 1}, required=("CUSTOM_NVME",)), Lack(words="it has not the trait CUSTOM_NVME")),
+        (Wish(own={"VCPU": 1}, required_any=(frozenset({"CUSTOM_B", "CUSTOM_A"}),)),
+         Lack(words="it has not any of the traits CUSTOM_A, CUSTOM_B")),
+        (Wish(own={"VCPU": 1}, root_required=("CUSTOM_RED",)), Lack(words="it has not the trait CUSTOM_RED")),
+        (Wish(own={"VCPU": 1}, root_forbidden=SSD), Lack(words="it has the trait CUSTOM_SSD")),
+        (Wish(own={"VCPU": 1}, member_of=(frozenset({"west"}),)),
+         Lack(words="it is in none of the aggregates that are asked for")),
+        (Wish(own={"VCPU": 1}, not_member_of=frozenset({"east"})),
+         Lack(words="it is in an aggregate that is ruled out")),
+        (Wish(own={}, member_of=(frozenset({"west"}),), groups=(gpu("a"),)),
+         Lack(words="it is in none of the aggregates that are asked for")),
+        (Wish(own={}, not_member_of=frozenset({"east"}), groups=(gpu("a"),)),
+         Lack(words="it is in an aggregate that is ruled out")),
+        (Wish(own={}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)), Lack(words="no device with CUSTOM_GREEN")),
+        (Wish(own={}, groups=(gpu("a", 2, required=("CUSTOM_RED",)),)),
+         Lack(words="no room for 2 VGPU on a device with CUSTOM_RED", resource="VGPU", asked=2, free=1)),
+        (Wish(own={}, groups=(gpu("a", 4),)), Lack(words="no room for 4 VGPU", resource="VGPU", asked=4, free=3)),
+        (Wish(own={}, groups=(Group(id="a", resources={"VGPU": 1, "VCPU": 1}),)),
+         Lack(words="no room for 1 VGPU and 1 VCPU on one device")),
+        (Wish(own={}, groups=(gpu("a", member_of=(frozenset({"east"}),)),)),
+         Lack(words="it has no VGPU", resource="VGPU", asked=1, free=0)),
+        (Wish(own={}, groups=(gpu("a", 2), gpu("b", 2))),
+         Lack(words="not enough room for all that is asked for together")),
+        (Wish(own={}, groups=(gpu("a"), gpu("b"), gpu("c")), group_policy="isolate"),
+         Lack(words="not enough room for all that is asked for together, each group on a device of its own")),
+    ],
+    ids=lambda one: one.words if isinstance(one, Lack) else "",
+)  # fmt: skip
+def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: Wish, lack: Lack) -> None:
+    assert replace(lacks(what), remedy=None) == lack
+
+
+@pytest.mark.parametrize(
+    ("what", "remedy"),
+    [
+        (Wish(own={"VCPU": 4}), "1 VCPU more free there, or a flavor with at most 3 VCPU"),
+        (Wish(own={"VCPU": 9}), "a flavor with at most 8 VCPU"),
+        (Wish(own={"FPGA": 1}), "1 FPGA to give"),
+        (Wish(own={"CUSTOM_BLOCK": 3}), "an amount of CUSTOM_BLOCK that it gives: 4 to 8 in steps of 4"),
+        (Wish(own={"VCPU": 1}, required=("CUSTOM_NVME",)), "the trait CUSTOM_NVME"),
+        (Wish(own={"VCPU": 1}, required=("HW_CPU_X86_AVX2",)), None),
+        (Wish(own={"VCPU": 1}, root_forbidden=SSD), "the trait CUSTOM_SSD taken from it"),
+        (Wish(own={"VCPU": 1}, member_of=(frozenset({"west"}),)), None),
+        (Wish(own={}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)), "a device with CUSTOM_GREEN"),
+        (Wish(own={}, groups=(gpu("a", 4),)), "1 VGPU more free there"),  # no word of flavors: a port may ask for it
+        (Wish(own={}, groups=(gpu("a", 5),)), "5 VGPU to give on one device"),
+        (Wish(own={}, groups=(gpu("a", 2, required=("CUSTOM_RED",)),)), "1 VGPU more free on a device with CUSTOM_RED"),
+        (Wish(own={}, groups=(gpu("a", 9, required=("CUSTOM_RED",)),)), "9 VGPU to give on a device with CUSTOM_RED"),
+        (Wish(own={}, groups=(Group(id="a", resources={"VGPU": 1, "VCPU": 1}),)),
+         "1 VGPU and 1 VCPU free on one device"),
+        (Wish(own={"VCPU": 4}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)),
+         "1 VCPU more free there, or a flavor with at most 3 VCPU; and with a device with CUSTOM_GREEN"),
+        (Wish(own={"VCPU": 4}, required=("HW_CPU_X86_AVX2",)), None),
+        (Wish(own={}, groups=(gpu("a"), gpu("b"), gpu("c")), group_policy="isolate"),
+         "another device free there, or a flavor with group_policy=none"),
+        (Wish(own={"VCPU": 4}, groups=(gpu("a", 2), gpu("b", 2))),
+         "1 VCPU more free there, or a flavor with at most 3 VCPU; and with more of what several parts of the request"
+         " take free there"),
+        (Wish(own={"VCPU": 4}, groups=(gpu("a", 2), gpu("b", 1))),
+         "1 VCPU more free there, or a flavor with at most 3 VCPU"),
+        (Wish(own={}, groups=(gpu("a", 2), gpu("b", 2))), "more of what several parts of the request take free there"),
+    ],
+)  # fmt: skip
+def test_what_would_mend_it_is_said_of_all_that_is_lacking(what: Wish, remedy: str | None) -> None:
+    assert lacks(what).remedy == remedy
+
+
+def test_one_provider_alone_is_looked_at_too() -> None:
+    assert lacks(Wish(own={"VCPU": 4}), HOST[:1]).words == "no room for 4 VCPU"
+    assert lacks(Wish(own={"VCPU": 1}, forbidden=SSD), HOST[:1]).words == "it has the trait CUSTOM_SSD"
+    [way] = all_ways(Index(HOST[:1], Random(0)), Wish(own={"VCPU": 1}, required=("CUSTOM_SSD",)), [ROOT], 4)[ROOT]  # type: ignore[misc]
+    assert way == Way(parts={ROOT: {"VCPU": 1}}, served={}, served_by={})
