@@ -3,8 +3,6 @@
 from typing import Any
 
 import msgspec
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from whimbrel.domain.errors import Conflict, Refused
 from whimbrel.domain.ids import ProjectId, UserId
@@ -18,25 +16,27 @@ from whimbrel.embedded.identity.bodies import (
     OwnPasswordBody,
 )
 from whimbrel.embedded.identity.initial_accounts import ROLES, new_id
-from whimbrel.embedded.identity.request import UNAUTHORIZED, Ask, json, nothing
+from whimbrel.embedded.identity.request import UNAUTHORIZED, Ask
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import Project, Role, User
 
 # Users
 
 
-async def list_users(ask: Ask) -> Response:
+async def list_users(ask: Ask) -> Reply:
     found = await ask.store.users(**ask.filters("name", "domain_id", "enabled"))
-    return json(views.listing(ask.url, "users", [views.user(ask.url, user) for user in found]))
+    return Reply(views.listing(ask.root_url, "users", [views.user(ask.root_url, user) for user in found]))
 
 
-async def show_user(ask: Ask) -> Response:
-    return json({"user": views.user(ask.url, await ask.store.user(ask.path("user_id")))})
+async def show_user(ask: Ask) -> Reply:
+    return Reply({"user": views.user(ask.root_url, await ask.store.user(ask.path("user_id")))})
 
 
-async def create_user(ask: Ask) -> Response:
+async def create_user(ask: Ask) -> Reply:
     given = (await ask.body(NewUserBody)).user
     user = User(
-        id=UserId(new_id(ask.door.ids)),
+        id=UserId(new_id(ask.context.ids)),
         domain_id=await _domain_id(ask, given.domain_id),
         name=given.name.strip(),
         description=given.description or "",
@@ -49,10 +49,10 @@ async def create_user(ask: Ask) -> Response:
         await ask.store.add_user(user)
     except Conflict as error:
         raise _taken("user", user.name, user.domain_id) from error
-    return json({"user": views.user(ask.url, user)}, 201)
+    return Reply({"user": views.user(ask.root_url, user)}, 201)
 
 
-async def update_user(ask: Ask) -> Response:
+async def update_user(ask: Ask) -> Reply:
     given = (await ask.body(ChangedUserBody)).user
     changes = _changes(given)
     if "password" in changes:
@@ -63,46 +63,46 @@ async def update_user(ask: Ask) -> Response:
         user = await ask.store.change_user(user.id, changes)
     except Conflict as error:
         raise _taken("user", changes["name"], user.domain_id) from error
-    return json({"user": views.user(ask.url, user)})
+    return Reply({"user": views.user(ask.root_url, user)})
 
 
-async def change_own_password(ask: Ask) -> Response:
+async def change_own_password(ask: Ask) -> Reply:
     given = (await ask.body(OwnPasswordBody)).user
     user_id = ask.path("user_id")
     user = next(iter(await ask.store.users(id=user_id)), None)
     right = await ask.knows_password(given.original_password, user.password_hash if user else None, user_id)
     if user is None or not right:
-        raise HTTPException(401, UNAUTHORIZED)
+        raise Problem(401, UNAUTHORIZED)
     await ask.store.change_user(user.id, {"password_hash": await passwords.hashed(given.password)})
-    return nothing()
+    return NO_CONTENT
 
 
-async def delete_user(ask: Ask) -> Response:
+async def delete_user(ask: Ask) -> Reply:
     await ask.store.remove_user(ask.path("user_id"))
-    return nothing()
+    return NO_CONTENT
 
 
-async def list_projects_of_user(ask: Ask) -> Response:
+async def list_projects_of_user(ask: Ask) -> Reply:
     found = await ask.store.projects_of(ask.path("user_id"))
-    return json(views.listing(ask.url, "projects", [views.project(ask.url, project) for project in found]))
+    return Reply(views.listing(ask.root_url, "projects", [views.project(ask.root_url, project) for project in found]))
 
 
 # Projects
 
 
-async def list_projects(ask: Ask) -> Response:
+async def list_projects(ask: Ask) -> Reply:
     found = await ask.store.projects(**ask.filters("name", "domain_id", "enabled"))
-    return json(views.listing(ask.url, "projects", [views.project(ask.url, project) for project in found]))
+    return Reply(views.listing(ask.root_url, "projects", [views.project(ask.root_url, project) for project in found]))
 
 
-async def show_project(ask: Ask) -> Response:
-    return json({"project": views.project(ask.url, await ask.store.project(ask.path("project_id")))})
+async def show_project(ask: Ask) -> Reply:
+    return Reply({"project": views.project(ask.root_url, await ask.store.project(ask.path("project_id")))})
 
 
-async def create_project(ask: Ask) -> Response:
+async def create_project(ask: Ask) -> Reply:
     given = (await ask.body(NewProjectBody)).project
     project = Project(
-        id=ProjectId(new_id(ask.door.ids)),
+        id=ProjectId(new_id(ask.context.ids)),
         domain_id=await _domain_id(ask, given.domain_id),
         name=given.name.strip(),
         description=given.description or "",
@@ -112,49 +112,49 @@ async def create_project(ask: Ask) -> Response:
         await ask.store.add_project(project)
     except Conflict as error:
         raise _taken("project", project.name, project.domain_id) from error
-    return json({"project": views.project(ask.url, project)}, 201)
+    return Reply({"project": views.project(ask.root_url, project)}, 201)
 
 
-async def update_project(ask: Ask) -> Response:
+async def update_project(ask: Ask) -> Reply:
     changes = _changes((await ask.body(ChangedProjectBody)).project)
     project = await ask.store.project(ask.path("project_id"))
     try:
         project = await ask.store.change_project(project.id, changes)
     except Conflict as error:
         raise _taken("project", changes["name"], project.domain_id) from error
-    return json({"project": views.project(ask.url, project)})
+    return Reply({"project": views.project(ask.root_url, project)})
 
 
-async def delete_project(ask: Ask) -> Response:
+async def delete_project(ask: Ask) -> Reply:
     await ask.store.remove_project(ask.path("project_id"))
-    return nothing()
+    return NO_CONTENT
 
 
 # Roles
 
 
-async def list_roles(ask: Ask) -> Response:
+async def list_roles(ask: Ask) -> Reply:
     # Names are in lower case here, and Keystone's clients may ask in any.
     wanted = {name: value.lower() for name, value in ask.filters("name").items()}
     found = await ask.store.roles(**wanted)
-    return json(views.listing(ask.url, "roles", [views.role(ask.url, role) for role in found]))
+    return Reply(views.listing(ask.root_url, "roles", [views.role(ask.root_url, role) for role in found]))
 
 
-async def show_role(ask: Ask) -> Response:
-    return json({"role": views.role(ask.url, await ask.store.role(ask.path("role_id")))})
+async def show_role(ask: Ask) -> Reply:
+    return Reply({"role": views.role(ask.root_url, await ask.store.role(ask.path("role_id")))})
 
 
-async def create_role(ask: Ask) -> Response:
+async def create_role(ask: Ask) -> Reply:
     given = (await ask.body(NewRoleBody)).role
-    role = Role(id=new_id(ask.door.ids), name=given.name.strip().lower(), description=given.description or "")
+    role = Role(id=new_id(ask.context.ids), name=given.name.strip().lower(), description=given.description or "")
     try:
         await ask.store.add_role(role)
     except Conflict as error:
         raise _taken("role", role.name, None) from error
-    return json({"role": views.role(ask.url, role)}, 201)
+    return Reply({"role": views.role(ask.root_url, role)}, 201)
 
 
-async def delete_role(ask: Ask) -> Response:
+async def delete_role(ask: Ask) -> Reply:
     role = await ask.store.role(ask.path("role_id"))
     if role.name in ROLES:
         raise Refused(f"The role {role.name} is one that the cloud cannot do without.")
@@ -162,32 +162,32 @@ async def delete_role(ask: Ask) -> Response:
         await ask.store.remove_role(role.id)
     except Conflict as error:
         raise Conflict(f"Somebody has the role {role.name}: take it from him first.") from error
-    return nothing()
+    return NO_CONTENT
 
 
 # Domains
 
 
-async def list_domains(ask: Ask) -> Response:
+async def list_domains(ask: Ask) -> Reply:
     wanted = ask.filters("name", "enabled").items()
     found = [
         domain for domain in await ask.store.domains() if all(getattr(domain, name) == value for name, value in wanted)
     ]
-    return json(views.listing(ask.url, "domains", [views.domain(ask.url, domain) for domain in found]))
+    return Reply(views.listing(ask.root_url, "domains", [views.domain(ask.root_url, domain) for domain in found]))
 
 
-async def show_domain(ask: Ask) -> Response:
+async def show_domain(ask: Ask) -> Reply:
     wanted = ask.path("domain_id")
     for domain in await ask.store.domains():
         if domain.id == wanted:
-            return json({"domain": views.domain(ask.url, domain)})
-    raise HTTPException(404, f"Could not find domain: {wanted}.")
+            return Reply({"domain": views.domain(ask.root_url, domain)})
+    raise Problem(404, f"Could not find domain: {wanted}.")
 
 
 async def _domain_id(ask: Ask, given: str | None) -> str:
     wanted = given or ask.caller.project_domain_id
     if all(domain.id != wanted for domain in await ask.store.domains()):
-        raise HTTPException(404, f"Could not find domain: {wanted}.")
+        raise Problem(404, f"Could not find domain: {wanted}.")
     return wanted
 
 

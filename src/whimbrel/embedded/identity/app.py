@@ -1,27 +1,22 @@
-"""Every URL of the identity service, who may use it, and what answers."""
+"""Every URL of the identity service, the rule for its callers, and its handler."""
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.routing import Route
-
-from whimbrel.domain.errors import WorldError
 from whimbrel.embedded.identity import accounts, assignments, catalog_resources, tokens, versions
 from whimbrel.embedded.identity.attempts import Attempts
 from whimbrel.embedded.identity.catalog import Catalog
 from whimbrel.embedded.identity.request import (
-    Door,
+    SHAPE,
+    Context,
     Handler,
     Rule,
     admin,
-    endpoint,
+    admission,
     everybody,
     holder,
     insider,
-    on_bug,
-    on_http_error,
-    on_world_error,
     oneself,
 )
+from whimbrel.http.app import App, routed
+from whimbrel.http.routes import Route
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.services.identity import IdentityStore
 
@@ -34,7 +29,6 @@ ROLES_OF_USER = "/v3/projects/{project_id}/users/{user_id}/roles"
 ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("GET", "/", versions.list_all, everybody),
     ("GET", "/v3", versions.show_v3, everybody),
-    ("GET", "/v3/", versions.show_v3, everybody),
     ("POST", "/v3/auth/tokens", tokens.create, everybody),
     ("GET", "/v3/auth/tokens", tokens.show, holder),
     ("DELETE", "/v3/auth/tokens", tokens.revoke, holder),
@@ -80,9 +74,9 @@ def identity_app(
     catalog: Catalog,
     token_lifetime_s: float = TOKEN_LIFETIME_S,
     attempts: Attempts | None = None,
-) -> Starlette:
+) -> App:
     """Make the application, to be mounted at /identity. attempts: None: with the usual costs."""
-    door = Door(
+    context = Context(
         store=store,
         clock=clock,
         ids=ids,
@@ -90,13 +84,4 @@ def identity_app(
         token_lifetime_s=token_lifetime_s,
         attempts=attempts or Attempts(clock),
     )
-    return Starlette(
-        routes=_routes(door),
-        exception_handlers={WorldError: on_world_error, HTTPException: on_http_error, Exception: on_bug},
-    )
-
-
-def _routes(door: Door) -> list[Route]:
-    return [
-        Route(path, endpoint(door, path, handler, rule), methods=[method]) for method, path, handler, rule in ROUTES
-    ]
+    return routed((Route(*line) for line in ROUTES), admission(context), SHAPE)

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
-
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity import views
-from whimbrel.embedded.identity.request import Ask, json, nothing
+from whimbrel.embedded.identity.request import Ask
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import Assignment, Role, with_implied
 
 FILTERS = {"user.id": "user_id", "scope.project.id": "project_id", "role.id": "role_id"}
 
 
-async def list_all(ask: Ask) -> Response:
+async def list_all(ask: Ask) -> Reply:
     query = ask.request.query_params
     wanted = {field: query[name] for name, field in FILTERS.items() if name in query}
     effective = ask.flag("effective")
@@ -22,37 +21,37 @@ async def list_all(ask: Ask) -> Response:
     found = await ask.store.assignments(**wanted)
     if effective:
         found = [each for each in _expand(found, await ask.store.roles()) if role_id in (None, each.role_id)]
-    lines = [_view(ask.url, each) for each in found]
+    lines = [_view(ask.root_url, each) for each in found]
     if ask.flag("include_names"):
         await _add_names(ask, lines)
-    return json(views.listing(ask.url, "role_assignments", lines))
+    return Reply(views.listing(ask.root_url, "role_assignments", lines))
 
 
-async def list_of_user(ask: Ask) -> Response:
+async def list_of_user(ask: Ask) -> Reply:
     """List the roles of a user in a project."""
     user = await ask.store.user(ask.path("user_id"))
     project = await ask.store.project(ask.path("project_id"))
     found = await ask.store.assignments(user_id=user.id, project_id=project.id)
     has = {each.role_id for each in found}
     roles = [role for role in await ask.store.roles() if role.id in has]
-    return json(views.listing(ask.url, "roles", [views.role(ask.url, role) for role in roles]))
+    return Reply(views.listing(ask.root_url, "roles", [views.role(ask.root_url, role) for role in roles]))
 
 
-async def check(ask: Ask) -> Response:
+async def check(ask: Ask) -> Reply:
     wanted = _named(ask)
     if not await ask.store.assignments(user_id=wanted.user_id, project_id=wanted.project_id, role_id=wanted.role_id):
-        raise HTTPException(404, "Could not find role assignment.")
-    return nothing()
+        raise Problem(404, "Could not find role assignment.")
+    return NO_CONTENT
 
 
-async def assign(ask: Ask) -> Response:
+async def assign(ask: Ask) -> Reply:
     await ask.store.assign(_named(ask))
-    return nothing()
+    return NO_CONTENT
 
 
-async def unassign(ask: Ask) -> Response:
+async def unassign(ask: Ask) -> Reply:
     await ask.store.unassign(_named(ask))
-    return nothing()
+    return NO_CONTENT
 
 
 def _named(ask: Ask) -> Assignment:

@@ -1,38 +1,33 @@
-"""One request to the identity service: who asks, what for, and how answers and errors look.
+"""One request to the identity service: its caller, the rules for callers, and the shape of errors.
 
-Law: no handler sees a request before its rule has let the caller in; every error has Keystone's shape.
+Invariant: no handler sees a request before its rule has admitted the caller. Every error has Keystone's shape.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, ClassVar
 
-import msgspec
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-
-from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable, WorldError
+from whimbrel.domain.errors import Refused, WorldError
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.embedded.bodies import decode, read
 from whimbrel.embedded.identity.attempts import Attempts, TooManyAttempts
 from whimbrel.embedded.identity.catalog import Catalog
+from whimbrel.http.app import Shape
+from whimbrel.http.call import Admitted
+from whimbrel.http.problem import Problem, problem_of
+from whimbrel.http.reply import Reply
+from whimbrel.http.request import Request
+from whimbrel.http.routes import Route
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.meter import note_route
 from whimbrel.ports.services.identity import Caller, IdentityStore
-
-BODY_LIMIT_BYTES = 112 << 10  # Keystone's own
 
 NOBODY = Caller(user_id=UserId(""), user_name="", project_id=ProjectId(""))
 UNAUTHORIZED = "The request you have made requires authentication."
 FORBIDDEN = "You are not authorized to perform the requested action."
 
-Body = TypeVar("Body", bound=msgspec.Struct)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Door:
+class Context:
     """What the handlers work with."""
 
     store: IdentityStore
@@ -43,34 +38,28 @@ class Door:
     attempts: Attempts
 
 
-@dataclass(frozen=True)
-class Ask:
-    """One request; the caller is NOBODY where the route is open to all."""
+@dataclass(frozen=True, kw_only=True)
+class Ask(Admitted):
+    """One request; the caller is NOBODY where the route is open to everybody."""
 
-    door: Door
-    request: Request
-    caller: Caller
+    body_limit_bytes: ClassVar = 112 << 10  # the limit of Keystone
+
+    context: Context
 
     @property
     def store(self) -> IdentityStore:
-        return self.door.store
+        return self.context.store
 
     @property
-    def url(self) -> str:
-        """Give the address by which the service was reached, without a slash at the end."""
-        request = self.request
-        return f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
-
-    def path(self, name: str) -> str:
-        value: str = self.request.path_params[name]
-        return value
+    def root_url(self) -> str:
+        return self.request.root_url
 
     def flag(self, name: str) -> bool:
-        """Tell whether a query flag is set; it is without a value too."""
+        """Check whether a query flag is set; a flag without a value is."""
         return self.request.query_params.get(name, "0").lower() not in ("0", "false")
 
     def filters(self, *names: str) -> dict[str, Any]:
-        """Give those of the query's parameters that bear these names."""
+        """Return the query parameters of these names."""
         query = self.request.query_params
         wanted: dict[str, Any] = {name: query[name] for name in names if name in query}
         if "enabled" in wanted:
@@ -78,29 +67,25 @@ class Ask:
         return wanted
 
     async def knows_password(self, password: str, stored: str | None, account: str) -> bool:
-        """Check the password of an account, which need not exist. Raises: HTTPException: 429."""
+        """Check the password of an account, which need not exist. Raises: Problem: 429."""
         address = self.request.client.host if self.request.client else ""
         try:
-            return await self.door.attempts.is_right(password, stored, account, address)
+            return await self.context.attempts.is_right(password, stored, account, address)
         except TooManyAttempts as error:
-            raise HTTPException(429, str(error), {"Retry-After": str(error.retry_after_s)}) from None
-
-    async def body(self, kind: type[Body]) -> Body:
-        """Read the body as this. Raises: HTTPException: it is not."""
-        return decode(await read(self.request, BODY_LIMIT_BYTES), kind)
+            raise Problem(429, str(error), headers={"retry-after": str(error.retry_after_s)}) from None
 
 
-Handler = Callable[[Ask], Awaitable[Response]]
+Handler = Callable[[Ask], Awaitable[Reply]]
 Rule = Callable[[Ask], bool]
 
 
 def everybody(ask: Ask) -> bool:
-    """Let in whoever comes, with or without a token."""
+    """Admit every request, with or without a token."""
     return True
 
 
 def holder(ask: Ask) -> bool:
-    """Let in who holds a valid token."""
+    """Admit the holder of a valid token."""
     return ask.caller is not NOBODY
 
 
@@ -109,69 +94,41 @@ def admin(ask: Ask) -> bool:
 
 
 def oneself(ask: Ask) -> bool:
-    """Let in an admin, and the user whom the path names."""
+    """Admit an administrator, and the user that the path names."""
     return admin(ask) or (holder(ask) and ask.path("user_id") == ask.caller.user_id)
 
 
 def insider(ask: Ask) -> bool:
-    """Let in an admin, and whoever has a token for the project that the path names."""
+    """Admit an administrator, and a token for the project that the path names."""
     return admin(ask) or (holder(ask) and ask.path("project_id") == ask.caller.project_id)
 
 
-def endpoint(door: Door, path: str, handler: Handler, rule: Rule) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        note_route(request.scope, path)
-        if "\0" in request.scope["path"] or "\0" in "".join(request.query_params.values()):
-            raise HTTPException(400, "A NUL character is not allowed.")  # PostgreSQL knows no such text
-        ask = Ask(door, request, await _caller(door, request))
-        if not rule(ask):
-            raise HTTPException(403, FORBIDDEN) if holder(ask) else HTTPException(401, UNAUTHORIZED)
-        return await handler(ask)
+def admission(context: Context) -> Callable[[Request, Route], Awaitable[Ask]]:
+    """Return the check of callers."""
 
-    return answer
+    async def admit(request: Request, route: Route) -> Ask:
+        if request.has_nul:
+            raise Problem(400, "A NUL character is not allowed.")
+        ask = Ask(context=context, request=request, caller=await request.caller(context.store) or NOBODY)
+        if not route.rule(ask):
+            raise Problem(403, FORBIDDEN) if holder(ask) else Problem(401, UNAUTHORIZED)
+        return ask
 
-
-async def _caller(door: Door, request: Request) -> Caller:
-    token = request.headers.get("x-auth-token")
-    return (token and await door.store.caller(token)) or NOBODY
+    return admit
 
 
-def json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(
-        msgspec.json.encode(value),
-        status,
-        {"Vary": "X-Auth-Token", **(headers or {})},
-        media_type="application/json",
-    )
+def _refusal(request: Request, problem: Problem) -> Reply:
+    error = {"code": problem.status, "title": HTTPStatus(problem.status).phrase, "message": problem.message}
+    headers = {**problem.headers, **(request.challenge(request.root_url) if problem.status == 401 else {})}
+    return Reply({"error": error}, problem.status, headers)
 
 
-def nothing() -> Response:
-    return Response(status_code=204, headers={"Vary": "X-Auth-Token"})
+def _translate(error: WorldError) -> Problem:
+    return problem_of(error, ((Refused, 403),))
 
 
-def problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    title = HTTPStatus(status).phrase
-    return json({"error": {"code": status, "title": title, "message": message}}, status, headers)
+def _headers(request: Request, reply: Reply) -> Mapping[str, str]:
+    return {"vary": "X-Auth-Token"}
 
 
-STATUS: dict[type[WorldError], int] = {NotFound: 404, Conflict: 409, Refused: 403, Unavailable: 503}
-
-
-async def on_world_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, WorldError)
-    status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
-    return problem(status, error.reason)
-
-
-async def on_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    headers = dict(error.headers or {})
-    if error.status_code == 401:
-        url = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
-        headers["WWW-Authenticate"] = f'Keystone uri="{url}"'
-    return problem(error.status_code, error.detail, headers)
-
-
-async def on_bug(request: Request, error: Exception) -> Response:
-    """Answer where we are wrong; the server's log has the traceback."""
-    return problem(500, "An unexpected error prevented the server from fulfilling your request.")
+SHAPE = Shape(refusal=_refusal, translate=_translate, headers=_headers)

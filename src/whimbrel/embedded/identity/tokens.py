@@ -5,23 +5,22 @@ Law: what is wrong with a proof is not told: unknown, disabled and wrong passwor
 
 import secrets
 
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
-
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.embedded.identity import views
 from whimbrel.embedded.identity.bodies import Auth, AuthBody, DomainRef, PasswordUser, ProjectRef, Proof
-from whimbrel.embedded.identity.request import FORBIDDEN, UNAUTHORIZED, Ask, json, nothing
+from whimbrel.embedded.identity.request import FORBIDDEN, UNAUTHORIZED, Ask
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.identity import Grant, IdentityStore, NewToken, User
 
 METHODS = {"password", "token"}
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     auth = (await ask.body(AuthBody)).auth
     proof = auth.identity
     if not set(proof.methods) <= METHODS:
-        raise HTTPException(401, f"Only these methods are known here: {', '.join(sorted(METHODS))}.")
+        raise Problem(401, f"Only these methods are known here: {', '.join(sorted(METHODS))}.")
     user, earlier = await _prove(ask, proof)
     text = secrets.token_hex(32)  # letters and digits: a command line takes what begins with a dash for an option
     wanted = NewToken(
@@ -30,46 +29,46 @@ async def create(ask: Ask) -> Response:
         project_id=await _project_id(ask.store, auth, user),
         methods=[*dict.fromkeys([*proof.methods, *(earlier.methods if earlier else [])])],
         audit_ids=[secrets.token_urlsafe(16), *(earlier.audit_ids[-1:] if earlier else [])],
-        expires_at=earlier.caller.expires_at if earlier else ask.door.clock.now() + ask.door.token_lifetime_s,
+        expires_at=earlier.caller.expires_at if earlier else ask.context.clock.now() + ask.context.token_lifetime_s,
     )
     try:
         grant = await ask.store.issue(wanted)
     except (Refused, NotFound) as error:
-        raise HTTPException(401, UNAUTHORIZED) from error
+        raise Problem(401, UNAUTHORIZED) from error
     return await _answer(ask, grant, text, 201)
 
 
-async def show(ask: Ask) -> Response:
+async def show(ask: Ask) -> Reply:
     subject = await _subject(ask)
     return await _answer(ask, await ask.store.grant(subject), subject, 200)
 
 
-async def revoke(ask: Ask) -> Response:
+async def revoke(ask: Ask) -> Reply:
     await ask.store.revoke(await _subject(ask))
-    return nothing()
+    return NO_CONTENT
 
 
-async def show_catalog(ask: Ask) -> Response:
+async def show_catalog(ask: Ask) -> Reply:
     if not ask.caller.project_id:
-        raise HTTPException(403, FORBIDDEN)
-    return json({"catalog": ask.door.catalog.view(), "links": {"self": f"{ask.url}/v3/auth/catalog"}})
+        raise Problem(403, FORBIDDEN)
+    return Reply({"catalog": ask.context.catalog.view(), "links": {"self": f"{ask.root_url}/v3/auth/catalog"}})
 
 
-async def list_projects(ask: Ask) -> Response:
+async def list_projects(ask: Ask) -> Reply:
     """List what the caller may scope a token to."""
     found = [project for project in await ask.store.projects_of(ask.caller.user_id) if project.enabled]
-    return json(views.listing(ask.url, "projects", [views.project(ask.url, project) for project in found]))
+    return Reply(views.listing(ask.root_url, "projects", [views.project(ask.root_url, project) for project in found]))
 
 
-async def list_domains(ask: Ask) -> Response:
+async def list_domains(ask: Ask) -> Reply:
     """List the domains that a token could be scoped to: none, here are projects only."""
-    return json(views.listing(ask.url, "domains", []))
+    return Reply(views.listing(ask.root_url, "domains", []))
 
 
-async def _answer(ask: Ask, grant: Grant, text: str, status: int) -> Response:
-    catalog = None if ask.flag("nocatalog") else ask.door.catalog.view()
+async def _answer(ask: Ask, grant: Grant, text: str, status: int) -> Reply:
+    catalog = None if ask.flag("nocatalog") else ask.context.catalog.view()
     view = views.token(grant, await ask.store.domains(), await ask.store.roles(), catalog)
-    return json(view, status, {"X-Subject-Token": text})
+    return Reply(view, status, {"X-Subject-Token": text})
 
 
 async def _subject(ask: Ask) -> str:
@@ -77,16 +76,16 @@ async def _subject(ask: Ask) -> str:
     headers = ask.request.headers
     subject = headers.get("x-subject-token")
     if not subject:
-        raise HTTPException(400, "The header X-Subject-Token is missing.")
+        raise Problem(400, "The header X-Subject-Token is missing.")
     if subject == headers.get("x-auth-token") or ask.caller.roles & {"admin", "service"}:
         return subject
     if (await ask.store.grant(subject)).caller.user_id != ask.caller.user_id:
-        raise HTTPException(403, FORBIDDEN)
+        raise Problem(403, FORBIDDEN)
     return subject
 
 
 async def _prove(ask: Ask, proof: Proof) -> tuple[User, Grant | None]:
-    """Find out who it is by every method that he names. Raises: HTTPException."""
+    """Find out who it is by every method that he names. Raises: Problem."""
     user: User | None = None
     earlier: Grant | None = None
     for method in dict.fromkeys(proof.methods):
@@ -96,7 +95,7 @@ async def _prove(ask: Ask, proof: Proof) -> tuple[User, Grant | None]:
             earlier = await _by_token(ask.store, proof)
             found = await ask.store.user(earlier.caller.user_id)
         if user is not None and user.id != found.id:
-            raise HTTPException(401, UNAUTHORIZED)
+            raise Problem(401, UNAUTHORIZED)
         user = found
     assert user is not None, "a proof has a method"
     return user, earlier
@@ -104,7 +103,7 @@ async def _prove(ask: Ask, proof: Proof) -> tuple[User, Grant | None]:
 
 async def _by_password(ask: Ask, proof: Proof) -> User:
     if proof.password is None:
-        raise HTTPException(400, "identity.password is missing.")
+        raise Problem(400, "identity.password is missing.")
     given = proof.password.user
     user = await _named_user(ask.store, given)
     domain = given.domain or DomainRef()
@@ -112,17 +111,17 @@ async def _by_password(ask: Ask, proof: Proof) -> User:
     stored = user.password_hash if user and user.enabled else None
     right = await ask.knows_password(given.password, stored, account)
     if user is None or not right:
-        raise HTTPException(401, UNAUTHORIZED)
+        raise Problem(401, UNAUTHORIZED)
     return user
 
 
 async def _by_token(store: IdentityStore, proof: Proof) -> Grant:
     if proof.token is None:
-        raise HTTPException(400, "identity.token is missing.")
+        raise Problem(400, "identity.token is missing.")
     try:
         return await store.grant(proof.token.id)
     except NotFound as error:
-        raise HTTPException(401, UNAUTHORIZED) from error
+        raise Problem(401, UNAUTHORIZED) from error
 
 
 async def _named_user(store: IdentityStore, given: PasswordUser) -> User | None:
@@ -131,12 +130,12 @@ async def _named_user(store: IdentityStore, given: PasswordUser) -> User | None:
     elif given.name is not None and given.domain is not None:
         found = await store.users(name=given.name, domain_id=await _domain_id(store, given.domain))
     else:
-        raise HTTPException(400, "A user is named by id, or by name and domain.")
+        raise Problem(400, "A user is named by id, or by name and domain.")
     return found[0] if found else None
 
 
 async def _project_id(store: IdentityStore, auth: Auth, user: User) -> str | None:
-    """Give what the token is to be for; None: nothing. Raises: HTTPException."""
+    """Give what the token is to be for; None: nothing. Raises: Problem."""
     if auth.scope == "unscoped":
         return None
     if auth.scope is None:
@@ -144,7 +143,7 @@ async def _project_id(store: IdentityStore, auth: Auth, user: User) -> str | Non
     if auth.scope.unscoped is not None:
         return None
     if auth.scope.project is None:
-        raise HTTPException(401, "Tokens are for projects here, not for domains or the system.")
+        raise Problem(401, "Tokens are for projects here, not for domains or the system.")
     return await _named_project_id(store, auth.scope.project)
 
 
@@ -152,10 +151,10 @@ async def _named_project_id(store: IdentityStore, given: ProjectRef) -> str:
     if given.id is not None:
         return given.id
     if given.name is None or given.domain is None:
-        raise HTTPException(400, "A project is named by id, or by name and domain.")
+        raise Problem(400, "A project is named by id, or by name and domain.")
     found = await store.projects(name=given.name, domain_id=await _domain_id(store, given.domain))
     if not found:
-        raise HTTPException(401, UNAUTHORIZED)
+        raise Problem(401, UNAUTHORIZED)
     return found[0].id
 
 

@@ -2,17 +2,16 @@
 
 from typing import Any
 
-from starlette.responses import Response
-
-from whimbrel.embedded.identity.request import Ask, json
-
-
-async def list_all(ask: Ask) -> Response:
-    return json({"versions": {"values": [_v3(ask.url)]}}, 300, {"Location": f"{ask.url}/v3/"})
+from whimbrel.embedded.identity.request import Ask
+from whimbrel.http.reply import Reply
 
 
-async def show_v3(ask: Ask) -> Response:
-    return json({"version": _v3(ask.url)})
+async def list_all(ask: Ask) -> Reply:
+    return Reply({"versions": {"values": [_v3(ask.root_url)]}}, 300, {"Location": f"{ask.root_url}/v3/"})
+
+
+async def show_v3(ask: Ask) -> Reply:
+    return Reply({"version": _v3(ask.root_url)})
 
 
 def _v3(url: str) -> dict[str, Any]:

@@ -1,12 +1,12 @@
-"""Every URL of the image service and what answers."""
+"""Every URL of the image service and its handler."""
 
-from starlette.requests import Request
-from starlette.responses import Response
-
-from whimbrel.embedded.endpoint import App, Line, base_url, json
 from whimbrel.embedded.image import images, members, schemas, transfer, usage
-from whimbrel.embedded.image.request import MANNERS, Door, Handler, endpoint
+from whimbrel.embedded.image.request import SHAPE, Handler, admission
 from whimbrel.embedded.image.service import ImageService
+from whimbrel.http.app import App, routed
+from whimbrel.http.reply import Reply
+from whimbrel.http.request import Request
+from whimbrel.http.routes import OPEN, Route
 from whimbrel.ports.clock import IdSource
 from whimbrel.ports.services.identity import Identity
 
@@ -38,13 +38,12 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
 
 def image_app(service: ImageService, identity: Identity, ids: IdSource) -> App:
     """Make the application, to be mounted at /image."""
-    door = Door(service=service, identity=identity, ids=ids)
-    lines: list[Line] = [(method, path, endpoint(door, handler)) for method, path, handler in ROUTES]
-    return App([("GET", "/", _versions), ("GET", "/versions", _versions), *lines], MANNERS)
+    documents = (Route("GET", path, _versions, OPEN) for path in ("/", "/versions"))
+    return routed([*documents, *(Route(*line) for line in ROUTES)], admission(service, identity, ids), SHAPE)
 
 
-async def _versions(request: Request) -> Response:
-    """Tell what is served here, to anybody."""
-    href = f"{base_url(request)}/v2/"
+async def _versions(request: Request) -> Reply:
+    """List the versions, without a token."""
+    href = f"{request.root_url}/v2/"
     versions = [{"id": name, "status": status, "links": [{"rel": "self", "href": href}]} for name, status in VERSIONS]
-    return json({"versions": versions}, 300)
+    return Reply({"versions": versions}, 300)

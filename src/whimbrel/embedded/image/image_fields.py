@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
-from starlette.exceptions import HTTPException
 
 from whimbrel.domain.errors import Refused
 from whimbrel.embedded.image.request import Ask, checked
+from whimbrel.http.problem import Problem
 from whimbrel.ports.services.images import ImageRecord
 
 Text = Annotated[str, Meta(max_length=255)]
@@ -69,9 +69,9 @@ def of_record(record: ImageRecord) -> dict[str, Any]:
 
 
 def new_record(ask: Ask, sent: dict[str, Any]) -> ImageRecord:
-    """Make the record of a new image. Raises: HTTPException; Refused."""
+    """Make the record of a new image. Raises: Problem; Refused."""
     sent = dict(sent)
-    image_id = checked(sent.pop("id", None) or ask.door.ids.uuid(), Uuid)
+    image_id = checked(sent.pop("id", None) or ask.ids.uuid(), Uuid)
     for name in sent:
         check_writable(name)
     now = ask.service.clock.now()
@@ -83,7 +83,7 @@ def new_record(ask: Ask, sent: dict[str, Any]) -> ImageRecord:
 
 
 def applied(ask: Ask, record: ImageRecord, flat: dict[str, Any]) -> ImageRecord:
-    """Give the record with what a flat object says. Raises: HTTPException: nonsense; Refused: not his to say."""
+    """Give the record with what a flat object says. Raises: Problem: nonsense; Refused: not his to say."""
     fields = {name: value for name, value in flat.items() if name in FIELDS}
     others = {name: value for name, value in flat.items() if name not in FIELDS}
     draft = checked({**fields, "properties": others}, Draft)
@@ -130,7 +130,7 @@ class Operation(msgspec.Struct):
 
 
 def patched(flat: dict[str, Any], operations: list[Operation]) -> dict[str, Any]:
-    """Give a flat object after these changes. Raises: HTTPException; Refused.
+    """Give a flat object after these changes. Raises: Problem; Refused.
 
     Source: RFC 6902 as Glance takes it: three operations, one level.
     """
@@ -141,7 +141,7 @@ def patched(flat: dict[str, Any], operations: list[Operation]) -> dict[str, Any]
         if operation.op == "remove" and name in FIELDS:
             raise Refused(f"Property {name} may not be removed.")
         if operation.op != "add" and name not in flat:
-            raise HTTPException(409, f"Property {name} does not exist.")
+            raise Problem(409, f"Property {name} does not exist.")
         if operation.op == "remove":
             del flat[name]
         else:
@@ -151,5 +151,5 @@ def patched(flat: dict[str, Any], operations: list[Operation]) -> dict[str, Any]
 
 def _name(path: str) -> str:
     if not path.startswith("/") or "/" in path[1:] or path == "/":
-        raise HTTPException(400, f"Pointer '{path}' does not name a property: it has the form /NAME.")
+        raise Problem(400, f"Pointer '{path}' does not name a property: it has the form /NAME.")
     return path[1:].replace("~1", "/").replace("~0", "~")

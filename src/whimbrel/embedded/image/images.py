@@ -3,29 +3,29 @@
 from typing import Any
 
 import msgspec
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
-from whimbrel.embedded.endpoint import json, nothing
 from whimbrel.embedded.image import image_fields, queries, views
 from whimbrel.embedded.image.request import Ask, checked
+from whimbrel.http.paging import next_query
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.images import ImageRecord
 
 PATCH_TYPE = "application/openstack-images-v2.1-json-patch"
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     record = image_fields.new_record(ask, await ask.body(dict[str, Any]))
     await ask.service.add(record)
     location = f"/v2/images/{record.id}"
-    return json(views.image(record), 201, {"Location": location})
+    return Reply(views.image(record), 201, {"Location": location})
 
 
-async def show(ask: Ask) -> Response:
-    return json(views.image(await ask.seen()))
+async def show(ask: Ask) -> Reply:
+    return Reply(views.image(await ask.seen()))
 
 
-async def search(ask: Ask) -> Response:
+async def search(ask: Ask) -> Reply:
     query = await queries.of_request(ask)
     found = await ask.store.search(query) if query.limit else []
     asked = str(ask.request.query_params)
@@ -35,44 +35,44 @@ async def search(ask: Ask) -> Response:
         "schema": "/v2/schemas/images",
     }
     if found and len(found) == query.limit:
-        page["next"] = f"/v2/images?{queries.next_query(ask.request.query_params, found[-1])}"
-    return json(page)
+        page["next"] = f"/v2/images?{next_query(ask.request, found[-1].id)}"
+    return Reply(page)
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     if ask.request.headers.get("content-type", "").split(";")[0] != PATCH_TYPE:
-        raise HTTPException(415, f"A change of an image has the media type {PATCH_TYPE}.")
+        raise Problem(415, f"A change of an image has the media type {PATCH_TYPE}.")
     operations = await ask.body(list[image_fields.Operation])
     record = await ask.owned()
     flat = image_fields.patched(image_fields.of_record(record), operations)
-    return json(views.image(await ask.store.change(image_fields.applied(ask, record, flat))))
+    return Reply(views.image(await ask.store.change(image_fields.applied(ask, record, flat))))
 
 
-async def delete(ask: Ask) -> Response:
+async def delete(ask: Ask) -> Reply:
     record = await ask.owned()
     await ask.service.remove(record.id)
-    return nothing()
+    return NO_CONTENT
 
 
-async def add_tag(ask: Ask) -> Response:
+async def add_tag(ask: Ask) -> Reply:
     record = await ask.owned()
     tag = checked(ask.path("tag"), image_fields.Tag)
     await _retag(ask, record, [*record.tags, tag])
-    return nothing()
+    return NO_CONTENT
 
 
-async def delete_tag(ask: Ask) -> Response:
+async def delete_tag(ask: Ask) -> Reply:
     record = await ask.owned()
     tag = ask.path("tag")
     if tag not in record.tags:
-        raise HTTPException(404, f"Image {record.id} has no tag {tag}.")
+        raise Problem(404, f"Image {record.id} has no tag {tag}.")
     await _retag(ask, record, [each for each in record.tags if each != tag])
-    return nothing()
+    return NO_CONTENT
 
 
 async def _retag(ask: Ask, record: ImageRecord, tags: list[str]) -> None:
     whole = sorted(set(tags))
     if len(whole) > image_fields.MOST_TAGS:
-        raise HTTPException(413, f"An image has at most {image_fields.MOST_TAGS} tags.")
+        raise Problem(413, f"An image has at most {image_fields.MOST_TAGS} tags.")
     now = ask.service.clock.now()
     await ask.store.change(msgspec.structs.replace(record, tags=whole, updated_at=now))

@@ -3,12 +3,11 @@
 from typing import Annotated, Literal
 
 import msgspec
-from starlette.responses import Response
 
 from whimbrel.domain.errors import NotFound, Refused
-from whimbrel.embedded.endpoint import json, nothing
 from whimbrel.embedded.image import views
 from whimbrel.embedded.image.request import Ask
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.services.images import ImageRecord, Member
 
 
@@ -20,42 +19,42 @@ class ChangedMember(msgspec.Struct):
     status: Literal["pending", "accepted", "rejected"]
 
 
-async def search(ask: Ask) -> Response:
+async def search(ask: Ask) -> Reply:
     found = [views.member(member) for member in await _seen_members(ask)]
-    return json({"members": found, "schema": "/v2/schemas/members"})
+    return Reply({"members": found, "schema": "/v2/schemas/members"})
 
 
-async def show(ask: Ask) -> Response:
+async def show(ask: Ask) -> Reply:
     wanted = ask.path("project_id")
     for member in await _seen_members(ask):
         if member.project_id == wanted:
-            return json(views.member(member))
+            return Reply(views.member(member))
     raise NotFound(f"{wanted} is not a member of image {ask.path('image_id')}")
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     record = _shareable(await ask.owned())
     project_id = (await ask.body(NewMember)).member
     now = ask.service.clock.now()
     member = Member(image_id=record.id, project_id=project_id, status="pending", created_at=now, updated_at=now)
     await ask.store.add_member(member)
-    return json(views.member(member))
+    return Reply(views.member(member))
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     """Accept or reject: that is for the one with whom it is shared."""
     record = _shareable(await ask.seen())
     project_id = ask.path("project_id")
     if not (ask.is_admin or project_id == ask.caller.project_id):
         raise Refused("Only the member itself accepts or rejects an image.")
     status = (await ask.body(ChangedMember)).status
-    return json(views.member(await ask.store.change_member(record.id, project_id, status, ask.service.clock.now())))
+    return Reply(views.member(await ask.store.change_member(record.id, project_id, status, ask.service.clock.now())))
 
 
-async def delete(ask: Ask) -> Response:
+async def delete(ask: Ask) -> Reply:
     record = _shareable(await ask.owned())
     await ask.store.remove_member(record.id, ask.path("project_id"))
-    return nothing()
+    return NO_CONTENT
 
 
 async def _seen_members(ask: Ask) -> list[Member]:

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import msgspec
 from starlette.datastructures import QueryParams
-from starlette.exceptions import HTTPException
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.image.request import Ask
+from whimbrel.http.problem import Problem
 from whimbrel.ports.services.images import ImageQuery, ImageRecord
 
 DEFAULT_LIMIT = 25
@@ -37,11 +37,11 @@ OWN |= {"size_min", "size_max", *COLUMNS, *FLAGS, *TIMES}
 
 
 async def of_request(ask: Ask) -> ImageQuery:
-    """Read the query. Raises: HTTPException: it is not understood."""
+    """Read the query. Raises: Problem: it is not understood."""
     query = ask.request.query_params
     for name in TIMES:
         if name in query:
-            raise HTTPException(400, f"Images cannot be filtered by {name} here.")
+            raise Problem(400, f"Images cannot be filtered by {name} here.")
     return ImageQuery(
         viewer=ask.viewer,
         visibility=_choice(query, "visibility", VISIBILITIES),
@@ -58,12 +58,6 @@ async def of_request(ask: Ask) -> ImageQuery:
     )
 
 
-def next_query(query: QueryParams, last: ImageRecord) -> str:
-    """Give the query string of the following page."""
-    rest = [(name, value) for name, value in query.multi_items() if name != "marker"]
-    return str(QueryParams([*rest, ("marker", last.id)]))
-
-
 def _texts(query: QueryParams) -> dict[str, Sequence[str | bool]]:
     return {column: _alternatives(query[name]) for name, column in COLUMNS.items() if name in query}
 
@@ -76,7 +70,7 @@ def _flags(query: QueryParams) -> dict[str, Sequence[str | bool]]:
 
 def _flag(name: str, value: str) -> bool:
     if value.lower() not in ("true", "false"):
-        raise HTTPException(400, f"{name} is true or false.")
+        raise Problem(400, f"{name} is true or false.")
     return value.lower() == "true"
 
 
@@ -89,7 +83,7 @@ def _alternatives(value: str) -> list[str]:
 def _choice(query: QueryParams, name: str, choices: Sequence[str]) -> str | None:
     value = query.get(name)
     if value is not None and value not in choices:
-        raise HTTPException(400, f"Invalid {name} value: {value}. It is one of {', '.join(choices)}.")
+        raise Problem(400, f"Invalid {name} value: {value}. It is one of {', '.join(choices)}.")
     return value
 
 
@@ -99,7 +93,7 @@ def _number(query: QueryParams, name: str) -> int | None:
     try:
         return msgspec.convert(query[name], Number, strict=False)
     except msgspec.ValidationError as error:
-        raise HTTPException(400, f"{name} is a number that is not negative.") from error
+        raise Problem(400, f"{name} is a number that is not negative.") from error
 
 
 def _limit(query: QueryParams) -> int:
@@ -111,13 +105,13 @@ def _order(query: QueryParams) -> list[tuple[str, bool]]:
     """Read `sort=name:asc,size` or `sort_key=name&sort_dir=asc&...`; the id makes every order whole."""
     if "sort" in query:
         if "sort_key" in query or "sort_dir" in query:
-            raise HTTPException(400, "Old and new sorting syntax cannot be combined.")
+            raise Problem(400, "Old and new sorting syntax cannot be combined.")
         pairs = [each.strip().partition(":") for each in query["sort"].split(",")]
         asked = [(key, way or "desc") for key, _, way in pairs]
     else:
         keys, ways = query.getlist("sort_key"), query.getlist("sort_dir")
         if len(ways) > max(len(keys), 1):
-            raise HTTPException(400, "There are more sort directions than sort keys.")
+            raise Problem(400, "There are more sort directions than sort keys.")
         keys = keys or ["created_at"]
         one_for_all = ways[0] if len(ways) == 1 else "desc"
         asked = [(key, ways[at] if at < len(ways) else one_for_all) for at, key in enumerate(keys)]
@@ -129,13 +123,13 @@ def _order(query: QueryParams) -> list[tuple[str, bool]]:
 
 def _column(key: str) -> str:
     if key not in SORT_KEYS:
-        raise HTTPException(400, f"Invalid sort key: {key}. It is one of {', '.join(SORT_KEYS)}.")
+        raise Problem(400, f"Invalid sort key: {key}. It is one of {', '.join(SORT_KEYS)}.")
     return SORT_KEYS[key]
 
 
 def _descends(way: str) -> bool:
     if way not in ("asc", "desc"):
-        raise HTTPException(400, f"Invalid sort direction: {way}. It is asc or desc.")
+        raise Problem(400, f"Invalid sort direction: {way}. It is asc or desc.")
     return way == "desc"
 
 
@@ -145,4 +139,4 @@ async def _marker(ask: Ask, query: QueryParams) -> ImageRecord | None:
     try:
         return await ask.store.find(query["marker"])
     except NotFound as error:
-        raise HTTPException(400, f"There is no image {query['marker']} to begin behind.") from error
+        raise Problem(400, f"There is no image {query['marker']} to begin behind.") from error

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from starlette.responses import Response
-
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.image.image_fields import CONTAINER_FORMATS, DISK_FORMATS
 from whimbrel.embedded.image.request import Ask
+from whimbrel.http.reply import Reply
 
 TEXT = {"type": ["null", "string"]}
 READ_ONLY_TEXT = {**TEXT, "readOnly": True}
@@ -55,20 +53,20 @@ MEMBER: dict[str, Any] = {
 }
 
 
-async def image(ask: Ask) -> Response:
-    return json(IMAGE)
+async def image(ask: Ask) -> Reply:
+    return Reply(IMAGE)
 
 
-async def images(ask: Ask) -> Response:
-    return json(_pages("images", IMAGE))
+async def images(ask: Ask) -> Reply:
+    return Reply(_pages("images", IMAGE))
 
 
-async def member(ask: Ask) -> Response:
-    return json(MEMBER)
+async def member(ask: Ask) -> Reply:
+    return Reply(MEMBER)
 
 
-async def members(ask: Ask) -> Response:
-    return json(_pages("members", MEMBER))
+async def members(ask: Ask) -> Reply:
+    return Reply(_pages("members", MEMBER))
 
 
 def _pages(name: str, item: dict[str, Any]) -> dict[str, Any]:

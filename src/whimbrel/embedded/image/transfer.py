@@ -5,36 +5,38 @@ Law: a client that says how long its file is gets it stored at that length or no
 
 from collections.abc import AsyncIterator
 
-from starlette.exceptions import HTTPException
-from starlette.responses import Response, StreamingResponse
-
 from whimbrel.domain.errors import Conflict
-from whimbrel.embedded.endpoint import nothing
 from whimbrel.embedded.image.request import Ask
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 
 OCTETS = "application/octet-stream"
 
 
-async def upload(ask: Ask) -> Response:
+async def upload(ask: Ask) -> Reply:
     if ask.request.headers.get("content-type", "").split(";")[0] != OCTETS:
-        raise HTTPException(415, f"An image's file has the media type {OCTETS}.")
+        raise Problem(415, f"An image's file has the media type {OCTETS}.")
     record = await ask.owned()
     if record.stored:
         raise Conflict(f"Image {record.id} has a file already; it cannot be replaced.")
     if not (record.disk_format and record.container_format):
-        raise HTTPException(400, "disk_format and container_format must be set before the file is sent.")
+        raise Problem(400, "disk_format and container_format must be set before the file is sent.")
     announced = _announced_bytes(ask)
     await ask.service.upload(record, _whole(ask.request.stream(), announced), announced)
-    return nothing()
+    return NO_CONTENT
 
 
-async def download(ask: Ask) -> Response:
+async def download(ask: Ask) -> Reply:
     record = await ask.seen()
     if record.stored is None:
-        return nothing()
+        return NO_CONTENT
     shelf = ask.service.shelf
-    headers = {"Content-MD5": record.stored.md5, "Content-Length": str(record.stored.size_bytes)}
-    return StreamingResponse(shelf.chunks(shelf.open(record.stored.name)), headers=headers, media_type=OCTETS)
+    headers = {
+        "content-md5": record.stored.md5,
+        "content-length": str(record.stored.size_bytes),
+        "content-type": OCTETS,
+    }
+    return Reply(headers=headers, stream=shelf.chunks(shelf.open(record.stored.name)))
 
 
 def _announced_bytes(ask: Ask) -> int | None:
@@ -48,7 +50,7 @@ def _announced_bytes(ask: Ask) -> int | None:
 
 
 async def _whole(chunks: AsyncIterator[bytes], announced: int | None) -> AsyncIterator[bytes]:
-    """Pass the file on. Raises: HTTPException: at its end it is not as long as it said.
+    """Pass the file on. Raises: Problem: at its end it is not as long as it said.
 
     openstacksdk repeats an upload that was answered 503 with what is left of the file, which is nothing.
     """
@@ -57,4 +59,4 @@ async def _whole(chunks: AsyncIterator[bytes], announced: int | None) -> AsyncIt
         received += len(chunk)
         yield chunk
     if announced is not None and received != announced:
-        raise HTTPException(400, f"The file was said to have {announced} bytes; {received} came.")
+        raise Problem(400, f"The file was said to have {announced} bytes; {received} came.")

@@ -1,15 +1,13 @@
 """What a project uses of its limits. Source: Glance's quota usage API, with the names of its unified limits."""
 
-from starlette.responses import Response
-
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.image.request import Ask
+from whimbrel.http.reply import Reply
 
 MIB = 1 << 20
 NO_LIMIT = -1
 
 
-async def show(ask: Ask) -> Response:
+async def show(ask: Ask) -> Reply:
     """Show the usage of the caller's project, in images and in MiB. Nothing is ever staged here."""
     project, allowance = ask.caller.project_id, ask.service.allowance
     used, limits = await ask.store.usage(project), allowance.limits
@@ -19,4 +17,4 @@ async def show(ask: Ask) -> Response:
         "image_count_total": (used.images, limits.images),
         "image_count_uploading": (allowance.uploading(project), NO_LIMIT),
     }
-    return json({"usage": {name: {"usage": used, "limit": limit} for name, (used, limit) in usage.items()}})
+    return Reply({"usage": {name: {"usage": used, "limit": limit} for name, (used, limit) in usage.items()}})

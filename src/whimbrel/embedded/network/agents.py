@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from starlette.responses import Response
-
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.host_nics import AGENTS, HostNet
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.network.request import Ask, pruned
 from whimbrel.embedded.network.views import moment
+from whimbrel.http.reply import Reply
 
 BINARIES = {"normal": "neutron-openvswitch-agent", "direct": "neutron-sriov-nic-agent"}
 FILTERS = ("id", "agent_type", "binary", "host", "topic", "availability_zone")
@@ -23,7 +21,7 @@ class AgentNotFound(NotFound):
     """There is no such agent."""
 
 
-async def search(ask: Ask) -> Response:
+async def search(ask: Ask) -> Reply:
     params = ask.request.query_params
     fields = params.getlist("fields")
     found = [
@@ -32,19 +30,19 @@ async def search(ask: Ask) -> Response:
         if all(agent[name] in params.getlist(name) for name in FILTERS if name in params)
         and all(params[name].lower() == "true" for name in ("alive", "admin_state_up") if name in params)
     ]
-    return json({"agents": [pruned(agent, fields) for agent in found]})
+    return Reply({"agents": [pruned(agent, fields) for agent in found]})
 
 
-async def show(ask: Ask) -> Response:
+async def show(ask: Ask) -> Reply:
     for agent in _all(ask):
         if agent["id"] == ask.path("id"):
-            return json({"agent": pruned(agent, ask.request.query_params.getlist("fields"))})
+            return Reply({"agent": pruned(agent, ask.request.query_params.getlist("fields"))})
     raise AgentNotFound(f"Agent {ask.path('id')} could not be found.")
 
 
 def _all(ask: Ask) -> Iterator[dict[str, Any]]:
-    now = moment(ask.door.clock.now()).replace("T", " ").removesuffix("Z")
-    for host in ask.door.hosts.values():
+    now = moment(ask.context.clock.now()).replace("T", " ").removesuffix("Z")
+    for host in ask.context.hosts.values():
         for kind, agent_type in AGENTS.items():
             if kind == "normal" or any(kind in card.vnic_types for card in host.cards):
                 yield _view(host, kind, agent_type, now)

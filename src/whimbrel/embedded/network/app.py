@@ -1,9 +1,8 @@
-"""Every URL of the network service and what answers."""
+"""Every URL of the network service and its handler."""
 
 from collections.abc import Iterable
 
 from whimbrel.domain.host_nics import HostNet
-from whimbrel.embedded.endpoint import App, Line
 from whimbrel.embedded.network import (
     agents,
     bindings,
@@ -18,8 +17,10 @@ from whimbrel.embedded.network import (
     versions,
 )
 from whimbrel.embedded.network.lists import routes
-from whimbrel.embedded.network.request import MANNERS, Door, Handler, endpoint
+from whimbrel.embedded.network.request import SHAPE, Context, Handler, admission
 from whimbrel.embedded.network.segments import for_admins
+from whimbrel.http.app import App, routed
+from whimbrel.http.routes import OPEN, Route
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.embedded.network_store import Network, NetworkStore, Port, QosPolicy, SecurityGroup, Subnet
 from whimbrel.ports.services.identity import Identity
@@ -92,8 +93,8 @@ def network_app(
     *,
     in_groups: bool = True,
 ) -> App:
-    """Make the application, to be mounted at /network. in_groups: see Door."""
-    door = Door(
+    """Make the application, to be mounted at /network. in_groups: see Context."""
+    context = Context(
         store=store,
         identity=identity,
         clock=clock,
@@ -102,5 +103,8 @@ def network_app(
         events=events,
         in_groups=in_groups,
     )
-    lines: list[Line] = [(method, path, endpoint(door, handler)) for method, path, handler in ROUTES]
-    return App([("GET", "/", versions.list_versions), ("GET", "/v2.0", versions.list_resources), *lines], MANNERS)
+    documents = (
+        Route("GET", "/", versions.list_versions, OPEN),
+        Route("GET", "/v2.0", versions.list_resources, OPEN),
+    )
+    return routed([*documents, *(Route(*line) for line in ROUTES)], admission(context), SHAPE)

@@ -8,13 +8,13 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
-from starlette.responses import Response
 
-from whimbrel.embedded.endpoint import json, nothing
 from whimbrel.embedded.network import vifs
 from whimbrel.embedded.network.bodies import Body, Text, one
 from whimbrel.embedded.network.ports import Profile, VnicType, binding_of
-from whimbrel.embedded.network.request import Ask, Problem, pruned
+from whimbrel.embedded.network.request import Ask, pruned
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import BINDING_FAILED, OLDEST_FIRST, UNBOUND, Binding, Port, Query, Segment
 from whimbrel.ports.services.network_errors import (
     PortBindingAlreadyActive,
@@ -51,21 +51,21 @@ def view(binding: Binding) -> dict[str, Any]:
     }
 
 
-async def search(ask: Ask) -> Response:
+async def search(ask: Ask) -> Reply:
     port = _of_server(await ask.seen(Port, ask.path("id")))
     fields = ask.request.query_params.getlist("fields")
     wanted = {name: ask.request.query_params[name] for name in ("host", "status") if name in ask.request.query_params}
     views = [view(binding) for binding in port.bindings]
     found = [each for each in views if all(each[name] == value for name, value in wanted.items())]
-    return json({"bindings": [pruned(each, fields) for each in found]})
+    return Reply({"bindings": [pruned(each, fields) for each in found]})
 
 
-async def show(ask: Ask) -> Response:
+async def show(ask: Ask) -> Reply:
     port = _of_server(await ask.seen(Port, ask.path("id")))
-    return json({"binding": view(_binding(port, ask.path("host")))})
+    return Reply({"binding": view(_binding(port, ask.path("host")))})
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     wish = await one(ask, "binding", NewBinding)
     if not wish.host:
         raise Problem(400, "Invalid input for host. Reason: a binding is to a host.")
@@ -73,14 +73,14 @@ async def create(ask: Ask) -> Response:
     def edit(port: Port, segments: Sequence[Segment]) -> Port:
         if binding_of(_of_server(port), wish.host):
             raise PortBindingAlreadyExists(f"Binding for port {port.id} on host {wish.host} already exists.")
-        binding = _bound(ask.door.hosts, segments, port, wish.host, wish.vnic_type, wish.profile or {})
+        binding = _bound(ask.context.hosts, segments, port, wish.host, wish.vnic_type, wish.profile or {})
         return replace(port, bindings=(*port.bindings, replace(binding, active=port.active_binding is None)))
 
     port = await _edited(ask, edit)
-    return json({"binding": view(_binding(port, wish.host))}, 201)
+    return Reply({"binding": view(_binding(port, wish.host))}, 201)
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     wish, host = await one(ask, "binding", ChangedBinding), ask.path("host")
     if wish.host not in (UNSET, host):
         raise Problem(400, "Invalid input for host. Reason: a binding stays with its host.")
@@ -89,30 +89,30 @@ async def update(ask: Ask) -> Response:
         old = _binding(_of_server(port), host)
         vnic_type = old.vnic_type if wish.vnic_type is UNSET else wish.vnic_type
         profile = old.profile if wish.profile is UNSET else wish.profile or {}
-        now = _bound(ask.door.hosts, segments, port, host, vnic_type, profile)
+        now = _bound(ask.context.hosts, segments, port, host, vnic_type, profile)
         now = replace(now, active=old.active)
         return replace(port, bindings=tuple(now if each is old else each for each in port.bindings))
 
     port = await _edited(ask, edit)
-    return json({"binding": view(_binding(port, host))})
+    return Reply({"binding": view(_binding(port, host))})
 
 
-async def activate(ask: Ask) -> Response:
+async def activate(ask: Ask) -> Reply:
     host = ask.path("host")
 
     def edit(port: Port, segments: Sequence[Segment]) -> Port:
         old = _binding(_of_server(port), host)
         if old.active:
             raise PortBindingAlreadyActive(f"Binding for port {port.id} on host {host} is already active.")
-        now = _bound(ask.door.hosts, segments, port, host, old.vnic_type, old.profile)
+        now = _bound(ask.context.hosts, segments, port, host, old.vnic_type, old.profile)
         bindings = (replace(now, active=True) if each is old else _waiting(each) for each in port.bindings)
         return replace(port, bindings=tuple(bindings), vnic_type=now.vnic_type, profile=now.profile)
 
     port = await _edited(ask, edit)
-    return json(view(_binding(port, host)))
+    return Reply(view(_binding(port, host)))
 
 
-async def delete(ask: Ask) -> Response:
+async def delete(ask: Ask) -> Reply:
     host = ask.path("host")
 
     async def edit(port: Port) -> Port:  # also of a port that its server has let go
@@ -122,7 +122,7 @@ async def delete(ask: Ask) -> Response:
         return vifs.settled(replace(port, bindings=tuple(each for each in port.bindings if each is not gone)))
 
     await _changed(ask, edit)
-    return nothing()
+    return NO_CONTENT
 
 
 async def _edited(ask: Ask, edit: Edit) -> Port:
@@ -138,7 +138,7 @@ async def _edited(ask: Ask, edit: Edit) -> Port:
 
 async def _changed(ask: Ask, edit: Callable[[Port], Awaitable[Port]]) -> Port:
     before, now = await ask.changed(Port, ask.path("id"), edit)
-    ask.door.events.tell(vifs.news(before, now))
+    ask.context.events.tell(vifs.news(before, now))
     return now
 
 

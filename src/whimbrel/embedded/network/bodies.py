@@ -11,12 +11,11 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from whimbrel.domain.ip_addresses import canonical
-from whimbrel.embedded.bodies import decode, read
 from whimbrel.embedded.network.policy import ADMINS_ONLY
-from whimbrel.embedded.network.request import Ask, Problem, forbidden
+from whimbrel.embedded.network.request import Ask, forbidden
+from whimbrel.http.problem import Problem
 from whimbrel.ports.services.network_errors import InvalidInput
 
-LIMIT_BYTES = 1 << 20
 MOST_AT_ONCE = 1000
 
 Text = Annotated[str, Meta(max_length=255)]
@@ -52,13 +51,13 @@ B = TypeVar("B", bound=Body)
 
 
 async def one(ask: Ask, resource: str, kind: type[B]) -> B:
-    """Read what is said about one thing. Raises: HTTPException; Problem."""
-    return _checked(ask, resource, kind, _inside(await _object(ask), resource))
+    """Read what is said about one thing. Raises: Problem; Problem."""
+    return _checked(ask, resource, kind, _inside(await ask.body(dict[str, Any]), resource))
 
 
 async def several(ask: Ask, resource: str, plural: str, kind: type[B]) -> tuple[list[B], bool]:
-    """Read what is said about new things, and whether it is a list of them. Raises: HTTPException; Problem."""
-    body = await _object(ask)
+    """Read what is said about new things, and whether it is a list of them. Raises: Problem; Problem."""
+    body = await ask.body(dict[str, Any])
     if plural not in body:
         return [_checked(ask, resource, kind, _inside(body, resource))], False
     items = body[plural]
@@ -70,10 +69,6 @@ async def several(ask: Ask, resource: str, plural: str, kind: type[B]) -> tuple[
 
 def _unwrapped(item: Any, resource: str) -> Any:
     return item[resource] if isinstance(item, dict) and list(item) == [resource] else item
-
-
-async def _object(ask: Ask) -> dict[str, Any]:
-    return decode(await read(ask.request, LIMIT_BYTES), dict[str, Any])
 
 
 def _inside(body: Mapping[str, Any], resource: str) -> Any:

@@ -6,12 +6,13 @@ from typing import Any, Generic
 
 import msgspec
 from starlette.datastructures import QueryParams
-from starlette.responses import Response
 
 from whimbrel.domain.errors import NotFound
-from whimbrel.embedded.endpoint import base_url, json, nothing
 from whimbrel.embedded.network import policy
-from whimbrel.embedded.network.request import Ask, Handler, Problem, pruned
+from whimbrel.embedded.network.request import Ask, Handler, pruned
+from whimbrel.http.paging import next_query
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import Query, R
 
 TAG_FILTERS = ("tags", "tags-any", "not-tags", "not-tags-any")
@@ -50,25 +51,25 @@ class Resource(Generic[R]):
         [view] = await self.views(ask, [record])
         return policy.shown(self.name, ask.caller, view)
 
-    async def answer(self, ask: Ask, records: Sequence[R], *, several: bool = False, status: int = 200) -> Response:
+    async def answer(self, ask: Ask, records: Sequence[R], *, several: bool = False, status: int = 200) -> Reply:
         """Give records as they are: one, or a list."""
         return self.said(ask, await self.views(ask, records), several=several, status=status)
 
-    def said(self, ask: Ask, views: Sequence[dict[str, Any]], *, several: bool = False, status: int = 200) -> Response:
+    def said(self, ask: Ask, views: Sequence[dict[str, Any]], *, several: bool = False, status: int = 200) -> Reply:
         shown = [policy.shown(self.name, ask.caller, view) for view in views]
-        return json({self.plural: shown} if several else {self.name: shown[0]}, status)
+        return Reply({self.plural: shown} if several else {self.name: shown[0]}, status)
 
-    async def show(self, ask: Ask) -> Response:
+    async def show(self, ask: Ask) -> Reply:
         record = await ask.seen(self.kind, ask.path("id"))
         fields = ask.request.query_params.getlist("fields")
-        return json({self.name: pruned(await self.view(ask, record), fields)})
+        return Reply({self.name: pruned(await self.view(ask, record), fields)})
 
-    async def delete(self, ask: Ask) -> Response:
+    async def delete(self, ask: Ask) -> Reply:
         record = await ask.owned(self.kind, ask.path("id"))
         await ask.store.remove(self.kind, record.id)
-        return nothing()
+        return NO_CONTENT
 
-    async def search(self, ask: Ask) -> Response:
+    async def search(self, ask: Ask) -> Reply:
         params = QueryParams([_opened(name, value) for name, value in ask.request.query_params.multi_items()])
         query = await self._query(ask, params)
         found = [] if query is None or query.limit == 0 else await ask.store.search(self.kind, query)
@@ -76,8 +77,9 @@ class Resource(Generic[R]):
         views = [policy.shown(self.name, ask.caller, view) for view in await self.views(ask, found)]
         page: dict[str, Any] = {self.plural: [pruned(view, fields) for view in views]}
         if query and query.limit and len(found) == query.limit:
-            page[f"{self.plural}_links"] = [{"rel": "next", "href": _next(ask, found[-1].id)}]
-        return json(page)
+            following = f"{ask.request.root_url}{ask.request.path}?{next_query(ask.request, found[-1].id)}"
+            page[f"{self.plural}_links"] = [{"rel": "next", "href": following}]
+        return Reply(page)
 
     async def _query(self, ask: Ask, params: QueryParams) -> Query | None:
         """Read the query; None: nothing can be so. Raises: Problem: it is not understood."""
@@ -181,14 +183,3 @@ def _descends(way: str) -> bool:
     if way not in ("asc", "desc"):
         raise Problem(400, f"Invalid input for sort_dir. Reason: '{way}' is neither asc nor desc.")
     return way == "desc"
-
-
-def _next(ask: Ask, last_id: str) -> str:
-    rest = [(name, value) for name, value in ask.request.query_params.multi_items() if name != "marker"]
-    return f"{base_url(ask.request)}{_below(ask)}?{QueryParams([*rest, ('marker', last_id)])}"
-
-
-def _below(ask: Ask) -> str:
-    """Give the path below the address of the service."""
-    path: str = ask.request.scope["path"]
-    return path.removeprefix(ask.request.scope.get("root_path", ""))

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
-from starlette.responses import Response
 
 from whimbrel.embedded.network.bodies import Body, Changed, New, Text, given, one, several
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.qos import check_network
-from whimbrel.embedded.network.request import Ask, Problem
+from whimbrel.embedded.network.request import Ask
 from whimbrel.embedded.network.views import common
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.network_store import TUNNEL, Network, QosPolicy, Segment
 from whimbrel.ports.services.network_errors import InvalidInput
 
@@ -112,7 +113,7 @@ NETWORKS = Resource(
 )
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     wishes, many = await several(ask, "network", "networks", NewNetwork)
     made = await ask.store.add([await _new(ask, wish) for wish in wishes])
     return await NETWORKS.answer(ask, made, several=many, status=201)
@@ -125,7 +126,7 @@ async def _new(ask: Ask, wish: NewNetwork) -> Network:
         raise InvalidInput("Invalid input for availability_zone_hints. Reason: networks have no zones here.")
     if wish.qos_policy_id:
         await ask.seen(QosPolicy, wish.qos_policy_id)
-    now, network_id = ask.door.clock.now(), ask.door.ids.uuid()
+    now, network_id = ask.context.clock.now(), ask.context.ids.uuid()
     network = Network(
         id=network_id,
         created_at=now,
@@ -162,11 +163,11 @@ def new_segment(ask: Ask, network: Network, wish: Provided) -> Segment:
             f"Invalid input for operation: segmentation_id {wish.segmentation_id} is no number of a {kind}."
         )
     return Segment(
-        id=ask.door.ids.uuid(),
+        id=ask.context.ids.uuid(),
         network_id=network.id,
         project_id=network.project_id,
-        created_at=ask.door.clock.now(),
-        updated_at=ask.door.clock.now(),
+        created_at=ask.context.clock.now(),
+        updated_at=ask.context.clock.now(),
         network_type=kind,
         physical_network=physnet,
         segmentation_id=wish.segmentation_id,
@@ -174,10 +175,10 @@ def new_segment(ask: Ask, network: Network, wish: Provided) -> Segment:
 
 
 def _physnets(ask: Ask) -> set[str]:
-    return {card.physnet for host in ask.door.hosts.values() for card in host.cards}
+    return {card.physnet for host in ask.context.hosts.values() for card in host.cards}
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     wish = await one(ask, "network", ChangedNetwork)
     if wish.external:
         raise _no_routers()

@@ -83,5 +83,5 @@ def changed_mac(port: Port, sent: str) -> str:
 
 
 def new_mac(ask: Ask) -> str:
-    tail = ask.door.ids.uuid()[-6:]
+    tail = ask.context.ids.uuid()[-6:]
     return f"{MAC_PREFIX}:{tail[:2]}:{tail[2:4]}:{tail[4:]}"

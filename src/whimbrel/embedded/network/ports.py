@@ -5,9 +5,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
-from starlette.responses import Response
 
-from whimbrel.embedded.endpoint import nothing
 from whimbrel.embedded.network import resource_requests, vifs
 from whimbrel.embedded.network.bodies import Changed, New, Text, given, one, several
 from whimbrel.embedded.network.lists import Filter, Resource
@@ -17,6 +15,7 @@ from whimbrel.embedded.network.qos import rules_of
 from whimbrel.embedded.network.request import Ask, forbidden
 from whimbrel.embedded.network.security_groups import default_of
 from whimbrel.embedded.network.views import common
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import (
     UNBOUND,
     Binding,
@@ -123,7 +122,7 @@ def _of_network(ask: Ask, port: Port, network: Network, rules: dict[str, tuple[Q
     asked = rules.get(policy_of(port, network) or "", ())
     return {
         "qos_network_policy_id": network.qos_policy_id,
-        "resource_request": resource_requests.of_port(port, network, asked, in_groups=ask.door.in_groups),
+        "resource_request": resource_requests.of_port(port, network, asked, in_groups=ask.context.in_groups),
     }
 
 
@@ -160,7 +159,7 @@ PORTS = Resource(
 # Changes
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     wishes, many = await several(ask, "port", "ports", NewPort)
     for attempt in range(TRIES_FOR_A_MAC):
         ports = [await _new(ask, wish) for wish in wishes]
@@ -170,7 +169,7 @@ async def create(ask: Ask) -> Response:
         except MacAddressInUse:  # one that was made up here can be another
             if attempt + 1 == TRIES_FOR_A_MAC or all(wish.mac_address for wish in wishes):
                 raise
-    ask.door.events.tell([event for port in made for event in vifs.news(None, port)])
+    ask.context.events.tell([event for port in made for event in vifs.news(None, port)])
     return await PORTS.answer(ask, made, several=many, status=201)
 
 
@@ -179,7 +178,7 @@ async def _new(ask: Ask, wish: NewPort) -> Port:
     _check_owner_of(ask, network, wish)
     project = ask.project(wish.project_id or wish.tenant_id)
     secured = network.port_security_enabled if wish.port_security_enabled is None else wish.port_security_enabled
-    now, port_id = ask.door.clock.now(), ask.door.ids.uuid()
+    now, port_id = ask.context.clock.now(), ask.context.ids.uuid()
     port = Port(
         id=port_id,
         created_at=now,
@@ -195,7 +194,7 @@ async def _new(ask: Ask, wish: NewPort) -> Port:
         security_groups=await _groups(ask, wish, project, secured=secured),
         **given(wish, "name", "description", "admin_state_up", "device_id", "device_owner", "vnic_type"),
     )
-    return vifs.bound_at(ask.door.hosts, network, port, wish.host or "", wish.profile or {})
+    return vifs.bound_at(ask.context.hosts, network, port, wish.host or "", wish.profile or {})
 
 
 def _check_owner_of(ask: Ask, network: Network, wish: NewPort | ChangedPort) -> None:
@@ -226,7 +225,7 @@ async def _policy(ask: Ask, policy_id: str | None) -> str | None:
     return (await ask.seen(QosPolicy, policy_id)).id if policy_id else None
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     wish = await one(ask, "port", ChangedPort)
     networks: dict[str, Network] = {}
 
@@ -236,7 +235,7 @@ async def update(ask: Ask) -> Response:
         return await _edited(ask, port, network, wish)
 
     before, now = await ask.changed(Port, ask.path("id"), edit)
-    ask.door.events.tell(vifs.news(before, now))
+    ask.context.events.tell(vifs.news(before, now))
     return PORTS.said(ask, await _views(ask, [now], networks))
 
 
@@ -271,7 +270,7 @@ def _rebound(ask: Ask, before: Port, port: Port, network: Network, wish: Changed
         profile = wish.profile or {}
     stays = active and active.host == host and active.works and before.vnic_type == port.vnic_type
     if not stays:
-        return vifs.bound_at(ask.door.hosts, network, port, host, profile)
+        return vifs.bound_at(ask.context.hosts, network, port, host, profile)
     bindings = tuple(msgspec.structs.replace(each, profile=profile) if each.active else each for each in port.bindings)
     return vifs.settled(msgspec.structs.replace(port, bindings=bindings, profile=profile))
 
@@ -291,11 +290,11 @@ async def _check_guarantee(ask: Ask, before: Port, now: Port, network: Network) 
         )
 
 
-async def delete(ask: Ask) -> Response:
+async def delete(ask: Ask) -> Reply:
     port = await ask.owned(Port, ask.path("id"))
     gone = await ask.store.remove(Port, port.id)
-    ask.door.events.tell(vifs.news(gone, None))
-    return nothing()
+    ask.context.events.tell(vifs.news(gone, None))
+    return NO_CONTENT
 
 
 def binding_of(port: Port, host: str) -> Binding | None:

@@ -8,13 +8,12 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
-from starlette.responses import Response
 
-from whimbrel.embedded.endpoint import json, nothing
 from whimbrel.embedded.network.bodies import Body, Changed, New, given, one, several
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.request import Ask, Handler, pruned
 from whimbrel.embedded.network.views import common
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import Network, Port, QosPolicy, QosRule, QosRuleType, Query
 from whimbrel.ports.services.network_errors import QosPolicyInUse, QosRuleNotFound
 
@@ -104,12 +103,12 @@ POLICIES = Resource(
 )
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     wishes, many = await several(ask, "policy", "policies", NewPolicy)
-    now = ask.door.clock.now()
+    now = ask.context.clock.now()
     policies = [
         QosPolicy(
-            id=ask.door.ids.uuid(),
+            id=ask.context.ids.uuid(),
             created_at=now,
             updated_at=now,
             project_id=ask.project(wish.project_id or wish.tenant_id),
@@ -121,7 +120,7 @@ async def create(ask: Ask) -> Response:
     return await POLICIES.answer(ask, await ask.store.add(policies), several=many, status=201)
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     wish = await one(ask, "policy", ChangedPolicy)
 
     async def edit(policy: QosPolicy) -> QosPolicy:
@@ -131,16 +130,16 @@ async def update(ask: Ask) -> Response:
     return await POLICIES.answer(ask, [now])
 
 
-async def rule_types(ask: Ask) -> Response:
-    return json({"rule_types": [{"type": name} for name in BODIES]})
+async def rule_types(ask: Ask) -> Reply:
+    return Reply({"rule_types": [{"type": name} for name in BODIES]})
 
 
-async def rule_type(ask: Ask) -> Response:
+async def rule_type(ask: Ask) -> Reply:
     for name, (body, _) in BODIES.items():
         if name == ask.path("type"):
             parameters = [_parameter(field) for field in msgspec.structs.fields(body)]
             drivers = [{"name": name, "supported_parameters": parameters} for name in ("openvswitch", "sriovnicswitch")]
-            return json({"rule_type": {"type": name, "drivers": drivers}})
+            return Reply({"rule_type": {"type": name, "drivers": drivers}})
     raise QosRuleNotFound(f"QoS rule type {ask.path('type')} could not be found.")
 
 
@@ -174,22 +173,22 @@ class Rules:
             ("DELETE", path + "/{rule}", self.delete),
         )
 
-    async def search(self, ask: Ask) -> Response:
+    async def search(self, ask: Ask) -> Reply:
         policy = await ask.seen(QosPolicy, ask.path("id"))
         fields = ask.request.query_params.getlist("fields")
         found = [pruned(rule_view(rule), fields) for rule in policy.rules if rule.type == self._kind]
-        return json({f"{self._name}s": found})
+        return Reply({f"{self._name}s": found})
 
-    async def show(self, ask: Ask) -> Response:
+    async def show(self, ask: Ask) -> Reply:
         return self._answer(await self._rule(ask, await ask.seen(QosPolicy, ask.path("id"))))
 
-    async def create(self, ask: Ask) -> Response:
+    async def create(self, ask: Ask) -> Reply:
         wish = await one(ask, self._name, self._new)
         policy = await ask.owned(QosPolicy, ask.path("id"))
         await self._check_free(ask, policy)
-        now = ask.door.clock.now()
+        now = ask.context.clock.now()
         rule = QosRule(
-            id=ask.door.ids.uuid(),
+            id=ask.context.ids.uuid(),
             created_at=now,
             updated_at=now,
             project_id=policy.project_id,
@@ -200,7 +199,7 @@ class Rules:
         [made] = await ask.store.add([rule])
         return self._answer(made, 201)
 
-    async def update(self, ask: Ask) -> Response:
+    async def update(self, ask: Ask) -> Reply:
         wish = await one(ask, self._name, self._changed)
         policy = await ask.owned(QosPolicy, ask.path("id"))
         rule = await self._rule(ask, policy)
@@ -212,15 +211,15 @@ class Rules:
         _, now = await ask.changed(QosRule, rule.id, edit)
         return self._answer(now)
 
-    async def delete(self, ask: Ask) -> Response:
+    async def delete(self, ask: Ask) -> Reply:
         policy = await ask.owned(QosPolicy, ask.path("id"))
         rule = await self._rule(ask, policy)
         await self._check_free(ask, policy)
         await ask.store.remove(QosRule, rule.id)
-        return nothing()
+        return NO_CONTENT
 
-    def _answer(self, rule: QosRule, status: int = 200) -> Response:
-        return json({self._name: rule_view(rule)}, status)
+    def _answer(self, rule: QosRule, status: int = 200) -> Reply:
+        return Reply({self._name: rule_view(rule)}, status)
 
     async def _rule(self, ask: Ask, policy: QosPolicy) -> QosRule:
         for rule in policy.rules:

@@ -1,16 +1,14 @@
 """Quotas, as clients ask for them: nothing is limited here, and that is what they are told."""
 
-from starlette.responses import Response
-
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.network.request import Ask, forbidden
+from whimbrel.http.reply import Reply
 
 UNLIMITED = -1
 RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule")
 
 
-async def show(ask: Ask) -> Response:
+async def show(ask: Ask) -> Reply:
     """Show the quota of a project; that of others is for administrators."""
     if not (ask.is_admin or ask.path("id") == ask.caller.project_id):
         raise forbidden("rule:get_quota")
-    return json({"quota": dict.fromkeys(RESOURCES, UNLIMITED)})
+    return Reply({"quota": dict.fromkeys(RESOURCES, UNLIMITED)})

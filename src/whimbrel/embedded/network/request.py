@@ -1,6 +1,7 @@
-"""One request to the network service: who asks, what for, and how answers and errors look.
+"""One request to the network service: its caller, the records that the caller sees, and the shape of errors.
 
-Law: what somebody may not see is not there for him; every error has Neutron's shape and bears its name.
+Invariant: a record that the caller may not see is answered like one that does not exist. Every error has Neutron's
+shape and its name.
 """
 
 import re
@@ -10,14 +11,16 @@ from http import HTTPStatus
 from typing import Any
 
 import msgspec
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 
-from whimbrel.domain.errors import Conflict, Forbidden, Invalid, NotFound, Refused, Unavailable, WorldError
+from whimbrel.domain.errors import NotFound, Unavailable
 from whimbrel.domain.host_nics import HostNet
-from whimbrel.embedded.endpoint import Asked, Endpoint, Manners, caller_of, json
 from whimbrel.embedded.network import policy
+from whimbrel.http.app import Shape
+from whimbrel.http.call import Admitted, project_caller
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
+from whimbrel.http.request import Request
+from whimbrel.http.routes import Route
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.embedded.network_store import NetworkStore, Query, R
 from whimbrel.ports.services import network_errors
@@ -25,12 +28,12 @@ from whimbrel.ports.services.identity import Identity
 from whimbrel.ports.services.network_errors import RevisionNumberConstraintFailed
 from whimbrel.ports.services.server_events import ServerEvents
 
-TRIES = 20  # to change what others change too
+TRIES = 20  # of a write that conflicts with others
 IF_MATCH = re.compile(r"revision_number=(\d{1,9})")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Door:
+class Context:
     """What the handlers work with."""
 
     store: NetworkStore
@@ -42,23 +45,15 @@ class Door:
     in_groups: bool = True  # how a port says what it asks of Placement: one group for each kind of resource, or one
 
 
-class Problem(HTTPException):
-    """An answer that is no, under the name that Neutron's clients know it by."""
-
-    def __init__(self, status: int, message: str, name: str = "") -> None:
-        super().__init__(status, message)
-        self.name = name
-
-
 @dataclass(frozen=True, kw_only=True)
-class Ask(Asked):
-    """One request, and what it is answered with."""
+class Ask(Admitted):
+    """One request, and what its handler works with."""
 
-    door: Door
+    context: Context
 
     @property
     def store(self) -> NetworkStore:
-        return self.door.store
+        return self.context.store
 
     @property
     def is_admin(self) -> bool:
@@ -66,11 +61,11 @@ class Ask(Asked):
 
     @property
     def viewer(self) -> str | None:
-        """Give whose things he sees; None: everybody's."""
+        """Return the project of which the caller sees records; None: all projects."""
         return None if self.is_admin else self.caller.project_id
 
     async def seen(self, kind: type[R], record_id: str) -> R:
-        """Give a record that he may see. Raises: NotFound, of the kind."""
+        """Return a record that the caller may see. Raises: NotFound, of the kind."""
         if self.is_admin:
             return await self.store.find(kind, record_id)
         found = await self.store.search(kind, Query(viewer=self.viewer, where={"id": [record_id]}))
@@ -80,7 +75,7 @@ class Ask(Asked):
         return found[0]
 
     async def owned(self, kind: type[R], record_id: str) -> R:
-        """Give a record, to be changed. Raises: NotFound; Problem: it is not his."""
+        """Return a record, to be changed. Raises: NotFound; Problem: the caller does not own it."""
         record = await self.seen(kind, record_id)
         self.check_owner(record.project_id)
         return record
@@ -91,24 +86,24 @@ class Ask(Asked):
             raise forbidden("rule:admin_or_owner")
 
     def project(self, asked: str | None) -> str:
-        """Give whose a new thing will be. Raises: Problem: not his to say."""
+        """Return the project of a new record. Raises: Problem: 403: the caller may not name another project."""
         if asked and asked != self.caller.project_id and not self.is_admin:
             raise forbidden("rule:admin_or_owner")
         return asked or self.caller.project_id
 
     async def changed(self, kind: type[R], record_id: str, edit: Callable[[R], Awaitable[R]]) -> tuple[R, R]:
-        """Change a record of his: give what it was and what it is. If somebody is faster, look again.
+        """Change a record of the caller: return it as it was and as it is. After a concurrent change it is read again.
 
         Raises: NotFound; Problem; Unavailable; what `edit` raises.
         """
         for _ in range(TRIES):
             before = await self.owned(kind, record_id)
             self._check_revision(before.revision)
-            now = msgspec.structs.replace(await edit(before), updated_at=self.door.clock.now())
+            now = msgspec.structs.replace(await edit(before), updated_at=self.context.clock.now())
             try:
                 return before, await self.store.change(before, now)
             except RevisionNumberConstraintFailed:
-                await self.door.clock.sleep(0)  # on SQLite nothing else does: what others wrote is not seen until then
+                await self.context.clock.sleep(0)  # on SQLite nothing else yields, and others' writes stay unseen
         raise Unavailable("It is changed by others all the time: ask again.")
 
     def _check_revision(self, revision: int) -> None:
@@ -121,17 +116,19 @@ class Ask(Asked):
             raise Problem(412, message, "RevisionNumberConstraintFailed")
 
 
-Handler = Callable[[Ask], Awaitable[Response]]
+Handler = Callable[[Ask], Awaitable[Reply]]
 
 
-def endpoint(door: Door, handler: Handler) -> Endpoint:
-    async def answer(request: Request) -> Response:
-        caller = await caller_of(request, door.identity)
+def admission(context: Context) -> Callable[[Request, Route], Awaitable[Ask]]:
+    """Return the check of callers."""
+
+    async def admit(request: Request, _route: Route) -> Ask:
+        caller = await project_caller(request, context.identity)
         if request.method not in ("GET", "HEAD") and not caller.roles & policy.WRITES:
             raise forbidden("rule:member")
-        return await handler(Ask(door=door, request=request, caller=caller))
+        return Ask(context=context, request=request, caller=caller)
 
-    return answer
+    return admit
 
 
 def forbidden(rule: str) -> Problem:
@@ -139,31 +136,23 @@ def forbidden(rule: str) -> Problem:
 
 
 def pruned(view: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
-    """Leave what was asked for with `fields`; nothing was: all."""
+    """Keep the attributes that the query asks for with `fields`; all if it names none."""
     return {name: view[name] for name in fields if name in view} if fields else view
 
 
-# Errors
-
-STATUS: Sequence[tuple[type[WorldError], int]] = (
-    (NotFound, 404),
-    (Conflict, 409),
-    (Forbidden, 403),
-    (Invalid, 400),
-    (Refused, 400),
-    (Unavailable, 503),
-)
+def _refusal(_request: Request, problem: Problem) -> Reply:
+    kind = problem.code or f"HTTP{HTTPStatus(problem.status).phrase.replace(' ', '')}"
+    body = {"NeutronError": {"type": kind, "message": problem.message, "detail": ""}}
+    return Reply(body, problem.status, problem.headers)
 
 
-def _say(request: Request, status: int, message: str, error: Exception) -> Response:
-    name = type(error).__name__ if isinstance(error, WorldError) else getattr(error, "name", "")
-    kind = name or f"HTTP{HTTPStatus(status).phrase.replace(' ', '')}"
-    return json({"NeutronError": {"type": kind, "message": message, "detail": ""}}, status)
+def _unexpected(_request: Request) -> str:
+    return "Request Failed: internal server error while processing your request."
 
 
-MANNERS = Manners(STATUS, _say, bug="Request Failed: internal server error while processing your request.")
+SHAPE = Shape(refusal=_refusal, bug=_unexpected)
 
 
 def _words(name: str) -> str:
-    """Give the name of a kind as people write it: QosPolicy -> Qos policy."""
+    """Return the name of a kind in words: QosPolicy -> Qos policy."""
     return re.sub(r"(?<!^)([A-Z])", lambda found: f" {found[1].lower()}", name)

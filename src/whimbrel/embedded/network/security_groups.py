@@ -6,14 +6,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
-from starlette.responses import Response
 
 from whimbrel.domain.errors import Conflict, Unavailable
-from whimbrel.embedded.endpoint import nothing
 from whimbrel.embedded.network.bodies import Changed, New, Text, given, one, several
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.request import TRIES, Ask
 from whimbrel.embedded.network.views import common
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import DEFAULT_GROUP, Query, SecurityGroup, SecurityGroupRule
 from whimbrel.ports.services.network_errors import (
     InvalidInput,
@@ -110,7 +109,7 @@ async def default_of(ask: Ask, project_id: str) -> SecurityGroup:
         try:
             return (await ask.store.add([_new_default(ask, project_id)]))[0]
         except Conflict:  # somebody was faster, and is seen in a moment
-            await ask.door.clock.sleep(0)
+            await ask.context.clock.sleep(0)
     raise Unavailable(f"The default security group of project {project_id} is not there yet: ask again.")
 
 
@@ -128,14 +127,14 @@ def _outward(ask: Ask, group: SecurityGroup) -> list[SecurityGroupRule]:
 
 
 def _group(ask: Ask, project_id: str, **fields: Any) -> SecurityGroup:
-    now = ask.door.clock.now()
-    return SecurityGroup(id=ask.door.ids.uuid(), project_id=project_id, created_at=now, updated_at=now, **fields)
+    now = ask.context.clock.now()
+    return SecurityGroup(id=ask.context.ids.uuid(), project_id=project_id, created_at=now, updated_at=now, **fields)
 
 
 def _rule(ask: Ask, group: SecurityGroup, **fields: Any) -> SecurityGroupRule:
-    now = ask.door.clock.now()
+    now = ask.context.clock.now()
     return SecurityGroupRule(
-        id=ask.door.ids.uuid(),
+        id=ask.context.ids.uuid(),
         project_id=group.project_id,
         created_at=now,
         updated_at=now,
@@ -144,7 +143,7 @@ def _rule(ask: Ask, group: SecurityGroup, **fields: Any) -> SecurityGroupRule:
     )
 
 
-async def search(ask: Ask) -> Response:
+async def search(ask: Ask) -> Reply:
     """List groups, with the default one of the project that is looked at."""
     params = ask.request.query_params
     project = params.get("project_id") or params.get("tenant_id") or ""
@@ -152,7 +151,7 @@ async def search(ask: Ask) -> Response:
     return await GROUPS.search(ask)
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     wishes, many = await several(ask, "security_group", "security_groups", NewGroup)
     groups = []
     for wish in wishes:
@@ -166,7 +165,7 @@ async def create(ask: Ask) -> Response:
     return await GROUPS.answer(ask, await ask.store.add(groups), several=many, status=201)
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     wish = await one(ask, "security_group", ChangedGroup)
 
     async def edit(group: SecurityGroup) -> SecurityGroup:
@@ -178,15 +177,15 @@ async def update(ask: Ask) -> Response:
     return await GROUPS.answer(ask, [now])
 
 
-async def delete(ask: Ask) -> Response:
+async def delete(ask: Ask) -> Reply:
     group = await ask.owned(SecurityGroup, ask.path("id"))
     if group.is_default and not ask.is_admin:
         raise SecurityGroupCannotRemoveDefault("Insufficient rights for removing default security group.")
     await ask.store.remove(SecurityGroup, group.id)
-    return nothing()
+    return NO_CONTENT
 
 
-async def create_rules(ask: Ask) -> Response:
+async def create_rules(ask: Ask) -> Reply:
     wishes, many = await several(ask, "security_group_rule", "security_group_rules", NewRule)
     rules = []
     for wish in wishes:

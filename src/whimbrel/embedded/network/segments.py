@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from starlette.responses import Response
 
 from whimbrel.embedded.network.bodies import Changed, New, Text, given, one
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.networks import Number, Provided, new_segment
 from whimbrel.embedded.network.request import Ask, Handler, forbidden
 from whimbrel.embedded.network.views import common
+from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.network_store import Network, Segment
 
 
@@ -47,7 +47,7 @@ SEGMENTS = Resource(
 
 
 def for_admins(handler: Handler) -> Handler:
-    async def checked(ask: Ask) -> Response:
+    async def checked(ask: Ask) -> Reply:
         if not ask.is_admin:
             raise forbidden("rule:admin_only")
         return await handler(ask)
@@ -55,7 +55,7 @@ def for_admins(handler: Handler) -> Handler:
     return checked
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     wish = await one(ask, "segment", NewSegment)
     network = await ask.seen(Network, wish.network_id)
     provided = Provided(
@@ -67,7 +67,7 @@ async def create(ask: Ask) -> Response:
     return await SEGMENTS.answer(ask, await ask.store.add([segment]), status=201)
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     wish = await one(ask, "segment", Changed)
 
     async def edit(segment: Segment) -> Segment:

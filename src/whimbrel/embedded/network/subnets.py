@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
-from starlette.responses import Response
 
 from whimbrel.domain.ip_addresses import Pool, first_host, usual_pools
 from whimbrel.embedded.network.bodies import Body, Changed, New, Text, address, given, one, several
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.request import Ask
 from whimbrel.embedded.network.views import common
+from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.network_store import Network, Segment, Subnet
 from whimbrel.ports.services.network_errors import GatewayConflictWithAllocationPools, InvalidInput
 
@@ -98,7 +98,7 @@ SUBNETS = Resource(
 )
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     wishes, many = await several(ask, "subnet", "subnets", NewSubnet)
     made = await ask.store.add([await _new(ask, wish) for wish in wishes])
     return await SUBNETS.answer(ask, made, several=many, status=201)
@@ -116,9 +116,9 @@ async def _new(ask: Ask, wish: NewSubnet) -> Subnet:
     if wish.ipv6_address_mode in ("slaac", "dhcpv6-stateless") and ip_network(cidr).prefixlen != 64:
         raise InvalidInput("Invalid input for operation: hosts make their addresses only in a subnet of /64.")
     await _check_segment(ask, wish.segment_id)
-    now = ask.door.clock.now()
+    now = ask.context.clock.now()
     return Subnet(
-        id=ask.door.ids.uuid(),
+        id=ask.context.ids.uuid(),
         created_at=now,
         updated_at=now,
         project_id=ask.project(wish.project_id or wish.tenant_id or network.project_id),
@@ -135,7 +135,7 @@ async def _new(ask: Ask, wish: NewSubnet) -> Subnet:
     )
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     wish = await one(ask, "subnet", ChangedSubnet)
     if wish.segment_id:
         await _check_segment(ask, wish.segment_id)

@@ -5,12 +5,11 @@ from typing import Annotated, Generic
 
 import msgspec
 from msgspec import Meta
-from starlette.responses import Response
 
-from whimbrel.embedded.bodies import decode, read
-from whimbrel.embedded.endpoint import json, nothing
-from whimbrel.embedded.network.bodies import LIMIT_BYTES, Body, Tag, converted
-from whimbrel.embedded.network.request import Ask, Handler, Problem
+from whimbrel.embedded.network.bodies import Body, Tag, converted
+from whimbrel.embedded.network.request import Ask, Handler
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.ports.embedded.network_store import R
 
 MOST_TAGS = 50
@@ -44,34 +43,34 @@ class _Tags(Generic[R]):
     def __init__(self, kind: type[R]) -> None:
         self._kind = kind
 
-    async def show(self, ask: Ask) -> Response:
-        return json({"tags": list((await ask.seen(self._kind, ask.path("id"))).tags)})
+    async def show(self, ask: Ask) -> Reply:
+        return Reply({"tags": list((await ask.seen(self._kind, ask.path("id"))).tags)})
 
-    async def replace(self, ask: Ask) -> Response:
+    async def replace(self, ask: Ask) -> Reply:
         sent = await _sent(ask)
-        return json({"tags": list(await self._write(ask, lambda _: sent))})
+        return Reply({"tags": list(await self._write(ask, lambda _: sent))})
 
-    async def add_several(self, ask: Ask) -> Response:
+    async def add_several(self, ask: Ask) -> Reply:
         sent = await _sent(ask)
-        return json({"tags": list(await self._write(ask, lambda tags: (*tags, *sent)))})
+        return Reply({"tags": list(await self._write(ask, lambda tags: (*tags, *sent)))})
 
-    async def clear(self, ask: Ask) -> Response:
+    async def clear(self, ask: Ask) -> Reply:
         await self._write(ask, lambda _: ())
-        return nothing()
+        return NO_CONTENT
 
-    async def check(self, ask: Ask) -> Response:
+    async def check(self, ask: Ask) -> Reply:
         _find((await ask.seen(self._kind, ask.path("id"))).tags, ask.path("tag"))
-        return nothing()
+        return NO_CONTENT
 
-    async def add(self, ask: Ask) -> Response:
+    async def add(self, ask: Ask) -> Reply:
         tag = converted({"tag": ask.path("tag")}, OneTag).tag
         await self._write(ask, lambda tags: (*tags, tag))
-        return Response(status_code=201)
+        return Reply(status=201)
 
-    async def remove(self, ask: Ask) -> Response:
+    async def remove(self, ask: Ask) -> Reply:
         tag = ask.path("tag")
         await self._write(ask, lambda tags: tuple(each for each in _find(tags, tag) if each != tag))
-        return nothing()
+        return NO_CONTENT
 
     async def _write(self, ask: Ask, edit: Callable[[Tags], Sequence[str]]) -> Tags:
         async def change(record: R) -> R:
@@ -85,7 +84,7 @@ class _Tags(Generic[R]):
 
 
 async def _sent(ask: Ask) -> Tags:
-    return converted(decode(await read(ask.request, LIMIT_BYTES), dict), SentTags).tags
+    return converted(await ask.body(dict), SentTags).tags
 
 
 def _find(tags: Tags, tag: str) -> Tags:

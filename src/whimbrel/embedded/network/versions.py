@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
-
 from whimbrel.domain.errors import NotFound
-from whimbrel.embedded.endpoint import base_url, json
 from whimbrel.embedded.network.request import Ask
+from whimbrel.http.reply import Reply
+from whimbrel.http.request import Request
 
 EXTENSIONS = (
     ("agent", "agent", "The agents of hosts."),
@@ -50,34 +48,34 @@ class ExtensionNotFound(NotFound):
     """There is no such extension."""
 
 
-async def list_versions(request: Request) -> Response:
+async def list_versions(request: Request) -> Reply:
     """Tell what is served here, to anybody."""
-    links = [{"rel": "self", "href": f"{base_url(request)}/v2.0/"}]
-    return json({"versions": [{"id": "v2.0", "status": "CURRENT", "links": links}]})
+    links = [{"rel": "self", "href": f"{request.root_url}/v2.0/"}]
+    return Reply({"versions": [{"id": "v2.0", "status": "CURRENT", "links": links}]})
 
 
-async def list_resources(request: Request) -> Response:
+async def list_resources(request: Request) -> Reply:
     """Tell what there is below v2.0."""
     names = ("network", "subnet", "port", "security_group", "security_group_rule", "segment", "agent", "extension")
     resources = [
         {
             "name": name,
             "collection": f"{name}s",
-            "links": [{"rel": "self", "href": f"{base_url(request)}/v2.0/{name.replace('_', '-')}s"}],
+            "links": [{"rel": "self", "href": f"{request.root_url}/v2.0/{name.replace('_', '-')}s"}],
         }
         for name in names
     ]
-    return json({"resources": resources})
+    return Reply({"resources": resources})
 
 
-async def list_extensions(ask: Ask) -> Response:
-    return json({"extensions": _served(ask)})
+async def list_extensions(ask: Ask) -> Reply:
+    return Reply({"extensions": _served(ask)})
 
 
-async def show_extension(ask: Ask) -> Response:
+async def show_extension(ask: Ask) -> Reply:
     for extension in _served(ask):
         if extension["alias"] == ask.path("alias"):
-            return json({"extension": extension})
+            return Reply({"extension": extension})
     raise ExtensionNotFound(f"Extension with alias {ask.path('alias')} does not exist")
 
 
@@ -85,5 +83,5 @@ def _served(ask: Ask) -> list[dict[str, Any]]:
     return [
         {"alias": alias, "name": name, "description": description, "updated": UPDATED, "links": []}
         for alias, name, description in EXTENSIONS
-        if alias != GROUPS or ask.door.in_groups
+        if alias != GROUPS or ask.context.in_groups
     ]

@@ -1,6 +1,5 @@
-"""Every URL of the volume service, who may use it, since which version, and what answers."""
+"""Every URL of the volume service, the rule for its callers, its first version, and its handler."""
 
-from whimbrel.embedded.endpoint import App, Line
 from whimbrel.embedded.volume import (
     attachments,
     metadata,
@@ -11,8 +10,10 @@ from whimbrel.embedded.volume import (
     volume_actions,
     volumes,
 )
-from whimbrel.embedded.volume.request import ADMINS, MANNERS, Handler, Rule, endpoint
+from whimbrel.embedded.volume.request import ADMINS, SHAPE, Handler, Rule, admission
 from whimbrel.embedded.volume.service import VolumeService
+from whimbrel.http.app import App, routed
+from whimbrel.http.routes import OPEN, Route
 from whimbrel.ports.services.identity import Caller
 
 ATTACHMENT = "/attachments/{attachment_id}"
@@ -23,7 +24,7 @@ QUOTAS = "/os-quota-sets/{target_id}"
 
 
 def reader(caller: Caller) -> bool:
-    """Whoever has a token for a project looks at what is his."""
+    """Every caller with a token for a project reads its own records."""
     return True
 
 
@@ -87,10 +88,14 @@ ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (
 
 
 def volume_app(service: VolumeService) -> App:
-    """Make the application, to be mounted at /volume. A project's id may stand in the path, or not."""
-    lines: list[Line] = [
-        (method, prefix + path, endpoint(service, handler, rule, since))
+    """Make the application, to be mounted at /volume. The path may name the project."""
+    documents = (
+        Route("GET", "/", service_info.show_versions, OPEN),
+        Route("GET", "/v3", service_info.show_version, OPEN),
+    )
+    routes = (
+        Route(method, prefix + path, handler, rule, since)
         for prefix in ("/v3", "/v3/{project_id}")
         for method, path, handler, rule, since in ROUTES
-    ]
-    return App([("GET", "/", service_info.show_versions), ("GET", "/v3", service_info.show_version), *lines], MANNERS)
+    )
+    return routed([*documents, *routes], admission(service), SHAPE)

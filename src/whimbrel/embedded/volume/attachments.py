@@ -11,18 +11,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, WrongState
 from whimbrel.domain.ids import ServerId
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.volume import views, volume_states
 from whimbrel.embedded.volume.fields import Uuid, wrapped
 from whimbrel.embedded.volume.queries import of_attachments
-from whimbrel.embedded.volume.request import Ask, nothing
+from whimbrel.embedded.volume.request import Ask
 from whimbrel.embedded.volume.service import Change
 from whimbrel.embedded.volume.volume_actions import release
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
 
 SINCE = 27
@@ -45,7 +44,7 @@ class Connection(msgspec.Struct, kw_only=True):
     connector: Connector
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     sent = await wrapped(ask, "attachment", NewAttachment)
     if sent.mode and ask.minor < MODE_SINCE:
         raise Invalid(f"An attachment is created with a mode from version 3.{MODE_SINCE} on.")
@@ -67,7 +66,7 @@ async def create(ask: Ask) -> Response:
         return _reserved(now, claims, made, ask)
 
     await ask.service.change(volume.id, reserve)
-    return json({"attachment": views.attachment(await _connected(ask, made, connector) if connector else made)})
+    return Reply({"attachment": views.attachment(await _connected(ask, made, connector) if connector else made)})
 
 
 def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: AttachmentRecord, ask: Ask) -> Change:
@@ -81,12 +80,12 @@ def _reserved(volume: VolumeRecord, claims: list[AttachmentRecord], made: Attach
     return Change(replace(volume, status=status, updated_at=ask.service.clock.now()), attach=[made])
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     sent = await wrapped(ask, "attachment", Connection)
     attachment = await ask.attachment()
     if not sent.connector:
-        raise HTTPException(400, "A connector says from where the volume is used; this one says nothing.")
-    return json({"attachment": views.attachment(await _connected(ask, attachment, _checked(sent.connector)))})
+        raise Problem(400, "A connector says from where the volume is used; this one says nothing.")
+    return Reply({"attachment": views.attachment(await _connected(ask, attachment, _checked(sent.connector)))})
 
 
 async def _connected(ask: Ask, attachment: AttachmentRecord, connector: dict[str, Any]) -> AttachmentRecord:
@@ -140,10 +139,10 @@ def _described(attachment: AttachmentRecord) -> dict[str, Any]:
     return {"volume_id": attachment.volume_id, "access_mode": attachment.mode, "encrypted": False, "qos_specs": None}
 
 
-async def act(ask: Ask) -> Response:
+async def act(ask: Ask) -> Reply:
     sent = await ask.body(dict[str, Any])
     if list(sent) != ["os-complete"] or ask.minor < COMPLETE_SINCE:
-        raise HTTPException(400 if list(sent) != ["os-complete"] else 404, "There is no such action on attachments.")
+        raise Problem(400 if list(sent) != ["os-complete"] else 404, "There is no such action on attachments.")
     attachment = await ask.attachment()
 
     def completed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
@@ -153,15 +152,15 @@ async def act(ask: Ask) -> Response:
         return _with(volume, claims, replace(found, status="attached"), ask)
 
     await ask.service.change(attachment.volume_id, completed)
-    return nothing(204)
+    return Reply(status=204)
 
 
-async def delete(ask: Ask) -> Response:
+async def delete(ask: Ask) -> Reply:
     attachment = await ask.attachment()
     await _check_unused(ask, attachment)
     await release(ask, attachment)
     left = await ask.store.attachments(volume_ids=[attachment.volume_id])
-    return json({"attachments": [views.attachment_summary(each) for each in left]})
+    return Reply({"attachments": [views.attachment_summary(each) for each in left]})
 
 
 async def _check_unused(ask: Ask, attachment: AttachmentRecord) -> None:
@@ -176,16 +175,16 @@ async def _check_unused(ask: Ask, attachment: AttachmentRecord) -> None:
         raise Conflict(f"Detach volume {attachment.volume_id} from server {server} by the compute API.")
 
 
-async def show(ask: Ask) -> Response:
-    return json({"attachment": views.attachment(await ask.attachment())})
+async def show(ask: Ask) -> Reply:
+    return Reply({"attachment": views.attachment(await ask.attachment())})
 
 
-async def search(ask: Ask) -> Response:
-    return json({"attachments": [views.attachment_summary(each) for each in await _found(ask)]})
+async def search(ask: Ask) -> Reply:
+    return Reply({"attachments": [views.attachment_summary(each) for each in await _found(ask)]})
 
 
-async def search_detail(ask: Ask) -> Response:
-    return json({"attachments": [views.attachment(each) for each in await _found(ask)]})
+async def search_detail(ask: Ask) -> Reply:
+    return Reply({"attachments": [views.attachment(each) for each in await _found(ask)]})
 
 
 async def _found(ask: Ask) -> list[AttachmentRecord]:
@@ -196,7 +195,7 @@ def _claim(claims: list[AttachmentRecord], attachment_id: str) -> AttachmentReco
     for claim in claims:
         if claim.id == attachment_id:
             return claim
-    raise HTTPException(404, f"Volume attachment {attachment_id} could not be found.")
+    raise Problem(404, f"Volume attachment {attachment_id} could not be found.")
 
 
 def _with(volume: VolumeRecord, claims: list[AttachmentRecord], changed: AttachmentRecord, ask: Ask) -> Change:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
-from starlette.exceptions import HTTPException
 
 from whimbrel.embedded.volume.request import Ask
+from whimbrel.http.problem import Problem
 
 Name = Annotated[str, Meta(max_length=255)]
 Key = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -22,25 +22,25 @@ Body = TypeVar("Body")
 
 
 async def wrapped(ask: Ask, key: str, kind: type[Body], beside: tuple[str, ...] = ()) -> Body:
-    """Read `{key: {...}}`. beside: other outer keys that may be there. Raises: HTTPException: it is something else."""
+    """Read `{key: {...}}`. beside: other outer keys that may be there. Raises: Problem: it is something else."""
     outer = await ask.body(dict[str, msgspec.Raw])
     if key not in outer:
-        raise HTTPException(400, f"Invalid input: '{key}' is a required property.")
+        raise Problem(400, f"Invalid input: '{key}' is a required property.")
     if unknown := sorted(set(outer) - {key, *beside}) if ask.minor >= STRICT_SINCE else []:
-        raise HTTPException(400, f"Additional properties are not allowed: {', '.join(unknown)}.")
+        raise Problem(400, f"Additional properties are not allowed: {', '.join(unknown)}.")
     return fitted(ask, key, outer[key], kind)
 
 
 def fitted(ask: Ask, key: str, raw: msgspec.Raw, kind: type[Body]) -> Body:
-    """Make this of a part of a body. Raises: HTTPException: it does not fit."""
+    """Make this of a part of a body. Raises: Problem: it does not fit."""
     try:
         made = msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise HTTPException(400, f"Invalid input for {key}: {error}") from error
+        raise Problem(400, f"Invalid input for {key}: {error}") from error
     if ask.minor >= STRICT_SINCE and isinstance(made, msgspec.Struct):
         known = {each.encode_name for each in msgspec.structs.fields(made)}
         if unknown := sorted(set(msgspec.json.decode(raw, type=dict[str, Any])) - known):
-            raise HTTPException(400, f"Additional properties are not allowed: {', '.join(unknown)}.")
+            raise Problem(400, f"Additional properties are not allowed: {', '.join(unknown)}.")
     return made
 
 
@@ -50,17 +50,17 @@ def cleaned(text: str | None) -> str | None:
 
 
 def not_served(**fields: object) -> None:
-    """Raises: HTTPException: one of these fields asks for what is not here."""
+    """Raises: Problem: one of these fields asks for what is not here."""
     for name, value in fields.items():
         if value is not None:
-            raise HTTPException(400, f"Invalid input for {name}: there is no such thing in this cloud.")
+            raise Problem(400, f"Invalid input for {name}: there is no such thing in this cloud.")
 
 
 def flag(value: Any, name: str) -> bool:
-    """Read true or false in one of its many forms. Raises: HTTPException."""
+    """Read true or false in one of its many forms. Raises: Problem."""
     text = str(value).strip().lower()
     if text in ("1", "true", "yes", "on", "t", "y"):
         return True
     if text in ("0", "false", "no", "off", "f", "n"):
         return False
-    raise HTTPException(400, f"Invalid value for {name}: '{value}' is neither true nor false.")
+    raise Problem(400, f"Invalid value for {name}: '{value}' is neither true nor false.")

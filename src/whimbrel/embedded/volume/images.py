@@ -4,15 +4,14 @@ from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from whimbrel.domain.errors import Invalid
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.volume import views, volume_states
 from whimbrel.embedded.volume.fields import Key, Metadata, flag
-from whimbrel.embedded.volume.request import Ask, nothing
+from whimbrel.embedded.volume.request import Ask
 from whimbrel.embedded.volume.service import Change
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
 from whimbrel.ports.services.images import Image
 
@@ -34,7 +33,7 @@ class OneKey(msgspec.Struct, kw_only=True):
     key: Key
 
 
-async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Response:
+async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Reply:
     if sent.disk_format not in (None, "raw") or sent.container_format not in (None, "bare"):
         raise Invalid("A volume becomes an image of disk_format raw and container_format bare here.")
     service = ask.service
@@ -52,7 +51,7 @@ async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Response:
         visibility=sent.visibility or "shared",
     )
     if image.visibility == "public" and not ask.is_admin:
-        raise HTTPException(403, "Policy does not allow a public image to be made.")
+        raise Problem(403, "Policy does not allow a public image to be made.")
 
     def uploading(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         volume_states.check(volume, what)
@@ -76,27 +75,27 @@ async def upload(ask: Ask, record: VolumeRecord, sent: Upload) -> Response:
         "visibility": image.visibility,
         "protected": False,
     }
-    return json({"os-volume_upload_image": shown}, 202)
+    return Reply({"os-volume_upload_image": shown}, 202)
 
 
-async def set_image_metadata(ask: Ask, record: VolumeRecord, sent: ImageMetadata) -> Response:
+async def set_image_metadata(ask: Ask, record: VolumeRecord, sent: ImageMetadata) -> Reply:
     def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         return Change(replace(volume, image_metadata={**volume.image_metadata, **sent.metadata}))
 
     record = await ask.change(record, changed)
-    return json({"metadata": record.image_metadata})
+    return Reply({"metadata": record.image_metadata})
 
 
-async def show_image_metadata(ask: Ask, record: VolumeRecord, sent: object) -> Response:
-    return json({"metadata": record.image_metadata})
+async def show_image_metadata(ask: Ask, record: VolumeRecord, sent: object) -> Reply:
+    return Reply({"metadata": record.image_metadata})
 
 
-async def unset_image_metadata(ask: Ask, record: VolumeRecord, sent: OneKey) -> Response:
+async def unset_image_metadata(ask: Ask, record: VolumeRecord, sent: OneKey) -> Reply:
     def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
         if sent.key not in volume.image_metadata:
-            raise HTTPException(404, f"The volume's image metadata has no {sent.key[:50]}.")
+            raise Problem(404, f"The volume's image metadata has no {sent.key[:50]}.")
         rest = {name: value for name, value in volume.image_metadata.items() if name != sent.key}
         return Change(replace(volume, image_metadata=rest))
 
     await ask.change(record, changed)
-    return nothing(200)
+    return Reply(status=200)

@@ -9,14 +9,13 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.volume.fields import Metadata, fitted, wrapped
-from whimbrel.embedded.volume.request import Ask, Handler, nothing
+from whimbrel.embedded.volume.request import Ask, Handler
 from whimbrel.embedded.volume.service import Change
 from whimbrel.embedded.volume.types import type_of_path
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
 
 Labels = dict[str, str]
@@ -33,21 +32,21 @@ class Shelf:
     edit: Callable[[Ask, Edit], Awaitable[Labels]]
     done: int  # what a removal answers
 
-    async def show_all(self, ask: Ask) -> Response:
-        return json({self.key: await self.read(ask)})
+    async def show_all(self, ask: Ask) -> Reply:
+        return Reply({self.key: await self.read(ask)})
 
-    async def add(self, ask: Ask) -> Response:
+    async def add(self, ask: Ask) -> Reply:
         sent = await wrapped(ask, self.key, Metadata)
-        return json({self.key: await self._edited(ask, lambda has: {**has, **sent})})
+        return Reply({self.key: await self._edited(ask, lambda has: {**has, **sent})})
 
-    async def replace_all(self, ask: Ask) -> Response:
+    async def replace_all(self, ask: Ask) -> Reply:
         sent = await wrapped(ask, self.key, Metadata)
-        return json({self.key: await self._edited(ask, lambda has: sent)})
+        return Reply({self.key: await self._edited(ask, lambda has: sent)})
 
-    async def show(self, ask: Ask) -> Response:
-        return json(self._one(ask.path("key"), await self.read(ask)))
+    async def show(self, ask: Ask) -> Reply:
+        return Reply(self._one(ask.path("key"), await self.read(ask)))
 
-    async def set(self, ask: Ask) -> Response:
+    async def set(self, ask: Ask) -> Reply:
         """Set one: `{"meta": {name: value}}`, or an extra spec without an outer name."""
         name = ask.path("key")
         outer = await ask.body(dict[str, msgspec.Raw])
@@ -55,11 +54,11 @@ class Shelf:
         if sent is None:
             sent = {key: fitted(ask, key, raw, str) for key, raw in outer.items()}
         if list(sent) != [name]:
-            raise HTTPException(400, f"The body does not name {name[:50]}, and only that, as the URL does.")
+            raise Problem(400, f"The body does not name {name[:50]}, and only that, as the URL does.")
         has = await self._edited(ask, lambda has: {**has, **sent})
-        return json(self._one(name, has))
+        return Reply(self._one(name, has))
 
-    async def remove(self, ask: Ask) -> Response:
+    async def remove(self, ask: Ask) -> Reply:
         name = ask.path("key")
 
         def without(has: Labels) -> Labels:
@@ -67,22 +66,22 @@ class Shelf:
             return {key: value for key, value in has.items() if key != name}
 
         await self._edited(ask, without)
-        return nothing(self.done)
+        return Reply(status=self.done)
 
     async def _edited(self, ask: Ask, edit: Edit) -> Labels:
         def limited(has: Labels) -> Labels:
             made = edit(has)
             if len(made) > max(MOST, len(has)):
-                raise HTTPException(413, f"There are at most {MOST} names.")
+                raise Problem(413, f"There are at most {MOST} names.")
             if any(not 1 <= len(name) <= 255 or len(value) > 255 for name, value in made.items()):
-                raise HTTPException(400, "A name has 1 to 255 characters, a value at most 255.")
+                raise Problem(400, "A name has 1 to 255 characters, a value at most 255.")
             return made
 
         return await self.edit(ask, limited)
 
     def _one(self, name: str, has: Labels) -> dict[str, Any]:
         if name not in has:
-            raise HTTPException(404, f"There is nothing called {name[:50]}.")
+            raise Problem(404, f"There is nothing called {name[:50]}.")
         return {"meta": {name: has[name]}} if self.key == "metadata" else {name: has[name]}
 
     def routes(self, path: str) -> list[tuple[str, str, Handler]]:

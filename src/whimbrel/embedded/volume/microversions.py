@@ -1,16 +1,13 @@
-"""Every microversion of the volume service that changes something here, and the negotiation of one.
+"""Every microversion of the volume service that changes something here.
 
-Law: a microversion is known by its minor number (all are 3.x); what changes at which is decided where it changes, by
-comparing `ask.minor`, and this list says what each one is about. Those that are not here are about what is not served.
+Invariant: a microversion is known by its minor number (all are 3.x). What changes at which is decided where it changes,
+by comparing `ask.minor`; this list says what each one is about. Versions of features that are not served are left out.
 """
 
-import re
-
-from whimbrel.domain.errors import Invalid, Refused
+from whimbrel.http.microversions import Microversions
 
 LEAST, MOST = 0, 70
 HEADER = "OpenStack-API-Version"
-SERVICE = "volume"
 
 MICROVERSIONS: dict[int, str] = {
     0: "the start",
@@ -41,26 +38,11 @@ MICROVERSIONS: dict[int, str] = {
     69: "shared_targets has three values",
 }
 
-_VERSION = re.compile(r"^(\d+)\.(\d+)$")
-
-
-class UnknownVersion(Refused):
-    """A version that is not served. 406."""
-
-
-def negotiated(headers: list[str]) -> int:
-    """Give the minor version that the header asks for. Raises: Invalid: it is no version; UnknownVersion."""
-    asked = [words for header in headers for each in header.split(",") if (words := each.split())[:1] == [SERVICE]]
-    if not asked:
-        return LEAST
-    if len(asked[0]) != 2:
-        raise Invalid(f"The header {HEADER} says '{SERVICE} 3.X' here.")
-    if asked[0][1] == "latest":
-        return MOST
-    found = _VERSION.match(asked[0][1])
-    if not found:
-        raise Invalid(f"{asked[0][1]} is no API version: it has the form 3.X.")
-    major, minor = int(found[1]), int(found[2])
-    if major != 3 or not LEAST <= minor <= MOST:
-        raise UnknownVersion(f"Version {major}.{minor} is not served: it is from 3.{LEAST} to 3.{MOST}.")
-    return minor
+VERSIONS = Microversions(
+    "volume",
+    3,
+    LEAST,
+    MOST,
+    unreadable="{text} is no API version: it has the form 3.X.",
+    unknown="Version {text} is not served: it is from {min_version} to {max_version}.",
+)

@@ -5,11 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from starlette.datastructures import QueryParams
-from starlette.exceptions import HTTPException
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.volume.fields import flag
 from whimbrel.embedded.volume.request import Ask
+from whimbrel.http.paging import next_query
+from whimbrel.http.problem import Problem
 from whimbrel.ports.embedded.volume_store import AttachmentQuery, SnapshotQuery, VolumeQuery
 
 MOST = 1000
@@ -52,7 +53,7 @@ Found = TypeVar("Found")
 
 
 async def of_volumes(ask: Ask) -> VolumeQuery:
-    """Read the query of a list of volumes. Raises: HTTPException: it is not understood."""
+    """Read the query of a list of volumes. Raises: Problem: it is not understood."""
     query = ask.request.query_params
     _check_known(ask, {*VOLUME_COLUMNS, *PAGING, "metadata"})
     return VolumeQuery(
@@ -97,10 +98,9 @@ def page_links(ask: Ask, kind: str, found: Sequence[Any], detail: bool) -> dict[
     query = ask.request.query_params
     if not found or "limit" not in query or len(found) < limit(query):
         return {}
-    rest = [(name, value) for name, value in query.multi_items() if name not in ("marker", "offset")]
-    following = QueryParams([*rest, ("marker", found[-1].id)])
+    following = next_query(ask.request, found[-1].id, without=("marker", "offset"))
     path = f"{kind}/detail" if detail else kind
-    return {f"{kind}_links": [{"rel": "next", "href": f"{ask.base_url}/v3/{path}?{following}"}]}
+    return {f"{kind}_links": [{"rel": "next", "href": f"{ask.request.root_url}/v3/{path}?{following}"}]}
 
 
 def limit(query: QueryParams) -> int:
@@ -109,20 +109,20 @@ def limit(query: QueryParams) -> int:
 
 
 def number(query: QueryParams, name: str, most: int) -> int | None:
-    """Read a number that is not negative. Raises: HTTPException."""
+    """Read a number that is not negative. Raises: Problem."""
     value = query.get(name)
     if not value:
         return None
     if not (value.isascii() and value.isdecimal()) or len(value) > 19 or int(value) > most:
-        raise HTTPException(400, f"{name} is a whole number from 0 to {most}; it is {value[:50]}.")
+        raise Problem(400, f"{name} is a whole number from 0 to {most}; it is {value[:50]}.")
     return int(value)
 
 
 def _check_known(ask: Ask, known: set[str]) -> None:
-    """Raises: HTTPException: a filter that would be passed over. Old versions pass over it; so does Cinder."""
+    """Raises: Problem: a filter that would be passed over. Old versions pass over it; so does Cinder."""
     unknown = sorted(set(ask.request.query_params) - known)
     if unknown and ask.minor >= FILTERS_CHECKED_SINCE:
-        raise HTTPException(400, f"Invalid filters {', '.join(unknown)[:200]} are found in query options.")
+        raise Problem(400, f"Invalid filters {', '.join(unknown)[:200]} are found in query options.")
 
 
 def _project(ask: Ask, query: QueryParams) -> str | None:
@@ -141,7 +141,7 @@ def _value(name: str, text: str) -> Any:
         return flag(text, name)
     if name in NUMBERS:
         if not (text.isascii() and text.isdecimal()) or len(text) > 9:
-            raise HTTPException(400, f"{name} is a whole number; it is {text[:50]}.")
+            raise Problem(400, f"{name} is a whole number; it is {text[:50]}.")
         return int(text)
     return text
 
@@ -155,9 +155,9 @@ def _metadata(query: QueryParams) -> dict[str, str]:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     if not isinstance(value, dict) or not all(isinstance(part, str) for pair in value.items() for part in pair):
-        raise HTTPException(400, "metadata is a dictionary of texts, such as {'key': 'value'}.")
+        raise Problem(400, "metadata is a dictionary of texts, such as {'key': 'value'}.")
     if any("\0" in part for pair in value.items() for part in pair):
-        raise HTTPException(400, "A NUL character is not allowed.")
+        raise Problem(400, "A NUL character is not allowed.")
     return value
 
 
@@ -165,7 +165,7 @@ def _order(query: QueryParams, known: Mapping[str, str]) -> list[tuple[str, bool
     """Read `sort=name:asc,size` or `sort_key=name&sort_dir=asc`; the id makes every order whole."""
     if "sort" in query:
         if "sort_key" in query or "sort_dir" in query:
-            raise HTTPException(400, "The sort_key and sort_dir parameters cannot be used with sort.")
+            raise Problem(400, "The sort_key and sort_dir parameters cannot be used with sort.")
         pairs = [each.strip().partition(":") for each in query["sort"].split(",")]
         asked = [(key, way or "desc") for key, _, way in pairs]
     else:
@@ -173,9 +173,9 @@ def _order(query: QueryParams, known: Mapping[str, str]) -> list[tuple[str, bool
     order: dict[str, bool] = {}
     for key, way in asked:
         if key not in known:
-            raise HTTPException(400, f"Invalid sort key: {key[:50]}. It is one of {', '.join(known)}.")
+            raise Problem(400, f"Invalid sort key: {key[:50]}. It is one of {', '.join(known)}.")
         if way not in ("asc", "desc"):
-            raise HTTPException(400, f"Invalid sort direction: {way[:50]}. It is asc or desc.")
+            raise Problem(400, f"Invalid sort direction: {way[:50]}. It is asc or desc.")
         order[known[key]] = way == "desc"
     order.setdefault("id", True)
     return list(order.items())
@@ -187,4 +187,4 @@ async def _marker(query: QueryParams, find: Callable[[str], Awaitable[Found]]) -
     try:
         return await find(query["marker"])
     except NotFound as error:
-        raise HTTPException(404, f"There is nothing called {query['marker'][:50]} to begin behind.") from error
+        raise Problem(404, f"There is nothing called {query['marker'][:50]} to begin behind.") from error

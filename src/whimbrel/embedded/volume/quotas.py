@@ -4,60 +4,59 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.volume.fields import flag, wrapped
-from whimbrel.embedded.volume.request import Ask, nothing
+from whimbrel.embedded.volume.request import Ask
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import VolumeUsage
 
 Limit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
 
-async def show(ask: Ask) -> Response:
+async def show(ask: Ask) -> Reply:
     project = _project(ask)
     limits = await _limits(ask, project)
     shown: dict[str, Any] = {"id": project, **limits}
     if flag(ask.request.query_params.get("usage", "false"), "usage"):
         used = _used(await ask.store.usage(project))
         shown |= {name: {"limit": limit, "in_use": used.get(name, 0), "reserved": 0} for name, limit in limits.items()}
-    return json({"quota_set": shown})
+    return Reply({"quota_set": shown})
 
 
-async def show_defaults(ask: Ask) -> Response:
-    return json({"quota_set": {"id": _project(ask), **ask.service.limits}})
+async def show_defaults(ask: Ask) -> Reply:
+    return Reply({"quota_set": {"id": _project(ask), **ask.service.limits}})
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     """Set limits. What is not kept here (backups, groups, a type's own) is refused, not passed over."""
     sent = await wrapped(ask, "quota_set", dict[str, Any])
     project = ask.path("target_id")
     if len(project) > 255:
-        raise HTTPException(400, "A project's id has at most 255 characters.")
+        raise Problem(400, "A project's id has at most 255 characters.")
     for name in ("tenant_id", "force"):
         sent.pop(name, None)
     if unknown := sorted(set(sent) - set(ask.service.limits)):
-        raise HTTPException(400, f"Bad key(s) in quota set: {', '.join(unknown)[:200]}.")
+        raise Problem(400, f"Bad key(s) in quota set: {', '.join(unknown)[:200]}.")
     try:
         limits = {name: msgspec.convert(value, Limit, strict=False) for name, value in sent.items()}
     except msgspec.ValidationError:
-        raise HTTPException(400, "A limit is a whole number from -1, which means none, to 2147483647.") from None
+        raise Problem(400, "A limit is a whole number from -1, which means none, to 2147483647.") from None
     await ask.store.set_limits(project, limits)
-    return json({"quota_set": await _limits(ask, project)})
+    return Reply({"quota_set": await _limits(ask, project)})
 
 
-async def reset(ask: Ask) -> Response:
+async def reset(ask: Ask) -> Reply:
     await ask.store.reset_limits(ask.path("target_id"))
-    return nothing(200)
+    return Reply(status=200)
 
 
-async def show_class(ask: Ask) -> Response:
+async def show_class(ask: Ask) -> Reply:
     """Show the limits of projects that have none of their own."""
-    return json({"quota_class_set": {"id": ask.path("class_name"), **ask.service.limits}})
+    return Reply({"quota_class_set": {"id": ask.path("class_name"), **ask.service.limits}})
 
 
-async def show_absolute(ask: Ask) -> Response:
+async def show_absolute(ask: Ask) -> Reply:
     """Show a project's limits, as a client asks for its own."""
     project = ask.project_id
     if ask.is_admin:
@@ -72,14 +71,14 @@ async def show_absolute(ask: Ask) -> Response:
         "totalSnapshotsUsed": used.snapshots,
         "totalGigabytesUsed": used.gigabytes,
     }
-    return json({"limits": {"rate": [], "absolute": absolute}})
+    return Reply({"limits": {"rate": [], "absolute": absolute}})
 
 
 def _project(ask: Ask) -> str:
-    """Raises: HTTPException: he asks about another project."""
+    """Raises: Problem: he asks about another project."""
     project = ask.path("target_id")
     if not ask.sees(project):
-        raise HTTPException(403, "Policy does not allow other projects' quotas to be shown.")
+        raise Problem(403, "Policy does not allow other projects' quotas to be shown.")
     return project
 
 

@@ -1,45 +1,36 @@
-"""One request to the volume service: who asks, at which version, and how answers and errors look.
+"""One request to the volume service: its version, its caller, the records that the caller sees, the shape of errors.
 
-Law: who may not see a volume is told that it is not there.
+Invariant: a volume that the caller may not see is answered like one that does not exist.
 """
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Final
 
 import msgspec
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 
-from whimbrel.domain.errors import (
-    Conflict,
-    Forbidden,
-    NotFound,
-    OverQuota,
-    Refused,
-    Unavailable,
-    WorldError,
-    WrongState,
-)
-from whimbrel.embedded.bodies import decode, read
-from whimbrel.embedded.endpoint import Asked, Endpoint, Manners, caller_of, json
-from whimbrel.embedded.volume.microversions import HEADER, MOST, SERVICE, UnknownVersion, negotiated
+from whimbrel.domain.errors import Forbidden, NotFound, OverQuota, WorldError, WrongState
+from whimbrel.embedded.volume.microversions import HEADER, VERSIONS
 from whimbrel.embedded.volume.service import Change, Decide, VolumeService
+from whimbrel.http.app import Shape
+from whimbrel.http.call import Admitted, project_caller
+from whimbrel.http.problem import Problem, problem_of
+from whimbrel.http.reply import Reply
+from whimbrel.http.request import Request
+from whimbrel.http.routes import Route
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, SnapshotRecord, VolumeRecord, VolumeStore
 from whimbrel.ports.services.identity import Caller
 
-BODY_LIMIT_BYTES = 1 << 18
 ADMINS = {"admin", "service"}
-"""Who may do what he likes: administrators, and the cloud's own services, which keep other people's volumes."""
-
-Body = TypeVar("Body")
+"""Roles that may do everything: administrators, and the cloud's own services, which keep volumes of others."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(Asked):
-    """One request, at its version, and what it is answered with."""
+class Ask(Admitted):
+    """One request at its version, and what its handler works with."""
+
+    body_limit_bytes: ClassVar = 1 << 18
 
     service: VolumeService
     minor: int
@@ -54,12 +45,12 @@ class Ask(Asked):
 
     @property
     def project_id(self) -> str:
-        """Give the project in whose name he asks: his own, or the one in the path for who may do what he likes."""
-        return str(self.request.path_params.get("project_id") or self.caller.project_id)
+        """Return the project of the request: the caller's own, or for an administrator the one in the path."""
+        return str(self.request.params.get("project_id") or self.caller.project_id)
 
     @property
     def viewer(self) -> str | None:
-        """Give whose things he sees in lists; None: everybody's, where he asked for that and may."""
+        """Return the project of which the caller lists records; None: all, if an administrator asks for all."""
         wants_all = self.request.query_params.get("all_tenants", "").lower() in ("1", "true", "yes", "on", "t", "y")
         return None if self.is_admin and wants_all else self.project_id
 
@@ -67,7 +58,7 @@ class Ask(Asked):
         return self.is_admin or project_id == self.caller.project_id
 
     async def volume(self, volume_id: str | None = None) -> VolumeRecord:
-        """Give a volume, by default the one that the path names. Raises: NotFound: there is none that he may see."""
+        """Return a volume, by default the one in the path. Raises: NotFound: also if the caller may not see it."""
         wanted = volume_id or self.path("volume_id")
         record = await self.store.find_volume(wanted)
         if not self.sees(record.project_id):
@@ -85,14 +76,14 @@ class Ask(Asked):
         return await self.seen_attachment(self.path("attachment_id"))
 
     async def seen_attachment(self, attachment_id: str) -> AttachmentRecord:
-        """Raises: NotFound: also where it is of a project that the caller does not see."""
+        """Raises: NotFound: also if the caller may not see it."""
         record = await self.store.find_attachment(attachment_id)
         if not self.sees(record.project_id):
             raise NotFound(f"Volume attachment {record.id} could not be found.")
         return record
 
     async def change(self, record: VolumeRecord, decide: Decide) -> VolumeRecord:
-        """Change a volume as VolumeService.change does, and write down when."""
+        """Change a volume as VolumeService.change does, and set its updated_at."""
 
         def dated(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
             change = decide(volume, claims)
@@ -101,46 +92,34 @@ class Ask(Asked):
 
         return await self.service.change(record.id, dated)
 
-    async def body(self, kind: type[Body]) -> Body:
-        """Read the body as this. Raises: HTTPException: it is not."""
-        return decode(await read(self.request, BODY_LIMIT_BYTES), kind)
 
-
-Handler = Callable[[Ask], Awaitable[Response]]
+Handler = Callable[[Ask], Awaitable[Reply]]
 Rule = Callable[[Caller], bool]
 
+ACCEPTED: Final = Reply(status=202)
 
-def endpoint(service: VolumeService, handler: Handler, rule: Rule, since: int = 0) -> Endpoint:
-    """Make a handler an endpoint. rule: which callers may; since: the version that brought it."""
 
-    async def answer(request: Request) -> Response:
-        minor = request.state.minor = negotiated(request.headers.getlist(HEADER))
-        caller = await caller_of(request, service.identity)
+def admission(service: VolumeService) -> Callable[[Request, Route], Awaitable[Ask]]:
+    """Return the check of version, caller and rule."""
+
+    async def admit(request: Request, route: Route) -> Ask:
+        minor = request.minor = VERSIONS.negotiate(request.folded(HEADER))
+        caller = await project_caller(request, service.identity)
         _check_project(request, caller)
-        if minor < since:
-            raise HTTPException(404, f"This is there from version 3.{since} on.")
-        if not rule(caller):
+        if minor < route.since:
+            raise Problem(404, f"This is there from version 3.{route.since} on.")
+        if not route.rule(caller):
             raise Forbidden("Policy does not allow this to be performed.")
-        return _marked(await handler(Ask(service=service, request=request, caller=caller, minor=minor)), minor)
+        return Ask(service=service, request=request, caller=caller, minor=minor)
 
-    return answer
+    return admit
 
 
 def _check_project(request: Request, caller: Caller) -> None:
-    """Raises: HTTPException: the path names another project than his."""
-    named = request.path_params.get("project_id", caller.project_id)
+    """Raises: Problem: the path names another project than the token."""
+    named = request.params.get("project_id", caller.project_id)
     if named != caller.project_id and (len(named) > 255 or not caller.roles & ADMINS):
-        raise HTTPException(400, "Malformed request url: the token is for another project.")
-
-
-def nothing(status: int = 202) -> Response:
-    return Response(status_code=status)
-
-
-def _marked(response: Response, minor: int) -> Response:
-    response.headers[HEADER] = f"{SERVICE} 3.{minor}"
-    response.headers["Vary"] = HEADER
-    return response
+        raise Problem(400, "Malformed request url: the token is for another project.")
 
 
 NAMES = {
@@ -148,35 +127,36 @@ NAMES = {
     403: "forbidden",
     404: "itemNotFound",
     405: "badMethod",
-    406: "computeFault",  # so says Cinder
+    406: "computeFault",  # as in Cinder
     409: "conflictingRequest",
     413: "overLimit",
     415: "badMediaType",
     503: "serviceUnavailable",
 }
-STATUS: Sequence[tuple[type[WorldError], int]] = (
-    (NotFound, 404),
-    (WrongState, 400),  # so does Cinder
-    (Conflict, 409),
-    (OverQuota, 413),
-    (Forbidden, 403),
-    (UnknownVersion, 406),
-    (Refused, 400),
-    (Unavailable, 503),
-)
 
 
-def _say(request: Request, status: int, message: str, error: Exception) -> Response:
-    said: dict[str, Any] = {"code": status, "message": message}
+def _translate(error: WorldError) -> Problem:
+    return problem_of(error, ((WrongState, 400), (OverQuota, 413)))  # both as in Cinder
+
+
+def _refusal(request: Request, problem: Problem) -> Reply:
+    status = problem.status
+    fault: dict[str, Any] = {"code": status, "message": problem.message, **problem.extra}
     if status == 401:
-        body = {"error": {**said, "title": "Unauthorized"}}
+        body = {"error": {**fault, "title": "Unauthorized"}}
     elif status == 413:
-        body = {"overLimit": {**said, "retryAfter": "0"}}
-    elif status == 406:
-        body = {NAMES[406]: {**said, "max_version": f"3.{MOST}", "min_version": "3.0"}}
+        body = {"overLimit": {**fault, "retryAfter": "0"}}
     else:
-        body = {NAMES.get(status, "computeFault"): said}
-    return _marked(json(body, status), getattr(request.state, "minor", 0))
+        body = {NAMES.get(status, "computeFault"): fault}
+    return Reply(body, status, {**_version(request.minor or 0), **problem.headers})
 
 
-MANNERS = Manners(STATUS, _say)
+def _headers(request: Request, _reply: Reply) -> Mapping[str, str]:
+    return {} if request.minor is None else _version(request.minor)
+
+
+def _version(minor: int) -> dict[str, str]:
+    return {"openstack-api-version": f"volume 3.{minor}", "vary": HEADER}
+
+
+SHAPE = Shape(refusal=_refusal, translate=_translate, headers=_headers)

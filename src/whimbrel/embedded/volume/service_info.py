@@ -2,15 +2,13 @@
 
 from typing import Any
 
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.volume.fields import flag
 from whimbrel.embedded.volume.microversions import MOST
 from whimbrel.embedded.volume.request import Ask
 from whimbrel.embedded.volume.views import BACK_END, host_of, moment
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
+from whimbrel.http.request import Request
 
 BINARY = "cinder-volume"
 UPDATED = "2026-01-01T00:00:00Z"
@@ -35,12 +33,12 @@ EXTENSIONS = {
 }
 
 
-async def list_zones(ask: Ask) -> Response:
+async def list_zones(ask: Ask) -> Reply:
     zones = [{"zoneName": zone, "zoneState": {"available": True}} for zone in ask.service.zones]
-    return json({"availabilityZoneInfo": zones})
+    return Reply({"availabilityZoneInfo": zones})
 
 
-async def list_services(ask: Ask) -> Response:
+async def list_services(ask: Ask) -> Reply:
     """List the volume hosts: one for each zone, all of them this process."""
     query, now = ask.request.query_params, ask.service.clock.now()
     found: list[dict[str, Any]] = []
@@ -65,10 +63,10 @@ async def list_services(ask: Ask) -> Response:
     for name in ("binary", "host"):
         if query.get(name):
             found = [each for each in found if each[name] == query[name]]
-    return json({"services": found})
+    return Reply({"services": found})
 
 
-async def list_pools(ask: Ask) -> Response:
+async def list_pools(ask: Ask) -> Reply:
     """List where volumes can lie: one pool for each zone, all of them on the one disk."""
     detail = flag(ask.request.query_params.get("detail", "false"), "detail")
     total, free = ask.service.files.free_gib()
@@ -90,18 +88,18 @@ async def list_pools(ask: Ask) -> Response:
                 "multiattach": True,
             }
         pools.append(pool)
-    return json({"pools": pools})
+    return Reply({"pools": pools})
 
 
-async def list_extensions(ask: Ask) -> Response:
-    return json({"extensions": [_extension(alias) for alias in EXTENSIONS]})
+async def list_extensions(ask: Ask) -> Reply:
+    return Reply({"extensions": [_extension(alias) for alias in EXTENSIONS]})
 
 
-async def show_extension(ask: Ask) -> Response:
+async def show_extension(ask: Ask) -> Reply:
     alias = ask.path("alias")
     if alias not in EXTENSIONS:
-        raise HTTPException(404, f"There is no extension {alias[:50]}.")
-    return json({"extension": _extension(alias)})
+        raise Problem(404, f"There is no extension {alias[:50]}.")
+    return Reply({"extension": _extension(alias)})
 
 
 def _extension(alias: str) -> dict[str, Any]:
@@ -114,24 +112,23 @@ def _extension(alias: str) -> dict[str, Any]:
     }
 
 
-async def show_versions(request: Request) -> Response:
+async def show_versions(request: Request) -> Reply:
     """Tell what is served here, to anybody."""
-    return json({"versions": [_version(request)]}, 300)
+    return Reply({"versions": [_version(request)]}, 300)
 
 
-async def show_version(request: Request) -> Response:
-    return json({"versions": [_version(request)]})
+async def show_version(request: Request) -> Reply:
+    return Reply({"versions": [_version(request)]})
 
 
 def _version(request: Request) -> dict[str, Any]:
-    base = f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '')}"
     return {
         "id": "v3.0",
         "status": "CURRENT",
         "version": f"3.{MOST}",
         "min_version": "3.0",
         "updated": UPDATED,
-        "links": [{"rel": "self", "href": f"{base}/v3/"}],
+        "links": [{"rel": "self", "href": f"{request.root_url}/v3/"}],
         "media-types": [
             {"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"},
         ],

@@ -4,15 +4,14 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from whimbrel.domain.errors import Conflict, Invalid, WrongState
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.volume import queries, views, volume_states
 from whimbrel.embedded.volume.fields import Metadata, Name, Uuid, cleaned, fitted, flag, wrapped
-from whimbrel.embedded.volume.request import Ask, nothing
+from whimbrel.embedded.volume.request import ACCEPTED, Ask
 from whimbrel.embedded.volume.service import TRIES
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import SnapshotRecord, VolumeQuery
 
 DELETABLE = ("available", "error", "error_deleting")
@@ -40,11 +39,11 @@ class Reset(msgspec.Struct, kw_only=True):
     status: Literal["available", "error", "error_deleting"]  # no other: that would order a work
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     sent = await wrapped(ask, "snapshot", NewSnapshot)
     record = await _taken(ask, sent)
     ask.service.wake()
-    return json({"snapshot": views.snapshot(ask, record, detail=False)}, 202)
+    return Reply({"snapshot": views.snapshot(ask, record, detail=False)}, 202)
 
 
 async def _taken(ask: Ask, sent: NewSnapshot) -> SnapshotRecord:
@@ -82,25 +81,25 @@ async def _taken(ask: Ask, sent: NewSnapshot) -> SnapshotRecord:
     raise AssertionError("the last try returns or raises")
 
 
-async def show(ask: Ask) -> Response:
-    return json({"snapshot": views.snapshot(ask, await ask.snapshot())})
+async def show(ask: Ask) -> Reply:
+    return Reply({"snapshot": views.snapshot(ask, await ask.snapshot())})
 
 
-async def search(ask: Ask) -> Response:
+async def search(ask: Ask) -> Reply:
     return await _listed(ask, detail=False)
 
 
-async def search_detail(ask: Ask) -> Response:
+async def search_detail(ask: Ask) -> Reply:
     return await _listed(ask, detail=True)
 
 
-async def _listed(ask: Ask, detail: bool) -> Response:
+async def _listed(ask: Ask, detail: bool) -> Reply:
     found = await ask.store.snapshots(await queries.of_snapshots(ask))
     page: dict[str, Any] = queries.page_links(ask, "snapshots", found, detail)
-    return json({"snapshots": [views.snapshot(ask, each, detail) for each in found], **page})
+    return Reply({"snapshots": [views.snapshot(ask, each, detail) for each in found], **page})
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     sent = await wrapped(ask, "snapshot", ChangedSnapshot)
     record = await ask.snapshot()
     changes: dict[str, Any] = {"updated_at": ask.service.clock.now()}
@@ -111,12 +110,12 @@ async def update(ask: Ask) -> Response:
         if value is not msgspec.UNSET:
             changes["description"] = cleaned(value)
     record = await ask.store.change_snapshot(replace(record, **changes))
-    return json({"snapshot": views.snapshot(ask, record, detail=False)})
+    return Reply({"snapshot": views.snapshot(ask, record, detail=False)})
 
 
-async def delete(ask: Ask) -> Response:
+async def delete(ask: Ask) -> Reply:
     await _delete(ask, force=False)
-    return nothing()
+    return ACCEPTED
 
 
 async def _delete(ask: Ask, force: bool) -> None:
@@ -132,11 +131,11 @@ async def _delete(ask: Ask, force: bool) -> None:
     ask.service.wake()
 
 
-async def act(ask: Ask) -> Response:
+async def act(ask: Ask) -> Reply:
     """Do what only administrators may do to a snapshot."""
     sent = await ask.body(dict[str, msgspec.Raw])
     if not ask.is_admin:
-        raise HTTPException(403, "Policy does not allow this to be performed.")
+        raise Problem(403, "Policy does not allow this to be performed.")
     if list(sent) == ["os-force_delete"]:
         await _delete(ask, force=True)
     elif list(sent) == ["os-reset_status"]:
@@ -145,5 +144,5 @@ async def act(ask: Ask) -> Response:
         await ask.store.change_snapshot(replace(record, status=status, updated_at=ask.service.clock.now()))
         ask.service.wake()
     else:
-        raise HTTPException(400, "There is no such action on snapshots.")
-    return nothing()
+        raise Problem(400, "There is no such action on snapshots.")
+    return ACCEPTED

@@ -5,15 +5,14 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from whimbrel.domain.errors import Invalid, NotFound, Refused
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.volume import views
 from whimbrel.embedded.volume.fields import Key, Metadata, Name, fitted, flag, wrapped
-from whimbrel.embedded.volume.request import Ask, nothing
+from whimbrel.embedded.volume.request import ACCEPTED, Ask
 from whimbrel.embedded.volume.service import DEFAULT_TYPE, may_use
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import VolumeType
 
 ProjectId = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -36,7 +35,7 @@ class Access(msgspec.Struct, kw_only=True):
     project: ProjectId
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     sent = await wrapped(ask, "volume_type", NewType)
     now = ask.service.clock.now()
     record = VolumeType(
@@ -49,10 +48,10 @@ async def create(ask: Ask) -> Response:
         updated_at=now,
     )
     await ask.store.add_type(record)
-    return json({"volume_type": views.volume_type(ask, record)})
+    return Reply({"volume_type": views.volume_type(ask, record)})
 
 
-async def search(ask: Ask) -> Response:
+async def search(ask: Ask) -> Reply:
     """List types: an administrator asks for all with is_public=None."""
     await ask.service.default_type()
     query = ask.request.query_params
@@ -64,18 +63,18 @@ async def search(ask: Ask) -> Response:
         found = [each for each in found if each.public == public]
     if "name" in query:
         found = [each for each in found if each.name == query["name"]]
-    return json({"volume_types": [views.volume_type(ask, each) for each in found]})
+    return Reply({"volume_types": [views.volume_type(ask, each) for each in found]})
 
 
-async def show(ask: Ask) -> Response:
-    return json({"volume_type": views.volume_type(ask, await type_of_path(ask))})
+async def show(ask: Ask) -> Reply:
+    return Reply({"volume_type": views.volume_type(ask, await type_of_path(ask))})
 
 
-async def show_default(ask: Ask) -> Response:
-    return json({"volume_type": views.volume_type(ask, await ask.service.default_type())})
+async def show_default(ask: Ask) -> Reply:
+    return Reply({"volume_type": views.volume_type(ask, await ask.service.default_type())})
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     sent = await wrapped(ask, "volume_type", ChangedType)
     record = await type_of_path(ask)
     changes: dict[str, Any] = {"updated_at": ask.service.clock.now()}
@@ -87,45 +86,45 @@ async def update(ask: Ask) -> Response:
         changes["description"] = sent.description
     if sent.is_public is not None:
         changes["public"] = flag(sent.is_public, "is_public")
-    return json({"volume_type": views.volume_type(ask, await ask.store.change_type(replace(record, **changes)))})
+    return Reply({"volume_type": views.volume_type(ask, await ask.store.change_type(replace(record, **changes)))})
 
 
-async def delete(ask: Ask) -> Response:
+async def delete(ask: Ask) -> Reply:
     record = await type_of_path(ask)
     if record.name == DEFAULT_TYPE:
         raise Refused("The default volume type cannot be deleted.")
     await ask.store.remove_type(record.id)
-    return nothing()
+    return ACCEPTED
 
 
-async def act(ask: Ask) -> Response:
+async def act(ask: Ask) -> Reply:
     """Give a project the use of a type, or take it."""
     sent = await ask.body(dict[str, msgspec.Raw])
     if list(sent) not in (["addProjectAccess"], ["removeProjectAccess"]):
-        raise HTTPException(400, "There is no such action on volume types.")
+        raise Problem(400, "There is no such action on volume types.")
     [(name, raw)] = sent.items()
     project = fitted(ask, name, raw, Access).project
     record = await type_of_path(ask)
     if record.public:
-        raise HTTPException(409, "Everybody may use a public volume type.")
+        raise Problem(409, "Everybody may use a public volume type.")
     if name == "addProjectAccess":
         if project in record.projects:
-            raise HTTPException(409, f"Project {project} may use it already.")
+            raise Problem(409, f"Project {project} may use it already.")
         projects = sorted({*record.projects, project})
     else:
         if project not in record.projects:
             raise NotFound(f"Project {project} has no access to volume type {record.id}.")
         projects = [each for each in record.projects if each != project]
     await ask.store.change_type(replace(record, projects=projects))
-    return nothing()
+    return ACCEPTED
 
 
-async def show_access(ask: Ask) -> Response:
+async def show_access(ask: Ask) -> Reply:
     record = await type_of_path(ask)
     if record.public:
         raise NotFound("Everybody may use a public volume type.")
     access = [{"volume_type_id": record.id, "project_id": project} for project in record.projects]
-    return json({"volume_type_access": access})
+    return Reply({"volume_type_access": access})
 
 
 async def type_of_path(ask: Ask) -> VolumeType:

@@ -27,7 +27,7 @@ def service_id_of(zone: str) -> str:
 
 
 def links(ask: Ask, kind: str, name: str) -> list[dict[str, str]]:
-    base = ask.base_url
+    base = ask.request.root_url
     return [
         {"rel": "self", "href": f"{base}/v3/{kind}/{name}"},
         {"rel": "bookmark", "href": f"{base}/{kind}/{name}"},

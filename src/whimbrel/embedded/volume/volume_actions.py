@@ -5,15 +5,15 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from whimbrel.domain.errors import Invalid, WrongState
 from whimbrel.embedded.volume import images, volume_states
 from whimbrel.embedded.volume.fields import Key, Size, fitted, flag
-from whimbrel.embedded.volume.request import Ask, nothing
+from whimbrel.embedded.volume.request import ACCEPTED, Ask
 from whimbrel.embedded.volume.service import Change
 from whimbrel.embedded.volume.volumes import delete_volume
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
 
 EXTEND_IN_USE_SINCE = 42
@@ -51,27 +51,27 @@ class Anything(msgspec.Struct, kw_only=True):
     pass
 
 
-Action = Callable[[Ask, VolumeRecord, Any], Awaitable[Response]]
+Action = Callable[[Ask, VolumeRecord, Any], Awaitable[Reply]]
 
 
-async def act(ask: Ask) -> Response:
+async def act(ask: Ask) -> Reply:
     sent = await ask.body(dict[str, msgspec.Raw])
     if len(sent) != 1:
-        raise HTTPException(400, "The body of an action names one action.")
+        raise Problem(400, "The body of an action names one action.")
     [(name, raw)] = sent.items()
     if name in GONE:
         raise Invalid(f"{name} is not done here: use attachments, from version 3.27 on.")
     if name not in ACTIONS:
-        raise HTTPException(400, f"There is no such action: {name[:50]}.")
+        raise Problem(400, f"There is no such action: {name[:50]}.")
     action, kind, admins_only = ACTIONS[name]
     if admins_only and not ask.is_admin:
-        raise HTTPException(403, f"Policy does not allow {name} to be performed.")
+        raise Problem(403, f"Policy does not allow {name} to be performed.")
     record = await ask.volume()
     empty = msgspec.Raw(b"{}")
     return await action(ask, record, fitted(ask, name, empty if bytes(raw) == b"null" else raw, kind))
 
 
-async def _extend(ask: Ask, record: VolumeRecord, sent: Extension) -> Response:
+async def _extend(ask: Ask, record: VolumeRecord, sent: Extension) -> Reply:
     what = "extend in use" if ask.minor >= EXTEND_IN_USE_SINCE else "extend"
 
     def larger(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
@@ -82,30 +82,30 @@ async def _extend(ask: Ask, record: VolumeRecord, sent: Extension) -> Response:
 
     await ask.change(record, larger)
     ask.service.wake()
-    return nothing()
+    return ACCEPTED
 
 
 def _becomes(what: str, status: str) -> Action:
     """Make an action that changes nothing but the status."""
 
-    async def action(ask: Ask, record: VolumeRecord, sent: Anything) -> Response:
+    async def action(ask: Ask, record: VolumeRecord, sent: Anything) -> Reply:
         def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
             volume_states.check(volume, what)
             return Change(replace(volume, status=volume_states.by_claims(claims) if status == "as held" else status))
 
         await ask.change(record, changed)
-        return nothing()
+        return ACCEPTED
 
     return action
 
 
-async def _set_bootable(ask: Ask, record: VolumeRecord, sent: Bootable) -> Response:
+async def _set_bootable(ask: Ask, record: VolumeRecord, sent: Bootable) -> Reply:
     bootable = flag(sent.bootable, "bootable")
     await ask.change(record, lambda volume, claims: Change(replace(volume, bootable=bootable)))
-    return nothing(200)
+    return Reply(status=200)
 
 
-async def _set_readonly(ask: Ask, record: VolumeRecord, sent: ReadOnly) -> Response:
+async def _set_readonly(ask: Ask, record: VolumeRecord, sent: ReadOnly) -> Reply:
     readonly = flag(sent.readonly, "readonly")
 
     def changed(volume: VolumeRecord, claims: list[AttachmentRecord]) -> Change:
@@ -113,10 +113,10 @@ async def _set_readonly(ask: Ask, record: VolumeRecord, sent: ReadOnly) -> Respo
         return Change(replace(volume, readonly=readonly))
 
     await ask.change(record, changed)
-    return nothing()
+    return ACCEPTED
 
 
-async def _reset_status(ask: Ask, record: VolumeRecord, sent: Reset) -> Response:
+async def _reset_status(ask: Ask, record: VolumeRecord, sent: Reset) -> Reply:
     if sent.status is None and sent.attach_status is None and sent.migration_status is None:
         raise Invalid("os-reset_status names a status, an attach_status or a migration_status.")
     if sent.migration_status not in (None, "none"):
@@ -135,10 +135,10 @@ async def _reset_status(ask: Ask, record: VolumeRecord, sent: Reset) -> Response
     for name in ended:
         await ask.service.exports.close(name)
     ask.service.wake()
-    return nothing()
+    return ACCEPTED
 
 
-async def _force_detach(ask: Ask, record: VolumeRecord, sent: ForcedDetach) -> Response:
+async def _force_detach(ask: Ask, record: VolumeRecord, sent: ForcedDetach) -> Reply:
     claims = await ask.store.attachments(volume_ids=[record.id])
     ended = [claim for claim in claims if sent.attachment_id in (None, claim.id)]
     if not ended:
@@ -146,7 +146,7 @@ async def _force_detach(ask: Ask, record: VolumeRecord, sent: ForcedDetach) -> R
     if len(ended) > 1:
         raise Invalid(f"Volume {record.id} is attached more than once: name the attachment_id.")
     await release(ask, ended[0])
-    return nothing()
+    return ACCEPTED
 
 
 async def release(ask: Ask, attachment: AttachmentRecord) -> None:
@@ -166,7 +166,7 @@ async def release(ask: Ask, attachment: AttachmentRecord) -> None:
         await exports.close(attachment.export)  # who keeps what is served may have opened it again in between
 
 
-async def _retype(ask: Ask, record: VolumeRecord, sent: Retype) -> Response:
+async def _retype(ask: Ask, record: VolumeRecord, sent: Retype) -> Reply:
     """Give it another type; its file stays where it is, for all types lie in the same place."""
     kind = await ask.service.type_called(sent.new_type, None if ask.is_admin else ask.project_id)
 
@@ -177,12 +177,12 @@ async def _retype(ask: Ask, record: VolumeRecord, sent: Retype) -> Response:
         return Change(replace(volume, type_id=kind.id, multiattach=kind.multiattach))
 
     await ask.change(record, changed)
-    return nothing()
+    return ACCEPTED
 
 
-async def _force_delete(ask: Ask, record: VolumeRecord, sent: Anything) -> Response:
+async def _force_delete(ask: Ask, record: VolumeRecord, sent: Anything) -> Reply:
     await delete_volume(ask, record, cascade=False, force=True)
-    return nothing()
+    return ACCEPTED
 
 
 ACTIONS: dict[str, tuple[Action, type, bool]] = {

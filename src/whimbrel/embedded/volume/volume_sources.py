@@ -3,13 +3,13 @@
 from typing import Any
 
 import msgspec
-from starlette.exceptions import HTTPException
 
 from whimbrel.domain.errors import Invalid, NotFound
 from whimbrel.embedded.volume import volume_states
 from whimbrel.embedded.volume.fields import Metadata, Name, Uuid, cleaned, flag, not_served
 from whimbrel.embedded.volume.jobs import GIB
 from whimbrel.embedded.volume.request import Ask
+from whimbrel.http.problem import Problem
 from whimbrel.ports.embedded.volume_store import VolumeRecord, VolumeType
 from whimbrel.ports.services.images import Image
 
@@ -41,7 +41,7 @@ class NewVolume(msgspec.Struct, kw_only=True):
 
 
 async def planned(ask: Ask, sent: NewVolume) -> VolumeRecord:
-    """Give the record of a volume that is to be made. Raises: HTTPException; NotFound; Invalid; WrongState."""
+    """Give the record of a volume that is to be made. Raises: Problem; NotFound; Invalid; WrongState."""
     not_served(consistencygroup_id=sent.consistencygroup_id, group_id=sent.group_id, backup_id=sent.backup_id)
     image_id = sent.imageRef or sent.image_id
     if sum(bool(each) for each in (sent.snapshot_id, sent.source_volid, image_id)) > 1:
@@ -181,7 +181,7 @@ async def _type(ask: Ask, named: str | None, inherited: str) -> VolumeType:
         try:
             return await ask.service.type_called(named, None if ask.is_admin else ask.project_id)
         except NotFound as error:
-            raise HTTPException(404, error.reason) from None
+            raise Problem(404, error.reason) from None
     if inherited:
         return await ask.service.type_called(inherited, None)
     return await ask.service.default_type()

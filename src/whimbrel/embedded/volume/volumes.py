@@ -6,15 +6,14 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from whimbrel.domain.errors import WrongState
-from whimbrel.embedded.endpoint import json
 from whimbrel.embedded.volume import queries, views, volume_sources, volume_states
 from whimbrel.embedded.volume.fields import Metadata, Name, cleaned, flag, wrapped
-from whimbrel.embedded.volume.request import Ask, nothing
+from whimbrel.embedded.volume.request import ACCEPTED, Ask
 from whimbrel.embedded.volume.service import Change
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import (
     AttachmentRecord,
     SnapshotQuery,
@@ -32,27 +31,27 @@ class ChangedVolume(msgspec.Struct, kw_only=True):
     metadata: Metadata | msgspec.UnsetType | None = msgspec.UNSET
 
 
-async def create(ask: Ask) -> Response:
+async def create(ask: Ask) -> Reply:
     sent = await wrapped(ask, "volume", volume_sources.NewVolume, beside=("OS-SCH-HNT:scheduler_hints",))
     record = await volume_sources.planned(ask, sent)
     await ask.store.add_volume(record, ask.service.limits)
     ask.service.wake()
-    return json({"volume": await _shown(ask, record)}, 202)
+    return Reply({"volume": await _shown(ask, record)}, 202)
 
 
-async def show(ask: Ask) -> Response:
-    return json({"volume": await _shown(ask, await ask.volume())})
+async def show(ask: Ask) -> Reply:
+    return Reply({"volume": await _shown(ask, await ask.volume())})
 
 
-async def search(ask: Ask) -> Response:
+async def search(ask: Ask) -> Reply:
     return await _listed(ask, detail=False)
 
 
-async def search_detail(ask: Ask) -> Response:
+async def search_detail(ask: Ask) -> Reply:
     return await _listed(ask, detail=True)
 
 
-async def summary(ask: Ask) -> Response:
+async def summary(ask: Ask) -> Reply:
     """Count volumes and what they measure."""
     query = await queries.of_volumes(ask)
     found = await ask.store.volumes(replace(query, limit=None, after=None))
@@ -62,10 +61,10 @@ async def summary(ask: Ask) -> Response:
         told["metadata"] = {
             name: sorted({each.metadata[name] for each in found if name in each.metadata}) for name in names
         }
-    return json({"volume-summary": told})
+    return Reply({"volume-summary": told})
 
 
-async def update(ask: Ask) -> Response:
+async def update(ask: Ask) -> Reply:
     sent = await wrapped(ask, "volume", ChangedVolume)
     record = await ask.volume()
     changes: dict[str, Any] = {"updated_at": ask.service.clock.now()}
@@ -79,17 +78,17 @@ async def update(ask: Ask) -> Response:
     if isinstance(sent.metadata, dict):
         changes["metadata"] = sent.metadata
     record = await ask.service.change(record.id, lambda volume, claims: Change(replace(volume, **changes)))
-    return json({"volume": await _shown(ask, record)})
+    return Reply({"volume": await _shown(ask, record)})
 
 
-async def delete(ask: Ask) -> Response:
+async def delete(ask: Ask) -> Reply:
     query = ask.request.query_params
     cascade = flag(query.get("cascade", "false"), "cascade")
     force = ask.minor >= 23 and flag(query.get("force", "false"), "force")
     if force and not ask.is_admin:
-        raise HTTPException(403, "Policy does not allow volumes to be deleted by force.")
+        raise Problem(403, "Policy does not allow volumes to be deleted by force.")
     await delete_volume(ask, await ask.volume(), cascade=cascade, force=force)
-    return nothing()
+    return ACCEPTED
 
 
 async def delete_volume(ask: Ask, record: VolumeRecord, *, cascade: bool, force: bool) -> None:
@@ -123,7 +122,7 @@ def _leaving(snapshots: Sequence[SnapshotRecord], *, cascade: bool, force: bool,
     return [replace(each, status="deleting", updated_at=now) for each in snapshots]
 
 
-async def _listed(ask: Ask, detail: bool) -> Response:
+async def _listed(ask: Ask, detail: bool) -> Reply:
     query = await queries.of_volumes(ask)
     found = await ask.store.volumes(query)
     page: dict[str, Any] = queries.page_links(ask, "volumes", found, detail)
@@ -133,7 +132,7 @@ async def _listed(ask: Ask, detail: bool) -> Response:
         page["volumes"] = [views.volume_summary(ask, each) for each in found]
     if ask.minor >= 45 and flag(ask.request.query_params.get("with_count", "false"), "with_count"):
         page["count"] = await ask.store.count_volumes(query)
-    return json(page)
+    return Reply(page)
 
 
 async def _shown(ask: Ask, record: VolumeRecord) -> dict[str, Any]:

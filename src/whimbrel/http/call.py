@@ -1,0 +1,40 @@
+"""One admitted request, as the handlers of the embedded services see it."""
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+from whimbrel.http.problem import Problem
+from whimbrel.http.request import Request
+from whimbrel.ports.services.identity import Caller, Identity
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admitted:
+    """A request and its caller."""
+
+    body_limit_bytes: ClassVar = 1 << 20
+
+    request: Request
+    caller: Caller
+
+    def path(self, name: str) -> str:
+        """Return a parameter of the path."""
+        return self.request.params[name]
+
+    async def body(self, kind: type[T]) -> T:
+        """Read the body as this type. Raises: Problem: 400, 413."""
+        return await self.request.decoded(kind, self.body_limit_bytes)
+
+
+async def project_caller(request: Request, identity: Identity) -> Caller:
+    """Return the caller. Raises: Problem: 401 no valid token, 403 a token without a project, 400."""
+    if request.has_nul:
+        raise Problem(400, "A NUL character is not allowed.")
+    caller = await request.caller(identity)
+    if caller is None:
+        raise Problem(401, "This request needs a valid token.")
+    if not caller.project_id:
+        raise Problem(403, "This request needs a token for a project.")
+    return caller

@@ -1,0 +1,48 @@
+"""Refusals as HTTP answers: one exception for all front ends, one table from the domain's errors to HTTP statuses.
+
+Invariant: no internals reach a client. An error that is in no table is a bug: it is logged and answered as 500.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from whimbrel.domain import errors
+
+
+class Problem(Exception):
+    """A refusal, raised anywhere in a front end. code: the name by which clients of the service know it."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str = "",
+        *,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.headers = headers or {}
+        self.extra = extra or {}
+
+
+Statuses = Sequence[tuple[type[errors.WorldError], int]]
+"""The first line that fits an error counts: special errors stand above general ones."""
+
+STATUSES: Final[Statuses] = (
+    (errors.OverQuota, 403),
+    (errors.Forbidden, 403),
+    (errors.Refused, 400),
+    (errors.NotFound, 404),
+    (errors.Conflict, 409),
+    (errors.Unavailable, 503),
+)
+
+
+def problem_of(error: errors.WorldError, own: Statuses = ()) -> Problem:
+    """Translate an error of the domain. own: lines of the service's own, above those that all services share."""
+    status = next((status for kind, status in (*own, *STATUSES) if isinstance(error, kind)), 500)
+    return Problem(status, error.reason, type(error).__name__)

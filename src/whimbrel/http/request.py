@@ -1,0 +1,88 @@
+"""A request as every front end reads it: path, addresses for links, token, body."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+import starlette.requests
+from starlette.types import Receive, Scope
+
+from whimbrel.http.problem import Problem
+from whimbrel.ports.services.identity import Caller, Identity
+
+T = TypeVar("T")
+
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for a body that is not JSON, or not of the expected type."""
+
+
+class Request(starlette.requests.Request):
+    """A request below the mount point of its application.
+
+    id: its request id, "" in services that have none. path: below the mount point. minor: of its microversion, None:
+    not known yet. params: those of its path.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, id: str) -> None:
+        super().__init__(scope, receive)
+        self.id = id
+        self.mounted_at: str = scope.get("root_path", "").rstrip("/")
+        self.path: str = scope["path"].removeprefix(self.mounted_at)
+        self.minor: int | None = None
+        self.params: Mapping[str, str] = {}
+
+    @property
+    def origin(self) -> str:
+        """Return scheme and host as the client knows them."""
+        host = self.headers.get("host")
+        if not host:
+            name, port = self.scope.get("server") or ("localhost", None)
+            host = f"{name}:{port}" if port else name
+        return f"{self.scope.get('scheme', 'http')}://{host}"
+
+    @property
+    def root_url(self) -> str:
+        """Return the URL of the service, without a slash at the end."""
+        return self.origin + self.mounted_at
+
+    def folded(self, header: str) -> str:
+        """Return a header; several of one name are joined by commas."""
+        return ", ".join(self.headers.getlist(header))
+
+    @property
+    def has_nul(self) -> bool:
+        """Check whether path or query have a NUL character: PostgreSQL cannot store such text."""
+        return "\0" in self.scope["path"] or bool(
+            self.scope["query_string"] and "\0" in "".join(self.query_params.values())
+        )
+
+    async def caller(self, identity: Identity) -> Caller | None:
+        """Return the holder of the token; None: there is no token, or it is not valid."""
+        token = self.headers.get("x-auth-token")
+        return await identity.caller(token) if token else None
+
+    def challenge(self, identity_url: str | None = None) -> dict[str, str]:
+        """Return the header that tells a client without a token where to get one, by default on the same server."""
+        return {"www-authenticate": f'Keystone uri="{identity_url or self.origin + "/identity"}"'}
+
+    async def decoded(self, kind: type[T], limit_bytes: int) -> T:
+        """Read the body as this type. Raises: Problem: 400, 413."""
+        body = await self.read(limit_bytes)
+        if b"\\u0000" in body:
+            raise Problem(400, "A NUL character is not allowed.")
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except NOT_JSON as error:
+            raise Problem(400, f"The body is not what is expected here: {error}") from error
+
+    async def read(self, limit_bytes: int, too_large: str = "The body is larger than {limit} bytes.") -> bytes:
+        """Read the body. Raises: Problem: 413; ClientDisconnect."""
+        length = self.headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > limit_bytes:
+            raise Problem(413, too_large.format(limit=limit_bytes))
+        body = bytearray()
+        async for chunk in self.stream():
+            body += chunk
+            if len(body) > limit_bytes:
+                raise Problem(413, too_large.format(limit=limit_bytes))
+        return bytes(body)
