@@ -3,9 +3,10 @@
 import msgspec
 from rich.console import RenderableType
 
+from whimbrel.api.views.moves import Moves
+from whimbrel.api.views.proof import Proof
 from whimbrel.cli import prove
 from whimbrel.cli.client import Api
-from whimbrel.cli.prove import Proof
 
 
 class Books(msgspec.Struct, kw_only=True):
@@ -23,8 +24,8 @@ class Books(msgspec.Struct, kw_only=True):
 
 def read(api: Api) -> Books:
     """Have them proved. api: logged in as an administrator."""
-    moves = api.get("compute", "/whimbrel/moves?open=true&kind=any")["moves"]
-    return Books(proof=prove.read(api), open_moves=[move["id"] for move in moves])
+    open_moves = msgspec.convert(api.get("compute", "/whimbrel/moves?open=true&kind=any"), Moves).moves
+    return Books(proof=prove.read(api), open_moves=[move.id for move in open_moves])
 
 
 def table(books: Books) -> RenderableType:

@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 from rich.console import RenderableType
 from rich.text import Text
 
+from whimbrel.api.views.cells import Cell, Cells
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.database import chosen_database, warn_of_passwords
@@ -25,22 +26,6 @@ AS_USUAL = Where()
 app = App(
     name="cell", help="Cells: list, add, remove, disable, enable, drain.", default_parameter=Parameter(negative=())
 )
-
-
-class Cell(msgspec.Struct, kw_only=True):
-    """A cell as the API shows it."""
-
-    name: str
-    enabled: bool
-    disabled_reason: str | None = None
-    state: str
-    problem: str | None = None
-    database: str | None = None
-    hosts: list[str] = []
-    hosts_up: int = 0
-    servers: int = 0
-    physnets: list[str] | None = None
-    storage: list[str] | None = None
 
 
 @app.command(name="list")
@@ -59,7 +44,7 @@ def list_cells(*, json: bool = False, where: Where = AS_USUAL) -> None:
     if json:
         terminal.write_json(answer)
     else:
-        terminal.console().print(shown(_read(answer), answer["cell0"]["servers"]))
+        terminal.console().print(shown(msgspec.convert(answer, Cells)))
 
 
 @app.command
@@ -209,16 +194,16 @@ def drain(
     return SAYS_NO if outcome.left else 0
 
 
-def shown(cells: list[Cell], unplaced: int) -> RenderableType:
+def shown(cells: Cells) -> RenderableType:
     table = terminal.plain_table("cell", "state", "servers", "hosts", "database", "reaches", "")
-    for cell in cells:
+    for cell in cells.cells:
         state = Text(cell.state, "green" if cell.state == "up" else "bold red")
         if not cell.enabled:
             state.append(", disabled", "yellow")
         hosts = "-" if cell.state == "down" else f"{cell.hosts_up} of {len(cell.hosts)} up"
         why = cell.problem or cell.disabled_reason or ""
         table.add_row(cell.name, state, str(cell.servers), hosts, cell.database or "-", _reach(cell), why)
-    table.add_row("cell0", "", str(unplaced), "-", "the directory's", "", "servers that found no host")
+    table.add_row("cell0", "", str(cells.cell0.servers), "-", "the directory's", "", "servers that found no host")
     return table
 
 
@@ -236,7 +221,7 @@ def said_of_new(cell: Cell) -> str:
 
 def find(api: Api, name: str) -> Cell:
     """Raises: NotFound."""
-    for cell in _read(api.get("compute", URL)):
+    for cell in msgspec.convert(api.get("compute", URL), Cells).cells:
         if cell.name == name:
             return cell
     raise NotFound(f"there is no cell {name}: whimbrel cell list shows those that there are")
@@ -272,7 +257,3 @@ def _wait_until_open(api: Api, name: str) -> Cell:
     while (cell := find(api, name)).state == "down" and time.monotonic() < until:
         time.sleep(POLL_S)
     return cell
-
-
-def _read(answer: Any) -> list[Cell]:
-    return msgspec.convert(answer["cells"], list[Cell])

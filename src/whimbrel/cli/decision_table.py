@@ -2,44 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from whimbrel.api.views.decisions import Considered, Decision, Reason
 from whimbrel.cli.terminal import moment, plain_table
 
 MOST_LINES = 26
 """How many hosts are shown where not all are asked for; with what is said around them they fit a terminal."""
 
 VERDICTS = {"chosen": "bold green", "next": "green", "in": "", "out": "dim"}
-
-
-class Reason(msgspec.Struct, kw_only=True):
-    words: str
-    asked: int | None = None
-    free: int | None = None
-
-
-class Considered(msgspec.Struct, kw_only=True):
-    host: str
-    weight: float | None = None
-    weights: dict[str, float] = {}
-    reason: Reason | None = None
-
-
-class Decision(msgspec.Struct, kw_only=True):
-    """A decision as the API shows it, as far as it is shown here. Owners of servers are told of no hosts."""
-
-    found: bool
-    summary: str
-    change: str | None = None
-    at: float = 0.0
-    availability_zone_because: str | None = None
-    hosts: int = 0
-    chosen: list[str] = []
-    considered: list[Considered] = []
-    untold: int = 0
 
 
 def whole(decision: Decision, everything: bool) -> RenderableType:

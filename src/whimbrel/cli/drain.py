@@ -13,10 +13,11 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from whimbrel.api.views.cells import Cell
+from whimbrel.api.views.moves import Move, MoveAnswer, Moves
+from whimbrel.api.views.plans import PlanAnswer
 from whimbrel.cli import terminal
-from whimbrel.cli.cell import Cell
 from whimbrel.cli.move import POLL_S
-from whimbrel.cli.move_view import Move
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
 PAGE = 1000
@@ -111,7 +112,7 @@ class Drain:
             if obstacle := self._obstacle(one):
                 self._leave(one, obstacle)
                 return
-            one.move_id = self._api.post("compute", f"/whimbrel/servers/{one.id}/move", {"move": {}})["move"]["id"]
+            begun = self._api.post("compute", f"/whimbrel/servers/{one.id}/move", {"move": {}})
         except NotFound:
             return  # it was deleted meanwhile
         except Refused as no:
@@ -119,15 +120,17 @@ class Drain:
                 raise
             self._leave(one, no.reason)
             return
+        one.move_id = msgspec.convert(begun, MoveAnswer).move.id
         self._under_way[one.move_id] = one
         self._tell(f"{one.name} ({one.id}) leaves {one.host}")
 
     def _obstacle(self, one: Passenger) -> str | None:
         """Say what a move would find in its way; None: it would leave. Raises: Refused: none may leave."""
-        plan = self._api.post("compute", "/whimbrel/plans", {"plan": {"server": one.id, "action": "migrate"}})["plan"]
-        if not plan["found"]:
-            return f"{plan['summary']} {plan['change'] or ''}".strip()
-        if plan["chosen"][0] in self._hosts:
+        wish = {"plan": {"server": one.id, "action": "migrate"}}
+        plan = msgspec.convert(self._api.post("compute", "/whimbrel/plans", wish), PlanAnswer).plan
+        if not plan.found:
+            return f"{plan.summary} {plan.change or ''}".strip()
+        if plan.chosen[0] in self._hosts:
             raise Refused(MAY_NOT)
         return None
 
@@ -176,12 +179,12 @@ class Drain:
     # What there is
 
     def _look(self, move_id: str) -> Move:
-        return msgspec.convert(self._api.get("compute", f"/whimbrel/moves/{move_id}")["move"], Move)
+        return msgspec.convert(self._api.get("compute", f"/whimbrel/moves/{move_id}"), MoveAnswer).move
 
     def _take_up(self) -> None:
         """Go on with what an earlier drain began: migrations out of the cell that are under way or wait."""
         query = urlencode({"open": "true", "limit": PAGE})
-        for move in msgspec.convert(self._api.get("compute", f"/whimbrel/moves?{query}")["moves"], list[Move]):
+        for move in msgspec.convert(self._api.get("compute", f"/whimbrel/moves?{query}"), Moves).moves:
             leaves = move.source in self._hosts and move.target not in self._hosts
             if move.saga == "migrate" and move.old_flavor == move.new_flavor and leaves:
                 name = move.server_name or move.server_id

@@ -9,6 +9,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from whimbrel.api.views.server_groups import ServerGroup, ServerGroupAnswer
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import POLL_S, Where
@@ -16,35 +17,6 @@ from whimbrel.domain.errors import NotFound, Refused
 
 URL = "/whimbrel/server-groups"
 STATES = {"resting": "green", "moving": "yellow", "waiting": "cyan", "split": "red"}
-
-
-class Member(msgspec.Struct, kw_only=True):
-    id: str
-    name: str
-    status: str
-    host: str | None
-    arrived: bool
-    moves_along: bool
-    move_id: str | None = None
-    move_state: str | None = None
-    reason: str | None = None
-
-    @property
-    def awaits_verdict(self) -> bool:
-        """Tell whether it has come with its group, and waits to be confirmed or reverted."""
-        return self.arrived and self.moves_along and self.move_state == "parked"
-
-
-class ServerGroup(msgspec.Struct, kw_only=True):
-    """A server group as the API shows it."""
-
-    id: str
-    name: str
-    policy: str
-    state: str
-    moving_to: str | None
-    hosts: list[str]
-    servers: list[Member]
 
 
 def move(group: str, *, host: str | None, zone: str | None, confirm: bool, json: bool, where: Where) -> int:
@@ -141,7 +113,7 @@ def _look(api: Api, group: str) -> ServerGroup:
 
 
 def _read(document: object) -> ServerGroup:
-    return msgspec.convert(document, dict[str, ServerGroup])["server_group"]
+    return msgspec.convert(document, ServerGroupAnswer).server_group
 
 
 def _with_reasons(group: ServerGroup, refused: Mapping[str, str]) -> ServerGroup:

@@ -11,7 +11,8 @@ from cyclopts import App, Parameter
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from whimbrel.cli import SAYS_NO, move_view, terminal
+from whimbrel.api.views.moves import Move
+from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import POLL_S, Where
 from whimbrel.domain.errors import NotFound, Refused
@@ -120,11 +121,11 @@ def _as_it_is(one: Finding) -> Outcome:
     return Outcome(server_id=one.server_id, healed=False, message=one.obstacle)
 
 
-def wait_until_over(api: Api, move_id: str, patience_s: float = math.inf) -> move_view.Move:
+def wait_until_over(api: Api, move_id: str, patience_s: float = math.inf) -> Move:
     """Wait until a move is over, or stands still at a bug, or for so long; give how it stands then."""
     until = time.monotonic() + patience_s
     while True:
-        move = msgspec.convert(api.get("compute", f"/whimbrel/moves/{move_id}")["move"], move_view.Move)
+        move = msgspec.convert(api.get("compute", f"/whimbrel/moves/{move_id}")["move"], Move)
         if move.is_over or move.problem or time.monotonic() > until:
             return move
         time.sleep(POLL_S)

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import msgspec
+from msgspec import UNSET
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from whimbrel.api.views.histories import Entry, History, UnderWay
 from whimbrel.cli.move_view import OUTCOMES, STATES, WAYS
 from whimbrel.cli.terminal import moment, plain_table, seconds
 from whimbrel.domain.errors import Invalid
@@ -20,53 +21,6 @@ KINDS = {
     "debt": "bold red",
     "paid": "green",
 }
-
-
-class Entry(msgspec.Struct, kw_only=True):
-    """One thing that happened, as the API shows it. Times are seconds since 1970."""
-
-    at: float
-    kind: str
-    what: str
-    move_kind: str | None = None
-    user_id: str | None = None
-    user_name: str | None = None
-    project_id: str | None = None
-    project_name: str | None = None
-    way: str | None = None
-    outcome: str | None = None
-    took_s: float | None = None
-    detail: str | None = None
-    summary: str | None = None
-    chosen: list[str] = []
-    before: str | None = msgspec.field(default=None, name="from")
-    after: str | None = msgspec.field(default=None, name="to")
-    epoch: int | None = None
-
-
-class UnderWay(msgspec.Struct, kw_only=True):
-    move_id: str
-    move_kind: str
-    after_step: str | None = None
-    way: str | None = None
-
-
-class State(msgspec.Struct, kw_only=True):
-    vm_state: str | None = None
-    flavor: str | None = None
-    availability_zone: str | None = None
-    host: str | None = None
-    cell: str | None = None
-    under_way: list[UnderWay] = []
-
-
-class History(msgspec.Struct, kw_only=True):
-    server_id: str
-    project_id: str | None = None
-    deleted_at: float | None = None
-    at: float | None = None
-    state: State | None = None
-    entries: list[Entry] = []
 
 
 _DAY = re.compile(r"\d{4}-(\d\d-|W)|\d{8}")
@@ -90,8 +44,8 @@ def time_asked(text: str) -> str:
 
 def whole(history: History) -> RenderableType:
     """Show how it stood, where a time was named, else everything that happened."""
-    if history.at is not None:
-        return Group(*_standing(history))
+    if history.at is not UNSET:
+        return Group(*_standing(history, history.at))
     if not history.entries:
         return Text("nothing is known of it")
     table = plain_table("when", "", "what", "took", "outcome", "who, why")
@@ -150,10 +104,10 @@ def _why(entry: Entry, project_id: str | None) -> str:
     return entry.detail or ""
 
 
-def _standing(history: History) -> Iterator[RenderableType]:
+def _standing(history: History, at: float) -> Iterator[RenderableType]:
     state = history.state
-    yield Text.assemble("server ", (history.server_id, "bold"), f" at {moment(history.at)} UTC")
-    if state is None:
+    yield Text.assemble("server ", (history.server_id, "bold"), f" at {moment(at)} UTC")
+    if not state:
         yield Text("It was not there yet.")
         return
     lines = {

@@ -10,10 +10,9 @@ from urllib.parse import urlencode
 import msgspec
 from cyclopts import App, Parameter
 
+from whimbrel.api.views.moves import Decisions, Move, MoveAnswer, Moves
 from whimbrel.cli import SAYS_NO, decision_table, move_view, name_lookup, terminal
 from whimbrel.cli.client import Api, find_login
-from whimbrel.cli.decision_table import Decision
-from whimbrel.cli.move_view import Move
 from whimbrel.domain.errors import Invalid
 from whimbrel.settings.datadir import ADMIN_CLOUD, default_path
 
@@ -57,7 +56,7 @@ def list_moves(*, open: bool = False, server: str | None = None, json: bool = Fa
     if json:
         terminal.write_json(answer)
     else:
-        terminal.console().print(move_view.listing(msgspec.convert(answer["moves"], list[Move])))
+        terminal.console().print(move_view.listing(msgspec.convert(answer, Moves).moves))
 
 
 @app.command
@@ -111,12 +110,12 @@ def _why(api: Api, move: str, everything: bool, json: bool) -> None:
     answer = api.get("compute", f"/whimbrel/moves/{move}/decisions")
     if json:
         return terminal.write_json(answer)
-    console, run = terminal.console(), answer["move"]
-    console.print(move_view.why_head(run["saga"], run["server_id"], run["id"]))
-    if told := msgspec.convert(answer["decisions"], list[Decision]):
-        console.print(decision_table.several(told, everything))
+    console, found = terminal.console(), msgspec.convert(answer, Decisions)
+    console.print(move_view.why_head(found.move.saga, found.move.server_id, found.move.id))
+    if found.decisions:
+        console.print(decision_table.several(found.decisions, everything))
     else:
-        console.print(run["message"] or "It has chosen no host.")
+        console.print(found.move.message or "It has chosen no host.")
     return None
 
 
@@ -181,13 +180,13 @@ def _changes(api: Api, move: str) -> Iterator[Any]:
             yield document
         before = document
         seen = _read(document)
-        if seen.is_over or seen.needs_somebody:
+        if seen.is_over or seen.needs_person:
             return
         time.sleep(POLL_S)
 
 
 def _read(document: Any) -> Move:
-    return msgspec.convert(document["move"], Move)
+    return msgspec.convert(document, MoveAnswer).move
 
 
 def _watch_json(documents: Iterator[Any]) -> Move:
@@ -223,7 +222,7 @@ def _watch_lines(documents: Iterator[Any]) -> Move:
             console.print(move_view.line(step))
         is_left = written < 0 and not move.owner
         written = len(move.steps)
-        if move.is_over or move.needs_somebody:
+        if move.is_over or move.needs_person:
             break
         if is_left or move.trouble not in ((), told):
             console.print(move_view.standing(move))

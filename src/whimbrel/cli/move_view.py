@@ -3,12 +3,12 @@
 import time
 from collections.abc import Mapping, Sequence
 
-import msgspec
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from whimbrel.api.views.moves import Move, MoveRow, StepTaken
 from whimbrel.cli.terminal import moment, plain_table, seconds
 
 OUTCOMES = {
@@ -33,81 +33,6 @@ Row = tuple[str, str | Text, str, str | Text, str]
 """Of the table of steps: the way, the step, how long it took, its outcome, a detail."""
 
 
-class StepTaken(msgspec.Struct, kw_only=True):
-    step: str
-    way: str
-    took_s: float
-    outcome: str
-    detail: str | None = None
-
-
-class Mend(msgspec.Struct, kw_only=True):
-    sentence: str
-
-
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    agreed: tuple[Mend, ...] = ()  # what a repair is to do
-
-
-class Move(msgspec.Struct, kw_only=True):
-    """A move as the API shows it, as far as it is shown here. Times are seconds since 1970."""
-
-    id: str
-    saga: str
-    server_id: str
-    server_name: str | None = None
-    source: str | None = None
-    target: str | None = None
-    source_cell: str | None = None
-    target_cell: str | None = None
-    cross_cell: bool = False
-    old_flavor: str | None = None
-    new_flavor: str | None = None
-    state: str
-    status: str
-    way: str
-    turned: str | None = None
-    at: str
-    owner: str | None = None
-    epoch: int = 1
-    tries: int = 0
-    steps: list[StepTaken] = []
-    ahead: list[str] = []  # the steps that it will take if it goes on as it goes, the present one first
-    debts: list[str] = []
-    facts: Facts = Facts()
-    summary: str | None = None  # of its last choice of a host
-    message: str | None = None
-    problem: str | None = None
-    due_at: float = 0.0  # with an owner: until when its lease holds; else from when on anybody may take it
-    since: float = 0.0
-    created_at: float
-    finished_at: float | None = None
-
-    @property
-    def place_before(self) -> str | None:
-        """Give the host that it comes from, with the cell where that is another one than the target's."""
-        return f"{self.source_cell}/{self.source}" if self.cross_cell else self.source
-
-    @property
-    def place_after(self) -> str | None:
-        return f"{self.target_cell}/{self.target}" if self.cross_cell else self.target
-
-    @property
-    def is_over(self) -> bool:
-        return self.state in ("done", "undone")
-
-    @property
-    def needs_somebody(self) -> bool:
-        """Check whether it goes on only when somebody confirms, reverts or retries it."""
-        return self.state == "parked" or self.problem is not None
-
-    @property
-    def trouble(self) -> tuple[str, ...]:
-        """Return what keeps it from going on as it should; empty: nothing that is known."""
-        unanswered = (self.at, self.message or "") if self.tries else ()
-        return (*unanswered, *self.debts, *([self.problem] if self.problem else []))
-
-
 class Fitted:
     """A move in as many lines as the terminal has: steps are left out, the sentence on how it stands is not.
 
@@ -130,7 +55,7 @@ class Listing:
     """A table of moves. Ids are shown whole where the terminal is wide enough, else as far as it takes to tell them
     apart: a command takes the beginning of an id as well."""
 
-    def __init__(self, moves: Sequence[Move]) -> None:
+    def __init__(self, moves: Sequence[MoveRow]) -> None:
         self._moves = moves
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -148,8 +73,8 @@ class Listing:
                 short.get(move.id, move.id),
                 move.saga,
                 move.server_name or move.server_id,
-                move.place_before or "-",
-                move.place_after or "-",
+                move.source_path or "-",
+                move.target_path or "-",
                 _state(move),
                 _at(move),
                 moment(move.created_at),
@@ -165,14 +90,14 @@ def short_ids(ids: Sequence[str]) -> dict[str, str]:
     return {id: id[:length] for id in ids}
 
 
-def listing(moves: Sequence[Move]) -> RenderableType:
+def listing(moves: Sequence[MoveRow]) -> RenderableType:
     """Show moves in a table."""
     return Listing(moves) if moves else Text("no moves")
 
 
 def whole(move: Move) -> RenderableType:
     """Show everything that there is to know about one move."""
-    agreed = [Text(f"It is to {mend.sentence}.") for mend in move.facts.agreed]
+    agreed = [Text(f"It is to {mend['sentence']}.") for mend in move.facts.get("agreed", ())]
     parts: list[RenderableType] = [head(move), *agreed, Text(), _table(_rows(move)), Text()]
     if move.summary:
         said = [] if move.summary == move.message else [Text(move.summary)]
@@ -183,7 +108,7 @@ def whole(move: Move) -> RenderableType:
 def head(move: Move) -> Text:
     text = Text.assemble((move.saga, "bold"), " of ", (move.server_name or move.server_id, "bold"))
     if move.source or move.target:
-        text.append(f"  {move.place_before or 'nowhere'} -> {move.place_after or '?'}")
+        text.append(f"  {move.source_path or 'nowhere'} -> {move.target_path or '?'}")
         text.append("  between cells" if move.cross_cell else "")
     if move.old_flavor and move.new_flavor and move.old_flavor != move.new_flavor:
         text.append(f"  {move.old_flavor} -> {move.new_flavor}")
@@ -283,16 +208,16 @@ def _around_present(move: Move, room: int) -> list[Row]:
     return [*earlier, *kept]
 
 
-def _state(move: Move) -> Text:
+def _state(move: MoveRow) -> Text:
     return Text(BACK if move.state == "undone" else move.state, STATES.get(move.state, ""))
 
 
-def _status(move: Move) -> str:
+def _status(move: MoveRow) -> str:
     """Return the status of its migration; of one that was rolled back why it was, as Nova calls that an error."""
     return BECAUSE.get(move.turned or "", move.status) if move.state == "undone" else move.status
 
 
-def _at(move: Move) -> str:
+def _at(move: MoveRow) -> str:
     if move.state == "parked":
         return "awaits verdict"
     if move.is_over:

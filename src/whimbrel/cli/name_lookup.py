@@ -5,6 +5,10 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
+import msgspec
+
+from whimbrel.api.views.cells import Cells
+from whimbrel.api.views.moves import Moves
 from whimbrel.cli.client import Api
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
@@ -44,15 +48,15 @@ def move_id(api: Api, wanted: str) -> str:
     if not re.fullmatch("[0-9a-fA-F-]{1,36}", wanted):
         raise none
     query = urlencode({"id_prefix": wanted.lower(), "kind": "any", "limit": MOST_CANDIDATES + 1})
-    found = api.get("compute", f"/whimbrel/moves?{query}")["moves"]
+    found = msgspec.convert(api.get("compute", f"/whimbrel/moves?{query}"), Moves).moves
     if not found:
         raise none
     if len(found) > 1:
-        shown = [f"{one['id']} ({one['saga']} of {one['server_name'] or one['server_id']})" for one in found]
+        shown = [f"{one.id} ({one.saga} of {one.server_name or one.server_id})" for one in found]
         more = ["and more"] if len(found) > MOST_CANDIDATES else []
         candidates = ", ".join([*shown[:MOST_CANDIDATES], *more])
         raise Refused(f"several moves have an id that begins with '{wanted}', give more of it: {candidates}")
-    return str(found[0]["id"])
+    return found[0].id
 
 
 def flavor(api: Api, wanted: str) -> Any:
@@ -75,10 +79,10 @@ def _servers(api: Api, name: str) -> list[Any]:
 def _check_cells(api: Api, wanted: str) -> None:
     """Raises: Unavailable: a cell is down, so that nobody knows the names of its servers."""
     try:
-        cells = api.get("compute", "/whimbrel/cells")["cells"]
+        cells = msgspec.convert(api.get("compute", "/whimbrel/cells"), Cells).cells
     except Refused:
         return  # who is no administrator learns of no cells
-    if down := [cell["name"] for cell in cells if cell["state"] == "down"]:
+    if down := [cell.name for cell in cells if cell.state == "down"]:
         raise Unavailable(
             f"no server {wanted} is found, but the names of servers in cell {', '.join(down)} are not known while it is"
             " down: name it by its id, or try again later"

@@ -9,8 +9,8 @@ import msgspec
 from cyclopts import App, Parameter
 from rich.text import Text
 
+from whimbrel.api.views.plans import Plan, PlanAnswer
 from whimbrel.cli import decision_table, group_move, name_lookup, terminal
-from whimbrel.cli.decision_table import Decision
 from whimbrel.cli.move import Where
 
 NO_HOST = 3
@@ -113,43 +113,40 @@ def group(
     with where.api() as api:
         wish = {"action": "migrate", "host": host, "availability_zone": zone}
         answer = api.post("compute", URL, {"plan": {"server_group": group_move.id_of(api, group), **wish}})
-    refused = any(server["reason"] for server in answer["plan"]["servers"])
-    return _tell(answer, group, all, json) or (NO_HOST if refused else 0)
+    return _tell(answer, group, all, json)
 
 
 def _tell(answer: Any, name: str, everything: bool, json: bool) -> int:
-    plan = answer["plan"]
-    told = msgspec.convert(plan, Decision)
+    plan = msgspec.convert(answer, PlanAnswer).plan
+    stays = not_moving(plan)
     if json:
         terminal.write_json(answer)
     else:
         console = terminal.console()
         console.print(head(plan, name))
         console.print(Text())
-        console.print(decision_table.whole(told, everything))
-        for sentence in not_moving(plan):
+        console.print(decision_table.whole(plan, everything))
+        for sentence in stays:
             console.print(Text(sentence, "yellow"))
-    return 0 if told.found else NO_HOST
+    return 0 if plan.found and not stays else NO_HOST
 
 
-def head(plan: Any, name: str) -> Text:
-    text = Text.assemble((plan["action"], "bold"), " of ", (name, "bold"))
-    if plan["action"] == "resize":
-        text.append(f" to {plan['flavor']}")
+def head(plan: Plan, name: str) -> Text:
+    text = Text.assemble((plan.action, "bold"), " of ", (name, "bold"))
+    if plan.action == "resize":
+        text.append(f" to {plan.flavor}")
     if sources := _sources(plan):
         text.append(f", which is on {' and '.join(sources)}")
     return text.append("; nothing is moved", "dim")
 
 
-def not_moving(plan: Any) -> list[str]:
-    """Say of which servers of a group a move would be refused at once."""
-    return [
-        f"{server['name']} would not move: {server['reason']}" for server in plan.get("servers", []) if server["reason"]
-    ]
+def not_moving(plan: Plan) -> list[str]:
+    """Return a sentence for each server of a group that would refuse to move at once."""
+    return [f"{server.name} would not move: {server.reason}" for server in plan.servers or () if server.reason]
 
 
-def _sources(plan: Any) -> list[str]:
-    """List the hosts that would be left, as far as the asker may know them."""
-    if "servers" in plan:
-        return sorted({server["source"] for server in plan["servers"] if server["source"]})
-    return [plan["source"]] if plan["source"] else []
+def _sources(plan: Plan) -> list[str]:
+    """Return the hosts that would be left, as far as the requester may know them."""
+    if plan.servers:
+        return sorted({server.source for server in plan.servers if server.source})
+    return [plan.source] if plan.source else []

@@ -8,6 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from whimbrel.api.views.proof import InvariantCount, Proof, ProofLine, Violation
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import Where
@@ -16,41 +17,6 @@ from whimbrel.domain.errors import Unavailable
 
 URL = "/whimbrel/proof"
 AS_USUAL = Where()
-
-
-class Law(msgspec.Struct, kw_only=True):
-    law: str
-    words: str
-    facts: int
-    violations: int
-
-
-class Violation(msgspec.Struct, kw_only=True):
-    law: str
-    kind: str
-    subject: str
-    sentence: str
-    about: str = ""
-    host: str | None = None
-    evidence: dict[str, Any] = {}
-
-
-class Proof(msgspec.Struct, kw_only=True):
-    """What the API says of the cloud's books."""
-
-    holds: bool
-    began_at: float
-    took_s: float
-    servers: int
-    hosts: int
-    laws: list[Law]
-    violations: list[Violation]
-    unseen: list[str]
-    warnings: list[str] = []  # an older cloud sends none
-
-    def faults(self) -> list[str]:
-        """Say everything that is wrong, one sentence each."""
-        return [each.sentence for each in self.violations] + self.unseen
 
 
 def prove(*, json: bool = False, where: Where = AS_USUAL) -> int:
@@ -78,13 +44,14 @@ def read(api: Api, console: Console | None = None) -> Proof:
     """Have the cloud prove its books, and show how far it is. Raises: Unavailable: it could not be done."""
     with bar(console) as shown:
         task = shown.add_task("", total=None)
-        for line in api.lines("compute", f"{URL}?progress=true"):
-            if "fault" in line:
-                raise Unavailable(f"the books could not be proved: {line['fault']}")
-            if "proof" in line:
-                return msgspec.convert(line["proof"], Proof)
-            step = line["progress"]
-            shown.update(task, description=step["stage"], completed=step["done"], total=step["total"])
+        for document in api.lines("compute", f"{URL}?progress=true"):
+            line = msgspec.convert(document, ProofLine)
+            if line.fault:
+                raise Unavailable(f"the books could not be proved: {line.fault}")
+            if line.proof:
+                return line.proof
+            if step := line.progress:
+                shown.update(task, description=step.stage, completed=step.done, total=step.total)
     raise Unavailable("the books could not be proved: the answer broke off; ask again")
 
 
@@ -106,7 +73,7 @@ def report(proof: Proof) -> RenderableType:
     )
 
 
-def laws(told: Sequence[Law]) -> Table:
+def laws(told: Sequence[InvariantCount]) -> Table:
     table = terminal.plain_table("law", "", "facts", "violations")
     for each in told:
         wrong = Text(str(each.violations), "bold red") if each.violations else Text("0", "green")

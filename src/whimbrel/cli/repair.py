@@ -8,12 +8,12 @@ from rich.console import Console, Group, RenderableType
 from rich.prompt import Confirm
 from rich.text import Text
 
+from whimbrel.api.views.moves import Move
+from whimbrel.api.views.proof import Proof, Violation
 from whimbrel.cli import SAYS_NO, prove, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.heal import wait_until_over
 from whimbrel.cli.move import Where
-from whimbrel.cli.move_view import Move
-from whimbrel.cli.prove import Proof, Violation
 from whimbrel.domain.errors import Invalid, NotFound, Refused
 
 URL = "/whimbrel/repairs"

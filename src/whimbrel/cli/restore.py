@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.prompt import Confirm
 from rich.text import Text
 
+from whimbrel.api.views.restores import Ending, EndingAnswer, Survey, SurveyAnswer
 from whimbrel.cli import SAYS_NO, repair, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import Where
@@ -25,49 +26,6 @@ app = App(
     help="After a database was restored: hold all moves, compare with the hosts, go on.",
     default_parameter=Parameter(negative=()),
 )
-
-
-class Held(msgspec.Struct, kw_only=True):
-    at: float
-    because: str
-    restoring: bool
-
-
-class RunCheck(msgspec.Struct, kw_only=True):
-    id: str
-    saga: str
-    server_id: str
-    at: str
-    way: str
-    state: str
-    verdict: str
-    because: str
-
-
-class LostRun(msgspec.Struct, kw_only=True):
-    id: str
-    server: str | None
-    hosts: list[str]
-    epoch: int
-    at: float
-
-
-class Survey(msgspec.Struct, kw_only=True):
-    """How the journal and the hosts compare, as the API shows it."""
-
-    incarnation: int
-    held: Held | None
-    is_settled: bool
-    behind: list[str]
-    runs: list[RunCheck]
-    lost: list[LostRun]
-    unreachable: dict[str, str]
-    closed: list[str] = []
-
-
-class Ended(msgspec.Struct, kw_only=True):
-    held: Held | None
-    reasons: list[str]
 
 
 @app.default
@@ -159,7 +117,7 @@ def end(*, force: bool = False, json: bool = False, where: Where = AS_USUAL) -> 
         One JSON document instead of text.
     """
     with where.api() as api:
-        ended = msgspec.convert(api.post("compute", URL, {"end": {"force": force}})["restore"], Ended)
+        ended = msgspec.convert(api.post("compute", URL, {"end": {"force": force}}), EndingAnswer).restore
     if json:
         terminal.write_json({"restore": ended})
     else:
@@ -176,7 +134,7 @@ def _begin(api: Api, because: str) -> Survey:
 
 
 def _read(answer: Any) -> Survey:
-    return msgspec.convert(answer["restore"], Survey)
+    return msgspec.convert(answer, SurveyAnswer).restore
 
 
 # How it looks
@@ -226,7 +184,7 @@ def _next(found: Survey) -> str:
     return "Next: whimbrel repair, then whimbrel restore end"
 
 
-def _outcome(ended: Ended) -> RenderableType:
+def _outcome(ended: Ending) -> RenderableType:
     if ended.held is None:
         return Text("Moves and operations go on.", "bold green")
     return Group(

@@ -7,6 +7,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 from cyclopts import App, Parameter
 
+from whimbrel.api.views.histories import HistoryAnswer
+from whimbrel.api.views.moves import Move, MoveAnswer
 from whimbrel.cli import SAYS_NO, account_names, group_move, name_lookup, terminal
 from whimbrel.cli import history_table as histories
 from whimbrel.cli.client import Api
@@ -75,13 +77,15 @@ def move(
         found = name_lookup.server(api, server)
         wish = {"availability_zone": zone, "host": host, "leave_zone": leave_zone}
         wish["flavor"] = None if flavor is None else name_lookup.flavor(api, flavor)["id"]
-        begun = api.post("compute", f"/whimbrel/servers/{quote(found['id'])}/move", {"move": wish})["move"]
-        seen = _follow(api, begun) if wait else begun
+        seen = api.post("compute", f"/whimbrel/servers/{quote(found['id'])}/move", {"move": wish})
+        if wait:
+            seen = _follow(api, seen)
+        move = _read(seen)
     if json:
-        terminal.write_json({"move": seen})
+        terminal.write_json(seen)
     else:
-        _tell(seen, found["name"])
-    return SAYS_NO if seen["state"] == "undone" else 0
+        _tell(move, found["name"])
+    return SAYS_NO if move.state == "undone" else 0
 
 
 @app.command
@@ -108,27 +112,31 @@ def history(server: str, /, *, at: str | None = None, json: bool = False, where:
     if json:
         terminal.write_json(answer)
     else:
-        terminal.console().print(histories.whole(msgspec.convert(answer["history"], histories.History)))
+        terminal.console().print(histories.whole(msgspec.convert(answer, HistoryAnswer).history))
 
 
-def _tell(move: Any, name: str) -> None:
+def _tell(move: Move, name: str) -> None:
     """Say what comes next. Raises: Refused: the move was undone."""
-    if move["state"] == "undone":
-        raise Refused(f"server {name} stays where it was: {move['message']}")
+    if move.state == "undone":
+        raise Refused(f"server {name} stays where it was: {move.message}")
     then = f"openstack server resize confirm {name} (or revert)"
-    if move["state"] == "open":
-        said = f"server {name} moves; watch it: whimbrel move show {move['id']} --watch\nthen: {then}"
+    if move.state == "open":
+        said = f"server {name} moves; watch it: whimbrel move show {move.id} --watch\nthen: {then}"
     else:
-        said = f"server {name} is on {move['target']}; it waits for its verdict: {then}"
+        said = f"server {name} is on {move.target}; it waits for its verdict: {then}"
     terminal.console().print(said)
 
 
-def _follow(api: Api, move: Any) -> Any:
-    """Give the move when it waits for its verdict, or is over."""
-    while move["state"] == "open":
+def _follow(api: Api, answer: Any) -> Any:
+    """Return the answer when the move waits for its verdict, or is over."""
+    while (move := _read(answer)).state == "open":
         time.sleep(POLL_S)
-        move = api.get("compute", f"/whimbrel/moves/{quote(move['id'])}")["move"]
-    return move
+        answer = api.get("compute", f"/whimbrel/moves/{quote(move.id)}")
+    return answer
+
+
+def _read(answer: Any) -> Move:
+    return msgspec.convert(answer, MoveAnswer).move
 
 
 def _refuse_with_group(options: dict[str, Any]) -> None:

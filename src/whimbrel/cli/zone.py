@@ -7,6 +7,7 @@ import msgspec
 from cyclopts import App, Parameter
 from rich.console import RenderableType
 
+from whimbrel.api.views.zones import Zone, Zones
 from whimbrel.cli import terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import Where
@@ -16,13 +17,6 @@ URL = "/whimbrel/zones"
 AS_USUAL = Where()
 
 app = App(name="zone", help="Availability zones: list, rename, delete.", default_parameter=Parameter(negative=()))
-
-
-class Zone(msgspec.Struct, kw_only=True):
-    id: str
-    name: str
-    is_default: bool
-    hosts: list[str]
 
 
 @app.command(name="list")
@@ -90,4 +84,4 @@ def _find(api: Api, wanted: str) -> Zone:
 
 
 def _read(answer: Any) -> list[Zone]:
-    return msgspec.convert(answer["zones"], list[Zone])
+    return msgspec.convert(answer, Zones).zones

@@ -5,7 +5,7 @@ Law: the record is all that is ever told of a decision, before it is taken (a pl
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -30,6 +30,10 @@ class Considered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: Reason | None = None
     weight: float | None = None
     weights: Mapping[str, float] = {}  # by weigher
+
+    @property
+    def verdict(self) -> Literal["in", "out"]:
+        return "in" if self.reason is None else "out"
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):

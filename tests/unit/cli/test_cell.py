@@ -1,8 +1,8 @@
 """How cells and what came of emptying one look on a terminal."""
 
 from tests.unit.cli.test_heal import lines
+from whimbrel.api.views.cells import Cell, Cells, Unplaced
 from whimbrel.cli import cell, drain
-from whimbrel.cli.cell import Cell
 from whimbrel.cli.drain import Outcome, Passenger
 
 
@@ -20,7 +20,7 @@ def test_cells_are_shown_with_whether_they_take_servers_and_answer() -> None:
         ),
         Cell(name="three", enabled=False, state="down", problem="it is away", servers=3),
     ]
-    assert lines(cell.shown(cells, 2)) == [
+    assert lines(cell.shown(Cells(cells, Unplaced(2)))) == [
         "cell   state           servers  hosts      database         reaches",
         "one    up              7        1 of 2 up  sqlite           all",
         "two    up, disabled    0        0 of 0 up  postgresql       network back, front; storage none  old",

@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 from rich.console import Console, RenderableType
 
+from whimbrel.api.views.decisions import Decision
+from whimbrel.api.views.plans import Plan
 from whimbrel.cli import decision_table, plan
-from whimbrel.cli.decision_table import MOST_LINES, Decision
+from whimbrel.cli.decision_table import MOST_LINES
 
 IN: dict[str, Any] = {"verdict": "in", "reason": None}
 OUT: dict[str, Any] = {"verdict": "out", "weight": None, "weights": {}}
@@ -125,7 +127,7 @@ def test_several_choices_of_a_run_each_have_their_time() -> None:
 
 
 def test_the_head_says_what_is_planned() -> None:
-    about: dict[str, Any] = {"action": "resize", "flavor": "large", "source": "n1"}
+    about = Plan(found=True, summary="", action="resize", flavor="large", source="n1")
     assert plan.head(about, "anna").plain == "resize of anna to large, which is on n1; nothing is moved"
-    about |= {"action": "migrate", "source": None}
+    about = Plan(found=True, summary="", action="migrate", source=None)
     assert plan.head(about, "anna").plain == "migrate of anna; nothing is moved"

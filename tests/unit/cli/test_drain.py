@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from whimbrel.api.views.cells import Cell
 from whimbrel.cli import drain
-from whimbrel.cli.cell import Cell
 from whimbrel.cli.drain import Drain, Outcome
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
@@ -76,8 +76,8 @@ class PlayedCloud:
         if name not in self.hosts:
             raise NotFound(f"no server {name}")
         if name in self.refusals:
-            return {"found": False, "summary": self.refusals[name], "change": "Add one."}
-        return {"found": True, "summary": "", "change": None, "chosen": [self.leads_to]}
+            return {"action": "migrate", "found": False, "summary": self.refusals[name], "change": "Add one."}
+        return {"action": "migrate", "found": True, "summary": "", "change": None, "chosen": [self.leads_to]}
 
     def _page(self, host: str, marker: str, limit: int) -> list[dict[str, Any]]:
         here = sorted(name for name, at in self.hosts.items() if at == host and name > marker)

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from tests.unit.cli.test_heal import lines
+from whimbrel.api.views.server_groups import ServerGroup
 from whimbrel.cli import group_move
-from whimbrel.cli.group_move import ServerGroup
 
 MEMBER: dict[str, Any] = {"id": "a1", "name": "anna", "status": "VERIFY_RESIZE", "host": "n2", "arrived": True}
 MEMBER |= {"moves_along": True, "move_id": "m1", "move_state": "parked", "reason": None}

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
+from whimbrel.api.views.histories import History
 from whimbrel.cli import history_table
-from whimbrel.cli.history_table import History
 from whimbrel.domain.errors import Invalid
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
+from whimbrel.api.views.moves import Move
 from whimbrel.cli import move_view, terminal
-from whimbrel.cli.move_view import Move
 from whimbrel.cli.terminal import moment
 from whimbrel.saga.engine import NEVER
 

@@ -5,6 +5,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from tests.unit.cli.test_move_view import DOCUMENT
 from whimbrel.cli import name_lookup
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 
@@ -19,7 +20,7 @@ class PlayedMoves:
         asked = dict(parse_qsl(path.removeprefix("/whimbrel/moves?")))
         assert asked["kind"] == "any"
         found = [id for id in self._ids if id.startswith(asked["id_prefix"])][: int(asked["limit"])]
-        return {"moves": [{"id": id, "saga": "resize", "server_name": None, "server_id": "s"} for id in found]}
+        return {"moves": [DOCUMENT | {"id": id, "server_name": None, "server_id": "s"} for id in found]}
 
 
 def move_found(wanted: str, ids: list[str]) -> str:
@@ -56,7 +57,8 @@ class PlayedCloud:
         if path == "/whimbrel/cells":
             if self._cells is None:
                 raise Refused("not for you")
-            return {"cells": [{"name": name, "state": state} for name, state in self._cells.items()]}
+            cells = [{"name": name, "state": state, "enabled": True} for name, state in self._cells.items()]
+            return {"cells": cells, "cell0": {"servers": 0}}
         assert path.startswith("/servers?name="), path
         return {"servers": [{"id": "1", "name": "twin"}, {"id": "2", "name": "twin"}, {"id": "3", "name": "web"}]}
 

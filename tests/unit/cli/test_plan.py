@@ -1,16 +1,15 @@
 """How plans look on a terminal, besides their hosts."""
 
-from typing import Any
-
+from whimbrel.api.views.plans import Plan, PlannedServer
 from whimbrel.cli import plan
 
 
-def of_group(*servers: Any) -> dict[str, Any]:
-    return {"action": "migrate", "flavor": None, "servers": list(servers)}
+def of_group(*servers: PlannedServer) -> Plan:
+    return Plan(found=True, summary="", action="migrate", servers=list(servers))
 
 
-def member(name: str, source: str | None, reason: str | None = None) -> dict[str, Any]:
-    return {"name": name, "source": source, "reason": reason}
+def member(name: str, source: str | None, reason: str | None = None) -> PlannedServer:
+    return PlannedServer(name=name, source=source, reason=reason)
 
 
 def test_a_group_is_said_to_be_where_its_servers_are() -> None:
@@ -19,11 +18,11 @@ def test_a_group_is_said_to_be_where_its_servers_are() -> None:
 
 
 def test_a_server_whose_host_is_not_told() -> None:
-    wish = {"action": "resize", "flavor": "large", "source": None}
+    wish = Plan(found=True, summary="", action="resize", flavor="large", source=None)
     assert plan.head(wish, "web").plain == "resize of web to large; nothing is moved"
 
 
 def test_who_would_not_move_is_named_with_the_reason() -> None:
     wish = of_group(member("a", "h1"), member("b", "h1", "it is locked"))
     assert plan.not_moving(wish) == ["b would not move: it is locked"]
-    assert plan.not_moving({"action": "resize", "source": "h1"}) == []
+    assert plan.not_moving(Plan(found=True, summary="", action="resize", source="h1")) == []

@@ -1,8 +1,8 @@
 """How zones look on a terminal."""
 
 from tests.unit.cli.test_heal import lines
+from whimbrel.api.views.zones import Zone
 from whimbrel.cli import zone
-from whimbrel.cli.zone import Zone
 
 
 def test_zones_are_shown_with_their_ids_and_hosts() -> None:

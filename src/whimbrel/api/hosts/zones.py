@@ -12,9 +12,10 @@ from typing import Any
 from whimbrel.api.http import times
 from whimbrel.api.http.call import Call
 from whimbrel.api.views import locations
+from whimbrel.api.views import zones as views
+from whimbrel.api.views.zones import ZoneAnswer, Zones
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.host import Host, Zone
-from whimbrel.domain.ids import HostName
 from whimbrel.servers.zones.zone_users import holders
 
 BINARY = "nova-compute"
@@ -45,14 +46,14 @@ async def detail(call: Call) -> Any:
     }
 
 
-async def own_index(call: Call) -> Any:
+async def own_index(call: Call) -> Zones:
     hosts = await _hosts_by_zone(call)
-    return {"zones": [_shown(call, zone, hosts) for zone in await call.cloud.zones.all()]}
+    return Zones([_shown(call, zone, hosts) for zone in await call.cloud.zones.all()])
 
 
-async def rename(call: Call) -> Any:
+async def rename(call: Call) -> ZoneAnswer:
     zone = await call.cloud.zones.rename(call.params["zone_id"], call.body["zone"]["name"])
-    return {"zone": _shown(call, zone, await _hosts_by_zone(call))}
+    return ZoneAnswer(_shown(call, zone, await _hosts_by_zone(call)))
 
 
 async def delete(call: Call) -> Any:
@@ -76,16 +77,14 @@ async def _check_nobody_holds(call: Call, zone: Zone) -> None:
         raise Conflict(f"Availability zone {zone.name} cannot be deleted: {'; '.join(held)}.")
 
 
-def _shown(call: Call, zone: Zone, hosts: dict[str, list[Host]]) -> dict[str, Any]:
-    """Show a zone with its hosts. Times are seconds since 1970."""
-    names: list[HostName] = sorted(host.name for host in hosts.get(zone.id, []))
-    return {
-        "id": zone.id,
-        "name": zone.name,
-        "is_default": zone.id == call.cloud.rules.default_availability_zone,
-        "hosts": names,
-        "created_at": zone.created_at,
-    }
+def _shown(call: Call, zone: Zone, hosts: dict[str, list[Host]]) -> views.Zone:
+    return views.Zone(
+        id=zone.id,
+        name=zone.name,
+        is_default=zone.id == call.cloud.rules.default_availability_zone,
+        hosts=sorted(host.name for host in hosts.get(zone.id, [])),
+        created_at=zone.created_at,
+    )
 
 
 async def _hosts_by_name_of_zone(call: Call) -> dict[str, list[Host]]:

@@ -3,9 +3,12 @@
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
-from whimbrel.api.http.dispatch import Route
+import msgspec
+
+from whimbrel.api.http.call import Reply
+from whimbrel.api.http.dispatch import Handler, Route
 from whimbrel.api.http.microversions import LAST
 from whimbrel.api.http.problems import NAME_OF_STATUS
 
@@ -15,6 +18,8 @@ VERSION_HEADER = {
     "required": True,
     "schema": {"const": f"compute 2.{LAST}"},
 }
+
+COMPONENT = "#/components/schemas/{name}"
 
 FAULT = {
     "type": "object",
@@ -41,10 +46,10 @@ ERRORS = {
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
     """Describe these routes as they are at the newest version."""
+    routes = [route for route in routes if route.serves(LAST)]
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        if route.serves(LAST):
-            _add(paths.setdefault(route.path, {}), route)
+        _add(paths.setdefault(route.path, {}), route)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Whimbrel compute API", "version": f"2.{LAST}"},
@@ -52,7 +57,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}},
-            "schemas": {"Fault": FAULT},
+            "schemas": {"Fault": FAULT, **_components(routes)},
             "responses": _faults(),
         },
     }
@@ -71,7 +76,10 @@ def _add(methods: dict[str, Any], route: Route) -> None:
         methods[route.method.lower()] = _operation(route)
         return
     known["requestBody"]["content"]["application/json"]["schema"]["oneOf"].append(_body(route))
-    known["responses"].setdefault(str(route.ok), {"description": "Done, or accepted."})
+    answer = known["responses"].setdefault(str(route.ok), _ok(route))
+    for schema in _schemas(route):
+        if schema not in (choices := answer["content"]["application/json"]["schema"]["anyOf"]):
+            choices.append(schema)
 
 
 def _operation(route: Route) -> dict[str, Any]:
@@ -80,7 +88,7 @@ def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": name,
         "parameters": [VERSION_HEADER, *_path(route), *_query(route)],
-        "responses": {str(code): {"description": "Done, or accepted."} for code in (route.ok, route.ok_too) if code}
+        "responses": {str(code): _ok(route) for code in (route.ok, route.ok_too) if code}
         | {str(code): {"$ref": f"#/components/responses/{NAME_OF_STATUS[code]}"} for code in ERRORS},
     }
     if doc:
@@ -89,6 +97,30 @@ def _operation(route: Route) -> dict[str, Any]:
         schema = {"oneOf": [_body(route)]} if route.action is not None else _body(route)
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return operation
+
+
+def _ok(route: Route) -> dict[str, Any]:
+    answer: dict[str, Any] = {"description": "Done, or accepted."}
+    if schemas := _schemas(route):
+        answer["content"] = {"application/json": {"schema": {"anyOf": schemas}}}
+    return answer
+
+
+def _schemas(route: Route) -> list[dict[str, str]]:
+    return [{"$ref": COMPONENT.format(name=view.__name__)} for view in views_of(route.handler)]
+
+
+def _components(routes: Iterable[Route]) -> dict[str, Any]:
+    """Return the schemas of all views that routes answer with, and of what these contain, by name."""
+    views = {view.__name__: view for route in routes for view in views_of(route.handler)}
+    return msgspec.json.schema_components(views.values(), ref_template=COMPONENT)[1]
+
+
+def views_of(handler: Handler) -> list[type[msgspec.Struct]]:
+    """Return the views that a handler's return type names; none: it answers with a dict, or without a body."""
+    answer = get_type_hints(handler)["return"]
+    types = [each for each in get_args(answer) or [answer] if isinstance(each, type)]
+    return [each for each in types if issubclass(each, msgspec.Struct) and each is not Reply]
 
 
 def _body(route: Route) -> Any:

@@ -5,24 +5,24 @@ There is no database of servers that found no host: the directory keeps them, an
 """
 
 import asyncio
-from typing import Any
 
 from whimbrel.api.http.call import Call
 from whimbrel.api.http.problems import Problem
 from whimbrel.api.schemas.parameters import truth
+from whimbrel.api.views.cells import Cell, CellAnswer, Cells, Unplaced
 from whimbrel.domain.errors import Conflict, Unavailable
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName
 from whimbrel.ports.stores.cells import CellInfo
 
 
-async def index(call: Call) -> Any:
+async def index(call: Call) -> Cells:
     infos = await call.cloud.cell_infos.all()
     unplaced = await call.cloud.directory.unplaced(None)
-    return {"cells": await _shown(call, infos), "cell0": {"servers": len(unplaced)}}
+    return Cells(await _shown(call, infos), cell0=Unplaced(len(unplaced)))
 
 
-async def add(call: Call) -> Any:
+async def add(call: Call) -> CellAnswer:
     """Write a cell down; every process opens it within moments."""
     wish = call.body["cell"]
     info = CellInfo(
@@ -34,17 +34,17 @@ async def add(call: Call) -> Any:
         created_at=call.cloud.clock.now(),
     )
     await call.cloud.cell_infos.add(info)
-    return {"cell": (await _shown(call, [info]))[0]}
+    return CellAnswer((await _shown(call, [info]))[0])
 
 
-async def switch(call: Call) -> Any:
+async def switch(call: Call) -> CellAnswer:
     """Have a cell take servers, or take no more."""
     wish = call.body["cell"]
     enabled, reason = truth(wish["enabled"]), wish.get("disabled_reason")
     if enabled and reason:
         raise Problem(400, "An enabled cell has no disabled_reason.")
     info = await call.cloud.cell_infos.set_enabled(CellName(call.params["name"]), enabled, reason)
-    return {"cell": (await _shown(call, [info]))[0]}
+    return CellAnswer((await _shown(call, [info]))[0])
 
 
 async def remove(call: Call) -> None:
@@ -58,27 +58,26 @@ async def remove(call: Call) -> None:
     await call.cloud.cell_infos.forget(name)
 
 
-async def _shown(call: Call, infos: list[CellInfo]) -> list[dict[str, Any]]:
-    """Show cells with their hosts. Times are seconds since 1970."""
+async def _shown(call: Call, infos: list[CellInfo]) -> list[Cell]:
     homes = await call.cloud.directory.homes()
     looks = await asyncio.gather(*(_look(call, info.name) for info in infos))
     now = call.cloud.clock.now()
     return [
-        {
-            "name": info.name,
-            "enabled": info.enabled,
-            "disabled_reason": info.disabled_reason,
-            "state": "down" if isinstance(found, str) else "up",
-            "problem": found if isinstance(found, str) else None,
-            "database": _kind(call, info.name),
-            "hosts": [] if isinstance(found, str) else sorted(host.name for host in found),
-            "hosts_up": 0 if isinstance(found, str) else sum(host.is_up(now) for host in found),
-            "servers": homes.get(info.name, 0),
-            "physnets": None if info.physnets is None else sorted(info.physnets),
-            "storage": None if info.storage is None else sorted(info.storage),
-            "in_settings": info.in_settings,
-            "created_at": info.created_at,
-        }
+        Cell(
+            name=info.name,
+            enabled=info.enabled,
+            disabled_reason=info.disabled_reason,
+            state="down" if isinstance(found, str) else "up",
+            problem=found if isinstance(found, str) else None,
+            database=_kind(call, info.name),
+            hosts=[] if isinstance(found, str) else sorted(host.name for host in found),
+            hosts_up=0 if isinstance(found, str) else sum(host.is_up(now) for host in found),
+            servers=homes.get(info.name, 0),
+            physnets=None if info.physnets is None else sorted(info.physnets),
+            storage=None if info.storage is None else sorted(info.storage),
+            in_settings=info.in_settings,
+            created_at=info.created_at,
+        )
         for info, found in zip(infos, looks, strict=True)
     ]
 

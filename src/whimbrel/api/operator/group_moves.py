@@ -8,51 +8,54 @@ from typing import Any
 from whimbrel.api.catalog import server_groups
 from whimbrel.api.http.call import Call
 from whimbrel.api.views import locations
+from whimbrel.api.views.server_groups import GroupServer, ServerGroup, ServerGroupAnswer
 from whimbrel.domain import server_states
 from whimbrel.domain.ids import ServerId
 from whimbrel.servers.groups import co_location, group_moves
 from whimbrel.servers.groups.co_location import Member, Together
 
 
-async def show(call: Call) -> Any:
+async def show(call: Call) -> ServerGroupAnswer:
     """Show where the servers of a group are, where they go, and why those that have not arrived have not."""
     group = await server_groups.in_path(call)
-    return {"server_group": _shown(await co_location.look(call.cloud, group))}
+    return _shown(await co_location.look(call.cloud, group))
 
 
-async def move(call: Call) -> Any:
+async def move(call: Call) -> ServerGroupAnswer:
     """Have all servers of an affinity group move to one host, or go on where that was begun. 409: nobody can."""
     wish: dict[str, Any] = call.body["move"]
     group = await server_groups.in_path(call)
     zone = None if wish.get("zone") is None else await locations.zone_id(call, wish["zone"])
     begun = await group_moves.move(call.cloud, call.engine, call.asker, group, wish.get("host"), zone)
-    return {"server_group": _shown(await co_location.look(call.cloud, group), begun.refused)}
+    return _shown(await co_location.look(call.cloud, group), begun.refused)
 
 
-def _shown(now: Together, refused: dict[ServerId, str] | None = None) -> dict[str, Any]:
+def _shown(now: Together, refused: dict[ServerId, str] | None = None) -> ServerGroupAnswer:
     group = now.group
-    return {
-        "id": group.id,
-        "name": group.name,
-        "policy": group.policy,
-        "project_id": group.project_id,
-        "state": now.state,
-        "moving_to": now.moving_to,
-        "hosts": sorted({member.server.host for member in now.members if member.server.host}),
-        "servers": [_member(now, member, (refused or {}).get(member.server.id)) for member in now.members],
-    }
+    return ServerGroupAnswer(
+        ServerGroup(
+            id=group.id,
+            name=group.name,
+            policy=group.policy,
+            project_id=group.project_id,
+            state=now.state,
+            moving_to=now.moving_to,
+            hosts=sorted({member.server.host for member in now.members if member.server.host}),
+            servers=[_member(now, member, (refused or {}).get(member.server.id)) for member in now.members],
+        )
+    )
 
 
-def _member(now: Together, member: Member, refused: str | None) -> dict[str, Any]:
+def _member(now: Together, member: Member, refused: str | None) -> GroupServer:
     server, run = member.server, member.move
-    return {
-        "id": server.id,
-        "name": server.name,
-        "status": server_states.status(server.vm_state, server.task_state),
-        "host": server.host,
-        "arrived": now.moving_to is None or server.host == now.moving_to,
-        "move_id": run.id if run else None,
-        "move_state": run.state if run else None,
-        "moves_along": run is not None and run.facts.wanted_host == now.moving_to,
-        "reason": refused or (run.message if run else None),
-    }
+    return GroupServer(
+        id=server.id,
+        name=server.name,
+        status=server_states.status(server.vm_state, server.task_state),
+        host=server.host,
+        arrived=now.moving_to is None or server.host == now.moving_to,
+        move_id=run.id if run else None,
+        move_state=run.state if run else None,
+        moves_along=run is not None and run.facts.wanted_host == now.moving_to,
+        reason=refused or (run.message if run else None),
+    )

@@ -4,18 +4,18 @@ This is Whimbrel's own part of the API: /v2.1/whimbrel/servers/ID/history. It is
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from whimbrel.api.http import times
 from whimbrel.api.http.call import Call
+from whimbrel.api.views.histories import Entry, History, HistoryAnswer, State, UnderWay
 from whimbrel.api.views.server import host_id
 from whimbrel.domain.errors import Invalid, NotFound, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId, UserId
-from whimbrel.history.history import Entry, Past, past_of, tell
-from whimbrel.history.state_at import UnderWay, standing_at
-from whimbrel.ports.stores.journal import Evidence
+from whimbrel.history import history
+from whimbrel.history.history import Past, past_of, tell
+from whimbrel.history.state_at import standing_at
 from whimbrel.ports.stores.zones import name_of
 from whimbrel.scheduling.decision import from_bytes
 from whimbrel.servers import lookup
@@ -26,7 +26,7 @@ AHEAD_S = 60.0
 """How far somebody's clock may be ahead of ours who asks for now."""
 
 
-async def show(call: Call) -> Any:
+async def show(call: Call) -> HistoryAnswer:
     """Tell all, the oldest first. at: how it stood then, and what had happened until then."""
     server_id = ServerId(call.params["server_id"])
     past = await past_of(call.cloud, server_id)
@@ -34,11 +34,11 @@ async def show(call: Call) -> Any:
     target = {"project_id": whose.project_id, "user_id": whose.user_id}
     hosts, at = call.may(HOSTS, target), _time_asked(call)
     entries = [_shown(each, hosts=hosts) for each in tell(past) if at is None or each.at <= at]
-    head = {"server_id": server_id, "project_id": whose.project_id, "deleted_at": whose.deleted_at}
-    if at is None:
-        return {"history": {**head, "entries": entries}}
-    state = await _state(call, past, server_id, whose.project_id, at, hosts=hosts)
-    return {"history": {**head, "at": at, "state": state, "entries": entries}}
+    shown = History(server_id=server_id, project_id=whose.project_id, deleted_at=whose.deleted_at, entries=entries)
+    if at is not None:
+        shown.at = at
+        shown.state = await _state(call, past, server_id, whose.project_id, at, hosts=hosts)
+    return HistoryAnswer(shown)
 
 
 async def server_or_its_past(call: Call) -> Mapping[str, str]:
@@ -76,57 +76,50 @@ def _time_asked(call: Call) -> float | None:
     return at
 
 
-def _shown(entry: Entry, *, hosts: bool) -> dict[str, Any]:
+def _shown(entry: history.Entry, *, hosts: bool) -> Entry:
     """hosts: with the words of hosts, and the names of conductors; an owner is told what and when."""
     takeover = entry.takeover if hosts else None
-    return {
-        "at": entry.at,
-        "kind": entry.kind,
-        "what": entry.what,
-        "move_id": entry.run_id,
-        "move_kind": entry.saga,
-        "request_id": entry.request_id,
-        "user_id": entry.user_id,
-        "project_id": entry.project_id,
-        "way": entry.way,
-        "outcome": entry.outcome,
-        "took_s": entry.took_s,
-        "detail": entry.detail if hosts else None,
-        "from": takeover.was if takeover else None,
-        "to": takeover.by if takeover else None,
-        "epoch": takeover.epoch if takeover else None,
-        **_choice(entry.choice, hosts=hosts),
-    }
-
-
-def _choice(evidence: Evidence | None, *, hosts: bool) -> dict[str, Any]:
-    if evidence is None:
-        return {"summary": None, "chosen": []}
-    record = from_bytes(evidence.document)
-    return {"summary": record.summary(), "chosen": list(record.chosen) if hosts else []}
+    record = from_bytes(entry.choice.document) if entry.choice else None
+    return Entry(
+        at=entry.at,
+        kind=entry.kind,
+        what=entry.what,
+        move_id=entry.run_id,
+        move_kind=entry.saga,
+        request_id=entry.request_id,
+        user_id=entry.user_id,
+        project_id=entry.project_id,
+        way=entry.way,
+        outcome=entry.outcome,
+        took_s=entry.took_s,
+        detail=entry.detail if hosts else None,
+        before=takeover.was if takeover else None,
+        after=takeover.by if takeover else None,
+        epoch=takeover.epoch if takeover else None,
+        summary=record.summary() if record else None,
+        chosen=list(record.chosen) if record and hosts else [],
+    )
 
 
 async def _state(
     call: Call, past: Past, server_id: ServerId, project_id: str, at: float, *, hosts: bool
-) -> dict[str, Any] | None:
-    """Show how it stood; None: it was not there yet."""
+) -> State | None:
+    """Return how it stood; None: it was not there yet."""
     standing = standing_at(past, at, await _vm_state_now(call, server_id))
     if standing.vm_state is None and standing.flavor is None:
         return None
-    zone = None if standing.zone is None else await name_of(call.cloud.zones, standing.zone)
-    shown = {
-        "vm_state": standing.vm_state,
-        "flavor": standing.flavor.name if standing.flavor else None,
-        "hostId": host_id(project_id, standing.host),
-        "availability_zone": zone,
-        "host": standing.host if hosts else None,
-        "cell": standing.cell if hosts else None,
-    }
-    return shown | {"under_way": [_under_way(one) for one in standing.under_way]}
-
-
-def _under_way(one: UnderWay) -> dict[str, Any]:
-    return {"move_id": one.run_id, "move_kind": one.saga, "after_step": one.step, "way": one.way}
+    return State(
+        vm_state=standing.vm_state,
+        flavor=standing.flavor.name if standing.flavor else None,
+        host_id=host_id(project_id, standing.host),
+        availability_zone=None if standing.zone is None else await name_of(call.cloud.zones, standing.zone),
+        host=standing.host if hosts else None,
+        cell=standing.cell if hosts else None,
+        under_way=[
+            UnderWay(move_id=one.run_id, move_kind=one.saga, after_step=one.step, way=one.way)
+            for one in standing.under_way
+        ],
+    )
 
 
 async def _vm_state_now(call: Call, server_id: ServerId) -> str | None:

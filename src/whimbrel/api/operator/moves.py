@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from whimbrel.api.http import paging
 from whimbrel.api.http.call import Call
 from whimbrel.api.operator.decisions import shown
 from whimbrel.api.schemas.parameters import truth_of_word
+from whimbrel.api.views.decisions import StepDecision
+from whimbrel.api.views.moves import Decider, Decisions, Export, Move, MoveAnswer, MoveRow, Moves
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import RunId, ServerId
-from whimbrel.domain.run import Action, LogEntry, Run
+from whimbrel.domain.run import Action, Run
 from whimbrel.moves import journal_export as exports
 from whimbrel.moves import requests
 from whimbrel.moves.facts import MoveFacts, crosses_cells
@@ -27,7 +30,7 @@ MOST_SHOWN = 50
 """Hosts of which the page of a move tells; its decisions tell of more."""
 
 
-async def index(call: Call) -> Any:
+async def index(call: Call) -> Moves:
     """List moves, the newest first. open: only those in hand; kind=any: creates, deletes and power too.
 
     id_prefix: only those whose id begins so.
@@ -40,30 +43,30 @@ async def index(call: Call) -> Any:
         only_open=truth_of_word(call.value("open") or ""),
         limit=paging.limit(call),
     )
-    return {"moves": [_brief(run) for run in await call.cloud.journal.find(which)]}
+    return Moves(msgspec.convert([_fields(run) for run in await call.cloud.journal.find(which)], list[MoveRow]))
 
 
-async def show(call: Call) -> Any:
-    return {"move": await full(call, await call.cloud.journal.get(RunId(call.params["move_id"])))}
+async def show(call: Call) -> MoveAnswer:
+    return await answer(call, await call.cloud.journal.get(RunId(call.params["move_id"])))
 
 
-async def export(call: Call) -> Any:
+async def export(call: Call) -> Export:
     """Give a move's journal as one document, for `whimbrel sim replay`."""
     run = await call.cloud.journal.get(RunId(call.params["move_id"]))
-    return {"export": msgspec.to_builtins(await exports.export(call.cloud, run))}
+    return Export(msgspec.to_builtins(await exports.export(call.cloud, run)))
 
 
-async def decisions(call: Call) -> Any:
+async def decisions(call: Call) -> Decisions:
     """Tell which hosts a run chose among each time it chose, and why; of any kind of run, a create too."""
     run = await call.cloud.journal.get(RunId(call.params["move_id"]))
     hosts = call.may("whimbrel:moves:decisions:hosts", {"project_id": run.project_id, "user_id": run.user_id})
-    told = [
-        {"step": each.step, **await shown(from_bytes(each.document), call.cloud.zones, hosts=hosts)}
+    made = [
+        StepDecision(**asdict(await shown(from_bytes(each.document), call.cloud.zones, hosts=hosts)), step=each.step)
         for each in await call.cloud.journal.evidence(run.id)
     ]
     message = run.message if hosts else None  # of whatever step failed: it may name a host
-    head = {"id": run.id, "saga": run.saga, "server_id": run.subject, "state": run.state, "message": message}
-    return {"move": head, "decisions": told}
+    decider = Decider(id=run.id, saga=run.saga, server_id=run.subject, state=run.state, message=message)
+    return Decisions(decider, made)
 
 
 async def project_of_run(call: Call) -> Mapping[str, str]:
@@ -74,18 +77,18 @@ async def project_of_run(call: Call) -> Mapping[str, str]:
     return {"project_id": run.project_id, "user_id": run.user_id}
 
 
-async def retry(call: Call) -> Any:
+async def retry(call: Call) -> MoveAnswer:
     """Have an open move tried again now."""
     run = await requests.retry(call.cloud, call.engine, RunId(call.params["move_id"]))
     await _note(call, run, "retry")
-    return {"move": await full(call, run)}
+    return await answer(call, run)
 
 
-async def turn_back(call: Call) -> Any:
+async def turn_back(call: Call) -> MoveAnswer:
     """Have an open move undone."""
     run = await requests.turn_back(call.cloud, call.engine, RunId(call.params["move_id"]))
     await _note(call, run, "turn_back")
-    return {"move": await full(call, run)}
+    return await answer(call, run)
 
 
 async def _note(call: Call, run: Run, word: str) -> None:
@@ -103,84 +106,47 @@ async def _note(call: Call, run: Run, word: str) -> None:
     await call.cloud.journal.add_action(action)
 
 
-def _brief(run: Run) -> dict[str, Any]:
-    """Show what a list needs. Times are seconds since 1970."""
-    facts = run.facts
-    is_move = isinstance(facts, MoveFacts)
-    return {
-        "id": run.id,
-        "number": run.number,
-        "saga": run.saga,
-        "server_id": run.subject,
-        "server_name": facts.name if is_move else None,
-        "project_id": run.project_id,
-        "user_id": run.user_id,
-        "state": run.state,
-        "status": run.status,
-        "way": run.way,
-        "turned": run.turned,
-        "verdict": run.verdict,
-        "at": run.at,
-        "source": facts.source.host if is_move and facts.source else None,
-        "target": facts.target.host if is_move and facts.target else None,
-        "source_cell": facts.source.cell if is_move and facts.source else None,
-        "target_cell": facts.target.cell if is_move and facts.target else None,
-        "cross_cell": is_move and crosses_cells(facts),
-        "old_flavor": facts.old_flavor.name if is_move and facts.old_flavor else None,
-        "new_flavor": facts.new_flavor.name if is_move else None,
-        "tries": run.tries,
-        "debts": list(run.debts),
-        "message": run.message,
-        "problem": run.problem,
-        "epoch": run.epoch,
-        "owner": run.owner,
-        "since": run.since,
-        "created_at": run.created_at,
-        "updated_at": run.updated_at,
-        "parked_at": run.parked_at,
-        "finished_at": run.finished_at,
-    }
-
-
-async def full(call: Call, run: Run) -> dict[str, Any]:
+async def answer(call: Call, run: Run) -> MoveAnswer:
     """Show all of a move. Zones in its facts are ids."""
-    saga = call.engine.book.of(run)
-    facts = run.facts
-    return _brief(run) | {
-        "version": run.version,
+    summary, considered = await _last_choice(call, run)
+    more = {
         "request_id": run.action,
-        "due_at": run.due_at,
-        "steps": [_step(entry) for entry in run.log],
-        "ahead": _ahead(saga, run),
-        **await _chosen_by(call, run),
-        "facts": msgspec.to_builtins(facts),
+        "steps": [asdict(entry) | {"request_id": entry.action} for entry in run.log],
+        "ahead": _ahead(call.engine.book.of(run), run),
+        "summary": summary,
+        "considered": considered,
+        "facts": msgspec.to_builtins(run.facts),
+    }
+    return MoveAnswer(msgspec.convert(_fields(run) | more, Move))
+
+
+def _fields(run: Run) -> dict[str, Any]:
+    """Return what a row shows, and more that is left out."""
+    facts = run.facts if isinstance(run.facts, MoveFacts) else None
+    source, target = (facts.source, facts.target) if facts else (None, None)
+    return asdict(run) | {
+        "server_id": run.subject,
+        "server_name": facts.name if facts else None,
+        "source": source.host if source else None,
+        "target": target.host if target else None,
+        "source_cell": source.cell if source else None,
+        "target_cell": target.cell if target else None,
+        "cross_cell": facts is not None and crosses_cells(facts),
+        "old_flavor": facts.old_flavor.name if facts and facts.old_flavor else None,
+        "new_flavor": facts.new_flavor.name if facts else None,
     }
 
 
-async def _chosen_by(call: Call, run: Run) -> dict[str, Any]:
-    """Tell of its last choice in a sentence, and of the hosts that it was among, the best first."""
+async def _last_choice(call: Call, run: Run) -> tuple[str | None, list[dict[str, Any]]]:
+    """Return the summary of its last choice, and the hosts that were considered, the best first."""
     evidence = await call.cloud.journal.evidence(run.id)
     if not evidence:
-        return {"summary": None, "considered": []}
+        return None, []
     record = from_bytes(evidence[-1].document)
-    told = [
+    return record.summary(), [
         {"host": one.host, "reason": one.reason.words if one.reason else None, "weight": one.weight}
         for one in record.considered[:MOST_SHOWN]
     ]
-    return {"summary": record.summary(), "considered": told}
-
-
-def _step(entry: LogEntry) -> dict[str, Any]:
-    return {
-        "step": entry.step,
-        "way": entry.way,
-        "began": entry.began,
-        "took_s": entry.took_s,
-        "outcome": entry.outcome,
-        "detail": entry.detail,
-        "event": entry.event,
-        "request_id": entry.action,
-    }
 
 
 def _ahead(saga: Saga, run: Run) -> list[str]:

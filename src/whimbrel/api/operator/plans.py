@@ -6,12 +6,16 @@ This is Whimbrel's own part of the API: /v2.1/whimbrel/plans.
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import asdict
+
 from whimbrel.api.http.call import Call
 from whimbrel.api.operator import decisions
 from whimbrel.api.policy_target import find_server
 from whimbrel.api.servers import action_states, flavor_and_image
 from whimbrel.api.servers.move_actions import may_leave_cell
 from whimbrel.api.views import locations
+from whimbrel.api.views.decisions import Decision
+from whimbrel.api.views.plans import Plan, PlanAnswer, PlannedServer
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import GroupId, HostName, ServerId
 from whimbrel.moves import requests
@@ -34,23 +38,31 @@ async def server_in_body(call: Call) -> Mapping[str, str]:
     return await find_server(call, ServerId(wish["server"])) if "server" in wish else call.own
 
 
-async def create(call: Call) -> Any:
+async def create(call: Call) -> PlanAnswer:
     """Tell which host a resize or a migration would choose now, and why not the others; nothing is moved or written."""
     if "server_group" in call.body["plan"]:
-        return {"plan": await _of_group(call, call.body["plan"])}
+        return PlanAnswer(await _of_group(call, call.body["plan"]))
     wish: dict[str, Any] = call.body["plan"]
     target = {"project_id": call.server.project_id, "user_id": call.server.user_id}
     facts = await (_resize if wish["action"] == "resize" else _migrate)(call, wish, target)
     made = await plan(call.cloud, call.server, facts)
-    head = {
-        "server_id": call.server.id,
-        "action": wish["action"],
-        "flavor": facts.new_flavor.name,
-        "source": call.server.host if call.may(HOSTS, target) else None,
-    }
+    decision = await _decision(call, made, hosts=call.may(HOSTS, target))
+    return PlanAnswer(
+        Plan(
+            **asdict(decision),
+            action=wish["action"],
+            server_id=call.server.id,
+            flavor=facts.new_flavor.name,
+            source=call.server.host if call.may(HOSTS, target) else None,
+        )
+    )
+
+
+async def _decision(call: Call, made: Record | str, *, hosts: bool) -> Decision:
+    """made: the decision, or why there is none."""
     if isinstance(made, Record):
-        return {"plan": head | await decisions.shown(made, call.cloud.zones, hosts=call.may(HOSTS, target))}
-    return {"plan": head | decisions.refused(made, call.cloud.clock.now())}
+        return await decisions.shown(made, call.cloud.zones, hosts=hosts)
+    return decisions.refused(made, call.cloud.clock.now())
 
 
 async def _resize(call: Call, wish: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
@@ -90,7 +102,7 @@ async def _migrate(call: Call, wish: Mapping[str, Any], target: Mapping[str, str
 # Groups
 
 
-async def _of_group(call: Call, wish: Mapping[str, Any]) -> dict[str, Any]:
+async def _of_group(call: Call, wish: Mapping[str, Any]) -> Plan:
     """Tell where a server group would go together. Raises: as moving it does."""
     call.check("whimbrel:server_groups:move")
     if wish["action"] != "migrate" or wish.get("flavor") is not None:
@@ -98,24 +110,25 @@ async def _of_group(call: Call, wish: Mapping[str, Any]) -> dict[str, Any]:
     zone = None if wish.get("availability_zone") is None else await locations.zone_id(call, wish["availability_zone"])
     group = await call.cloud.server_groups.get(GroupId(wish["server_group"]))
     planned = await group_moves.plan(call.cloud, group, wish.get("host"), zone)
-    head = {
-        "server_group_id": group.id,
-        "action": wish["action"],
-        "policy": group.policy,
-        "moving_to": planned.host,
-        "servers": [_member(planned, member) for member in planned.aim.now.members],
-    }
-    if planned.record:
-        return head | await decisions.shown(planned.record, call.cloud.zones, hosts=call.may(HOSTS))
-    return head | decisions.refused(planned.reason, call.cloud.clock.now()) | {"found": planned.host is not None}
+    decision = await _decision(call, planned.record or planned.reason, hosts=call.may(HOSTS))
+    if not planned.record:
+        decision.found = planned.host is not None
+    return Plan(
+        **asdict(decision),
+        action=wish["action"],
+        server_group_id=group.id,
+        policy=group.policy,
+        moving_to=planned.host,
+        servers=[_member(planned, member) for member in planned.aim.now.members],
+    )
 
 
-def _member(planned: Planned, member: Member) -> dict[str, Any]:
+def _member(planned: Planned, member: Member) -> PlannedServer:
     server = member.server
-    return {
-        "id": server.id,
-        "name": server.name,
-        "source": server.host,
-        "moves": planned.host is not None and member in planned.aim.going,
-        "reason": planned.refused.get(server.id),
-    }
+    return PlannedServer(
+        id=server.id,
+        name=server.name,
+        source=server.host,
+        moves=planned.host is not None and member in planned.aim.going,
+        reason=planned.refused.get(server.id),
+    )

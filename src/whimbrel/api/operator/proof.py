@@ -4,51 +4,38 @@ This is Whimbrel's own part of the API: /v2.1/whimbrel/proof.
 """
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import msgspec
 
 from whimbrel.api.http.call import Call, Reply
 from whimbrel.api.schemas.parameters import truth_of_word
+from whimbrel.api.views import proof as views
+from whimbrel.api.views.proof import ProofAnswer, ProofLine
 from whimbrel.proof.proof import Progress, Proof, note, prove, proving
 from whimbrel.proof.violation import Violation
 
 
-async def show(call: Call) -> Any:
+async def show(call: Call) -> ProofAnswer | Reply:
     """Prove the cloud now. progress: answer with a line for each step, the last of which is the proof."""
     if truth_of_word(call.value("progress") or "no"):
         return Reply(lines=_told(call))
     proof = await prove(call.cloud)
     await note(call.cloud, proof)
-    return {"proof": shown(proof)}
+    return ProofAnswer(shown(proof))
 
 
-async def _told(call: Call) -> AsyncIterator[Any]:
+async def _told(call: Call) -> AsyncIterator[ProofLine]:
     async for step in proving(call.cloud):
         if isinstance(step, Progress):
-            yield {"progress": {"stage": step.stage, "done": step.done, "total": step.total}}
+            yield ProofLine(progress=msgspec.convert(step, views.Progress, from_attributes=True))
         else:
             await note(call.cloud, step)
-            yield {"proof": shown(step)}
+            yield ProofLine(proof=shown(step))
 
 
-def shown(proof: Proof) -> dict[str, Any]:
-    """Show a proof. Times are seconds since 1970."""
-    return {
-        "holds": proof.holds,
-        "began_at": proof.began_at,
-        "took_s": proof.took_s,
-        "servers": proof.servers,
-        "hosts": proof.hosts,
-        "laws": [
-            {"law": each.law, "words": each.words, "facts": each.facts, "violations": each.violations}
-            for each in proof.laws
-        ],
-        "violations": [violation(each) for each in proof.violations],
-        "unseen": list(proof.unseen),
-        "warnings": list(proof.warnings),
-    }
+def shown(proof: Proof) -> views.Proof:
+    return msgspec.convert(proof, views.Proof, from_attributes=True)
 
 
-def violation(one: Violation) -> dict[str, Any]:
-    return {name: msgspec.to_builtins(getattr(one, name)) for name in one.__struct_fields__}
+def violation(one: Violation) -> views.Violation:
+    return msgspec.convert(one, views.Violation, from_attributes=True)

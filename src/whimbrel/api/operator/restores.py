@@ -3,60 +3,57 @@
 This is Whimbrel's own part of the API: /v2.1/whimbrel/restore.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import asdict
 
 from whimbrel.api.http.call import Call
+from whimbrel.api.views.restores import Ending, EndingAnswer, Hold, LostRun, RunCheck, Survey, SurveyAnswer
+from whimbrel.domain.run import Run
 from whimbrel.ports.stores.restores import CloudState
 from whimbrel.restore import restore
-from whimbrel.restore.restore import Survey
 
 
-async def show(call: Call) -> Any:
+async def show(call: Call) -> SurveyAnswer:
     """Compare the journal with the hosts, and say whether all runs are held. Changes nothing."""
-    return {"restore": _shown(await restore.survey(call.cloud, call.engine.book))}
+    return _shown(await restore.survey(call.cloud, call.engine.book))
 
 
-async def begin(call: Call) -> Any:
+async def begin(call: Call) -> SurveyAnswer:
     """Hold all runs, begin a new incarnation, and close the runs that the hosts have seen further. Repeatable."""
     await restore.begin(call.cloud, call.body["begin"]["because"])
     closed = await restore.close_overtaken(call.cloud, call.engine.book)
-    found = await restore.survey(call.cloud, call.engine.book)
-    return {"restore": {**_shown(found), "closed": [run.id for run in closed]}}
+    return _shown(await restore.survey(call.cloud, call.engine.book), closed)
 
 
-async def end(call: Call) -> Any:
+async def end(call: Call) -> EndingAnswer:
     """Let all runs go on, if the hosts and the journal agree and the proof holds; else say why not."""
     force = call.body["end"]["force"]
     unsettled = await restore.end(call.cloud, call.engine.book, force=force)
     state = await call.cloud.restores.state()
-    return {"restore": {"held": _held(state), "reasons": list(unsettled.reasons) if unsettled else []}}
+    return EndingAnswer(Ending(held=_held(state), reasons=list(unsettled.reasons) if unsettled else []))
 
 
-def _shown(found: Survey) -> dict[str, Any]:
-    return {
-        "incarnation": found.state.incarnation,
-        "held": _held(found.state),
-        "is_settled": found.is_settled,
-        "behind": [*found.behind, *map(str, found.older)],
-        "runs": [
-            {
-                "id": check.run.id,
-                "saga": check.run.saga,
-                "server_id": check.run.subject,
-                "at": check.run.at,
-                "way": check.run.way,
-                "state": check.run.state,
-                "verdict": check.verdict,
-                "because": check.because,
-            }
-            for check in found.runs
-        ],
-        "lost": [msgspec.to_builtins(lost) for lost in found.lost],
-        "unreachable": dict(found.unreachable),
-    }
+def _shown(found: restore.Survey, closed: Sequence[Run] = ()) -> SurveyAnswer:
+    return SurveyAnswer(
+        Survey(
+            incarnation=found.state.incarnation,
+            held=_held(found.state),
+            is_settled=found.is_settled,
+            behind=[*found.behind, *map(str, found.older)],
+            runs=[_run(check) for check in found.runs],
+            lost=msgspec.convert(found.lost, list[LostRun], from_attributes=True),
+            unreachable=dict(found.unreachable),
+            closed=[run.id for run in closed],
+        )
+    )
 
 
-def _held(state: CloudState) -> dict[str, Any] | None:
-    return None if state.hold is None else msgspec.to_builtins(state.hold)
+def _run(check: restore.RunCheck) -> RunCheck:
+    known = {"server_id": check.run.subject, "verdict": check.verdict, "because": check.because}
+    return msgspec.convert(asdict(check.run) | known, RunCheck)
+
+
+def _held(state: CloudState) -> Hold | None:
+    return msgspec.convert(state.hold, Hold | None, from_attributes=True)

@@ -11,13 +11,14 @@ from whimbrel.api.operator import moves
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.servers import action_states, flavor_and_image
 from whimbrel.api.views import locations
+from whimbrel.api.views.moves import MoveAnswer
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
 from whimbrel.moves import requests
 from whimbrel.moves.requests import Wanted
 
 
-async def create(call: Call) -> Any:
+async def create(call: Call) -> MoveAnswer:
     """Begin a move, which waits for its verdict as every resize and migration does; the answer is the move."""
     wish, server = call.body["move"], call.server
     zone: str | None = wish.get("availability_zone")
@@ -31,7 +32,7 @@ async def create(call: Call) -> Any:
         leaves_cell=may_leave_cell(call),
     )
     run = await requests.move(call.cloud, call.engine, call.asker, server, wanted)
-    return {"move": await moves.full(call, run)}
+    return await moves.answer(call, run)
 
 
 async def _flavor(call: Call, ref: str | None) -> Flavor | None:

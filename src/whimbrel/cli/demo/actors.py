@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from whimbrel.api.views.moves import Move, MoveAnswer, Moves
 from whimbrel.cli.client import Api
 from whimbrel.cli.demo.output import Stage
-from whimbrel.cli.move_view import Move
 from whimbrel.domain.errors import Unavailable
 
 POLL_S = 0.1
@@ -71,11 +71,11 @@ class Operator(Member):
     """Who may see moves and hosts."""
 
     def latest_move(self, server: str) -> Move:
-        [newest, *_] = self.api.get("compute", f"/whimbrel/moves?server={server}")["moves"]
-        return self.move(newest["id"])
+        [newest, *_] = msgspec.convert(self.api.get("compute", f"/whimbrel/moves?server={server}"), Moves).moves
+        return self.move(newest.id)
 
     def move(self, move: str) -> Move:
-        return msgspec.convert(self.api.get("compute", f"/whimbrel/moves/{move}")["move"], Move)
+        return msgspec.convert(self.api.get("compute", f"/whimbrel/moves/{move}"), MoveAnswer).move
 
     def make_flavor(self, name: str, vcpus: int, ram: int, disk: int) -> None:
         self._stage.command(

@@ -7,8 +7,8 @@ import msgspec
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from whimbrel.api.views.moves import StepTaken
 from whimbrel.cli import move_view
-from whimbrel.cli.move_view import StepTaken
 
 
 class Stage(Protocol):

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable
 
+from whimbrel.api.views.moves import Move
 from whimbrel.cli import accounting_check
 from whimbrel.cli.client import Api, Login
 from whimbrel.cli.demo.actors import Member, Operator, wait_for
 from whimbrel.cli.demo.cloud_processes import Processes
 from whimbrel.cli.demo.output import Stage
-from whimbrel.cli.move_view import Move
 from whimbrel.cli.terminal import seconds
 from whimbrel.settings.datadir import ADMIN_CLOUD, DEMO_CLOUD, DataDir
 
