@@ -25,6 +25,7 @@ FLAVOR = Flavor(flavor_id="1", name="small", vcpus=2, memory_mib=512, root_gib=1
 BOOKING = Booking(vcpus=2, memory_mib=512)
 NOW = 1000.0
 UNKNOWN = "what nobody knows"
+FORMER, PRESENT = "former_name", "present_name"
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -35,7 +36,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Sagas:
-    """Knows every saga and step but UNKNOWN."""
+    """Knows every saga and step but UNKNOWN; the step FORMER was renamed to PRESENT."""
 
     def facts_type(self, name: str, version: int) -> type:
         if name == UNKNOWN:
@@ -45,6 +46,9 @@ class Sagas:
     def has_step(self, name: str, version: int, step: str) -> bool:
         self.facts_type(name, version)
         return step != UNKNOWN
+
+    def renamed(self, name: str, version: int) -> dict[str, str]:
+        return {FORMER: PRESENT} if name != UNKNOWN else {}
 
 
 class Store:

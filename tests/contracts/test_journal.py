@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from tests.contracts.databases import Opener
-from tests.contracts.runs import BOOKING, NOW, UNKNOWN, Facts, Store, a_run, a_server, an_action, tell
+from tests.contracts.runs import BOOKING, FORMER, NOW, PRESENT, UNKNOWN, Facts, Store, a_run, a_server, an_action, tell
 from whimbrel.adapters.sql.tables import global_ as tables
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded, Unavailable
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
@@ -495,6 +495,43 @@ def test_a_run_with_facts_of_a_newer_program_is_read_and_never_written_back(open
         await change_by_hand(store, run, NEWER["saga"])
         with pytest.raises(Unavailable, match=r"cannot be read: list of steps .* is of a newer Whimbrel"):
             await store.journal.get(run.id)
+
+    tell(open_store, story)
+
+
+def of_a_former_release(name: str, **fields: Any) -> Run:
+    entry = LogEntry(step=FORMER, way="do", began=1.0, took_s=0.5, outcome="done")
+    return a_run(name, at=FORMER, debts=("other", FORMER), log=(entry, replace(entry, step="other")), **fields)
+
+
+def test_a_step_that_was_renamed_is_read_under_its_present_name(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = of_a_former_release("a", due_at=1.0)
+        await store.journal.accept(run, an_action(run))
+        await store.journal.save(run, evidence=Evidence(step=FORMER, at=1.0, document=b"why"))
+        for read in (
+            await store.journal.get(run.id),
+            await store.journal.open_run(run.subject),
+            *await store.journal.find(RunFilter()),
+            *await store.journal.take("me", NOW, LEASE_S, 1),
+        ):
+            assert read is not None
+            assert (read.at, read.debts, read.is_foreign) == (PRESENT, ("other", PRESENT), False)
+            assert [entry.step for entry in read.log] == [PRESENT, "other"]
+        assert [one.step for one in await store.journal.evidence(run.id)] == [PRESENT]
+        assert (await row_of(store, run))["at"] == FORMER
+        await store.journal.save(replace(await store.journal.get(run.id)))
+        assert (await row_of(store, run))["at"] == PRESENT
+
+    tell(open_store, story)
+
+
+def test_a_move_turns_back_at_a_step_that_was_renamed(open_store: Opener) -> None:
+    async def story(store: Store) -> None:
+        run = of_a_former_release("a")
+        await store.journal.accept(run, an_action(run))
+        turned = await store.journal.turn_back(await store.journal.get(run.id), NOW)
+        assert (turned.way, turned.turned, turned.at) == ("back", "asked", PRESENT)
 
     tell(open_store, story)
 

@@ -14,6 +14,7 @@ from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.needs.zones import zone_wish
 from whimbrel.moves.opening import accept, new_action, new_run
+from whimbrel.moves.resize import RESIZE
 from whimbrel.moves.steps import devices, quota_usage, record
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.placement.placement import Owner
@@ -25,7 +26,7 @@ from whimbrel.saga.engine import Engine
 MOVABLE = ("active", "stopped")
 
 _STATUS = {"confirm": "confirming", "revert": "reverting"}
-_HEARD_AT = (record.switch_home.__name__, record.await_verdict.__name__)
+_HEARD_AT = tuple(name for do in (record.switch_home, record.await_verdict) for name in RESIZE.step(do.__name__).names)
 """Where a move may stand when its server shows VERIFY_RESIZE already: its owner need not wait until it has parked."""
 
 _ACTION = {"confirm": "confirmResize", "revert": "revertResize"}

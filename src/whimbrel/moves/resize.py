@@ -38,8 +38,9 @@ _UNDOABLE = (
          event="compute_prep_resize", after=(guest.prepare_target, guest.start_on_target)),
     # Not active there yet. Its undo waits for nothing: an active binding is not let go, whoever asks.
     Step(ports.bind_target, undo=ports.unbind_target, only_if=moves_ports, event="compute_prep_resize"),
+    # Kept for the target before the source gives anything up, and noted, which was a step of its own once.
     Step(volumes.attach_target, undo=volumes.detach_target, only_if=moves_volumes, event="compute_prep_resize",
-         after=(guest.stop_on_source,)),  # kept for the target before the source gives anything up
+         after=(guest.stop_on_source,), was=("learn_attachments",)),
     Step(guest.prepare_target, undo=guest.abandon_target, event="compute_prep_resize", undo_event=_REVERT,
          after=(disk.carry_disk, guest.start_on_target)),
     # Move. The guest is down from here until start_on_target.

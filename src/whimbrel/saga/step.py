@@ -4,6 +4,12 @@ Laws: `do` may run twice and ends in the same world as running once. `undo` make
 ran, half ran or never ran, and knocks on every door behind which `do` changes something. A step decides (returns new
 facts, touches nothing) or acts (touches, by recorded facts), never both; but one that acts may note the names which the
 world gave to what it made, as long as its undo finds that without them.
+
+Renames: the journal has steps by name, the name of their function: where a run stands (`at`), which undos it owes
+(`debts`), what it did (`log`) and what it decided by. A renamed function lists its former names in `was`: rows that
+were written under them are read under the new name, and have it from the next save on. Without it a conductor takes
+the run for one of a newer program and leaves it alone for ever. While an upgrade is under way the processes of the
+former release do the same with what has been saved under the new name.
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,10 +46,16 @@ class Step:
     shows: str | None = None  # what the subject shows from here on
     event: str | None = None  # the name under which the user's history shows it
     undo_event: str | None = None  # the same for its undo, when the user asked for that
+    was: tuple[str, ...] = ()  # former names of its function: rows of the journal may still have them
 
     @property
     def name(self) -> str:
         return self.do.__name__
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return all names under which the journal may have this step, the present one first."""
+        return self.name, *self.was
 
 
 @dataclass(frozen=True)
@@ -66,11 +78,17 @@ class Saga:
     @cached_property
     def _index(self) -> dict[str, int]:
         index = {step.name: number for number, step in enumerate(self.steps)}
-        assert len(index) == len(self.steps), f"two steps of {self.name} have the same name"
+        names = [name for step in self.steps for name in step.names]
+        assert len(set(names)) == len(names), f"two steps of {self.name} have the same name"
         return index
 
+    @cached_property
+    def renamed(self) -> dict[str, str]:
+        """Return former name -> present name of the steps that were renamed."""
+        return {old: step.name for step in self.steps for old in step.was}
+
     def __contains__(self, name: str) -> bool:
-        return name in self._index
+        return name in self._index or name in self.renamed
 
     def step(self, name: str) -> Step:
         return self.steps[self._index[name]]
@@ -120,8 +138,13 @@ class Book:
         return self._sagas[name, version].facts
 
     def has_step(self, name: str, version: int, step: str) -> bool:
-        """Check whether a list of steps has this one. Raises: KeyError: there is no such list."""
+        """Check whether a list of steps has, or had, one of this name. Raises: KeyError: there is no such list."""
         return step in self._sagas[name, version]
+
+    def renamed(self, name: str, version: int) -> dict[str, str]:
+        """Return former name -> present name of the renamed steps of a list, if there is such a list."""
+        saga = self._sagas.get((name, version))
+        return saga.renamed if saga else {}
 
     def newest(self, name: str) -> Saga:
         return max((s for s in self._sagas.values() if s.name == name), key=lambda saga: saga.version)

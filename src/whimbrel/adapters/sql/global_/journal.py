@@ -207,7 +207,7 @@ class SqlJournal:
 
     async def evidence(self, run_id: RunId) -> list[Evidence]:
         async with self._db.read() as tx:
-            return await read_evidence(tx, run_id)
+            return await read_evidence(tx, run_id, self._sagas)
 
     async def take(self, owner: str, now: float, lease_s: float, limit: int) -> list[Run]:
         latest = now + lease_s + MARGIN_S
@@ -307,7 +307,12 @@ class SqlJournal:
 
     async def turn_back(self, run: Run, now: float) -> Run:
         # Its epoch may have risen meanwhile; whether it may turn is said by where it stands and by its verdict.
-        same = (runs.c.at == run.at, runs.c.way == run.way, runs.c.verdict.is_not_distinct_from(run.verdict))
+        former = [old for old, new in self._sagas.renamed(run.saga, run.version).items() if new == run.at]
+        same = (
+            runs.c.at.in_([run.at, *former]),
+            runs.c.way == run.way,
+            runs.c.verdict.is_not_distinct_from(run.verdict),
+        )
         return await self._nudge(run.id, now, *same, way="back", turned="asked")
 
     async def retry(self, run_id: RunId, now: float) -> Run:

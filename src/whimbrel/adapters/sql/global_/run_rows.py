@@ -1,9 +1,14 @@
-"""Rows of runs: columns as they are, and documents of what a run knows, has done and owes."""
+"""Rows of runs: columns as they are, and documents of what a run knows, has done and owes.
 
+A row names steps; a name of a former release is read as the present one (`saga.step` says what a rename needs).
+"""
+
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from whimbrel.adapters.unknown_fields import unknown_field
 from whimbrel.domain.errors import Unavailable
@@ -19,7 +24,11 @@ class Sagas(Protocol):
         ...
 
     def has_step(self, name: str, version: int, step: str) -> bool:
-        """Check whether it has this step. Raises: KeyError: it is not known."""
+        """Check whether it has this step, under whatever name. Raises: KeyError: it is not known."""
+        ...
+
+    def renamed(self, name: str, version: int) -> Mapping[str, str]:
+        """Return former name -> present name of its renamed steps; nothing if it is not known."""
         ...
 
 
@@ -47,12 +56,22 @@ def read_run(row: sa.Row[Any], sagas: Sagas) -> Run:
         values["facts"] = msgspec.json.decode(values["facts"], type=sagas.facts_type(row.saga, row.version))
         values["log"] = decode_log(values["log"])
         values["debts"] = _decode_debts(values["debts"])
+        if renamed := sagas.renamed(row.saga, row.version):
+            values |= _with_present_names(values, renamed)
     except msgspec.DecodeError as error:
         raise Unavailable(f"{_cannot_be_read(row)}: {error}; have it back from a backup") from None
     except KeyError:
         raise Unavailable(f"{_cannot_be_read(row)}: {_saga_of(row)} is of a newer Whimbrel: use that one") from None
     is_foreign = row.finished_at is None and unknown_part(row, sagas) is not None
     return Run(**values, is_foreign=is_foreign)
+
+
+def _with_present_names(values: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "at": renamed.get(values["at"], values["at"]),
+        "debts": tuple(renamed.get(name, name) for name in values["debts"]),
+        "log": tuple(replace(entry, step=renamed.get(entry.step, entry.step)) for entry in values["log"]),
+    }
 
 
 def unknown_part(row: sa.Row[Any], sagas: Sagas) -> str | None:
