@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from tests.stories.choosing import services
 from tests.stories.living import Ask
 from tools.scenarios.incarnations import Told, let_go_latecomers
 from tools.scenarios.moves import Story, Telling
@@ -21,7 +22,7 @@ from whimbrel.sim.faults.chaos import Chaos, Fault, changes
 
 def knows_no_epochs(touch: str) -> bool:
     """Tell of what one who sleeps just before it may still do: it has looked whether the run is his."""
-    return changes(touch) and touch.startswith(("network.", "volumes."))
+    return changes(touch) and services(touch)
 
 
 async def wakes_in_a_later_move(story: Story, touch: int) -> bool:

@@ -18,6 +18,7 @@ from tests.stories import (
     test_repair_ends,
 )
 from tests.stories.breaking import ADOPTED, MENDED
+from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.later import LATER, every_look
 from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_cut_off, watch
 from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, sleeping
@@ -183,11 +184,9 @@ async def _touches(tale: Tale, *plans: Plan) -> list[str]:
 
 async def every_fault(tale: Tale) -> str | None:
     """Strike each touch that changes anything: its process dies, its answer stays out, it comes late, it is refused."""
-    for touch, name in enumerate(await _touches(tale)):
-        if not changes(name):
-            continue
+    for touch, name in chosen(await _touches(tale), changes):
         for fault in (Fault.CRASH_BEFORE, Fault.LATE, Fault.REFUSED):
-            may_be = fault is Fault.CRASH_BEFORE or (_may_refuse if fault is Fault.REFUSED else _may_be_late)(name)
+            may_be = fault is Fault.CRASH_BEFORE or (_may_refuse if fault is Fault.REFUSED else may_come_late)(name)
             what = f"{fault.name} at {touch} {name}"
             if may_be and (why := await _complaint(tale, what, partial(_struck, tale, {touch: fault}))):
                 return why
@@ -202,7 +201,8 @@ async def every_sleeper(tale: Tale) -> str | None:
     return None
 
 
-KNOW_NO_EPOCHS = ("network.", "volumes.", "images.")
+_knows_no_epochs = of("network", "volumes", "images")
+_may_refuse = of("agent", "placement", "network", "volumes", "images")
 LATE_UNTIL_A_VERDICT = ("attach a volume while a move waits",)
 """Of a server that waits for a verdict nothing is let go: what came late is there until then."""
 
@@ -210,7 +210,7 @@ LATE_UNTIL_A_VERDICT = ("attach a volume while a move waits",)
 async def every_late_call_refused_meanwhile(tale: Tale) -> str | None:
     """Have nobody answer, what is asked again be refused, and the first call arrive when that was undone."""
     for touch, name in enumerate(await _touches(tale) if tale.name not in LATE_UNTIL_A_VERDICT else ()):
-        if changes(name) and name.startswith(KNOW_NO_EPOCHS) and not lets_go_a_port(name):
+        if changes(name) and _knows_no_epochs(name) and not lets_go_a_port(name):
             again = await _asked_again(tale, touch, Fault.LATE)
             plan = {touch: Fault.LATE, **dict.fromkeys(again[:1], Fault.REFUSED)}
             what = f"LATE at {touch} {name}, and REFUSED"
@@ -221,8 +221,7 @@ async def every_late_call_refused_meanwhile(tale: Tale) -> str | None:
 
 async def every_refusal_with_a_debt(tale: Tale) -> str | None:
     """Have the last call that can be refused happen unheard and then refused, and each of the way back unanswered."""
-    touches = await _touches(tale)
-    for touch in (touch for touch in reversed(range(len(touches))) if _may_refuse(touches[touch])):
+    for touch, _ in reversed(chosen(await _touches(tale), _may_refuse)):
         refusal = await _refusal(tale, touch)
         ended = await tale.begin(refusal).tell()
         runs = await ended.world.cloud.journal.find(RunFilter())
@@ -252,14 +251,6 @@ async def _with_a_debt(tale: Tale, refusal: Plan, touches: list[str]) -> str | N
             if why := await _complaint(tale, what, partial(_struck, tale, plan)):
                 return why
     return None
-
-
-def _may_refuse(touch: str) -> bool:
-    return touch.startswith(("agent", "placement", "network.", "volumes.", "images."))
-
-
-def _may_be_late(touch: str) -> bool:
-    return not touch.startswith("journal")
 
 
 async def _struck(tale: Tale, plan: Plan) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from tests.stories import attaching, breaking, test_heal
+from tests.stories.choosing import chosen, of, services
 from tests.stories.living import Ask, Set, resized
 from tests.stories.test_repair_crashes import Repairing
 from tools.scenarios.incarnations import Lives
@@ -125,8 +126,8 @@ async def every_look(later: Later) -> str | None:
     """Have one sleep at each call to services that know no epochs, and at each look before one; say what is wrong."""
     undisturbed = await _touches(later.begin())
     refusal: Plan = {_last_call(undisturbed): Fault.REFUSED} if later.is_refused else {}
-    for touch, name in enumerate(await _touches(later.begin(refusal))):
-        if touch not in refusal and _may_wake_late(name):
+    for touch, name in chosen(await _touches(later.begin(refusal)), _may_wake_late):
+        if touch not in refusal:
             try:
                 await wakes_late(later, refusal, touch)
             except (AssertionError, Violation) as error:
@@ -137,7 +138,7 @@ async def every_look(later: Later) -> str | None:
 def _may_wake_late(touch: str) -> bool:
     """Leave out what names a binding and no revision: of a move that waits it takes one, and the way back makes it."""
     names_it_again = touch == "network.delete_bindings"
-    return touch == "journal.get" or (touch.startswith(("network.", "volumes.")) and not names_it_again)
+    return touch == "journal.get" or (services(touch) and not names_it_again)
 
 
 async def wakes_late(later: Later, refusal: Plan, touch: int) -> None:
@@ -191,11 +192,10 @@ async def _touches(telling: Lives) -> list[str]:
 
 def _last_call(names: list[str]) -> int:
     """Give the last call that can be refused."""
-    calls = [number for number, name in enumerate(names) if changes(name) and name.startswith(SERVICES)]
-    return calls[-1] if calls else -1
+    return chosen(names, lambda name: changes(name) and _may_be_refused(name))[-1][0]
 
 
-SERVICES = ("agent", "placement", "network.", "volumes.")
+_may_be_refused = of("agent", "placement", "network", "volumes")
 
 
 async def _nobody_looks(touch: str) -> None:

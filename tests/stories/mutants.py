@@ -17,6 +17,7 @@ import structlog
 from tests.sim import test_run
 from tests.stories import guards, kinds
 from tests.stories.again import knows_no_epochs, wakes_in_a_later_move
+from tests.stories.choosing import may_come_late
 from tests.stories.kinds import Attempt, line_of
 from tests.stories.leaving_out import Mutant
 from tests.stories.mutations import CONTROL, HELD_UP, mutants
@@ -25,7 +26,6 @@ from tests.stories.telling import STORIES
 from tests.stories.test_cells import noticed_before_the_guest_is_down
 from tests.stories.test_crashes import (
     check,
-    may_come_late,
     may_refuse,
     revert_in_sight,
     revert_without_a_source,

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.stories.choosing import chosen
 from tests.stories.test_cells import THERE, booted, tell, two_cells
 from tests.stories.test_crashes import touches_of
 from tests.stories.test_switches import TOLD
@@ -100,8 +101,7 @@ class Deleted(Telling):
 @pytest.mark.parametrize("story", TOLD, ids=str)
 def test_who_is_deleted_at_any_moment_of_his_move_is_deleted(story: Story) -> None:
     async def every() -> None:
-        touches = await touches_of(story)
-        for at in (number for number, touch in enumerate(touches) if changes(touch)):
+        for at, _ in chosen(await touches_of(story), changes):
             telling = Deleted(story, at)
             told = await telling.tell()
             assert telling.done

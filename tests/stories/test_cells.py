@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.stories.choosing import chosen
 from tests.stories.telling import STORIES
 from tests.stories.test_crashes import check
 from tools.scenarios.moves import WIDE, Story, Telling
@@ -328,8 +329,7 @@ def test_a_cell_that_is_away_at_each_step(for_s: float, story: Story, cell: Cell
     mine = (f"{cell}.",) if what == "database" else tuple(f"agent {host}." for host in _hosts(cell))
 
     async def every() -> None:
-        touches = await _touches_of(story)
-        for first in (number for number, name in enumerate(touches) if name.startswith(mine)):
+        for first, _ in chosen(await _touches_of(story), lambda name: name.startswith(mine)):
             told = await TellingAway(story, for_s, first, mine).tell()
             assert told.fired
             await check(told, story)

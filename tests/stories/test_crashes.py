@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 
+from tests.stories.choosing import chosen, may_come_late, of, services
 from tests.stories.ruins import Ruin, crashes, go_on, next_crashes
 from tests.stories.telling import STORIES
 from tools.scenarios.incarnations import Told, let_go_latecomers, sleeping
@@ -15,7 +16,6 @@ from whimbrel.moves import requests
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
 from whimbrel.sim.checks.invariants import Violation, books
-from whimbrel.sim.cloud.cloud import CELL
 from whimbrel.sim.faults.chaos import Fault, Plan, changes
 
 
@@ -57,6 +57,7 @@ def test_every_crash(story: Story) -> None:
     async def every() -> None:
         told, ruins = await crashes(story, lambda _: True)
         await check(told, story, may_be_nothing=False)
+        assert len(ruins) > 20
         for ruin in ruins:
             await tell_on(ruin)
         await tell(story, {len(ruins) - 1: Fault.CRASH_AFTER})
@@ -78,7 +79,7 @@ TWO_KINDS = tuple(story for story in STORIES if story.devices and story.end == "
 
 def may_be_paired(story: Story, touch: str) -> bool:
     """With ports and volumes only what touches these: the other pairs are told by the stories without."""
-    return changes(touch) and (not story.devices or touch.startswith(("network.", "volumes.")))
+    return changes(touch) and (not story.devices or services(touch))
 
 
 PARTS = 4
@@ -96,6 +97,7 @@ def test_every_pair_of_crashes(story: Story, part: int) -> None:
     async def every() -> None:
         told, firsts = await crashes(story, keeps)
         await check(told, story, may_be_nothing=False)
+        assert firsts[part::PARTS]
         for first in firsts[part::PARTS]:
             told, seconds = await next_crashes(first, keeps)
             await check(told, story)
@@ -156,9 +158,8 @@ def test_every_refusal(story: Story) -> None:
     """A host or placement says no: another host is found, or it was never begun; past the pivot it is asked again."""
 
     async def every() -> None:
-        for touch, name in enumerate(await touches_of(story)):
-            if may_refuse(name):
-                await tell(story, {touch: Fault.REFUSED})
+        for touch, _ in chosen(await touches_of(story), may_refuse):
+            await tell(story, {touch: Fault.REFUSED})
 
     asyncio.run(every())
 
@@ -169,9 +170,8 @@ def test_every_other_answer_of_networks_and_volumes(story: Story, fault: Fault) 
     """409 and 404 in every call of theirs, on the way there and on the way back: it is undone, or asked again."""
 
     async def every() -> None:
-        for touch, name in enumerate(await touches_of(story)):
-            if name.startswith(("network.", "volumes.")):
-                await tell(story, {touch: fault})
+        for touch, _ in chosen(await touches_of(story), services):
+            await tell(story, {touch: fault})
 
     asyncio.run(every())
 
@@ -181,16 +181,10 @@ def test_every_order_that_arrives_late(story: Story) -> None:
     """The order is asked again and carried out; the first one arrives when all is over, and must change nothing."""
 
     async def every() -> None:
-        for touch, name in enumerate(await touches_of(story)):
-            if may_come_late(name):
-                await tell_late(story, touch)
+        for touch, _ in chosen(await touches_of(story), may_come_late):
+            await tell_late(story, touch)
 
     asyncio.run(every())
-
-
-def may_come_late(touch: str) -> bool:
-    """Leave out the journal: its order is what the others are measured by."""
-    return changes(touch) and not touch.startswith("journal")
 
 
 async def tell_late(story: Story, touch: int) -> None:
@@ -209,15 +203,14 @@ def test_every_order_that_arrives_late_and_is_refused_meanwhile(story: Story) ->
     """Nobody answers, what is asked again is refused and undone; then the first order arrives and changes nothing."""
 
     async def every() -> None:
-        for touch, name in enumerate(await touches_of(story)):
-            if may_come_late(name) and may_refuse(name):
-                await tell_late_and_refused(story, touch)
+        touches = await touches_of(story)
+        for touch, _ in chosen(touches, lambda name: may_come_late(name) and may_refuse(name)):
+            await tell_late_and_refused(story, touch)
 
     asyncio.run(every())
 
 
-def may_refuse(touch: str) -> bool:
-    return touch.startswith(("agent", "placement", "network", "volumes", f"{CELL}.devices"))
+may_refuse = of("agent", "placement", "network", "volumes", "devices")
 
 
 async def tell_late_and_refused(story: Story, touch: int) -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.stories.choosing import Chooses, chosen, of
 from tests.stories.grouped import GROUP, grouped_world, homes, hosts_held
 from tools.scenarios.incarnations import Lives, Told, watched
 from whimbrel.conductor.saga_registry import BOOK
@@ -165,11 +166,15 @@ def test_every_crash(end: str) -> None:
 @pytest.mark.parametrize("end", ["confirm", "revert"])
 def test_every_other_fault_of_claims(end: str, fault: Fault) -> None:
     async def every() -> None:
-        for touch, name in enumerate(await tell(end)):
-            if name.startswith(("placement.", "server_groups.")) and (changes(name) or fault is not Fault.REFUSED):
-                await tell(end, {touch: fault})
+        for touch, _ in chosen(await tell(end), _may_have(fault, of("placement", "server_groups"))):
+            await tell(end, {touch: fault})
 
     asyncio.run(every())
+
+
+def _may_have(fault: Fault, chooses: Chooses) -> Chooses:
+    """Choose among calls those that can have this fault: only what changes something is refused."""
+    return lambda name: chooses(name) and (changes(name) or fault is not Fault.REFUSED)
 
 
 # All of a group
@@ -256,9 +261,8 @@ def test_a_move_that_came_to_nothing_ends_and_permits_nothing_then() -> None:
 @pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.UNANSWERED, Fault.REFUSED], ids=lambda one: one.name)
 def test_a_group_moves_together_whatever_placement_answers(fault: Fault) -> None:
     async def every() -> None:
-        for touch, name in enumerate(await together()):
-            if name.startswith("placement.") and (changes(name) or fault is not Fault.REFUSED):
-                await together({touch: fault})
+        for touch, _ in chosen(await together(), _may_have(fault, of("placement"))):
+            await together({touch: fault})
 
     asyncio.run(every())
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from tests import broken_ports
 from tests.broken_ports import BANDWIDTH
+from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.living import HOSTS, RULES, delete_and_see_nothing, stopped
 from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, sleeping, watched
 from whimbrel.conductor.saga_registry import BOOK
@@ -234,9 +235,8 @@ def test_every_call_without_an_answer(tale: Tale, fault: Fault) -> None:
 @pytest.mark.parametrize("tale", TALES, ids=str)
 def test_every_refusal(tale: Tale) -> None:
     async def story() -> None:
-        for touch, name in enumerate(await told(tale)):
-            if name.startswith(("placement", "network")):
-                await tell(tale, {touch: Fault.REFUSED})
+        for touch, _ in chosen(await told(tale), of("placement", "network")):
+            await tell(tale, {touch: Fault.REFUSED})
 
     asyncio.run(story())
 
@@ -256,9 +256,8 @@ def test_every_sleeper(tale: Tale) -> None:
 @pytest.mark.parametrize("tale", TALES, ids=str)
 def test_every_order_that_arrives_late(tale: Tale) -> None:
     async def story() -> None:
-        for touch, name in enumerate(await told(tale)):
-            if changes(name) and not name.startswith("journal"):
-                await tell_late(tale, {touch: Fault.LATE})
+        for touch, _ in chosen(await told(tale), may_come_late):
+            await tell_late(tale, {touch: Fault.LATE})
 
     asyncio.run(story())
 
@@ -280,8 +279,8 @@ def test_what_is_asked_in_vain_and_then_refused_is_undone(fault: Fault) -> None:
     """A call is asked, again, and then the service says no: all is as wrong as it was, whatever arrives after it."""
 
     async def story() -> None:
-        for touch, name in enumerate(await told(CLAIMED_ELSEWHERE)):
-            if name in ("placement.claim", "network.bind"):
+        for call in ("placement.claim", "network.bind"):
+            for touch, name in chosen(await told(CLAIMED_ELSEWHERE), call.__eq__):
                 await tell_refused(touch, name, fault)
 
     asyncio.run(story())

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.stories.again import knows_no_epochs, late_in_a_later_move, wakes_in_a_later_move
+from tests.stories.choosing import chosen
 from tests.stories.telling import STORIES
 from tests.stories.test_crashes import touches_of
 from tools.scenarios.moves import Story
@@ -19,10 +20,9 @@ TOLD = tuple(
 @pytest.mark.parametrize("story", TOLD, ids=str)
 def test_who_slept_through_a_move_does_no_harm_to_the_next(story: Story) -> None:
     async def every() -> None:
-        touches = await touches_of(story)
-        told = [touch for touch, name in enumerate(touches) if not knows_no_epochs(name)]
-        slept = [await wakes_in_a_later_move(story, touch) for touch in told]
-        assert slept.count(True) > len(told) / 2
+        touches = chosen(await touches_of(story), lambda name: not knows_no_epochs(name))
+        slept = [await wakes_in_a_later_move(story, touch) for touch, _ in touches]
+        assert slept.count(True) > len(touches) / 2
 
     asyncio.run(every())
 
@@ -30,8 +30,7 @@ def test_who_slept_through_a_move_does_no_harm_to_the_next(story: Story) -> None
 @pytest.mark.parametrize("story", TOLD, ids=str)
 def test_a_call_that_arrives_in_the_next_move_is_made_up_for_before_and_at_its_end(story: Story) -> None:
     async def every() -> None:
-        for touch, name in enumerate(await touches_of(story)):
-            if knows_no_epochs(name):
-                await late_in_a_later_move(story, touch)
+        for touch, _ in chosen(await touches_of(story), knows_no_epochs):
+            await late_in_a_later_move(story, touch)
 
     asyncio.run(every())

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.stories import attaching, living, test_lives
+from tests.stories.choosing import chosen, of
 from tests.stories.telling import STORIES
 from tools.scenarios.moves import Story, Telling
 from whimbrel.proof.proof import Proof, prove
@@ -74,9 +75,9 @@ def test_every_instant_after_a_fault(name: str, fault: Fault) -> None:
         telling = Telling(story)
         await telling.tell()
         touches = telling.lives[0].touches
-        for touch in range(0, len(touches), 7):
-            if fault is not Fault.REFUSED or touches[touch].startswith(("agent", "placement", "network", "volumes")):
-                await ProvedTelling(story, {touch: fault}).tell()
+        chooses = of("agent", "placement", "network", "volumes") if fault is Fault.REFUSED else bool
+        for touch, _ in chosen(touches, chooses, range(0, len(touches), 7)):
+            await ProvedTelling(story, {touch: fault}).tell()
 
     asyncio.run(every())
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.stories import breaking
 from tests.stories.breaking import ADOPTED, MENDED, Break, Scene
+from tests.stories.choosing import Chooses, chosen, may_come_late, of
 from tests.stories.test_proof_sees import its_lock_is_lost
 from tests.stories.test_repair_older import OLDER
 from tests.stories.test_repair_owners import and_holds_nothing, both_say_another_project
@@ -150,18 +151,18 @@ async def tell(broken: Break, *plans: Plan) -> None:
     await ended.world.close()
 
 
-def told_of(touches: list[str]) -> list[int]:
-    """Give the numbers of touches that change anything, and of some that only look, once it is written down."""
+def told_of(touches: list[str], chooses: Chooses = lambda _: True) -> list[tuple[int, str]]:
+    """Choose touches that change anything, and some that only read, from where the repair is in the journal."""
     begins = touches.index("journal.accept")
-    return [touch for touch in range(begins, len(touches)) if changes(touches[touch]) or touch % 5 == 0]
+    among = [touch for touch in range(begins, len(touches)) if changes(touches[touch]) or touch % 5 == 0]
+    return chosen(touches, chooses, among)
 
 
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.LOST_ANSWER, Fault.UNANSWERED], ids=lambda one: one.name)
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
 def test_every_fault(broken: Break, fault: Fault) -> None:
     async def every() -> None:
-        touches = await touches_of(broken)
-        for touch in told_of(touches):
+        for touch, _ in told_of(await touches_of(broken)):
             await tell(broken, {touch: fault})
 
     asyncio.run(every())
@@ -170,10 +171,8 @@ def test_every_fault(broken: Break, fault: Fault) -> None:
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
 def test_every_refusal(broken: Break) -> None:
     async def every() -> None:
-        touches = await touches_of(broken)
-        for touch in told_of(touches):
-            if touches[touch].startswith(("agent", "placement", "network", "volumes")):
-                await tell(broken, {touch: Fault.REFUSED})
+        for touch, _ in told_of(await touches_of(broken), of("agent", "placement", "network", "volumes")):
+            await tell(broken, {touch: Fault.REFUSED})
 
     asyncio.run(every())
 
@@ -183,16 +182,14 @@ def test_every_order_that_arrives_late(broken: Break) -> None:
     """It is asked again and done; then the first one arrives, and changes nothing."""
 
     async def every() -> None:
-        touches = await touches_of(broken)
-        for touch in told_of(touches):
-            if changes(touches[touch]) and not touches[touch].startswith("journal"):
-                ended = await Repairing(broken, {touch: Fault.LATE}).tell()
-                after = await all_books(ended.world)
-                [late] = ended.lives[0].late
-                with suppress(WorldError):
-                    await late()
-                assert await all_books(ended.world) == after, f"{broken}: {touches[touch]} came late and did harm"
-                await ended.world.close()
+        for touch, name in told_of(await touches_of(broken), may_come_late):
+            ended = await Repairing(broken, {touch: Fault.LATE}).tell()
+            after = await all_books(ended.world)
+            [late] = ended.lives[0].late
+            with suppress(WorldError):
+                await late()
+            assert await all_books(ended.world) == after, f"{broken}: {name} came late and did harm"
+            await ended.world.close()
 
     asyncio.run(every())
 
@@ -202,8 +199,7 @@ def test_every_sleeper(broken: Break) -> None:
     """Who sleeps in the middle of a repair and wakes when another has done it can do no harm."""
 
     async def every() -> None:
-        touches = await touches_of(broken)
-        for touch in told_of(touches):
+        for touch, _ in told_of(await touches_of(broken)):
             telling = Repairing(broken, {touch: Fault.SLEEP})
             ended = await sleeping(telling)
             assert ended.fired

@@ -7,6 +7,7 @@ import pytest
 
 from tests.stories import breaking
 from tests.stories.breaking import FREE_PORT, FREE_VOLUME, Scene, kept_for, make_guest, port_of
+from tests.stories.choosing import chosen, may_come_late
 from tests.stories.test_harmless_repair import changed, silence
 from tests.stories.test_repair import told
 from whimbrel.domain.errors import Unavailable, WorldError
@@ -181,13 +182,13 @@ def test_a_port_is_given_back_whatever_comes_between(fault: Fault) -> None:
     async def story(scene: Scene) -> None:
         before = await books(scene.world)
         await cut_off(scene)
-        for touch, name in enumerate(await _tidied(await scene.copy(), {})):
-            if changes(name) and not (fault is Fault.REFUSED and name.startswith("journal")):
-                again = await scene.copy()
-                await _tidied(again, {touch: fault})
-                await look_after(again)
-                assert await books(again.world) == before, f"{fault.name} at {name}"
-                await again.world.close()
+        chooses = may_come_late if fault is Fault.REFUSED else changes
+        for touch, name in chosen(await _tidied(await scene.copy(), {}), chooses):
+            again = await scene.copy()
+            await _tidied(again, {touch: fault})
+            await look_after(again)
+            assert await books(again.world) == before, f"{fault.name} at {name}"
+            await again.world.close()
 
     told(story)
 
