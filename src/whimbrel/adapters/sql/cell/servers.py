@@ -1,26 +1,27 @@
 """Servers' records of one cell on SQL, and the fences of the runs that change them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import bindparam
 
-from whimbrel.adapters.sql.cell.fences import orders_of, pass_fence
+from whimbrel.adapters.sql.cell import fences
+from whimbrel.adapters.sql.cell.fences import pass_fence
 from whimbrel.adapters.sql.cell.server_queries import asked
 from whimbrel.adapters.sql.cell.server_rows import ROW, read_record, record_values
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.id_pages import RecordIds
-from whimbrel.adapters.sql.tables.cell import fences, servers
+from whimbrel.adapters.sql.engine.transactions import reads, writes
+from whimbrel.adapters.sql.tables.cell import servers
 from whimbrel.domain import server_states
 from whimbrel.domain.errors import Conflict, LockLost, NotFound, WrongState
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
 from whimbrel.ports.stores.fleet import Load
-from whimbrel.ports.stores.restores import KnownRun
 from whimbrel.ports.stores.servers import Reading, ServerQuery, Standing
 
 _by_id = fixed(
@@ -157,17 +158,9 @@ class SqlServers(RecordIds):
             await pass_fence(tx, order)
             await tx.run(_delete, {"b_id": server_id})
 
-    async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
-        async with self._db.read() as tx:
-            return await orders_of(tx, runs)
-
-    async def note_order(self, order: Order) -> None:
-        async with self._db.write() as tx:
-            await pass_fence(tx, order)
-
-    async def forget_fences(self, runs: Sequence[RunId]) -> None:
-        async with self._db.write() as tx:
-            await tx.run(sa.delete(fences).where(fences.c.run.in_(runs)))
+    orders_of = reads(fences.orders_of)
+    note_order = writes(fences.pass_fence)
+    forget_fences = writes(fences.forget_fences)
 
     # Changes by the owner
 

@@ -12,13 +12,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.id_pages import EntryIds
+from whimbrel.adapters.sql.engine.transactions import reads
 from whimbrel.adapters.sql.global_ import quota_usage
 from whimbrel.adapters.sql.tables.global_ import directory, runs, switches
 from whimbrel.domain.errors import Conflict, NotFound, Superseded
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, ProjectId, ServerId, UserId
 from whimbrel.domain.server import Server
-from whimbrel.ports.stores.directory import Entry, Switches, Usage
+from whimbrel.ports.stores.directory import Entry, Switches
 from whimbrel.ports.stores.journal import Booking
 
 _encode = msgspec.json.Encoder().encode
@@ -125,9 +126,7 @@ class SqlDirectory(EntryIds):
         async with self._db.read() as tx:
             return {CellName(cell): count for cell, count in await tx.rows(query)}
 
-    async def usage(self, project_id: ProjectId, user_id: UserId | None = None) -> Usage:
-        async with self._db.read() as tx:
-            return await quota_usage.usage(tx, project_id, user_id)
+    usage = reads(quota_usage.usage)
 
     async def place(self, order: Order, server_id: ServerId, cell: CellName, generation: int) -> None:
         async with self._db.write() as tx:

@@ -8,6 +8,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.transactions import reads
 from whimbrel.adapters.sql.global_.run_rows import decode_log, run_values
 from whimbrel.adapters.sql.tables.global_ import cloud, runs
 from whimbrel.domain.errors import Unavailable
@@ -81,9 +82,7 @@ class SqlRestores:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    async def state(self) -> CloudState:
-        async with self._db.read() as tx:
-            return await read_state(tx)
+    state = reads(read_state)
 
     async def hold(self, because: str, now: float) -> bool:
         async with self._db.write() as tx:

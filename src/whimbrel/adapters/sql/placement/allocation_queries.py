@@ -88,9 +88,9 @@ _RECOUNT = fixed(
 )
 
 
-async def owners(tx: Tx, ids: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
+async def owners(tx: Tx, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
     """Read whose these are."""
-    return {uuid: Owner(project, user) for uuid, project, user in await tx.rows(_OWNERS, {"ids": list(ids)})}
+    return {uuid: Owner(project, user) for uuid, project, user in await tx.rows(_OWNERS, {"ids": list(consumers)})}
 
 
 async def name_owner(tx: Tx, consumer: ConsumerId, owner: Owner, kind: str) -> None:
@@ -117,9 +117,9 @@ async def recount(tx: Tx, provider: ProviderId) -> None:
     await tx.tell(_RECOUNT, {"this": provider})
 
 
-async def of_consumers(tx: Tx, ids: Sequence[ConsumerId] | None) -> list[Allocation]:
+async def of_consumers(tx: Tx, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:
     """Read what these hold; None: all."""
-    rows = await (tx.rows(_ALL) if ids is None else tx.rows(_OF_CONSUMERS, {"ids": list(ids)}))
+    rows = await (tx.rows(_ALL) if consumers is None else tx.rows(_OF_CONSUMERS, {"ids": list(consumers)}))
     held: dict[tuple[ConsumerId, ProviderId], dict[str, int]] = {}
     for consumer, provider, name, amount in rows:
         held.setdefault((consumer, provider), {})[name] = amount

@@ -4,17 +4,14 @@ Law: the fence is raised in the transaction of the write, also of one that chang
 is refused whatever it wants.
 """
 
-from collections.abc import Mapping, Sequence
-
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.known_orders import forgetting, known_orders
 from whimbrel.adapters.sql.tables.placement import fences
 from whimbrel.domain.guest import Order
-from whimbrel.domain.ids import RunId
-from whimbrel.ports.stores.restores import KnownRun
 
 
 def _raising(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
@@ -32,14 +29,8 @@ _RAISE = {
 }
 
 
-_of_runs = fixed(sa.select(fences).where(fences.c.run.in_(sa.bindparam("b_runs", expanding=True))))
-
-
-async def orders_of(tx: Tx, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
-    """Fulfils ports.placement.Placement.orders_of."""
-    rows = await tx.rows(_of_runs, {"b_runs": list(runs)})
-    return {row.run: KnownRun(epoch=row.epoch, progress=row.progress) for row in rows}
-
+orders_of = known_orders(fences)
+forget_fences = forgetting(fences)
 
 _seen = fixed(sa.select(fences.c.epoch, fences.c.progress).where(fences.c.run == sa.bindparam("b_run")))
 
@@ -52,7 +43,3 @@ async def raise_fence(tx: Tx, order: Order) -> None:
         assert seen, "a row is refused only by one that is there"
         order.check("placement", seen.epoch, seen.progress)
         raise AssertionError("the database refuses what the order allows")
-
-
-async def forget_fences(tx: Tx, runs: Sequence[RunId]) -> None:
-    await tx.run(sa.delete(fences).where(fences.c.run.in_(runs)))

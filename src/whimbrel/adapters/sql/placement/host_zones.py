@@ -47,9 +47,9 @@ _HELD = fixed(
 )
 
 
-async def put(tx: Tx, zones: Mapping[ProviderId, str]) -> None:
+async def put(tx: Tx, of_hosts: Mapping[ProviderId, str]) -> None:
     """Say in which zone hosts are from now on. Raises: HostInUse."""
-    ids = {"ids": sorted(zones)}
+    ids = {"ids": sorted(of_hosts)}
     if tx.dialect == "postgresql":
         await tx.tell(LOCK_PROVIDERS, ids)
     names = dict(map(tuple, await tx.rows(_THERE, ids)))
@@ -59,7 +59,7 @@ async def put(tx: Tx, zones: Mapping[ProviderId, str]) -> None:
             f" ({names[held]} is in use, or was given to a server just now)."
         )
     if names:
-        await tx.run(_SAY[tx.dialect], [{"root": root, "zone": zones[root], "version": 1} for root in sorted(names)])
+        await tx.run(_SAY[tx.dialect], [{"root": root, "zone": of_hosts[root], "version": 1} for root in sorted(names)])
 
 
 async def correct(tx: Tx, was: HostZone, zone: str) -> None:

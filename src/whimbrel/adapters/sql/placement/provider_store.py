@@ -1,8 +1,9 @@
 """The part of the store that is about providers only: what hosts offer, and what operators say of providers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.transactions import reads, writes
 from whimbrel.adapters.sql.placement import provider_writes, providers
 from whimbrel.adapters.sql.placement import traits as traits_of
 from whimbrel.adapters.sql.placement.claims import read_stocks
@@ -21,9 +22,8 @@ class ProviderStore:
 
     # As hosts report
 
-    async def register_host(self, provider: ProviderId, name: str, inventory: dict[str, Inventory]) -> None:
-        async with self._db.write() as tx:
-            await provider_writes.register(tx, provider, name, inventory)
+    register_host = writes(provider_writes.register)
+    set_aggregates = writes(provider_writes.set_aggregates)
 
     async def offer_traits(self, provider: ProviderId, traits: Collection[str]) -> None:
         async with self._db.write() as tx:
@@ -37,36 +37,18 @@ class ProviderStore:
             if await traits_of.switch_trait(tx, provider, DISABLED, disabled):
                 await providers.bump(tx, provider)
 
-    async def set_aggregates(self, provider: ProviderId, aggregates: Sequence[str]) -> None:
-        async with self._db.write() as tx:
-            await provider_writes.set_aggregates(tx, provider, aggregates)
-
     # As operators say
 
-    async def node(self, uuid: ProviderId) -> Node:
-        async with self._db.read() as tx:
-            return await read_node(tx, uuid)
-
-    async def create_provider(self, uuid: ProviderId, name: str, parent: ProviderId | None) -> Provider:
-        async with self._db.write() as tx:
-            return await providers.create(tx, uuid, name, parent)
-
-    async def rename_provider(self, uuid: ProviderId, name: str) -> Provider:
-        async with self._db.write() as tx:
-            return await providers.rename(tx, uuid, name)
+    node = reads(read_node)
+    create_provider = writes(providers.create)
+    rename_provider = writes(providers.rename)
+    delete_tree = writes(providers.delete_tree)
+    delete_provider = writes(providers.delete)
 
     async def move_provider(self, uuid: ProviderId, name: str, parent: ProviderId | None, *, freely: bool) -> Provider:
         async with self._db.write() as tx:
             await providers.move(tx, uuid, parent, freely=freely)
             return await providers.rename(tx, uuid, name)
-
-    async def delete_tree(self, root: ProviderId) -> None:
-        async with self._db.write() as tx:
-            await providers.delete_tree(tx, root)
-
-    async def delete_provider(self, uuid: ProviderId) -> None:
-        async with self._db.write() as tx:
-            await providers.delete(tx, uuid)
 
     async def set_inventories(
         self, uuid: ProviderId, generation: int | None, inventories: Mapping[str, Inventory]

@@ -93,3 +93,11 @@ async def refer_classes(tx: Tx, names: Collection[str]) -> None:
 
 async def refer_traits(tx: Tx, names: Collection[str]) -> None:
     await TRAITS.refer(tx, names, standard_traits())
+
+
+async def all_traits(tx: Tx, *, associated: bool | None = None) -> list[str]:
+    """List standard and custom traits. associated: only those that some provider has, or none has."""
+    if associated is True:
+        return sorted(await TRAITS.used(tx))
+    names = standard_traits().union(await TRAITS.all(tx))
+    return sorted(names - await TRAITS.used(tx) if associated is False else names)

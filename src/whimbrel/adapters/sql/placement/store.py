@@ -8,32 +8,38 @@ from random import Random
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.id_pages import ConsumerIds
-from whimbrel.adapters.sql.placement import allocation_queries, changes, group_members, providers
+from whimbrel.adapters.sql.engine.transactions import looks, reads, writes
+from whimbrel.adapters.sql.placement import allocation_queries, changes, fences, group_members, host_zones, providers
 from whimbrel.adapters.sql.placement.claims import read_held, rewrite
 from whimbrel.adapters.sql.placement.feed import CHECKED, Feed
-from whimbrel.adapters.sql.placement.fences import forget_fences, orders_of, raise_fence
-from whimbrel.adapters.sql.placement.group_store import GroupStore
+from whimbrel.adapters.sql.placement.fences import raise_fence
 from whimbrel.adapters.sql.placement.host_store import HostStore
-from whimbrel.adapters.sql.placement.name_store import NameStore
 from whimbrel.adapters.sql.placement.provider_store import ProviderStore
 from whimbrel.adapters.sql.placement.reshape import reshape
-from whimbrel.adapters.sql.placement.zone_store import ZoneStore
+from whimbrel.adapters.sql.placement.resource_names import CLASSES, TRAITS, all_traits
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Order
-from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, RunId, ServerId, UserId
+from whimbrel.domain.ids import ConsumerId, ProviderId, ServerId
 from whimbrel.domain.resources import Resources
 from whimbrel.placement.assignments import all_ways
 from whimbrel.placement.capacity import IndexRooms, state_of
 from whimbrel.placement.group_rules import check
 from whimbrel.placement.index import Index
-from whimbrel.placement.provider import Claim, Consumer, Held, Provider, Shape, Usage
+from whimbrel.placement.provider import Claim, Consumer, Held, Provider
 from whimbrel.ports.placement.assignments import Lack, Way, Wish
 from whimbrel.ports.placement.capacity import ProviderState
-from whimbrel.ports.placement.placement import Allocation, GroupRule, Miscount, Owner, ZoneRule
-from whimbrel.ports.stores.restores import KnownRun
+from whimbrel.ports.placement.placement import GroupRule, Owner, ZoneRule
 
 
-class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, ConsumerIds):
+async def _drop(tx: Tx, consumer: ConsumerId) -> bool:
+    before = await read_held(tx, [consumer], lock=True)
+    if before:
+        nothing = Claim(consumer=consumer, owner=before[consumer][0].owner, held={})
+        await rewrite(tx, [nothing], before)
+    return bool(before)
+
+
+class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
     """Fulfils ports.placement.Placement and placement.store.Store."""
 
     def __init__(self, db: Database, chance: Random | None = None) -> None:
@@ -70,7 +76,7 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
         async with self._db.write() as tx:
             await raise_fence(tx, order)
             places = await group_members.lock(tx, group) if group else None
-            before = await self._locked(tx, [consumer])
+            before = await read_held(tx, [consumer], lock=True)
             if consumer in before and before[consumer][1] == held:
                 return
             claim = Claim(consumer=consumer, owner=owner, held=held, type=_type(order, consumer))
@@ -89,7 +95,7 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
     async def hand_over(self, order: Order, giver: ConsumerId, taker: ConsumerId, owner: Owner) -> None:
         async with self._db.write() as tx:
             await raise_fence(tx, order)
-            before = await self._locked(tx, [giver, taker])
+            before = await read_held(tx, [giver, taker], lock=True)
             if giver not in before or giver == taker:
                 return
             claims = [
@@ -102,20 +108,12 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
     async def release(self, order: Order, consumer: ConsumerId) -> None:
         async with self._db.write() as tx:
             await raise_fence(tx, order)
-            await self._drop(tx, consumer)
-
-    async def owners(self, consumers: Sequence[ConsumerId]) -> dict[ConsumerId, Owner]:
-        async with self._db.read() as tx:
-            return await allocation_queries.owners(tx, consumers)
+            await _drop(tx, consumer)
 
     async def name_owner(self, order: Order, consumer: ConsumerId, owner: Owner) -> None:
         async with self._db.write() as tx:
             await raise_fence(tx, order)
             await allocation_queries.name_owner(tx, consumer, owner, _type(order, consumer))
-
-    async def miscounts(self) -> list[Miscount]:
-        async with self._db.read() as tx:
-            return await allocation_queries.miscounts(tx)
 
     async def recount(self, order: Order, provider: ProviderId) -> None:
         async with self._db.write() as tx:
@@ -124,31 +122,22 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
             await allocation_queries.recount(tx, provider)
             await changes.note(tx, [provider])
 
-    async def allocations(self, consumers: Sequence[ConsumerId] | None = None) -> list[Allocation]:
-        async with self._db.read() as tx:
-            return await allocation_queries.of_consumers(tx, consumers)
+    owners = reads(allocation_queries.owners)
+    miscounts = reads(allocation_queries.miscounts)
+    allocations = reads(allocation_queries.of_consumers)
+    orders_of = reads(fences.orders_of)
+    note_order = writes(fences.raise_fence)
+    forget_fences = writes(fences.forget_fences)
 
-    async def orders_of(self, runs: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
-        async with self._db.read() as tx:
-            return await orders_of(tx, runs)
+    # Groups of servers, zones of hosts
 
-    async def note_order(self, order: Order) -> None:
-        async with self._db.write() as tx:
-            await raise_fence(tx, order)
-
-    async def forget_fences(self, runs: Sequence[RunId]) -> None:
-        async with self._db.write() as tx:
-            await forget_fences(tx, runs)
-
-    async def _locked(self, tx: Tx, ids: Collection[ConsumerId]) -> dict[ConsumerId, tuple[Consumer, Held]]:
-        return await read_held(tx, ids, lock=True)
-
-    async def _drop(self, tx: Tx, consumer: ConsumerId) -> bool:
-        before = await self._locked(tx, [consumer])
-        if before:
-            nothing = Claim(consumer=consumer, owner=before[consumer][0].owner, held={})
-            await rewrite(tx, [nothing], before)
-        return bool(before)
+    group_places = reads(group_members.read)
+    move_group = writes(group_members.move)
+    rest_groups = writes(group_members.rest)
+    forget_group = writes(group_members.forget)
+    zone_hosts = writes(host_zones.put)
+    zoned_hosts = reads(host_zones.read)
+    correct_zone = writes(host_zones.correct)
 
     # The index
 
@@ -159,24 +148,14 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
         """Compare some more providers in memory with the database; False: they differed, and all were read anew."""
         return await self._feed.check(most)
 
-    async def forget_changes(self) -> None:
-        async with self._db.write() as tx:
-            await changes.forget(tx)
+    forget_changes = writes(changes.forget)
 
     # Claims, for the API
 
     async def rewrite(self, claims: Sequence[Claim]) -> None:
         async with self._db.write() as tx:
-            before = await self._locked(tx, [claim.consumer for claim in claims])
+            before = await read_held(tx, [claim.consumer for claim in claims], lock=True)
             await rewrite(tx, claims, before)
-
-    async def reshape(self, shapes: Sequence[Shape], claims: Sequence[Claim]) -> None:
-        async with self._db.write() as tx:
-            await reshape(tx, shapes, claims)
-
-    async def drop(self, consumer: ConsumerId) -> bool:
-        async with self._db.write() as tx:
-            return await self._drop(tx, consumer)
 
     async def claim_of(self, consumer: ConsumerId) -> tuple[Consumer, Held] | None:
         async with self._db.read() as tx:
@@ -186,13 +165,22 @@ class SqlPlacement(HostStore, ProviderStore, GroupStore, NameStore, ZoneStore, C
         async with self._db.read() as tx:
             return await providers.read(tx, uuid), await allocation_queries.of_provider(tx, uuid)
 
-    async def generations(self, uuids: Collection[ProviderId]) -> dict[ProviderId, int]:
-        async with self._db.read() as tx:
-            return await allocation_queries.generations(tx, uuids)
+    reshape = writes(reshape)
+    drop = writes(_drop)
+    generations = reads(allocation_queries.generations)
+    usages = reads(allocation_queries.of_project)
 
-    async def usages(self, project: ProjectId, user: UserId | None) -> list[Usage]:
-        async with self._db.read() as tx:
-            return await allocation_queries.of_project(tx, project, user)
+    # The names of resource classes and traits
+
+    known_classes = looks(CLASSES.known)
+    resource_classes = reads(CLASSES.all)
+    create_resource_class = writes(CLASSES.add)
+    rename_resource_class = writes(CLASSES.rename)
+    delete_resource_class = writes(CLASSES.delete)
+    known_traits = looks(TRAITS.known)
+    traits = reads(all_traits)
+    create_trait = writes(TRAITS.add)
+    delete_trait = writes(TRAITS.delete)
 
 
 def _type(order: Order, consumer: ConsumerId) -> str:

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
+from whimbrel.adapters.sql.engine.transactions import reads
 from whimbrel.adapters.sql.tables.volumes import limits, snapshots, volumes
 from whimbrel.domain.errors import OverQuota
 from whimbrel.ports.embedded.volume_store import VolumeUsage
@@ -60,9 +61,7 @@ async def check_room(
 class Limits:
     _db: Database
 
-    async def usage(self, project_id: str) -> VolumeUsage:
-        async with self._db.read() as tx:
-            return await used(tx, project_id)
+    usage = reads(used)
 
     async def limits(self, project_id: str) -> dict[str, int]:
         async with self._db.read() as tx:
