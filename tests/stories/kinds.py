@@ -23,9 +23,9 @@ from tests.stories.later import LATER, every_look
 from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_cut_off, watch
 from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, sleeping
 from whimbrel.domain.errors import WorldError
+from whimbrel.domain.operation_facts import ErrandFacts, is_placed
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
-from whimbrel.servers.operation import ErrandFacts, is_placed
 from whimbrel.sim.checks.invariants import Violation, books, rows_of
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Fault, Plan, changes

@@ -11,7 +11,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.moves.facts import Place
+from whimbrel.moves.facts import Place, moves_of, target_of
 from whimbrel.moves.steps.pci_devices import ALIAS
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.stores.journal import RunFilter
@@ -135,8 +135,9 @@ async def _scene(story: Story) -> tuple[World, Server]:
 async def expected_after(told: Told, story: Story) -> dict[str, Any]:
     """Give the books of a story that ended as it was meant to: worked out from what was before, not observed."""
     world, server = told.world, told.server
-    [run] = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize", "migrate"), limit=1))
-    target = run.facts.target
+    found = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize", "migrate"), limit=1))
+    [move] = moves_of(found)
+    target = target_of(move)
     flavor = story.new_flavor if story.flavor else server.flavor
     now = (await lookup.find(world.cloud, server.id)).launched_at
     moved = with_(
@@ -146,7 +147,7 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
         cell=target.cell,
         host=target.host,
         zone=target.zone,
-        slot=run.id,
+        slot=move.id,
         flavor=flavor,
         launched_at=now,
         volumes=tuple(with_(volume, attachment_id="", host=target.host) for volume in server.volumes),
@@ -157,7 +158,7 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
         **before,
         "servers": {server.id: moved},
         "claims": sorted((server.id, provider, tuple(sorted(what.items()))) for provider, what in target.parts.items()),
-        "guests": [(target.host, server.id, run.id, power, flavor.vcpus, flavor.memory_mib, True)],
+        "guests": [(target.host, server.id, move.id, power, flavor.vcpus, flavor.memory_mib, True)],
         "offers": [],
         "disks": _carried_to(target, told.before["disks"], flavor, is_running=not story.stopped),
         "quota": {server.id: (flavor.vcpus, flavor.memory_mib)},

@@ -3,9 +3,10 @@
 A run of `resize` or `migrate` is a move; creating, deleting and switching a server run on the same rails.
 """
 
-from typing import Any, Literal
+from typing import Generic, Literal
 
 import msgspec
+from typing_extensions import TypeIs, TypeVar
 
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
@@ -13,6 +14,9 @@ from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
 Way = Literal["forward", "back"]
 State = Literal["open", "parked", "done", "undone"]
 Verdict = Literal["confirm", "revert"]
+
+Facts = TypeVar("Facts", covariant=True, default=object)
+"""What a run knows: a Struct of its saga. `Run` alone is a run of any saga; `has_facts` narrows it."""
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,7 +32,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     action: str = ""  # request id of the action that it belongs to
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class Run(msgspec.Struct, Generic[Facts], frozen=True, kw_only=True):
     """The row. Changed only through the journal, under its epoch."""
 
     id: RunId
@@ -40,7 +44,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     asker_project_id: ProjectId
     action: str  # request id of the action that is served now
     at: str  # name of the step where it stands
-    facts: Any  # a Struct of the saga's own
+    facts: Facts
     number: int = 0  # small id, given by the journal
     way: Way = "forward"
     state: State = "open"
@@ -72,6 +76,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_over(self) -> bool:
         return self.state in ("done", "undone")
+
+
+def has_facts(run: Run, kind: type[Facts]) -> TypeIs[Run[Facts]]:
+    """Check whether the facts of a run are of this type."""
+    return isinstance(run.facts, kind)
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,8 +4,7 @@ from msgspec import Struct
 
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.run import Run
-from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.facts import Move, moves_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.directory import Entry
 from whimbrel.ports.stores.journal import RunFilter
@@ -21,18 +20,17 @@ class LastKnown(Struct, frozen=True, kw_only=True):
 async def last_known(cloud: Cloud, entry: Entry) -> LastKnown:
     """Raises: Unavailable: no run of it is known."""
     runs = await cloud.journal.find(RunFilter(subject=entry.server_id))
-    moves = [run for run in runs if isinstance(run.facts, MoveFacts)]
-    for run in moves:
-        known = _after(run)
+    for move in moves_of(runs):
+        known = _after(move)
         if known:
             return known
     raise Unavailable(f"The cell of instance {entry.server_id} is not responding. Try again later.")
 
 
-def _after(run: Run) -> LastKnown | None:
+def _after(move: Move) -> LastKnown | None:
     """Give what a server is after a move; None: it is what it was before. One that waits for its verdict has moved."""
-    facts: MoveFacts = run.facts
-    if run.state in ("done", "parked"):
+    facts = move.facts
+    if move.state in ("done", "parked"):
         flavor, place = facts.new_flavor, facts.target
     elif facts.old_flavor:
         flavor, place = facts.old_flavor, facts.source

@@ -14,14 +14,15 @@ from msgspec.structs import replace
 from whimbrel.domain import server_states
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, RunId
-from whimbrel.domain.run import LogEntry, Run
+from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.run import LogEntry, Run, has_facts
 from whimbrel.history.history import Past
 from whimbrel.moves.facts import MoveFacts, Place
 from whimbrel.moves.steps import record
 from whimbrel.repair import steps
+from whimbrel.repair.facts import RepairFacts
 from whimbrel.servers import operation
 from whimbrel.servers.lifecycle import create, delete, power
-from whimbrel.servers.operation import ErrandFacts
 
 
 class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,16 +110,20 @@ def _at(before: Standing, place: Place | None) -> Standing:
 
 
 def _moved(before: Standing, run: Run, target: Place | None) -> Standing:
+    assert has_facts(run, MoveFacts)
     vm_state = server_states.after(run.facts.was, "moved")
     return replace(_at(before, target), vm_state=vm_state, flavor=run.facts.new_flavor)
 
 
 def _moved_back(before: Standing, run: Run, _: Place | None) -> Standing:
+    assert has_facts(run, MoveFacts)
     return replace(_at(before, run.facts.source), flavor=run.facts.old_flavor)
 
 
 def _as_it_was(before: Standing, run: Run, _: Place | None) -> Standing:
-    return replace(before, vm_state=run.facts.was)
+    facts = run.facts
+    assert isinstance(facts, (MoveFacts, ErrandFacts))
+    return replace(before, vm_state=facts.was)
 
 
 def _placed(before: Standing, _: Run, target: Place | None) -> Standing:
@@ -130,6 +135,7 @@ def _displaced(before: Standing, _run: Run, _target: Place | None) -> Standing:
 
 
 def _seen(before: Standing, run: Run, _: Place | None) -> Standing:
+    assert has_facts(run, ErrandFacts)
     return replace(before, vm_state="active" if run.facts.ran else "stopped")
 
 
@@ -139,6 +145,7 @@ def _deleted(before: Standing, _run: Run, _target: Place | None) -> Standing:
 
 def _adopted(before: Standing, run: Run, _: Place | None) -> Standing:
     """A repair had the record say where the only guest is."""
+    assert has_facts(run, RepairFacts)
     for mend in run.facts.of_kind("adopt_guest"):
         before = replace(before, cell=mend.cell, host=mend.host, zone=None)
     return before

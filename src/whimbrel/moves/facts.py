@@ -1,5 +1,6 @@
 """What a move knows: written at the start, added to by steps that decide."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -7,7 +8,7 @@ import msgspec
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import DiskExport, DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
-from whimbrel.domain.run import Run
+from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server_devices import BlockDevice, Nic, WishedNic, WishedVolume
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.services.network import PortRequest
@@ -80,20 +81,27 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     macs: tuple[str, ...] = ()  # of the ports that a create makes, by place among the wished nics; "": it is there
 
 
-Move = Run
-"""A run whose facts are MoveFacts."""
+Move = Run[MoveFacts]
+
+
+def moves_of(runs: Iterable[Run]) -> list[Move]:
+    """Return those of some runs that are moves. A create is one."""
+    return [run for run in runs if has_facts(run, MoveFacts)]
 
 
 def source_of(move: Move) -> Place:
-    source: Place | None = move.facts.source
-    assert source, "a move from nowhere has no source"
-    return source
+    assert move.facts.source, "a move from nowhere has no source"
+    return move.facts.source
 
 
 def target_of(move: Move) -> Place:
-    target: Place | None = move.facts.target
-    assert target, "claim before choice"
-    return target
+    assert move.facts.target, "claim before choice"
+    return move.facts.target
+
+
+def old_flavor_of(move: Move) -> Flavor:
+    assert move.facts.old_flavor, "a move from nowhere has no old flavor"
+    return move.facts.old_flavor
 
 
 def key_at(move: Move, place: Place) -> GuestKey:
@@ -102,7 +110,7 @@ def key_at(move: Move, place: Place) -> GuestKey:
 
 def target_spec(move: Move) -> GuestSpec:
     """Give what the guest on the target is made of."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     return GuestSpec(
         key=key_at(move, target_of(move)),
         name=facts.name,

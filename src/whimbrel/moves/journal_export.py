@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
-from whimbrel.domain.run import LogEntry, Run
+from whimbrel.domain.run import LogEntry, Run, has_facts
 from whimbrel.moves.facts import MoveFacts, Place
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.ports.cloud import Cloud
@@ -42,7 +42,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
 
 async def export(cloud: Cloud, run: Run) -> Export:
     """Put together what the journal has of a move. Raises: Invalid: the run is no resize or migration."""
-    if run.saga not in MOVE_SAGAS:
+    if run.saga not in MOVE_SAGAS or not has_facts(run, MoveFacts):
         raise Invalid(f"run {run.id} is of kind {run.saga}: only resizes and migrations can be exported")
     facts = replace(run.facts, user_data=None)
     takeovers = [one for one in await cloud.journal.takeovers(run.subject) if one.run_id == run.id]

@@ -9,10 +9,10 @@ from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
-from whimbrel.saga.step import Saga
+from whimbrel.saga.step import Facts, Saga
 
 
-def new_run(cloud: Cloud, engine: Engine, asker: Asker, server: Server, saga: Saga, facts: Any) -> Run:
+def new_run(cloud: Cloud, engine: Engine, asker: Asker, server: Server, saga: Saga[Facts], facts: Facts) -> Run[Facts]:
     """Give a run on a server, at its entrance, in the hands of this engine. It is not written down yet."""
     return engine.leased(
         Run(
@@ -43,7 +43,9 @@ def new_action(cloud: Cloud, asker: Asker, server: Server, name: str, run_id: Ru
     )
 
 
-async def accept(cloud: Cloud, engine: Engine, run: Run, action: Action, *booked: Any, **more: Any) -> Run:
+async def accept(
+    cloud: Cloud, engine: Engine, run: Run[Facts], action: Action, *booked: Any, **more: Any
+) -> Run[Facts]:
     """Write a run down as `Journal.accept` does; one that only has its last line before it is finished first.
 
     Raises: as `Journal.accept` does.

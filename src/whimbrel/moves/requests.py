@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, Superseded, WrongState
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName, RunId, Slot
-from whimbrel.domain.run import Run, Verdict
+from whimbrel.domain.run import Run, Verdict, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
 from whimbrel.moves.migration_status import MOVE_SAGAS
@@ -247,7 +247,7 @@ async def _judge(cloud: Cloud, engine: Engine, asker: Asker, server: Server, ver
         raise Invalid("Instance has not been resized.")
     action = new_action(cloud, asker, server, _ACTION[verdict], run.id)
     run = await cloud.journal.give_verdict(run.id, verdict, _STATUS[verdict], action, cloud.clock.now(), _HEARD_AT)
-    if verdict == "revert":
+    if verdict == "revert" and has_facts(run, MoveFacts):
         # The conductor shows it too; done here, the user sees it in his next request already.
         with suppress(Superseded):
             await record.show_reverting(run, cloud)

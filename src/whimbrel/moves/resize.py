@@ -20,7 +20,7 @@ from whimbrel.saga.step import Saga, Step
 _REVERT = "compute_revert_resize"
 _FINISH_REVERT = "compute_finish_revert_resize"
 
-_UNDOABLE = (
+_UNDOABLE: tuple[Step[MoveFacts], ...] = (
     # Reserve. The server still runs on the source; nobody has noticed anything.
     Step(quota_usage.book_larger, undo=quota_usage.book_old, accepted=True, only_if=changes_size,
          status="pre-migrating"),  # counts once, as the larger
@@ -62,7 +62,7 @@ _UNDOABLE = (
          status="finished"),
 )  # fmt: skip
 
-_FORWARD_ONLY = (
+_FORWARD_ONLY: tuple[Step[MoveFacts], ...] = (
     # Confirmed: each line is repeated until it holds.
     Step(guest.destroy_on_source, event="compute_confirm_resize", status="confirming"),
     Step(ports.unbind_source, only_if=moves_ports, event="compute_confirm_resize"),

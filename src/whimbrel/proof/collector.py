@@ -13,8 +13,9 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
+from whimbrel.domain.operation_facts import ErrandFacts
 from whimbrel.domain.pci import HeldDevice
-from whimbrel.domain.run import Run
+from whimbrel.domain.run import Run, has_facts
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.disk import PARCEL, parcels_of
 from whimbrel.ports.cloud import Cloud
@@ -142,13 +143,14 @@ async def see_images(cloud: Cloud, sights: Sights) -> None:
     if not waiting:
         return
     async for run in runs(cloud, RunFilter(sagas=("snapshot",))):
-        if found := waiting.get(run.facts.image_id):
+        image_id = run.facts.image_id if has_facts(run, ErrandFacts) else None
+        if image_id and (found := waiting.get(image_id)):
             sights.images[run.subject].append(found)
 
 
 async def _sender(cloud: Cloud, mark: str, image_id: str) -> ServerId | None:
     """Give whose disk an image carries; None: it is its owner's, who may give it any property."""
     run = await run_of(cloud, mark)
-    if run is None or not isinstance(run.facts, MoveFacts):
+    if run is None or not has_facts(run, MoveFacts):
         return None
     return run.subject if any(image_id in of_try for of_try in parcels_of(run).values()) else None

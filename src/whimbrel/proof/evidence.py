@@ -12,7 +12,7 @@ from whimbrel.domain.ids import CellName, HostName, ProjectId, RunId, ServerId, 
 from whimbrel.domain.pci import HeldDevice, PciAlias
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves.facts import MoveFacts, Place
+from whimbrel.moves.facts import Move, moves_of
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.services.images import Image
 from whimbrel.ports.services.network import Binding, Port
@@ -123,7 +123,7 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
         return self.record is not None and not self.runs
 
     @cached_property
-    def waiting(self) -> Run | None:
+    def waiting(self) -> Move | None:
         """Give the move that waits for a verdict while nothing else is done: what there is of it is known exactly."""
         if self.record is None or len(self.runs) != 1 or self.runs[0].state != "parked" or self.runs[0].debts:
             return None
@@ -137,14 +137,14 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
     @cached_property
     def way_back(self) -> tuple[HostName, GuestKey] | None:
         """Give where the guest is that a revert would bring back."""
-        source: Place | None = self.waiting.facts.source if self.waiting else None
+        source = self.waiting.facts.source if self.waiting else None
         return (source.host, GuestKey(self.id, source.slot)) if source else None
 
     def is_explained(self, host: HostName, key: GuestKey) -> bool:
         """Tell whether what is under way may have a guest of this name there, whichever of its steps it is at."""
         if self.record is None or any(run.saga in (DELETE, REPAIR) for run in self.runs):
             return True
-        sources = [run.facts.source for run in self.runs if isinstance(run.facts, MoveFacts) and run.facts.source]
+        sources = [move.facts.source for move in moves_of(self.runs) if move.facts.source]
         known = [(self.record.host, self.record.slot), *((place.host, place.slot) for place in sources)]
         of_targets = [Slot(run.id) for run in self.runs]
         return (host, key.slot) in known or key.slot in of_targets
@@ -164,9 +164,9 @@ class Stake(msgspec.Struct, kw_only=True, dict=True):
         return not self.is_alive and not self.runs and not self.is_run and not (self.entry is None and self.records)
 
     @cached_property
-    def move(self) -> Run | None:
+    def move(self) -> Move | None:
         """Give the move, or the creation, that is under way."""
-        return next((run for run in self.runs if isinstance(run.facts, MoveFacts)), None)
+        return next(iter(moves_of(self.runs)), None)
 
     @cached_property
     def key(self) -> GuestKey | None:

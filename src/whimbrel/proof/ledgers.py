@@ -11,6 +11,7 @@ import msgspec
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Ledger, Obeyed
 from whimbrel.domain.ids import CellName, HostName, RunId
+from whimbrel.domain.operation_facts import ErrandFacts
 from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
@@ -166,8 +167,13 @@ async def _done_there(cloud: Cloud, run_id: RunId, cell: CellName, host: HostNam
         return None
     if run.finished_at < cloud.clock.now() - FORGOTTEN_S:
         return None  # its fences may have been pruned
-    places = (run.facts.source, run.facts.target) if isinstance(run.facts, MoveFacts) else (run.facts,)
-    return run if any(place and (place.cell, place.host) == (cell, host) for place in places) else None
+    return run if (cell, host) in _places(run.facts) else None
+
+
+def _places(facts: object) -> list[tuple[CellName | None, HostName | None]]:
+    if isinstance(facts, MoveFacts):
+        return [(place.cell, place.host) for place in (facts.source, facts.target) if place]
+    return [(facts.cell, facts.host)] if isinstance(facts, ErrandFacts) else []
 
 
 async def check(cloud: Cloud) -> list[str]:

@@ -1,6 +1,7 @@
 """What reached the network or the volume service after its run was over: looked for a while after each such run."""
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
+from whimbrel.domain.operation_facts import ErrandFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import MoveFacts
@@ -9,7 +10,6 @@ from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.cleanup.late_effects import tidy, tidy_after_delete
-from whimbrel.servers.operation import ErrandFacts
 
 LATEST_S, EARLIEST_S = 60.0, 240.0
 """How long ago a run ended that is looked after: a request that nobody waits for arrives within that time, or never."""

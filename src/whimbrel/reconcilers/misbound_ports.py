@@ -7,7 +7,7 @@ move still waits, and no verdict on it is taken before that is over (`Journal.ac
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run
-from whimbrel.moves.facts import moves_ports, target_of
+from whimbrel.moves.facts import moves_of, moves_ports, target_of
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.stores.journal import RunFilter
@@ -20,7 +20,7 @@ async def give_back_cut_off(cloud: Cloud, engine: Engine) -> int:
     """Ask for the ports of all of them at once; give for how many servers some are given back."""
     since = cloud.clock.now() - EARLIEST_S
     runs = await cloud.journal.find(RunFilter(sagas=tuple(MOVE_SAGAS), only_open=True, changed_since=since))
-    waiting = {run.subject: run for run in runs if run.state == "parked" and moves_ports(run.facts)}
+    waiting = {run.subject: run for run in moves_of(runs) if run.state == "parked" and moves_ports(run.facts)}
     ports = await cloud.network.ports_of(list(waiting), with_requests=False) if waiting else []
     moved = {port.nic.port_id for run in waiting.values() for port in run.facts.ports}
     found = {(ServerId(port.device_id), port.host) for port in ports if port.id in moved}

@@ -3,8 +3,7 @@
 The image service knows no epochs, so a conductor's request that was long on its way may arrive when nobody wants it.
 """
 
-from whimbrel.domain.run import Run
-from whimbrel.moves.facts import MoveFacts, carried_disks, source_of
+from whimbrel.moves.facts import MoveFacts, carried_disks, moves_of, source_of
 from whimbrel.moves.steps.disk import parcels_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.reconcilers.late_effects_round import ended_lately
@@ -13,15 +12,14 @@ from whimbrel.saga.engine import Engine
 
 async def drop_late_parcels(cloud: Cloud, _: Engine) -> None:
     """Ask only for disks that went to another cell. A host that is not known by now may have been in any."""
-    sent = [run for run in await ended_lately(cloud) if _may_have_sent_a_disk(run)]
+    sent = [move for move in moves_of(await ended_lately(cloud)) if _may_have_sent_a_disk(move.facts)]
     cells = {host.name: host.cell for host in (await cloud.fleets.now()).hosts} if sent else {}
-    for run in sent:
-        for host, parcels in parcels_of(run).items():
-            if cells.get(host) != source_of(run).cell:
+    for move in sent:
+        for host, parcels in parcels_of(move).items():
+            if cells.get(host) != source_of(move).cell:
                 for parcel in parcels:
                     await cloud.images.delete(parcel)
 
 
-def _may_have_sent_a_disk(run: Run) -> bool:
-    facts = run.facts
-    return isinstance(facts, MoveFacts) and facts.leaves_cell and bool(carried_disks(facts))
+def _may_have_sent_a_disk(facts: MoveFacts) -> bool:
+    return facts.leaves_cell and bool(carried_disks(facts))

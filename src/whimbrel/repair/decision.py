@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import HostName, ProviderId, ServerId
-from whimbrel.domain.run import Run
+from whimbrel.moves.facts import Move, moves_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import Lack
 from whimbrel.ports.stores.journal import RunFilter
@@ -78,10 +78,10 @@ async def _known(found: Suspect, cloud: Cloud) -> Known:
     return Known(last=await _last(found.stake.id, cloud), flavors=await cloud.flavors.all(), uses=uses)
 
 
-async def _last(server: ServerId, cloud: Cloud) -> Run | None:
+async def _last(server: ServerId, cloud: Cloud) -> Move | None:
     """Return the newest move or creation that is over and came to an end that the journal knows."""
     runs = await cloud.journal.find(RunFilter(subject=server, sagas=("resize", "migrate", "create")))
-    return next((run for run in runs if run.is_over), None)
+    return next((move for move in moves_of(runs) if move.is_over), None)
 
 
 async def _decide(found: Suspect, cloud: Cloud) -> Decision:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from whimbrel.domain.ids import CellName, RunId
+from whimbrel.domain.run import Run
 from whimbrel.repair.actions import Kind, Mend
 from whimbrel.repair.record_rewrite import Settled
 from whimbrel.servers.allocations.allocation_repair import ClaimFacts
@@ -27,6 +28,9 @@ class RepairFacts(ClaimFacts, frozen=True, kw_only=True, omit_defaults=True):
 
     def of_kind(self, kind: Kind) -> list[Mend]:
         return [mend for mend in self.mends if mend.kind == kind]
+
+
+Repair = Run[RepairFacts]
 
 
 def does(kind: Kind) -> Callable[[RepairFacts], bool]:

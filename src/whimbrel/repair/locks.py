@@ -6,7 +6,6 @@ older than the cell's database, and the verdict have been carried out.
 
 from collections.abc import Iterator
 
-from whimbrel.moves.facts import MoveFacts
 from whimbrel.proof.evidence import Ground, Stake
 from whimbrel.proof.violation import Violation
 from whimbrel.repair import advice
@@ -35,7 +34,7 @@ def _differences(stake: Stake) -> Iterator[str]:
     record, move = stake.record, stake.waiting
     assert record
     assert move
-    facts: MoveFacts = move.facts
+    facts = move.facts
     assert facts.target
     left = {"vm_state": VERDICT, "cell": facts.target.cell, "host": facts.target.host, "slot": facts.target.slot}
     for name, value in left.items():

@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import CellName, HostName, Slot
-from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice
-from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.facts import Move
 from whimbrel.moves.steps.volumes import devices_at_target
 from whimbrel.ports.stores.pages import VolumeUse
 from whimbrel.proof.evidence import Ground, Seen, Stake
@@ -49,7 +48,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """What decides besides the stake. last: the newest move or creation that is over. uses: of the guest's volumes."""
 
-    last: Run | None = None
+    last: Move | None = None
     flavors: Sequence[Flavor] = ()
     uses: Mapping[str, VolumeUse] = {}
 
@@ -209,11 +208,11 @@ def _fits(flavor: Flavor, guest: Guest) -> bool:
     return (flavor.vcpus, flavor.memory_mib) == (guest.vcpus, guest.memory_mib) and same_root and has_ephemeral
 
 
-def _made(last: Run | None, host: HostName, guest: Guest) -> Flavor | None:
+def _made(last: Move | None, host: HostName, guest: Guest) -> Flavor | None:
     """Return the flavor with which the last move left the guest, if it is the one that the move left."""
     if last is None:
         return None
-    facts: MoveFacts = last.facts
+    facts = last.facts
     place, flavor = (facts.target, facts.new_flavor) if last.state == "done" else (facts.source, facts.old_flavor)
     return flavor if place and (place.host, place.slot) == (host, guest.key.slot) else None
 
@@ -237,10 +236,10 @@ def _volumes(record: Server, stake: Stake, host: HostName, guest: Guest, known: 
     return tuple(sorted(found, key=lambda device: order.index(device.volume_id)))
 
 
-def _of_move(last: Run | None, host: HostName, guest: Guest) -> tuple[BlockDevice, ...]:
+def _of_move(last: Move | None, host: HostName, guest: Guest) -> tuple[BlockDevice, ...]:
     if last is None or _made(last, host, guest) is None:
         return ()
-    return devices_at_target(last.facts) if last.state == "done" else tuple(last.facts.volumes)
+    return devices_at_target(last.facts) if last.state == "done" else last.facts.volumes
 
 
 def _attachment(device: BlockDevice, stake: Stake, host: HostName, known: Known) -> str | None:

@@ -7,16 +7,15 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import GuestKey
-from whimbrel.domain.run import Run
 from whimbrel.ports.cloud import Cloud
 from whimbrel.proof.invariants.guests import is_whole
-from whimbrel.repair.facts import RepairFacts
+from whimbrel.repair.facts import Repair
 from whimbrel.repair.record_rewrite import Settled
 
 
-async def settle_record(run: Run, cloud: Cloud) -> None:
+async def settle_record(run: Repair, cloud: Cloud) -> None:
     """Have the record in the guest's cell say what the guest is. Raises: Refused: the guest is not seen whole."""
-    facts: RepairFacts = run.facts
+    facts = run.facts
     settled = _settled(run)
     guest = await cloud.agent(settled.cell, settled.host).look(GuestKey(run.subject, settled.slot))
     if guest is None or not is_whole(guest):
@@ -27,7 +26,7 @@ async def settle_record(run: Run, cloud: Cloud) -> None:
         await cloud.cell(settled.cell).servers.change_by_run(run.order, run.subject, settled.fields)
 
 
-async def _is_entered(run: Run, cloud: Cloud) -> bool:
+async def _is_entered(run: Repair, cloud: Cloud) -> bool:
     """Check whether the copy was written by this run and counts: its owner may have changed it since."""
     settled = _settled(run)
     held = (await cloud.cell(settled.cell).servers.holds([run.subject])).get(run.subject)
@@ -35,15 +34,16 @@ async def _is_entered(run: Run, cloud: Cloud) -> bool:
     return entry.cell == settled.cell and held is not None and held.run == run.id
 
 
-async def _copy(run: Run, cloud: Cloud) -> None:
+async def _copy(run: Repair, cloud: Cloud) -> None:
     """Freeze the record that there is, and write it into the guest's cell."""
     facts, settled = run.facts, _settled(run)
+    assert facts.left_cell, "asked before"
     record = await cloud.cell(facts.left_cell).servers.stand(run.order, run.subject, "frozen")
     copy = replace(record, generation=record.generation + 1, **settled.fields)
     await cloud.cell(settled.cell).servers.insert(run.order, copy)
 
 
-async def enter_cell(run: Run, cloud: Cloud) -> None:
+async def enter_cell(run: Repair, cloud: Cloud) -> None:
     """Have the directory name the cell of the record."""
     settled, entry = _settled(run), await cloud.directory.entry(run.subject)
     if entry.unplaced:
@@ -53,16 +53,16 @@ async def enter_cell(run: Run, cloud: Cloud) -> None:
     await cloud.cell(settled.cell).servers.stand(run.order, run.subject, "whole")
 
 
-async def erase_left(run: Run, cloud: Cloud) -> None:
+async def erase_left(run: Repair, cloud: Cloud) -> None:
     """Erase the older record, now that the directory names the other. Raises: Refused: it does not."""
-    facts: RepairFacts = run.facts
+    facts = run.facts
     assert facts.left_cell
     if not await _is_entered(run, cloud):
         raise Refused(f"the directory does not name the record of cell {facts.cell}; none is erased")
     await cloud.cell(facts.left_cell).servers.erase(run.order, run.subject)
 
 
-def _settled(run: Run) -> Settled:
-    facts: RepairFacts = run.facts
+def _settled(run: Repair) -> Settled:
+    facts = run.facts
     assert facts.settled, "it was decided before"
     return facts.settled

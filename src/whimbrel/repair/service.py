@@ -23,7 +23,7 @@ from whimbrel.repair import directory_entry, record_steps, steps
 from whimbrel.repair.actions import Kind, Mend
 from whimbrel.repair.advice import OF_OTHERS, of_others
 from whimbrel.repair.decision import decide
-from whimbrel.repair.facts import RepairFacts, changes_cell, does, has_record
+from whimbrel.repair.facts import Repair, RepairFacts, changes_cell, does, has_record
 from whimbrel.repair.planning import Plan
 from whimbrel.repair.record_rewrite import record_of as older_record
 from whimbrel.saga.engine import Engine
@@ -97,25 +97,25 @@ async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Su
 # Mending
 
 
-async def take(run: Run, cloud: Cloud) -> None:
+async def take(run: Repair, cloud: Cloud) -> None:
     """Take the server, where there is one that lives somewhere; of others the open run itself is the lock."""
     if has_record(run.facts):
         await operation.lock(run, cloud)
 
 
-async def let_go(run: Run, cloud: Cloud) -> None:
+async def let_go(run: Repair, cloud: Cloud) -> None:
     """Have the server idle, in whatever state its record says by now."""
     for cell in run.facts.cells:
         fields = {"updated_at": cloud.clock.now()}
         await cloud.cell(cell).servers.unlock(run.order, run.subject, fields, run.facts.beside)
 
 
-async def look_again(run: Run, cloud: Cloud) -> RepairFacts:
+async def look_again(run: Repair, cloud: Cloud) -> RepairFacts:
     """Note what of all that was said is still to be done, now that nobody else does anything with it.
 
     Raises: Refused: what was to be mended cannot be any more, or not now.
     """
-    facts: RepairFacts = run.facts
+    facts = run.facts
     found = await _look(cloud, run.subject, run.id)
     decision = await decide(found, cloud)
     now = decision.plan
@@ -136,17 +136,17 @@ def _is_among(mend: Mend, mends: Sequence[Mend]) -> bool:
     return replace(mend, sentence="") in [replace(one, sentence="") for one in mends]
 
 
-async def repaired(run: Run, cloud: Cloud) -> None:
+async def repaired(run: Repair, cloud: Cloud) -> None:
     """Have the server idle; its lock is given to the move that waits, not back to who held it."""
-    facts: RepairFacts = run.facts
+    facts = run.facts
     if has_record(facts):
         fields = {"updated_at": cloud.clock.now()}
         await operation.records(run, cloud).unlock(run.order, run.subject, fields, facts.waiting)
 
 
-async def claim_back(run: Run, cloud: Cloud) -> None:
+async def claim_back(run: Repair, cloud: Cloud) -> None:
     """Have it hold what it held, unless its record says by now where its guest is, or somebody has taken the record."""
-    facts: RepairFacts = run.facts
+    facts = run.facts
     try:
         record = await record_of(run, cloud)
     except NotFound:
@@ -262,7 +262,7 @@ def _project(stake: Stake, asker: Asker) -> ProjectId:
     return next((record.project_id for record in stake.records.values()), asker.project_id)
 
 
-def _action(cloud: Cloud, asker: Asker, run: Run) -> Action:
+def _action(cloud: Cloud, asker: Asker, run: Repair) -> Action:
     return Action(
         server_id=run.subject,
         request_id=asker.request_id,

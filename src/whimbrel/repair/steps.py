@@ -3,7 +3,6 @@
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import ConsumerId, HostName, ProjectId, ProviderId
-from whimbrel.domain.run import Run
 from whimbrel.moves.steps.disk import PARCEL
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Cloud
@@ -11,7 +10,7 @@ from whimbrel.ports.placement.placement import Owner
 from whimbrel.proof.evidence_reader import is_ended
 from whimbrel.proof.invariants.guests import is_whole, stands_as_recorded
 from whimbrel.repair.actions import Kind, Mend
-from whimbrel.repair.facts import RepairFacts, has_record
+from whimbrel.repair.facts import Repair, has_record
 from whimbrel.servers import operation
 from whimbrel.servers.allocations.allocation_repair import record_of
 from whimbrel.servers.cleanup.late_effects import made_macs
@@ -20,19 +19,19 @@ from whimbrel.servers.zones import zone_changes
 # The claim
 
 
-async def release_claim(run: Run, cloud: Cloud) -> None:
+async def release_claim(run: Repair, cloud: Cloud) -> None:
     await cloud.placement.release(run.order, ConsumerId(run.subject))
 
 
-async def recount(run: Run, cloud: Cloud) -> None:
+async def recount(run: Repair, cloud: Cloud) -> None:
     await cloud.placement.recount(run.order, ProviderId(run.subject))
 
 
-async def tell_zone(run: Run, cloud: Cloud) -> None:
+async def tell_zone(run: Repair, cloud: Cloud) -> None:
     await zone_changes.mend(cloud, ProviderId(run.subject))
 
 
-async def name_owner(run: Run, cloud: Cloud) -> None:
+async def name_owner(run: Repair, cloud: Cloud) -> None:
     record = await record_of(run, cloud)
     await cloud.placement.name_owner(run.order, ConsumerId(run.subject), Owner(record.project_id, record.user_id))
 
@@ -40,22 +39,22 @@ async def name_owner(run: Run, cloud: Cloud) -> None:
 # Records
 
 
-async def enter_project(run: Run, cloud: Cloud) -> None:
+async def enter_project(run: Repair, cloud: Cloud) -> None:
     for mend in _of(run, "enter_project"):
         await cloud.directory.enter_project(run.order, run.subject, ProjectId(mend.thing))
 
 
-async def record_project(run: Run, cloud: Cloud) -> None:
+async def record_project(run: Repair, cloud: Cloud) -> None:
     store = operation.records(run, cloud) if has_record(run.facts) else cloud.directory
     for mend in _of(run, "record_project"):
         await store.change_by_run(run.order, run.subject, {"project_id": mend.thing})
 
 
-async def adopt_record(run: Run, cloud: Cloud) -> None:
+async def adopt_record(run: Repair, cloud: Cloud) -> None:
     await cloud.directory.adopt(run.order, await operation.records(run, cloud).get(run.subject))
 
 
-async def erase_copies(run: Run, cloud: Cloud) -> None:
+async def erase_copies(run: Repair, cloud: Cloud) -> None:
     for mend in _of(run, "erase_copy"):
         assert mend.cell, "a copy is in a cell"
         await cloud.cell(mend.cell).servers.erase(run.order, run.subject)
@@ -63,11 +62,11 @@ async def erase_copies(run: Run, cloud: Cloud) -> None:
         await stand_alone(run, cloud)
 
 
-async def stand_alone(run: Run, cloud: Cloud) -> None:
+async def stand_alone(run: Repair, cloud: Cloud) -> None:
     await operation.records(run, cloud).stand(run.order, run.subject, "whole")
 
 
-async def adopt_guest(run: Run, cloud: Cloud) -> None:
+async def adopt_guest(run: Repair, cloud: Cloud) -> None:
     """Have the record say where the only guest is, once that was seen there."""
     for mend in _of(run, "adopt_guest"):
         assert mend.cell
@@ -86,7 +85,7 @@ async def _zones(cloud: Cloud) -> dict[HostName, str]:
     return dict(zip(fleet.names, fleet.zones, strict=True))
 
 
-async def book(run: Run, cloud: Cloud) -> None:
+async def book(run: Repair, cloud: Cloud) -> None:
     flavor = (await record_of(run, cloud)).flavor
     await cloud.directory.book(run.order, run.subject, flavor.vcpus, flavor.memory_mib)
 
@@ -94,7 +93,7 @@ async def book(run: Run, cloud: Cloud) -> None:
 # Guests
 
 
-async def destroy_guests(run: Run, cloud: Cloud) -> None:
+async def destroy_guests(run: Repair, cloud: Cloud) -> None:
     """Destroy guests that are too many, each time after a look at what proves it."""
     for mend in _of(run, "destroy_guest"):
         await _see_proof(run, mend, cloud)
@@ -104,7 +103,7 @@ async def destroy_guests(run: Run, cloud: Cloud) -> None:
         await cloud.agent(mend.cell, mend.host).destroy(run.order, GuestKey(run.subject, mend.slot))
 
 
-async def _see_proof(run: Run, mend: Mend, cloud: Cloud) -> None:
+async def _see_proof(run: Repair, mend: Mend, cloud: Cloud) -> None:
     """See that the server is deleted, or stands elsewhere as its record says. Raises: Refused: it is not so."""
     if not has_record(run.facts):
         if not await is_ended(cloud, run.subject):
@@ -116,12 +115,12 @@ async def _see_proof(run: Run, mend: Mend, cloud: Cloud) -> None:
     key = GuestKey(record.id, record.slot)
     if (record.host, record.slot) == (mend.host, mend.slot):
         raise Refused("it is the guest that the record says; nothing is destroyed")
-    guest = await cloud.agent(run.facts.cell, record.host).look(key)
+    guest = await cloud.agent(operation.cell_of(run), record.host).look(key)
     if guest is None or not stands_as_recorded(guest, record):
         raise Refused(f"its guest on {record.host} does not stand as its record says; nothing is destroyed")
 
 
-async def release_devices(run: Run, cloud: Cloud) -> None:
+async def release_devices(run: Repair, cloud: Cloud) -> None:
     for mend in _of(run, "release_devices"):
         assert mend.cell
         assert mend.host
@@ -132,7 +131,7 @@ async def release_devices(run: Run, cloud: Cloud) -> None:
 # Services that know no epochs
 
 
-async def bind_ports(run: Run, cloud: Cloud) -> None:
+async def bind_ports(run: Repair, cloud: Cloud) -> None:
     for mend in _of(run, "bind_port"):
         try:
             port = await cloud.network.port(mend.thing)
@@ -144,7 +143,7 @@ async def bind_ports(run: Run, cloud: Cloud) -> None:
             await cloud.network.bind(port, mend.host, {}, port.device_owner)
 
 
-async def let_go_bindings(run: Run, cloud: Cloud) -> None:
+async def let_go_bindings(run: Repair, cloud: Cloud) -> None:
     for mend in _of(run, "let_go_binding"):
         assert mend.host
         try:
@@ -156,7 +155,7 @@ async def let_go_bindings(run: Run, cloud: Cloud) -> None:
             await cloud.network.delete_bindings([mend.thing], mend.host)
 
 
-async def let_go_ports(run: Run, cloud: Cloud) -> None:
+async def let_go_ports(run: Repair, cloud: Cloud) -> None:
     made = await made_macs(run.subject, cloud)
     for mend in _of(run, "let_go_port"):
         try:
@@ -172,13 +171,13 @@ async def let_go_ports(run: Run, cloud: Cloud) -> None:
             await cloud.network.free_port(port.id, run.subject, port.revision)
 
 
-async def detach_volumes(run: Run, cloud: Cloud) -> None:
+async def detach_volumes(run: Repair, cloud: Cloud) -> None:
     for mend in _of(run, "detach"):
         await check_in_hand(run, cloud)
         await cloud.volumes.detach(mend.thing)
 
 
-async def delete_images(run: Run, cloud: Cloud) -> None:
+async def delete_images(run: Repair, cloud: Cloud) -> None:
     """Delete those that carry a disk of nobody's; one that waited for a file only if it has none by now."""
     for mend in _of(run, "delete_image"):
         try:
@@ -193,6 +192,6 @@ async def delete_images(run: Run, cloud: Cloud) -> None:
 # Inside
 
 
-def _of(run: Run, kind: Kind) -> list[Mend]:
-    facts: RepairFacts = run.facts
+def _of(run: Repair, kind: Kind) -> list[Mend]:
+    facts = run.facts
     return facts.of_kind(kind)

@@ -26,7 +26,7 @@ from whimbrel.domain.errors import (
     WorldError,
     WrongState,
 )
-from whimbrel.domain.run import LogEntry, Run
+from whimbrel.domain.run import Facts, LogEntry, Run
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.stores.journal import Booking, Evidence, Journal
 from whimbrel.saga.backoff import pause_s
@@ -94,7 +94,7 @@ class Engine:
 
     # Begin: what a door does before it answers
 
-    def leased(self, run: Run) -> Run:
+    def leased(self, run: Run[Facts]) -> Run[Facts]:
         """Give a new run that stands at its entrance, in the hands of this engine."""
         step, now = self.book.of(run).entrance(run.facts), self._clock.now()
         return replace(

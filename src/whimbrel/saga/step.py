@@ -15,29 +15,35 @@ former release do the same with what has been saved under the new name.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeAlias
+
+from typing_extensions import TypeVar
 
 from whimbrel.domain.run import Run
 
-Do = Callable[[Run, Any], Awaitable[Any]]
+Facts = TypeVar("Facts", default=Any)
+"""What the runs of a saga know. The engine, which drives all sagas, leaves it open."""
+
+
+@dataclass(frozen=True)
+class Decided(Generic[Facts]):
+    """New facts of a step that decides, and what it decided by: kept beside the run, for people who ask why."""
+
+    facts: Facts
+    evidence: bytes
+
+
+Do: TypeAlias = Callable[[Run[Facts], Any], Awaitable[Facts | Decided[Facts] | None]]
 """async (run, world) -> new facts, plain or Decided, or None when it acted. Raises what domain.errors names."""
 
 
 @dataclass(frozen=True)
-class Decided:
-    """New facts of a step that decides, and what it decided by: kept beside the run, for people who ask why."""
-
-    facts: Any
-    evidence: bytes
-
-
-@dataclass(frozen=True)
-class Step:
-    do: Do
-    undo: Do | None = None
-    only_if: Callable[[Any], bool] | None = None  # of the facts; where it is false the line is not there
-    after: tuple[Do, ...] = ()  # this undo waits until the undos of these steps are done
-    again: Callable[[Any], Any] | None = None  # a choice: facts with the next alternate, or None when none is left
+class Step(Generic[Facts]):
+    do: Do[Facts]
+    undo: Do[Facts] | None = None
+    only_if: Callable[[Facts], bool] | None = None  # where it is false the line is not there
+    after: tuple[Do[Facts], ...] = ()  # this undo waits until the undos of these steps are done
+    again: Callable[[Facts], Facts | None] | None = None  # a choice: with the next alternate, if any is left
     accepted: bool = False  # written down in one write with the run itself, which begins below it
     door: bool = False  # taken by the door before it answers; below the accepted lines, above all others
     unlocks: bool = False  # gives up the lock of the subject; without one the last line does
@@ -59,20 +65,20 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Saga:
+class Saga(Generic[Facts]):
     """A line of steps. A released line is frozen: change it by adding the next version beside it."""
 
     name: str
     version: int
-    facts: type
-    undoable: tuple[Step, ...]
-    forward_only: tuple[Step, ...] = ()
+    facts: type[Facts]
+    undoable: tuple[Step[Facts], ...]
+    forward_only: tuple[Step[Facts], ...] = ()
     done_status: str = "done"
     undone_status: str = "error"
     reverted_status: str = "reverted"
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[Step[Facts], ...]:
         return self.undoable + self.forward_only
 
     @cached_property
@@ -90,7 +96,7 @@ class Saga:
     def __contains__(self, name: str) -> bool:
         return name in self._index or name in self.renamed
 
-    def step(self, name: str) -> Step:
+    def step(self, name: str) -> Step[Facts]:
         return self.steps[self._index[name]]
 
     def may_turn_back(self, name: str) -> bool:
@@ -108,20 +114,20 @@ class Saga:
         unlock = next((number for number, step in enumerate(self.steps) if step.unlocks), len(self.steps) - 1)
         return lock < self._index[run.at] < unlock
 
-    def following(self, name: str, facts: Any) -> Step | None:
+    def following(self, name: str, facts: Facts) -> Step[Facts] | None:
         """Give the next line that applies, None at the end."""
         return next((s for s in self.steps[self._index[name] + 1 :] if applies(s, facts)), None)
 
-    def preceding(self, name: str, facts: Any) -> Step | None:
+    def preceding(self, name: str, facts: Facts) -> Step[Facts] | None:
         """Give the line before that applies, None at the top."""
         return next((s for s in reversed(self.steps[: self._index[name]]) if applies(s, facts)), None)
 
-    def entrance(self, facts: Any) -> Step:
+    def entrance(self, facts: Facts) -> Step[Facts]:
         """Give the line with which a run begins: the first that was not written down when the run was accepted."""
         return next(s for s in self.steps if not s.accepted and applies(s, facts))
 
 
-def applies(step: Step, facts: Any) -> bool:
+def applies(step: Step[Facts], facts: Facts) -> bool:
     return step.only_if is None or step.only_if(facts)
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, RunId, ServerId, Slot, UserId
+from whimbrel.domain.operation_facts import ErrandFacts
 from whimbrel.domain.run import Action, LogEntry, Run
 from whimbrel.history.history import Past, tell
 from whimbrel.history.state_at import EFFECTS, Standing, standing_at
@@ -16,7 +17,6 @@ from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.journal import Evidence, Takeover
 from whimbrel.repair.actions import Mend
 from whimbrel.repair.facts import RepairFacts
-from whimbrel.servers.operation import ErrandFacts
 
 SERVER = ServerId("s")
 USER, PROJECT = UserId("u"), ProjectId("p")

@@ -13,8 +13,7 @@ from whimbrel.domain.errors import Forbidden, NotFound
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, UserId
-from whimbrel.domain.run import Run
-from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.facts import Move, moves_of
 from whimbrel.moves.migration_status import MOVE_SAGAS, migration_type
 from whimbrel.ports.stores.journal import RunFilter
 
@@ -41,7 +40,7 @@ async def one_of_server(call: Call) -> Any:
     raise NotFound(f"Migration {migration_id} of server {call.server.id} is not an in-progress live migration.")
 
 
-async def _find(call: Call, *, hosts_shown: bool) -> list[Run]:
+async def _find(call: Call, *, hosts_shown: bool) -> list[Move]:
     sagas = _sagas(call)
     if not sagas or call.value("hidden") not in (None, "", "0", "False", "false"):
         return []
@@ -61,7 +60,7 @@ async def _find(call: Call, *, hosts_shown: bool) -> list[Run]:
         after=await _marker(call) if paged else None,
         limit=None if fits else limit,
     )
-    found = [run for run in await call.cloud.journal.find(which) if all(fit(run) for fit in fits)][:limit]
+    found = [run for run in moves_of(await call.cloud.journal.find(which)) if all(fit(run) for fit in fits)][:limit]
     return found if paged else found[::-1]
 
 
@@ -81,9 +80,9 @@ def _project(call: Call) -> ProjectId | None:
     return call.caller.project_id
 
 
-def _host_filters(call: Call, *, hosts_shown: bool) -> list[Callable[[Run], bool]]:
+def _host_filters(call: Call, *, hosts_shown: bool) -> list[Callable[[Move], bool]]:
     """Raises: Forbidden: the caller may not see hosts, so he may not ask for them either."""
-    fits: list[Callable[[Run], bool]] = []
+    fits: list[Callable[[Move], bool]] = []
     host, source = call.value("host"), call.value("source_compute")
     if (host or source) and not hosts_shown:
         raise Forbidden("Policy doesn't allow os_compute_api:os-migrations:index:host to be performed.")
@@ -104,18 +103,18 @@ async def _marker(call: Call) -> RunId | None:
         raise paging.no_marker(call) from None
 
 
-def source_host(run: Run) -> HostName | None:
-    facts: MoveFacts = run.facts
+def source_host(run: Move) -> HostName | None:
+    facts = run.facts
     return facts.source.host if facts.source else None
 
 
-def target_host(run: Run) -> HostName | None:
-    facts: MoveFacts = run.facts
+def target_host(run: Move) -> HostName | None:
+    facts = run.facts
     return facts.target.host if facts.target else None
 
 
-def _shown(call: Call, run: Run, hosts: Mapping[HostName, Host], *, hosts_shown: bool) -> dict[str, Any]:
-    facts: MoveFacts = run.facts
+def _shown(call: Call, run: Move, hosts: Mapping[HostName, Host], *, hosts_shown: bool) -> dict[str, Any]:
+    facts = run.facts
     source, target = (source_host(run), target_host(run)) if hosts_shown else (None, None)
     shown: dict[str, Any] = {
         "id": run.number,

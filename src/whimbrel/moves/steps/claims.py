@@ -1,6 +1,7 @@
 """Who owns what in placement. While a move is under way it owns the source's claim and the server the target's."""
 
 from whimbrel.domain.ids import ConsumerId
+from whimbrel.domain.run import Run
 from whimbrel.moves.facts import Move, target_of
 from whimbrel.moves.needs import groups, zones
 from whimbrel.moves.steps.target import check_cell
@@ -38,6 +39,6 @@ async def release_source(move: Move, cloud: Cloud) -> None:
     await cloud.placement.release(move.order, ConsumerId(move.id))
 
 
-async def release_server(move: Move, cloud: Cloud) -> None:
-    """Have a server that is gone hold nothing."""
-    await cloud.placement.release(move.order, ConsumerId(move.subject))
+async def release_server(run: Run, cloud: Cloud) -> None:
+    """Release everything that a deleted server holds."""
+    await cloud.placement.release(run.order, ConsumerId(run.subject))

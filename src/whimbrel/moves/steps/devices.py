@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestSpec
 from whimbrel.domain.ids import ServerId
-from whimbrel.moves.facts import Move, MoveFacts, Place, key_at, source_of, target_of, target_spec
+from whimbrel.moves.facts import Move, MoveFacts, Place, key_at, old_flavor_of, source_of, target_of, target_spec
 from whimbrel.moves.needs.segments import kept_to_segments
 from whimbrel.moves.steps import pci_devices, volumes
 from whimbrel.moves.steps import ports as network
@@ -93,7 +93,7 @@ async def _disk_format(facts: MoveFacts, cloud: Cloud) -> str | None:
 
 async def equipped_target(move: Move, cloud: Cloud) -> GuestSpec:
     """Give the guest of the target with all its devices."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     return replace(
         target_spec(move),
         nics=await network.guest_nics(move, target_of(move), cloud),
@@ -106,7 +106,7 @@ async def equipped_source(move: Move, cloud: Cloud) -> GuestSpec:
     """Give the guest of the source with the devices that the server's record says."""
     facts, source = move.facts, source_of(move)
     record = await home_record(move, cloud)
-    old = facts.old_flavor
+    old = old_flavor_of(move)
     return replace(
         target_spec(move),
         key=key_at(move, source),

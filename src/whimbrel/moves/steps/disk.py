@@ -10,8 +10,8 @@ from whimbrel.domain.errors import Superseded
 from whimbrel.domain.guest import DiskName, Progress
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.local_disks import names_of
-from whimbrel.domain.run import Run
-from whimbrel.moves.facts import Move, carried_disks, key_at, sends_disk, source_of, target_of, target_spec
+from whimbrel.domain.run import Run, has_facts
+from whimbrel.moves.facts import Move, MoveFacts, carried_disks, key_at, sends_disk, source_of, target_of, target_spec
 from whimbrel.moves.steps.guest import agent_at, see_replaced
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.images import Image
@@ -97,13 +97,14 @@ async def _register(move: Move, parcel: str, cloud: Cloud) -> None:
         )
     )
     now = await cloud.journal.get(move.id)  # the image service knows no epochs
-    if now.epoch != move.epoch and not (_is_sending(now) and parcel in _parcels(now, len(now.facts.tried))):
+    if now.epoch != move.epoch and not _wants(now, parcel):
         await drop_parcel(move, cloud)
         raise Superseded(f"run {move.id} went on meanwhile")
 
 
-def _is_sending(run: Run) -> bool:
-    return not run.is_over and (run.at, run.way) == (carry_disk.__name__, "forward")
+def _wants(run: Run, parcel: str) -> bool:
+    is_sending = not run.is_over and (run.at, run.way) == (carry_disk.__name__, "forward")
+    return is_sending and has_facts(run, MoveFacts) and parcel in _parcels(run, len(run.facts.tried))
 
 
 async def drop_parcel(move: Move, cloud: Cloud) -> None:

@@ -191,7 +191,7 @@ async def unbind_source(move: Move, cloud: Cloud) -> None:
 
 async def make_ports(move: Move, cloud: Cloud) -> None:
     """Make the ports that were wished for, take those that are there, and bind them all to the host."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     target, server = target_of(move), ServerId(move.subject)
     owner = await device_owner(target, cloud)
     for wish, mac in zip(facts.wished_nics, facts.macs, strict=True):
@@ -216,14 +216,14 @@ async def make_ports(move: Move, cloud: Cloud) -> None:
 
 async def unmake_ports(move: Move, cloud: Cloud) -> None:
     """Delete what was made, let go what was taken."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     theirs = {wish.port_id for wish in facts.wished_nics}
     await let_go(move, lambda port: port.id not in theirs, cloud)
 
 
 async def learn_nics(move: Move, cloud: Cloud) -> MoveFacts:
     """Note the ports that the server has now, in the order in which they were wished for."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     found = await cloud.network.ports_of([ServerId(move.subject)])
     names = await _names(facts, cloud)
     nics = []
@@ -276,7 +276,7 @@ async def device_owner(place: Place, cloud: Cloud) -> str:
 
 
 def _ports(move: Move) -> tuple[MovedPort, ...]:
-    facts: MoveFacts = move.facts
+    facts = move.facts
     return facts.ports
 
 

@@ -1,7 +1,7 @@
 """What a server counts for in its project's quota: once, also while it moves."""
 
 from whimbrel.domain.flavor import Flavor
-from whimbrel.moves.facts import Move
+from whimbrel.moves.facts import Move, old_flavor_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import Booking
 
@@ -13,12 +13,12 @@ def larger(old: Flavor, new: Flavor) -> Booking:
 
 async def book_larger(move: Move, cloud: Cloud) -> None:
     """Count the larger of both flavors; the move was accepted with it."""
-    booking = larger(move.facts.old_flavor, move.facts.new_flavor)
+    booking = larger(old_flavor_of(move), move.facts.new_flavor)
     await cloud.directory.book(move.order, move.subject, booking.vcpus, booking.memory_mib)
 
 
 async def book_old(move: Move, cloud: Cloud) -> None:
-    old = move.facts.old_flavor
+    old = old_flavor_of(move)
     await cloud.directory.book(move.order, move.subject, old.vcpus, old.memory_mib)
 
 

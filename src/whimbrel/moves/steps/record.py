@@ -8,18 +8,20 @@ from msgspec.structs import replace
 
 from whimbrel.domain import server_states
 from whimbrel.domain.errors import LockLost, NotFound, WrongState
+from whimbrel.domain.run import Run, has_facts
 from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
 from whimbrel.moves.steps import volumes
 from whimbrel.moves.steps.home_cell import home_record, records_at_home, switch
 from whimbrel.ports.cloud import Cloud
 
 
-async def show(move: Move, task_state: str, cloud: Cloud) -> None:
-    """Have a placed server show what is done with it."""
-    place: Place | None = move.facts.source or move.facts.target
+async def show(run: Run, task_state: str, cloud: Cloud) -> None:
+    """Set what a placed server shows while a run that is a move works on it."""
+    assert has_facts(run, MoveFacts), "only lines of moves show something"
+    place = run.facts.source or run.facts.target
     if place:
-        records = await records_at_home(move, cloud) if move.facts.source else cloud.cell(place.cell).servers
-        await records.show_task(move.order, move.subject, task_state, cloud.clock.now())
+        records = await records_at_home(run, cloud) if run.facts.source else cloud.cell(place.cell).servers
+        await records.show_task(run.order, run.subject, task_state, cloud.clock.now())
 
 
 async def lock(move: Move, cloud: Cloud) -> None:
@@ -40,7 +42,7 @@ async def unlock(move: Move, cloud: Cloud) -> None:
 
 async def switch_home(move: Move, cloud: Cloud) -> None:
     """The commit point: one row says where the server lives and how large it is."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     now = cloud.clock.now()
     fields = {
         **_home(target_of(move)),
@@ -56,7 +58,7 @@ async def switch_home(move: Move, cloud: Cloud) -> None:
 
 async def switch_home_back(move: Move, cloud: Cloud) -> None:
     """Have it live on the source, as large as it was. Its vm_state is set when it is unlocked."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     fields = {**_home(source_of(move)), "flavor": facts.old_flavor, "launched_at": facts.launched_at}
     await _live(move, target_of(move), source_of(move), fields, cloud)
 
@@ -77,7 +79,7 @@ async def unlock_resized(move: Move, cloud: Cloud) -> None:
 
 async def _pin(move: Move, cloud: Cloud) -> dict[str, Any]:
     """Give what it wants from now on: only a move to a zone, or out of one, changes that, and only when it is done."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     if facts.zone_pin is None or not (facts.asked_zone or facts.leaves_zone):
         return {}
     record = await home_record(move, cloud)

@@ -94,8 +94,8 @@ def next_alternate(facts: MoveFacts) -> MoveFacts | None:
 async def check_cell(move: Move, cloud: Cloud) -> None:
     """See that the cell takes servers: it may be long ago that it was chosen. Raises: Refused: not any more."""
     facts, cell = move.facts, target_of(move).cell
-    keeps = facts.source and (facts.wanted_host or not facts.leaves_cell)
-    if cell in closed(await cloud.fleets.now(), facts.source.cell if keeps else None):
+    keeps = facts.wanted_host or not facts.leaves_cell
+    if cell in closed(await cloud.fleets.now(), facts.source.cell if facts.source and keeps else None):
         raise Refused(f"Cell {cell} was disabled meanwhile.")
 
 

@@ -33,7 +33,7 @@ async def attach_target(move: Move, cloud: Cloud) -> MoveFacts:
 
     Note these attachments, and those that the source has now: a way back may have made new ones.
     """
-    facts: MoveFacts = move.facts
+    facts = move.facts
     server, at_source = ServerId(move.subject), await _held_at_source(move, cloud)
     held = await cloud.volumes.attachments(server)
     made = {}
@@ -63,7 +63,7 @@ async def hand_over(move: Move, cloud: Cloud) -> None:
 
     By their ids as they were noted: those that a way back makes have others, and who is late here finds nothing.
     """
-    facts: MoveFacts = move.facts
+    facts = move.facts
     for device in facts.volumes:
         await cloud.volumes.detach(device.attachment_id)
     await connect_target(move, cloud)
@@ -160,7 +160,7 @@ def devices_at_target(facts: MoveFacts) -> tuple[BlockDevice, ...]:
 
 async def make_volumes(move: Move, cloud: Cloud) -> None:
     """Have the volumes made that were wished for."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     zone = None if cloud.rules.cross_az_attach else await name_of(cloud.zones, target_of(move).zone)
     for number, wish in enumerate(facts.wished_volumes):
         if wish.volume_id is None:
@@ -180,7 +180,7 @@ async def make_volumes(move: Move, cloud: Cloud) -> None:
 
 async def unmake_volumes(move: Move, cloud: Cloud) -> None:
     """Let go all volumes and delete those that were made."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     await detach_all(move, cloud)
     for volume in await cloud.volumes.made(facts.owner.project, marks(move)):
         await cloud.volumes.delete_volume(volume.id)
@@ -193,7 +193,7 @@ async def reserve_volumes(move: Move, cloud: Cloud) -> None:
 
 async def learn_volumes(move: Move, cloud: Cloud) -> MoveFacts:
     """Note the volumes and attachments that the server has now, and under which names its guest will see them."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     wished = await _wished(move, cloud)
     held = {one.volume_id: one.id for one in await cloud.volumes.attachments(ServerId(move.subject))}
     kept = kept_devices(facts.has_local_root, facts.new_flavor)
@@ -223,7 +223,7 @@ def device_names(asked: Sequence[str | None], kept: Collection[str]) -> list[str
 
 async def _wished(move: Move, cloud: Cloud) -> dict[int, str]:
     """Give the volume of each wish by its number: the one that was named, or the one that was made."""
-    facts: MoveFacts = move.facts
+    facts = move.facts
     made = {v.metadata[MARK]: v.id for v in await cloud.volumes.made(facts.owner.project, marks(move))}
     return {number: wish.volume_id or made[_mark(move, number)] for number, wish in enumerate(facts.wished_volumes)}
 
@@ -264,7 +264,7 @@ async def delete_with(record: Server, cloud: Cloud) -> None:
 
 
 def _volume_ids(move: Move) -> list[str]:
-    facts: MoveFacts = move.facts
+    facts = move.facts
     return [device.volume_id for device in facts.volumes]
 
 

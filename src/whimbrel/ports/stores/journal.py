@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
-from whimbrel.domain.run import Action, Run, Verdict
+from whimbrel.domain.run import Action, Facts, Run, Verdict
 from whimbrel.domain.server import Server
 
 
@@ -100,14 +100,14 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 class Journal(Protocol):
     async def accept(
         self,
-        run: Run,
+        run: Run[Facts],
         action: Action,
         booking: Booking | None = None,
         limits: Limits | None = None,
         new_server: Server | None = None,
         before: Booking | None = None,
         beside: RunId | None = None,
-    ) -> Run:
+    ) -> Run[Facts]:
         """Write down run, action, quota booking and a new server's record, or nothing of it; give the run's number.
 
         A new server joins the group that it wishes for.

@@ -62,7 +62,7 @@ def owns_what_it_should(stake: Stake, ground: Ground) -> bool:
         if record.host is None:
             return not stake.own
         return record.host not in ground.hosts or due_of(stake, ground).is_held(stake.own, ground.roots)
-    facts: MoveFacts = move.facts
+    facts = move.facts
     if facts.source and facts.target is None:  # it has not looked at the ports yet
         if record is None or any(run.saga in CHANGE_CLAIMS for run in stake.runs):
             return True

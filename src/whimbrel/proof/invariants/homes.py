@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from whimbrel.domain.ids import CellName
-from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.facts import MoveFacts, source_of
 from whimbrel.proof.evidence import Ground, Stake
 from whimbrel.proof.violation import Violation
 
@@ -49,7 +49,7 @@ def _is_at_target(stake: Stake, facts: MoveFacts) -> Iterator[Violation]:
 
 def _has_copy(stake: Stake, cell: CellName) -> bool:
     """Tell whether it is a record that a revert would have back."""
-    return stake.waiting is not None and cell == stake.waiting.facts.source.cell
+    return stake.waiting is not None and cell == source_of(stake.waiting).cell
 
 
 def _has_host(stake: Stake, ground: Ground) -> bool:

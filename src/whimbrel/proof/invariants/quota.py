@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.run import Run
-from whimbrel.moves.facts import MoveFacts, changes_size
+from whimbrel.moves.facts import Move, changes_size
 from whimbrel.moves.resize import RESIZE
 from whimbrel.moves.steps import quota_usage
 from whimbrel.proof.evidence import Ground, Stake
@@ -40,9 +39,9 @@ def counts_once(stake: Stake, ground: Ground) -> Iterator[Violation]:
                     evidence={"booked": list(booked), "flavor": [cpus, mib]})  # fmt: skip
 
 
-def _while_resized(run: Run) -> tuple[Counted, ...]:
+def _while_resized(run: Move) -> tuple[Counted, ...]:
     """Give what a server counts as at the step where its resize stands; two where that step is what changes it."""
-    facts: MoveFacts = run.facts
+    facts = run.facts
     assert facts.old_flavor
     old, new = _of(facts.old_flavor), _of(facts.new_flavor)
     larger = max(old[0], new[0]), max(old[1], new[1])

@@ -5,6 +5,7 @@ Law: its group knows of the claim as of that of a move, so that the others of th
 
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.ids import ConsumerId
+from whimbrel.domain.operation_facts import Errand, ErrandFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.needs.groups import rule_of
@@ -12,7 +13,6 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.placement import GroupRule, Owner
 from whimbrel.servers import operation
 from whimbrel.servers.allocations.port_allocations import Claim
-from whimbrel.servers.operation import ErrandFacts
 
 
 class ClaimFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
@@ -22,15 +22,18 @@ class ClaimFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
     due: Claim | None = None
 
 
+ClaimErrand = Run[ClaimFacts]
+
+
 def changes_claim(facts: ClaimFacts) -> bool:
     return facts.due is not None and facts.held != facts.due
 
 
-async def claim_due(run: Run, cloud: Cloud) -> None:
+async def claim_due(run: ClaimErrand, cloud: Cloud) -> None:
     await _claim_in_group(run, run.facts.due, cloud)
 
 
-async def claim_as_before(run: Run, cloud: Cloud) -> None:
+async def claim_as_before(run: ClaimErrand, cloud: Cloud) -> None:
     """Have it hold what it held; where that cannot be had any more, what is due is better than waiting for it."""
     try:
         await _claim_in_group(run, run.facts.held, cloud)
@@ -38,7 +41,7 @@ async def claim_as_before(run: Run, cloud: Cloud) -> None:
         return
 
 
-async def record_of(run: Run, cloud: Cloud) -> Server:
+async def record_of(run: Errand, cloud: Cloud) -> Server:
     """Give the record, also of a server that lives nowhere."""
     if run.facts.cell is not None:
         return await operation.records(run, cloud).get(run.subject)
@@ -48,19 +51,20 @@ async def record_of(run: Run, cloud: Cloud) -> Server:
     return entry.unplaced
 
 
-async def put_claim(run: Run, claim: Claim, cloud: Cloud, group: GroupRule | None = None) -> None:
+async def put_claim(run: Errand, claim: Claim, cloud: Cloud, group: GroupRule | None = None) -> None:
     """Have the server hold this and no more. Its place in a group is kept as long as it holds anything."""
     record = await record_of(run, cloud)
     owner = Owner(record.project_id, record.user_id)
     await cloud.placement.claim(run.order, ConsumerId(run.subject), owner, claim, group)
 
 
-async def _claim_in_group(run: Run, claim: Claim, cloud: Cloud) -> None:
+async def _claim_in_group(run: ClaimErrand, claim: Claim | None, cloud: Cloud) -> None:
     """Have the group know of it too: what was lost may have been all that the server held."""
+    assert claim is not None, "noted when the server was looked at"
     await put_claim(run, claim, cloud, await _rule(run, claim, cloud))
 
 
-async def _rule(run: Run, claim: Claim, cloud: Cloud) -> GroupRule | None:
+async def _rule(run: ClaimErrand, claim: Claim, cloud: Cloud) -> GroupRule | None:
     group = await cloud.server_groups.of_server(run.subject) if claim else None
     if group is None:
         return None

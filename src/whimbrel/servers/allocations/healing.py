@@ -41,6 +41,9 @@ class HealFacts(ClaimFacts, frozen=True, kw_only=True, omit_defaults=True):
     profiles: tuple[ProfileChange, ...] = ()
 
 
+Healing = Run[HealFacts]
+
+
 def changes_profiles(facts: HealFacts) -> bool:
     return bool(facts.profiles)
 
@@ -141,9 +144,9 @@ async def _physical(cloud: Cloud, server: Server, ports: Sequence[Port]) -> dict
 # Healing
 
 
-async def look_again(run: Run, cloud: Cloud) -> HealFacts:
+async def look_again(run: Healing, cloud: Cloud) -> HealFacts:
     """Note what is to be held and said, now that nobody else changes the server. Raises: Refused: it cannot be."""
-    facts: HealFacts = run.facts
+    facts = run.facts
     found = await look_at(cloud, [await operation.records(run, cloud).get(run.subject)])
     if not found:
         return facts
@@ -153,7 +156,7 @@ async def look_again(run: Run, cloud: Cloud) -> HealFacts:
     return replace(facts, held=one.held, due=one.due, profiles=one.profiles)
 
 
-async def write_profiles(run: Run, cloud: Cloud) -> None:
+async def write_profiles(run: Healing, cloud: Cloud) -> None:
     for change in run.facts.profiles:
         port = await cloud.network.port(change.port_id)
         if not _is_as_noted(run, port):
@@ -161,7 +164,7 @@ async def write_profiles(run: Run, cloud: Cloud) -> None:
         await _say(run, port, change.after, cloud)
 
 
-async def write_profiles_back(run: Run, cloud: Cloud) -> None:
+async def write_profiles_back(run: Healing, cloud: Cloud) -> None:
     """Have the profiles say what they said; fine where a port is not the server's any more."""
     for change in run.facts.profiles:
         try:
@@ -172,21 +175,21 @@ async def write_profiles_back(run: Run, cloud: Cloud) -> None:
             await _say(run, port, change.before, cloud)
 
 
-def _is_as_noted(run: Run, port: Port) -> bool:
+def _is_as_noted(run: Healing, port: Port) -> bool:
     return (port.device_id, port.host) == (run.subject, run.facts.host)
 
 
-async def _say(run: Run, port: Port, said: Any, cloud: Cloud) -> None:
+async def _say(run: Healing, port: Port, said: Any, cloud: Cloud) -> None:
     """Write it, also where it is there already: what was asked before and comes late then finds the port changed."""
     await check_in_hand(run, cloud)
     await cloud.network.bind(port, HostName(port.host), {ALLOCATION: said}, port.device_owner)
 
 
-async def healed(run: Run, cloud: Cloud) -> None:
+async def healed(run: Healing, cloud: Cloud) -> None:
     await operation.unlock(run, cloud)
 
 
-HEAL_PORTS = Saga(
+HEAL_PORTS: Saga[HealFacts] = Saga(
     "heal_ports",
     1,
     HealFacts,

@@ -16,9 +16,11 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.operation_facts import ErrandFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import Nic
+from whimbrel.moves.facts import Move, MoveFacts, moves_of
 from whimbrel.moves.steps import ports as network
 from whimbrel.moves.steps import volumes
 from whimbrel.moves.steps.lease_check import check_in_hand
@@ -32,8 +34,8 @@ from whimbrel.servers import lookup, operation
 from whimbrel.servers.cleanup import orphans as strays
 from whimbrel.servers.cleanup.orphans import Strays
 from whimbrel.servers.devices import interfaces
+from whimbrel.servers.devices.interface_facts import InterfaceFacts
 from whimbrel.servers.devices.interfaces import ATTACH_INTERFACE
-from whimbrel.servers.operation import ErrandFacts
 
 STATES = ("active", "stopped", "error")
 """Of a server that waits for a verdict only ports are given back: its move holds more than the record says."""
@@ -41,6 +43,9 @@ STATES = ("active", "stopped", "error")
 
 class TidyFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
     strays: Strays = Strays()
+
+
+Tidying = Run[TidyFacts]
 
 
 async def lost_nic(record: Server, cloud: Cloud) -> Nic | None:
@@ -56,10 +61,10 @@ async def lost_nic(record: Server, cloud: Cloud) -> Nic | None:
     return None
 
 
-async def see_strays(run: Run, cloud: Cloud) -> TidyFacts:
+async def see_strays(run: Tidying, cloud: Cloud) -> TidyFacts:
     """Look again, now that nobody else can change it."""
     record = await operation.records(run, cloud).get(run.subject)
-    facts: TidyFacts = run.facts
+    facts = run.facts
     return replace(facts, strays=await (strays.see_cut_off if facts.beside else strays.see)(record, cloud))
 
 
@@ -67,11 +72,11 @@ def is_cut_off(facts: TidyFacts) -> bool:
     return bool(facts.strays.cut_off)
 
 
-async def give_back_ports(run: Run, cloud: Cloud) -> None:
+async def give_back_ports(run: Tidying, cloud: Cloud) -> None:
     """Have those that are cut off served on the server's host. Undoable, so that no verdict waits for long: a network
     service that says no, or nothing, ends this run. A call that comes late is one more hand-over of the move.
     """
-    facts: TidyFacts = run.facts
+    facts = run.facts
     assert facts.host, "it lives somewhere"
     for port_id in facts.strays.cut_off:
         await check_in_hand(run, cloud)
@@ -79,8 +84,8 @@ async def give_back_ports(run: Run, cloud: Cloud) -> None:
             await cloud.network.activate_binding(port_id, facts.host)
 
 
-async def let_go_strays(run: Run, cloud: Cloud) -> None:
-    found: Strays = run.facts.strays
+async def let_go_strays(run: Tidying, cloud: Cloud) -> None:
+    found = run.facts.strays
     for attachment_id in found.attachments:
         await cloud.volumes.detach(attachment_id)
     for port_id, host in (*found.bindings, *await _left_bound(run, cloud)):
@@ -91,9 +96,9 @@ async def let_go_strays(run: Run, cloud: Cloud) -> None:
     await _let_go_ports(run.subject, [port for port in ports if port.id in found.ports], cloud)
 
 
-async def _left_bound(run: Run, cloud: Cloud) -> list[tuple[str, HostName]]:
+async def _left_bound(run: Tidying, cloud: Cloud) -> list[tuple[str, HostName]]:
     """List where ports that were given back are bound still, and serve nobody. Of a move that waits all are its own."""
-    facts: TidyFacts = run.facts
+    facts = run.facts
     given_back = () if facts.beside else facts.strays.cut_off
     return [each for port_id in given_back for each in await strays.loose_bindings(port_id, facts.host, cloud)]
 
@@ -111,14 +116,20 @@ async def _let_go_ports(server: ServerId, ports: Sequence[Port], cloud: Cloud) -
 async def made_macs(server: ServerId, cloud: Cloud) -> set[str]:
     """Give the MACs of all ports that were ever made for a server: its runs chose them."""
     runs = await cloud.journal.find(RunFilter(subject=server, sagas=(ATTACH_INTERFACE.name, "create")))
-    return {mac for run in runs for mac in (run.facts.macs if run.saga == "create" else (run.facts.mac,)) if mac}
+    return {mac for run in runs for mac in _chosen_macs(run.facts) if mac}
 
 
-async def idle_again(run: Run, cloud: Cloud) -> None:
+def _chosen_macs(facts: object) -> tuple[str, ...]:
+    if isinstance(facts, MoveFacts):
+        return facts.macs
+    return (facts.mac,) if isinstance(facts, InterfaceFacts) else ()
+
+
+async def idle_again(run: Tidying, cloud: Cloud) -> None:
     await operation.unlock(run, cloud)
 
 
-TIDY = Saga(
+TIDY: Saga[TidyFacts] = Saga(
     "tidy",
     1,
     TidyFacts,
@@ -166,10 +177,10 @@ async def tidy_waiting(cloud: Cloud, engine: Engine, asker: Asker, move: Run) ->
 async def tidy_after_delete(server: ServerId, cloud: Cloud) -> bool:
     """Let go what was taken or made too late for a server that is no more; tell whether there was anything."""
     creates = await cloud.journal.find(RunFilter(subject=server, sagas=("create",)))
-    return any([await _tidy_after(create, cloud) for create in creates])
+    return any([await _tidy_after(create, cloud) for create in moves_of(creates)])
 
 
-async def _tidy_after(create: Run, cloud: Cloud) -> bool:
+async def _tidy_after(create: Move, cloud: Cloud) -> bool:
     if create.state == "undone":
         return await _tidy_after_create(create, cloud)
     if not await is_ended(cloud, create.subject):
@@ -187,7 +198,7 @@ async def _tidy_after(create: Run, cloud: Cloud) -> bool:
     return bool(held or ports or late)
 
 
-async def _tidy_after_create(create: Run, cloud: Cloud) -> bool:
+async def _tidy_after_create(create: Move, cloud: Cloud) -> bool:
     made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
     held = await cloud.volumes.attachments(create.subject)
     ports = own_ports(await cloud.network.ports_of([create.subject]), [create.facts.owner.project])

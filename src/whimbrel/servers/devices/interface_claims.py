@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ConsumerId
-from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import Lack, Way
@@ -15,7 +14,7 @@ from whimbrel.ports.services.network import Port
 from whimbrel.servers import operation
 from whimbrel.servers.allocations.allocation_repair import put_claim
 from whimbrel.servers.allocations.port_allocations import Claim, add, named, wish_for, without_nothing
-from whimbrel.servers.devices.interface_facts import InterfaceFacts, nic_of
+from whimbrel.servers.devices.interface_facts import InterfaceErrand, InterfaceFacts, nic_of
 
 _UNKNOWN = Lack(words="it is not known to placement")
 
@@ -35,9 +34,9 @@ async def find_way(cloud: Cloud, server: Server, port: Port) -> Way:
 # Plugging
 
 
-async def choose_claim(run: Run, cloud: Cloud) -> InterfaceFacts:
+async def choose_claim(run: InterfaceErrand, cloud: Cloud) -> InterfaceFacts:
     """Decide what serves the port, and note what the server is to hold with it."""
-    facts: InterfaceFacts = run.facts
+    facts = run.facts
     port = await cloud.network.port(nic_of(run).port_id)
     if not port.requests:
         return facts
@@ -49,20 +48,22 @@ async def choose_claim(run: Run, cloud: Cloud) -> InterfaceFacts:
     return replace(facts, held=held, claim=claim, served=way.served)
 
 
-async def set_claim(run: Run, cloud: Cloud) -> None:
+async def set_claim(run: InterfaceErrand, cloud: Cloud) -> None:
+    assert run.facts.claim is not None, "chosen before"
     await put_claim(run, run.facts.claim, cloud)
 
 
-async def claim_as_before(run: Run, cloud: Cloud) -> None:
+async def claim_as_before(run: InterfaceErrand, cloud: Cloud) -> None:
+    assert run.facts.held is not None, "noted with the claim"
     await put_claim(run, run.facts.held, cloud)
 
 
 # Unplugging
 
 
-async def see_claim(run: Run, cloud: Cloud) -> InterfaceFacts:
+async def see_claim(run: InterfaceErrand, cloud: Cloud) -> InterfaceFacts:
     """Note what the server is to hold without what this port was given. Of a port that is gone nothing is known."""
-    facts: InterfaceFacts = run.facts
+    facts = run.facts
     try:
         port = await cloud.network.port(nic_of(run).port_id)
     except NotFound:
@@ -78,14 +79,14 @@ async def see_claim(run: Run, cloud: Cloud) -> InterfaceFacts:
     return replace(facts, held=held, claim=without_nothing(claim))
 
 
-async def give_back_claim(run: Run, cloud: Cloud) -> None:
+async def give_back_claim(run: InterfaceErrand, cloud: Cloud) -> None:
     await set_claim(run, cloud)
 
 
 # Inside
 
 
-async def _held(run: Run, cloud: Cloud) -> Claim:
+async def _held(run: InterfaceErrand, cloud: Cloud) -> Claim:
     return {one.provider: one.resources for one in await cloud.placement.allocations([ConsumerId(run.subject)])}
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
+from whimbrel.domain.operation_facts import ErrandFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server_devices import Nic, WishedNic
 from whimbrel.moves.steps.pci_devices import DIRECT
 from whimbrel.servers.allocations.port_allocations import Claim
-from whimbrel.servers.operation import ErrandFacts
 
 
 class InterfaceFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
@@ -20,10 +20,12 @@ class InterfaceFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True)
     served: Mapping[str, str] | None = None  # which provider serves which request of the port
 
 
-def nic_of(run: Run) -> Nic:
-    nic: Nic | None = run.facts.nic
-    assert nic, "plugged before it was learned"
-    return nic
+InterfaceErrand = Run[InterfaceFacts]
+
+
+def nic_of(run: InterfaceErrand) -> Nic:
+    assert run.facts.nic, "plugged before it was learned"
+    return run.facts.nic
 
 
 def names_port(facts: InterfaceFacts) -> bool:

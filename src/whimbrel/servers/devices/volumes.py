@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.local_disks import kept_devices
+from whimbrel.domain.operation_facts import ErrandFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice, free_disk_names
@@ -20,7 +21,6 @@ from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import edit, operation
-from whimbrel.servers.operation import ErrandFacts
 
 STATES = ("active", "stopped", "resized")
 
@@ -30,6 +30,9 @@ class VolumeFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
 
     device: BlockDevice
     at_once: bool = True  # whether the volume is reserved before the asker is answered
+
+
+VolumeErrand = Run[VolumeFacts]
 
 
 def is_at_once(facts: VolumeFacts) -> bool:
@@ -77,17 +80,17 @@ def free_name(server: Server) -> str:
     return next(free_disk_names(device_names(server)))
 
 
-async def check_still_free(run: Run, cloud: Cloud) -> None:
+async def check_still_free(run: VolumeErrand, cloud: Cloud) -> None:
     """Look again, now that nobody else can attach anything."""
     check_free(await _record(run, cloud), run.facts.device)
 
 
-async def check_volume(run: Run, cloud: Cloud) -> None:
+async def check_volume(run: VolumeErrand, cloud: Cloud) -> None:
     """Look at the volume, where the asker was answered before that."""
     await check_usable(cloud, await _record(run, cloud), await cloud.volumes.volume(run.facts.device.volume_id))
 
 
-async def check_attached(run: Run, cloud: Cloud) -> None:
+async def check_attached(run: VolumeErrand, cloud: Cloud) -> None:
     """Look again, now that nobody else can detach it."""
     if run.facts.device not in (await _record(run, cloud)).volumes:
         raise WrongState(f"Volume {run.facts.device.volume_id} was attached anew or detached meanwhile.")
@@ -96,17 +99,17 @@ async def check_attached(run: Run, cloud: Cloud) -> None:
 # Attaching
 
 
-async def reserve_volume(run: Run, cloud: Cloud) -> None:
+async def reserve_volume(run: VolumeErrand, cloud: Cloud) -> None:
     await check_in_hand(run, cloud)
     await cloud.volumes.reserve(run.subject, run.facts.device.volume_id, ())
 
 
-async def reserve_volume_later(run: Run, cloud: Cloud) -> None:
+async def reserve_volume_later(run: VolumeErrand, cloud: Cloud) -> None:
     """The same line, where the asker does not wait for it."""
     await reserve_volume(run, cloud)
 
 
-async def let_go_volume(run: Run, cloud: Cloud) -> None:
+async def let_go_volume(run: VolumeErrand, cloud: Cloud) -> None:
     """Give up whatever the server holds of it, as seen before we look whether the run is ours."""
     held = await cloud.volumes.attachments(run.subject, run.facts.device.volume_id)
     await check_in_hand(run, cloud)
@@ -114,54 +117,54 @@ async def let_go_volume(run: Run, cloud: Cloud) -> None:
         await cloud.volumes.detach(attachment.id)
 
 
-async def learn_attachment(run: Run, cloud: Cloud) -> VolumeFacts:
-    facts: VolumeFacts = run.facts
+async def learn_attachment(run: VolumeErrand, cloud: Cloud) -> VolumeFacts:
+    facts = run.facts
     held = await cloud.volumes.attachments(run.subject, facts.device.volume_id)
     if not held:
         raise NotFound(f"The attachment of volume {facts.device.volume_id} is gone.")
     return replace(facts, device=replace(facts.device, attachment_id=held[0].id))
 
 
-async def connect_volume(run: Run, cloud: Cloud) -> None:
+async def connect_volume(run: VolumeErrand, cloud: Cloud) -> None:
     device, connector = run.facts.device, await operation.agent(run, cloud).connector()
     await cloud.volumes.connect(device.attachment_id, {**connector, "mountpoint": device.device})
 
 
-async def attach_to_guest(run: Run, cloud: Cloud) -> None:
+async def attach_to_guest(run: VolumeErrand, cloud: Cloud) -> None:
     [volume] = await volumes.guest_volumes([run.facts.device], cloud)
     await operation.agent(run, cloud).attach_volume(run.order, operation.key(run), volume)
 
 
-async def detach_from_guest(run: Run, cloud: Cloud) -> None:
+async def detach_from_guest(run: VolumeErrand, cloud: Cloud) -> None:
     await operation.agent(run, cloud).detach_volume(run.order, operation.key(run), run.facts.device.volume_id)
 
 
-async def complete_volume(run: Run, cloud: Cloud) -> None:
+async def complete_volume(run: VolumeErrand, cloud: Cloud) -> None:
     """Tell the volume service that the guest has it."""
     await cloud.volumes.complete(run.facts.device.attachment_id)
 
 
-async def record_attached(run: Run, cloud: Cloud) -> None:
+async def record_attached(run: VolumeErrand, cloud: Cloud) -> None:
     await operation.settle(run, cloud, {"volumes": (*await _others(run, cloud), run.facts.device)})
 
 
 # Detaching
 
 
-async def end_attachments(run: Run, cloud: Cloud) -> None:
+async def end_attachments(run: VolumeErrand, cloud: Cloud) -> None:
     """Let go the volume, also on the host to which a move that waits may turn back."""
     await let_go_volume(run, cloud)
 
 
-async def record_detached(run: Run, cloud: Cloud) -> None:
+async def record_detached(run: VolumeErrand, cloud: Cloud) -> None:
     await operation.settle(run, cloud, {"volumes": await _others(run, cloud)})
 
 
-async def _record(run: Run, cloud: Cloud) -> Server:
+async def _record(run: VolumeErrand, cloud: Cloud) -> Server:
     return await operation.records(run, cloud).get(run.subject)
 
 
-async def _others(run: Run, cloud: Cloud) -> tuple[BlockDevice, ...]:
+async def _others(run: VolumeErrand, cloud: Cloud) -> tuple[BlockDevice, ...]:
     record = await _record(run, cloud)
     return tuple(held for held in record.volumes if held.volume_id != run.facts.device.volume_id)
 

@@ -6,8 +6,8 @@ import msgspec
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import HostName, ProviderId, ServerId
-from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
+from whimbrel.moves.facts import Move, moves_of
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.placement import GroupPlaces
@@ -24,7 +24,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """A server of a group that has a host."""
 
     server: Server
-    move: Run | None  # the latest since the group began to move
+    move: Move | None  # the latest since the group began to move
 
     @property
     def is_under_way(self) -> bool:
@@ -74,9 +74,9 @@ async def _servers(cloud: Cloud, group: ServerGroup) -> list[Server]:
     return [server for server in found if server.host]
 
 
-async def _latest_move(cloud: Cloud, server: ServerId, since: float) -> Run | None:
-    runs = await cloud.journal.find(RunFilter(subject=server, sagas=sorted(MOVE_SAGAS), limit=1))
-    return runs[0] if runs and (not runs[0].is_over or runs[0].created_at >= since) else None
+async def _latest_move(cloud: Cloud, server: ServerId, since: float) -> Move | None:
+    found = await cloud.journal.find(RunFilter(subject=server, sagas=sorted(MOVE_SAGAS), limit=1))
+    return next((move for move in moves_of(found) if not move.is_over or move.created_at >= since), None)
 
 
 async def _name_of(cloud: Cloud, root: ProviderId) -> HostName:

@@ -67,7 +67,7 @@ async def displace(move: Move, cloud: Cloud) -> None:
 
 async def activate(move: Move, cloud: Cloud) -> None:
     now = cloud.clock.now()
-    facts: MoveFacts = move.facts
+    facts = move.facts
     fields = {
         "nics": tuple(port.nic for port in facts.ports),
         "volumes": facts.volumes,

@@ -6,7 +6,7 @@ The door registers the image before it answers, since a client asks for it at on
 from collections.abc import Mapping
 
 from whimbrel.domain.errors import Superseded
-from whimbrel.domain.run import Run
+from whimbrel.domain.operation_facts import Errand, ErrandFacts
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.disk import finished
 from whimbrel.ports.cloud import Asker, Cloud
@@ -14,14 +14,17 @@ from whimbrel.ports.services.images import Image
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
-from whimbrel.servers.operation import ErrandFacts
 
 
-async def register_image(run: Run, cloud: Cloud) -> None:
-    facts: ErrandFacts = run.facts
-    assert facts.image_id, "the id is written down when the snapshot is accepted"
+def image_of(run: Errand) -> str:
+    assert run.facts.image_id, "the id is written down when the snapshot is accepted"
+    return run.facts.image_id
+
+
+async def register_image(run: Errand, cloud: Cloud) -> None:
+    facts = run.facts
     image = Image(
-        id=facts.image_id,
+        id=image_of(run),
         name=facts.image_name,
         status="queued",
         disk_format="qcow2",
@@ -37,16 +40,16 @@ async def register_image(run: Run, cloud: Cloud) -> None:
         raise Superseded(f"run {run.id} was turned back meanwhile")
 
 
-async def delete_image(run: Run, cloud: Cloud) -> None:
-    await cloud.images.delete(run.facts.image_id)
+async def delete_image(run: Errand, cloud: Cloud) -> None:
+    await cloud.images.delete(image_of(run))
 
 
-async def upload_snapshot(run: Run, cloud: Cloud) -> None:
+async def upload_snapshot(run: Errand, cloud: Cloud) -> None:
     agent = operation.agent(run, cloud)
-    await finished(lambda: agent.upload_snapshot(run.order, operation.key(run), run.facts.image_id))
+    await finished(lambda: agent.upload_snapshot(run.order, operation.key(run), image_of(run)))
 
 
-async def settle_as_before(run: Run, cloud: Cloud) -> None:
+async def settle_as_before(run: Errand, cloud: Cloud) -> None:
     await operation.unlock(run, cloud)
 
 

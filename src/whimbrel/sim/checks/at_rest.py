@@ -6,12 +6,15 @@ What a proof judges is judged by its laws; here is what only this world can see,
 from collections.abc import Iterator, Mapping
 
 from whimbrel.domain import local_disks
+from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.run import has_facts
 from whimbrel.domain.server import Server
+from whimbrel.moves.facts import moves_of
 from whimbrel.ports.services.volumes import MARK
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.servers.lifecycle.create import CREATE
-from whimbrel.servers.lifecycle.create_image import SNAPSHOT
+from whimbrel.servers.lifecycle.create_image import SNAPSHOT, image_of
 from whimbrel.servers.lookup import listing
 from whimbrel.sim.checks.invariants import Invariants
 from whimbrel.sim.cloud.cloud import IMAGE, World
@@ -125,12 +128,12 @@ async def _volumes(world: World, live: Live) -> list[str]:
 async def _noted(world: World) -> set[str]:
     """List the volumes that creations came to: who detached one may keep it when the server is gone."""
     made = await world.cloud.journal.find(RunFilter(sagas=(CREATE.name,)))
-    return {device.volume_id for run in made if run.state == "done" for device in run.facts.volumes}
+    return {device.volume_id for run in moves_of(made) if run.state == "done" for device in run.facts.volumes}
 
 
 async def _images(world: World) -> list[str]:
     taken = await world.cloud.journal.find(RunFilter(sagas=(SNAPSHOT.name,)))
-    meant = {IMAGE, *(run.facts.image_id for run in taken if run.state == "done")}
+    meant = {IMAGE, *(image_of(run) for run in taken if run.state == "done" and has_facts(run, ErrandFacts))}
     there = set(world.images.ids())
     left = [f"image {one} is left of what came to nothing" for one in sorted(there - meant)]
     left += [f"image {one} of a snapshot is not there" for one in sorted(meant - there)]

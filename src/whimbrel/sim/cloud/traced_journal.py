@@ -6,7 +6,7 @@ from typing import Any
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.global_.run_rows import Sagas
-from whimbrel.domain.run import Action, Run, Verdict
+from whimbrel.domain.run import Action, Facts, Run, Verdict
 from whimbrel.ports.stores.journal import Evidence
 
 
@@ -17,7 +17,7 @@ class ToldJournal(SqlJournal):
         super().__init__(db, sagas)
         self._tell = tell
 
-    async def accept(self, run: Run, *arguments: Any, **named: Any) -> Run:
+    async def accept(self, run: Run[Facts], *arguments: Any, **named: Any) -> Run[Facts]:
         accepted = await super().accept(run, *arguments, **named)
         self._tell(run, "is accepted")
         return accepted

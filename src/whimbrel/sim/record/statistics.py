@@ -5,9 +5,8 @@ It is how one sees that nothing is rare that ought to be tried: a fault that nev
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from whimbrel.domain.run import Run
+from whimbrel.domain.run import Run, has_facts
 from whimbrel.moves.facts import MoveFacts, changes_host, crosses_cells
 from whimbrel.moves.resize import MIGRATE, RESIZE
 
@@ -34,7 +33,7 @@ class Tally:
     def ended(self, runs: Iterable[Run]) -> None:
         for run in runs:
             self._counts["ended", _what(run), _how(run)] += 1
-            if run.saga in _MOVES:
+            if run.saga in _MOVES and has_facts(run, MoveFacts):
                 self._counts.update([("moved with", one, _how(run)) for one in _cargo(run.facts)])
 
     def counts(self) -> Counts:
@@ -48,9 +47,9 @@ _MOVES = (RESIZE.name, MIGRATE.name)
 
 
 def _what(run: Run) -> str:
-    facts: Any = run.facts
-    if run.saga not in _MOVES:
+    if run.saga not in _MOVES or not has_facts(run, MoveFacts):
         return run.saga
+    facts = run.facts
     if facts.target is None:
         return f"{run.saga} to nowhere"
     if crosses_cells(facts):

@@ -21,7 +21,7 @@ from whimbrel.adapters.sql.global_.server_groups import join
 from whimbrel.adapters.sql.tables.global_ import actions, runs, takeovers
 from whimbrel.domain.errors import Conflict, NotFound, Superseded, Unavailable
 from whimbrel.domain.ids import RunId, ServerId
-from whimbrel.domain.run import Action, Run, Verdict
+from whimbrel.domain.run import Action, Facts, Run, Verdict
 from whimbrel.domain.server import Server
 from whimbrel.ports.stores.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover, Tally
 from whimbrel.ports.stores.processes import MARGIN_S
@@ -153,14 +153,14 @@ class SqlJournal:
 
     async def accept(
         self,
-        run: Run,
+        run: Run[Facts],
         action: Action,
         booking: Booking | None = None,
         limits: Limits | None = None,
         new_server: Server | None = None,
         before: Booking | None = None,
         beside: RunId | None = None,
-    ) -> Run:
+    ) -> Run[Facts]:
         async with self._db.write() as tx:
             self._incarnation = (await check_not_held(tx, run.saga)).incarnation
             there = [(row.id, row.state) for row in await tx.rows(_open_of, {"b_subject": run.subject})]

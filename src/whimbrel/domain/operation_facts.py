@@ -1,0 +1,35 @@
+"""What a run knows that works on a server which stays where it is. Its steps are in `servers/`."""
+
+import msgspec
+
+from whimbrel.domain.ids import CellName, HostName, RunId, Slot
+from whimbrel.domain.run import Run
+
+
+class ErrandFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an errand knows: where the server is and how it is shown meanwhile."""
+
+    cell: CellName | None
+    host: HostName | None
+    slot: Slot | None
+    was: str  # vm_state before
+    shows: str | None  # task_state meanwhile
+    beside: RunId | None = None  # the move that waits for its verdict meanwhile, and lends its lock
+    ran: bool | None = None  # whether its guest did, where the record does not say
+    hard: bool = False  # of a reboot
+    image_id: str | None = None  # of a snapshot
+    image_name: str = ""
+    image_owner: str = ""
+    image_properties: dict[str, str] = {}
+    devices: bool = False  # whether it had ports, volumes or devices of its host
+
+
+Errand = Run[ErrandFacts]
+
+
+def is_placed(facts: ErrandFacts) -> bool:
+    return facts.cell is not None and facts.host is not None
+
+
+def has_devices(facts: ErrandFacts) -> bool:
+    return facts.devices
