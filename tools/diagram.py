@@ -89,8 +89,7 @@ class Watcher:
         world = await World.build(cells=self._picture.cells, rules=rules, equipped=True, functions=True)
         server_id = await _booted(world)
         cloud = self._chaos.wrap(world.cloud)
-        engine = world.engine("conductor", cloud)
-        engine.took = self._note
+        engine = world.engine("conductor", cloud, took_step=self._note)
         server = await lookup.find(world.cloud, server_id)
         await requests.resize(cloud, engine, world.asker(), server, LARGE, leaves_cell=self._picture.crosses)
         there = await self._settled(world, engine)

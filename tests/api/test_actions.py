@@ -9,7 +9,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.cloud import Rules
 
-SAME_HOST = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, allow_resize_to_same_host=True)
+SAME_HOST = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, allow_resize_to_same_host=True)
 
 
 async def do(front: Front, server_id: str, action: dict[str, Any], **more: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from tests.api.front import IMAGE, OTHER_PROJECT, PROJECT, Front, fault, with_cloud, with_front
 from whimbrel import settings
@@ -25,11 +26,15 @@ from whimbrel.bootstrap.registration import this_process
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.identity.initial_accounts import bootstrap
 from whimbrel.http.policy import Policy
+from whimbrel.moves import requests
 from whimbrel.ports.services.identity import NewToken
 from whimbrel.ports.stores.journal import RunFilter
+from whimbrel.saga.engine import Engine
+from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import delete
 from whimbrel.settings.datadir import DataDir
 from whimbrel.sim.checks.invariants import Invariants, books
+from whimbrel.sim.cloud.cloud import LARGE
 
 HUGE = 2**31 - 1
 NOBODY = "99999999-9999-4999-8999-999999999999"
@@ -274,9 +279,8 @@ async def test_a_server_is_deleted_at_any_moment(front: Front, moment: str) -> N
 async def test_a_server_is_deleted_whose_resize_was_begun_and_driven_by_nobody(front: Front) -> None:
     """Between the lock and the first step that is written down: the process that adopted the move died."""
     server_id = await front.boot()
-    front.engine.adopt = lambda run: True
-    assert (await front.act(server_id, ACTIONS["resize"])).status_code == 202
-    front.engine.adopt = None
+    world, idle = front.world, Engine(replace(front.engine.parts, adopt=lambda run: True))
+    await requests.resize(world.cloud, idle, world.asker(), await lookup.find(world.cloud, server_id), LARGE)
     assert (await front.ask("DELETE", f"/servers/{server_id}")).status_code == 204
     await front.settle()
     await delete.follow_up(front.world.cloud, front.engine)

@@ -315,7 +315,7 @@ async def test_a_volume_that_does_not_do_is_refused_with_the_reason(front: Front
     await bad(volume(front, is_bootable=True), "tag", minor=41, tag="t")
 
 
-APART = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, cross_az_attach=False)
+APART = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, cross_az_attach=False)
 
 
 @with_cloud(APART)

@@ -32,7 +32,6 @@ class Watch:
         self.front = front
         self.figures = Figures()
         front.world.cloud.meter.listen(self.figures)
-        front.engine.took = self.figures.took_step
         self.app: ASGIApp = metrics_app(self.figures, Readings(front.world.cloud), secret=None)
 
     async def ask(self, method: str = "GET", **headers: str) -> httpx.Response:

@@ -150,7 +150,7 @@ async def test_a_host_and_a_zone_may_be_asked_for(front: Front) -> None:
     assert stays["chosen"] == ["h2"]
 
 
-@with_cloud(rules=Rules(cpu_allocation_ratio=1.0, patience_s=20.0, az_on_move="keep"))
+@with_cloud(rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, az_on_move="keep"))
 async def test_a_word_that_is_no_policy_ends_a_plan_as_it_ends_the_move(front: Front) -> None:
     server_id = await booted(front)
     wish = {"aggregate": {"name": "odd"}}

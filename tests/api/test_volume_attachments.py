@@ -145,7 +145,7 @@ async def test_from_2_101_on_a_refusal_comes_after_the_answer_and_is_told_by_the
     assert (await front.show(server_id))["status"] == "ACTIVE"
 
 
-APART = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, cross_az_attach=False)
+APART = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, cross_az_attach=False)
 
 
 @with_cloud(APART)

@@ -145,7 +145,7 @@ async def test_bad_names_of_zones_are_refused(front: Front) -> None:
     assert list(await ids(front)) == ["east", "nova"]
 
 
-@with_cloud(Rules(cpu_allocation_ratio=1.0, patience_s=20.0, default_schedule_zone="east"))
+@with_cloud(Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, default_schedule_zone="east"))
 async def test_servers_for_which_nobody_names_a_zone_go_to_that_of_the_rule(front: Front) -> None:
     wish = {"server": {"name": "one", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}}
     assert "not available" in fault(await front.ask("POST", "/servers", wish), "badRequest", 400)

@@ -16,10 +16,10 @@ from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Rules
 from whimbrel.sim.cloud.cloud import PROJECT
 
-FREE = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, az_on_move="free")
-KEEP = Rules(cpu_allocation_ratio=1.0, patience_s=20.0)
-PREFER = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, az_on_move="prefer")
-OF_PROJECT = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, az_on_move_of_projects={PROJECT: "free"})
+FREE = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, az_on_move="free")
+KEEP = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0)
+PREFER = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, az_on_move="prefer")
+OF_PROJECT = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, az_on_move_of_projects={PROJECT: "free"})
 
 
 # Pins

@@ -12,7 +12,7 @@ from tests.api.test_zones import put_into_zone
 from whimbrel.ports.cloud import Rules
 from whimbrel.sim.cloud.cloud import IMAGE
 
-APART = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, cross_az_attach=False, az_on_move="free")
+APART = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, cross_az_attach=False, az_on_move="free")
 
 
 @with_cloud(APART)

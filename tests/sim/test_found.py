@@ -43,7 +43,7 @@ def test_a_hand_over_that_comes_after_its_undo() -> None:
 
 
 async def hand_over_late() -> None:
-    world = await World.build(rules=Rules(cpu_allocation_ratio=1.0, patience_s=20.0), equipped=True)
+    world = await World.build(rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0), equipped=True)
     engine, made = world.engine("one"), with_devices(world.new_server("s"))
     await create.accept(world.cloud, engine, world.asker(), [made], HostName("h1"))
     await world.settle(engine)
@@ -76,7 +76,7 @@ def test_a_volume_that_is_given_up_after_the_way_back() -> None:
 
 
 async def given_up_late() -> None:
-    world = await World.build(("h1", "h2"), rules=Rules(cpu_allocation_ratio=1.0, patience_s=20.0), equipped=True)
+    world = await World.build(("h1", "h2"), rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0), equipped=True)
     engine, made = world.engine("one"), with_devices(world.new_server("s"))
     await create.accept(world.cloud, engine, world.asker(), [made], HostName("h1"))
     await world.settle(engine)

@@ -23,7 +23,7 @@ from whimbrel.sim.faults.chaos import Chaos, Crash, Fault, Plan
 from whimbrel.sim.replay.replay import Replay, Replayed
 from whimbrel.sim.world.equipment import with_devices
 
-RULES = Rules(cpu_allocation_ratio=1.0, patience_s=20.0)
+RULES = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0)
 
 
 class Mute(Chaos):

@@ -37,7 +37,7 @@ def test_one_makes_the_slow_round_for_all(monkeypatch: pytest.MonkeyPatch, dying
             await hypervisor.guests()
         for process in processes:
             await asyncio.sleep(7.0)  # they were not started at the same moment
-            loop.spawn(process, Conductor(world.cloud, world.engine(process.name)).serve())
+            loop.spawn(process, Conductor(world.cloud, world.engine_parts(process.name)).serve())
         await asyncio.sleep(RECONCILE_SLOWLY_S * ROUNDS / 2)
         processes[0].is_dead = dying
         await asyncio.sleep(RECONCILE_SLOWLY_S * ROUNDS / 2)

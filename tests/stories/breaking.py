@@ -360,9 +360,9 @@ async def told_of_another_zone(scene: Scene) -> None:
 
 
 async def stands_still(scene: Scene) -> None:
-    world, engine = scene.world, scene.world.engine("setup")
+    world = scene.world
+    engine = world.engine("setup", adopt=lambda run: True)  # and does not drive it
     new = world.new_server("stuck")
-    engine.adopt = lambda run: True  # and nobody drives it
     await create.accept(world.cloud, engine, world.asker(), [new])
     [run] = await world.cloud.journal.find(RunFilter(subject=new.id))
     await world.cloud.journal.save(replace(run, problem="a bug", owner=None, due_at=1e15))

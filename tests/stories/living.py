@@ -30,7 +30,7 @@ from whimbrel.sim.world.equipment import DIRECT_PORT, FUNCTIONS, PORT, VOLUME, w
 
 HOSTS = ("h1", "h2", "h3")
 HUGE = Flavor(flavor_id="9", name="huge", vcpus=8, memory_mib=512, root_gib=1)
-RULES = Rules(cpu_allocation_ratio=1.0, patience_s=20.0)
+RULES = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0)
 
 FUNCTION = FUNCTIONS[1]
 """The first virtual function of each host whose card has bandwidth enough."""

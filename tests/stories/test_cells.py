@@ -146,7 +146,7 @@ def test_e_the_only_valid_host_is_found_among_many_of_other_cells() -> None:
     """Nova asks for so many candidates, and looks only afterwards which of them are in the server's cell."""
 
     async def story() -> None:
-        rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, max_attempts=1)
+        rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, max_attempts=1)
         cells = {"c1": ("c1h0", "c1h1"), "c2": tuple(f"c2h{number}" for number in range(20))}
         world = await World.build(cells=cells, rules=rules)
         engine, server = world.engine("one"), await booted(world)
@@ -214,7 +214,9 @@ def test_what_its_owner_changed_on_either_side_is_in_the_record() -> None:
 def test_after_a_refusal_the_other_hosts_of_that_cell_are_tried_and_then_other_cells() -> None:
     async def story() -> None:
         cells = {"c1": ("c1h0",), "c2": ("c2h0", "c2h1"), "c3": ("c3h0",)}
-        world = await World.build(cells=cells, rules=Rules(cpu_allocation_ratio=1.0, patience_s=20.0, max_attempts=3))
+        world = await World.build(
+            cells=cells, rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, max_attempts=3)
+        )
         engine, server = world.engine("one"), await booted(world)
         for host in world.hypervisors.values():
             host.refusing.add("fetch_disk")
@@ -239,7 +241,7 @@ def test_after_a_refusal_the_other_hosts_of_that_cell_are_tried_and_then_other_c
 
 def test_a_move_to_another_cell_is_confirmed_by_itself_when_its_time_is_up() -> None:
     async def story() -> None:
-        rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, resize_confirm_window_s=60.0)
+        rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, resize_confirm_window_s=60.0)
         world = await two_cells(rules=rules)
         engine, server = world.engine("one"), await booted(world)
         await sent(world, server, LARGE, engine)
@@ -368,7 +370,7 @@ def test_a_cell_whose_database_is_away_is_noticed_before_the_guest_is_down() -> 
 
 def test_two_hundred_moves_at_once_and_conductors_that_die_at_random_leave_the_accounts_right() -> None:
     async def story() -> None:
-        rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0)
+        rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0)
         world = await two_cells(10, rules=rules, vcpus=64, memory_mib=65536, disk_gib=640)
         await world.cloud.quotas.set_limits(PROJECT, {"instances": -1, "cores": -1, "ram": -1})
         engine, chance = world.engine("setup"), Random(7)

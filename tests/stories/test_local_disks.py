@@ -28,7 +28,7 @@ ONE_CELL, TWO_CELLS = {"c1": ("h1", "h2")}, {"c1": ("h1",), "c2": ("h2",)}
 
 
 async def booted(cells: dict[str, Sequence[str]], flavor: Flavor) -> tuple[World, Engine, Server]:
-    world = await World.build(cells=cells, rules=Rules(cpu_allocation_ratio=1.0, patience_s=20.0))
+    world = await World.build(cells=cells, rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0))
     engine, server = world.engine("one"), world.new_server("s", flavor)
     await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
     await world.settle(engine)

@@ -82,10 +82,10 @@ async def _boot_and_resize(world: World, engine: Engine) -> list[Counter[str]]:
 
 async def _overloaded() -> list[Counter[str]]:
     world = await _busy_world()
-    engine = world.engine("e")
-    conducting = asyncio.create_task(Conductor(world.cloud, engine).serve())
+    conductor = Conductor(world.cloud, world.engine_parts("e"))
+    conducting = asyncio.create_task(conductor.serve())
     await asyncio.sleep(1.0)
-    states = await _boot_and_resize(world, engine)
+    states = await _boot_and_resize(world, conductor.engine)
     conducting.cancel()
     return states
 

@@ -109,8 +109,8 @@ async def it_holds_nothing_at_the_source(scene: Scene) -> None:
 
 async def begin(scene: Scene) -> None:
     """Have a move begin that nobody drives."""
-    world, engine = scene.world, scene.world.engine("e")
-    engine.adopt = lambda run: True
+    world = scene.world
+    engine = world.engine("e", adopt=lambda run: True)
     await requests.migrate(world.cloud, engine, world.asker(), scene.plain, HostName("h3"))
 
 

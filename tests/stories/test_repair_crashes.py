@@ -214,8 +214,7 @@ def test_a_server_that_is_moving_is_not_repaired() -> None:
         scene = await breaking.scene()
         world: World = scene.world
         await breaking.guest("plain", "h3", runs=False)(scene)
-        engine = world.engine("e")
-        engine.adopt = lambda run: True
+        engine = world.engine("e", adopt=lambda run: True)
         await requests.migrate(world.cloud, engine, world.asker(), scene.plain, HostName("h1"))
         with pytest.raises(Conflict, match="is under way"):
             await repair(world.cloud, engine, world.asker(), scene.plain.id)

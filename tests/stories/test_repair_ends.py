@@ -25,8 +25,8 @@ Act = Callable[[Scene], Awaitable[None]]
 
 async def interrupted(scene: Scene, step: str, act: Act, subject: ServerId | None = None) -> Run:
     """Have plain repaired as far as this step; then something happens, and it goes on. Give how it ends."""
-    world, engine = scene.world, scene.world.engine("r")
-    engine.adopt = lambda run: True  # and nobody drives it but we
+    world = scene.world
+    engine = world.engine("r", adopt=lambda run: True)  # only this test drives it
     begun, _ = await repair(world.cloud, engine, world.asker(), subject or scene.plain.id)
     now = await world.cloud.journal.get(begun.id)
     while now.at != step:

@@ -67,10 +67,10 @@ def test_a_repair_that_is_turned_back_leaves_the_lock_as_it_was() -> None:
     """And while it is under way no verdict is taken."""
 
     async def story(scene: Scene) -> None:
-        world, engine = scene.world, scene.world.engine("repair")
+        world = scene.world
+        engine = world.engine("repair", adopt=lambda run: True)  # and does not drive it
         await its_lock_is_lost(scene)
         before = await books(world)
-        engine.adopt = lambda run: True  # and nobody drives it
         mending, _ = await repair(world.cloud, engine, world.asker(), scene.plain.id)
         with pytest.raises(Conflict):
             await requests.confirm(world.cloud, engine, world.asker(), await now(scene))

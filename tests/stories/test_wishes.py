@@ -71,7 +71,7 @@ async def provider(world: World, name: str) -> ProviderId:
 
 async def a_world(scheduler: SchedulerRules | None = None) -> World:
     """h1 has nothing; h2 a GPU, and a red card; h3 a GPU, the SSD, dedicated CPUs, a red card and a blue one."""
-    rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, scheduler=scheduler or SchedulerRules())
+    rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, scheduler=scheduler or SchedulerRules())
     world = await World.build(rules=rules)
     await offer(world, "h2", [], CUSTOM_GPU=1)
     await offer(world, "h3", ["CUSTOM_SSD"], CUSTOM_GPU=2, PCPU=2)

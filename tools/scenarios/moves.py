@@ -111,7 +111,7 @@ async def _scene(story: Story) -> tuple[World, Server]:
     hosts = ("h1",) if story.same_host or story.crosses else ("h1", "h2", "h3")
     cells = {"c1": hosts, "c2": ("h2", "h3")} if story.crosses else {"c1": hosts}
     same_host = story.same_host
-    rules = Rules(cpu_allocation_ratio=1.0, patience_s=20.0, allow_resize_to_same_host=same_host, pci_alias=(GPU,))
+    rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, allow_resize_to_same_host=same_host, pci_alias=(GPU,))
     equipped = story.devices or story.function or story.boots_from_volume
     world = await World.build(cells=cells, rules=rules, equipped=equipped, functions=story.function)
     for host, cell in world.plan.homes() if story.alias else ():

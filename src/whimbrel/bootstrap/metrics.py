@@ -24,7 +24,6 @@ class Watch:
     def work(self, cloud: Cloud, engine: Engine) -> None:
         """Watch what a process does for a cloud, and how that stands."""
         cloud.meter.listen(self._figures)
-        engine.took = self._figures.took_step
         self._figures.await_choices(saga.name for saga in engine.book if CHOICE in (step.name for step in saga.steps))
         self._readings = Readings(cloud)
 

@@ -44,14 +44,13 @@ from whimbrel.bootstrap.process import Process
 from whimbrel.bootstrap.registration import Registration, guarded
 from whimbrel.bootstrap.volumes import distant_volumes, embedded_volumes
 from whimbrel.conductor.conductor import Conductor
+from whimbrel.conductor.parts import engine_parts
 from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.embedded.image.file_store import Shelf
 from whimbrel.embedded.image.in_process import LocalImages
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.embedded.image.storage_limit import Allowance
-from whimbrel.moves.steps import record
-from whimbrel.moves.steps.lease_check import check_lock, hold_all
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.agent import Agents
 from whimbrel.ports.meter import Meter
@@ -204,8 +203,8 @@ async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) 
         rules=config.rules,
         meter=meter,
     )
-    engine = make_engine(cloud, registration.record.id)
-    conducting = Conductor(cloud, engine, predecessors=registration.predecessors) if conductor else None
+    parts = engine_parts(cloud, registration.record.id, Random())
+    conducting = Conductor(cloud, parts, predecessors=registration.predecessors) if conductor else None
     for agent in local.values():
         opened.push_async_callback(agent.close)
     if conducting:
@@ -218,7 +217,7 @@ async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) 
         image_service=image_service,
         placement=placement,
         registration=registration,
-        engine=engine,
+        engine=conducting.engine if conducting else Engine(parts),
         conductor=conducting,
         agents=local,
         hypervisors=hypervisors,
@@ -243,22 +242,6 @@ async def _start(process: Process) -> None:
         await host_wiring.write_down_flavors(cloud)
     for each in cells.up:
         each.is_new = False
-
-
-def make_engine(cloud: Cloud, name: str) -> Engine:
-    return Engine(
-        cloud.journal,
-        BOOK,
-        cloud,
-        cloud.clock,
-        Random(),
-        lambda run, task_state: record.show(run, task_state, cloud),
-        name=name,
-        lease_s=cloud.rules.lease_s,
-        patience_s=cloud.rules.patience_s,
-        check_lock=lambda run: check_lock(run, cloud),
-        hold=lambda because: hold_all(because, cloud),
-    )
 
 
 # Buses: an agent is found on that of its own cell only

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
+from msgspec.structs import replace
 
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import RunId
@@ -16,6 +17,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.reconcilers.rounds import reconcile, reconcile_slowly
 from whimbrel.restore.watch import watch
 from whimbrel.saga.engine import Engine
+from whimbrel.saga.parts import EngineParts
 
 log = structlog.get_logger(__name__)
 
@@ -33,28 +35,28 @@ class Pace:
 
 
 class Conductor:
-    """Serves one engine. Everything that it knows is in the journal; killing it loses nothing."""
+    """Drives the runs of one engine. Everything that it knows is in the journal; killing it loses nothing."""
 
     def __init__(
         self,
         cloud: Cloud,
-        engine: Engine,
+        parts: EngineParts,
         *,
         predecessors: Sequence[str] = (),
         capacity: int = 2000,
         pace: Pace = Pace(),
     ) -> None:
-        """predecessors: names of engines that are known to be dead. capacity: how many runs it drives at once."""
+        """parts: of its engine. predecessors: names of engines that are known to be dead. capacity: how many runs it
+        drives at once.
+        """
         self._cloud = cloud
-        self._engine = engine
         self._predecessors = predecessors
         self._capacity = capacity
         self._pace = pace
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._bell = asyncio.Event()
         self._stopping = False
-        engine.adopt = self._adopt
-        engine.ring = self._bell.set
+        self.engine = Engine(replace(parts, adopt=self._adopt, ring=self._bell.set))
 
     async def serve(self) -> None:
         """Work until cancelled. The runs of its predecessors are resumed at once."""
@@ -64,7 +66,7 @@ class Conductor:
         await watch(self._cloud)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_for_ever())
-            group.create_task(self._repeat(self._engine.lease_s / 3, self._renew))
+            group.create_task(self._repeat(self.engine.lease_s / 3, self._renew))
             group.create_task(self._repeat(self._pace.reconcile_s, self._reconcile))
             group.create_task(self._repeat(RECONCILE_SLOWLY_S, self._reconcile_slowly))
 
@@ -76,7 +78,7 @@ class Conductor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         try:
-            await self._cloud.journal.take_back(self._engine.name, self._cloud.clock.now())
+            await self._cloud.journal.take_back(self.engine.name, self._cloud.clock.now())
         except WorldError as trouble:
             log.warning("what was in hand goes on when its leases have run out", reason=trouble.reason)
 
@@ -90,7 +92,7 @@ class Conductor:
         return True
 
     def _drive(self, run: Run, *, begun_here: bool = False) -> None:
-        task = asyncio.get_running_loop().create_task(self._engine.drive(run, begun_here=begun_here))
+        task = asyncio.get_running_loop().create_task(self.engine.drive(run, begun_here=begun_here))
         self._driving[run.id] = task
         task.add_done_callback(lambda done: self._let_go(run.id, done))
 
@@ -120,7 +122,7 @@ class Conductor:
         if room <= 0:
             return 0
         now = self._cloud.clock.now()
-        runs = await self._cloud.journal.take(self._engine.name, now, self._engine.lease_s, room)
+        runs = await self._cloud.journal.take(self.engine.name, now, self.engine.lease_s, room)
         for run in runs:
             self._drive(run)
         return len(runs)
@@ -148,13 +150,13 @@ class Conductor:
     async def _renew(self) -> None:
         if self._driving:
             now = self._cloud.clock.now()
-            await self._cloud.journal.renew(self._engine.name, list(self._driving), now, self._engine.lease_s)
+            await self._cloud.journal.renew(self.engine.name, list(self._driving), now, self.engine.lease_s)
 
     async def _reconcile(self) -> None:
-        await reconcile(self._cloud, self._engine)
+        await reconcile(self._cloud, self.engine)
 
     async def _reconcile_slowly(self) -> None:
         """Look after what one conductor does for all, if none has just begun to."""
         now = self._cloud.clock.now()
         if await self._cloud.journal.take_round("slow", now, RECONCILE_SLOWLY_S - LATE_BY_S):
-            await reconcile_slowly(self._cloud, self._engine)
+            await reconcile_slowly(self._cloud, self.engine)

@@ -57,7 +57,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     cross_az_attach: bool = True  # whether a server may use a volume of another availability zone
     az_on_move: ZonePolicy = "keep"
     az_on_move_of_projects: dict[str, ZonePolicy] = {}  # project id -> its own
-    patience_s: float = 300.0  # how long a forward step is asked without an answer before the move turns back
+    step_timeout_s: float = 300.0  # how long a forward step is retried without an answer before the move turns back
     lease_s: float = 3.0
     cell_timeout_s: float = 10.0  # how long a list waits for a cell's records before it goes on without them
     list_records_by_skipping_down_cells: bool = True  # where they cannot be shown as UNKNOWN; False: no list then

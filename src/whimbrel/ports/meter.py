@@ -6,6 +6,8 @@ Law: to tell costs next to nothing and changes nothing; what must outlive the pr
 from collections.abc import MutableMapping
 from typing import Any, Protocol
 
+from whimbrel.domain.run import LogEntry, Run
+
 ROUTE = "whimbrel.route"
 """Where a request's scope has what is noted of it, if somebody counts requests."""
 
@@ -22,6 +24,10 @@ class Listener(Protocol):
 
     def asked_placement(self, call: str, took_s: float) -> None:
         """Take note of a call of the placement store by this process itself."""
+        ...
+
+    def took_step(self, run: Run, entry: LogEntry) -> None:
+        """Take note of a step that was taken or undone."""
         ...
 
 
@@ -41,3 +47,7 @@ class Meter:
     def asked_placement(self, call: str, took_s: float) -> None:
         for listener in self._listeners:
             listener.asked_placement(call, took_s)
+
+    def took_step(self, run: Run, entry: LogEntry) -> None:
+        for listener in self._listeners:
+            listener.took_step(run, entry)

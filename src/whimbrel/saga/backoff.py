@@ -6,7 +6,7 @@ FIRST_S = 0.05
 LONGEST_S = 30.0
 
 
-def pause_s(tries: int, chance: Random) -> float:
-    """Give the pause after the n-th try without an answer: doubling, with up to a half taken off by chance."""
+def pause_s(tries: int, rng: Random) -> float:
+    """Return the pause after the n-th try without an answer: it doubles, and up to a half is taken off at random."""
     longest = min(LONGEST_S, FIRST_S * float(2 ** min(tries, 20)))
-    return longest * (1 - chance.random() / 2)
+    return longest * (1 - rng.random() / 2)

@@ -7,9 +7,7 @@ After every silence and every turn the epoch rises, so that an order which is st
 """
 
 import traceback
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from random import Random
 from typing import Any, Literal
 
 import structlog
@@ -27,11 +25,11 @@ from whimbrel.domain.errors import (
     WrongState,
 )
 from whimbrel.domain.run import Facts, LogEntry, Run
-from whimbrel.ports.clock import Clock
-from whimbrel.ports.stores.journal import Booking, Evidence, Journal
+from whimbrel.ports.stores.journal import Booking, Evidence
 from whimbrel.saga.backoff import pause_s
 from whimbrel.saga.lease import renewed
-from whimbrel.saga.step import Book, Decided, Saga, Step
+from whimbrel.saga.parts import EngineParts
+from whimbrel.saga.step import Decided, Saga, Step
 
 NEVER = 1e15
 """A due time that does not come: a run that met a bug stands still until somebody says retry."""
@@ -44,53 +42,20 @@ DEBTS = "debts"
 
 log = structlog.get_logger(__name__)
 
-Show = Callable[[Run, str], Awaitable[None]]
 Why = Literal["refused", "reverted", "asked"]
-Adopt = Callable[[Run], bool]
-CheckLock = Callable[[Run], Awaitable[None]]
-Hold = Callable[[str], Awaitable[None]]
 
 
 class Engine:
     """Drives runs. One engine serves any number of runs at once and keeps nothing of them."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        book: Book,
-        world: Any,
-        clock: Clock,
-        chance: Random,
-        show: Show,
-        *,
-        name: str,
-        lease_s: float,
-        patience_s: float,
-        adopt: Adopt | None = None,
-        check_lock: CheckLock | None = None,
-        hold: Hold | None = None,
-    ) -> None:
-        """show: makes the subject show a step's `shows`. adopt: hands a begun run to a conductor of this process.
-
-        check_lock: raises LockLost where a run does not hold the lock of its subject. hold: holds all runs, because
-        the database is older than what was carried out.
-        """
-        self.book = book
-        self.name = name
-        self.lease_s = lease_s
-        self._journal = journal
-        self._world = world
-        self._clock = clock
-        self._chance = chance
-        self._show = show
-        self._patience_s = patience_s
-        self.adopt = adopt
-        self._check_lock = check_lock
-        self._hold = hold
-        self.ring: Callable[[], None] = lambda: None
-        """Tells a conductor of this process that there is something due; others see it when they look."""
-        self.took: Callable[[Run, LogEntry], None] = lambda run, entry: None
-        """Tells whoever counts of each step that was taken or undone."""
+    def __init__(self, parts: EngineParts) -> None:
+        self.parts = parts
+        self.book = parts.book
+        self.name = parts.name
+        self.lease_s = parts.lease_s
+        self.ring = parts.ring
+        self._journal = parts.journal
+        self._clock = parts.clock
 
     # Begin: what a door does before it answers
 
@@ -131,7 +96,7 @@ class Engine:
         while True:
             began = self._clock.now()
             try:
-                await step.do(run, self._world)
+                await step.do(run, self.parts.world)
             except (Refused, NotFound, WrongState) as refusal:
                 if step is entrance:
                     await self._journal.forget(run, before)
@@ -151,7 +116,7 @@ class Engine:
             if not step.door:
                 break
             run = await self._save(run)  # before the next acts: who turns the run back undoes what is written down
-        if not (self.adopt and self.adopt(replace(run, unsaved=1))):
+        if not (self.parts.adopt and self.parts.adopt(replace(run, unsaved=1))):
             await self._journal.save(replace(run, owner=None, due_at=0.0))
 
     async def _leave_turned(self, run: Run, step: Step, why: Why, began: float, trouble: WorldError) -> None:
@@ -177,7 +142,7 @@ class Engine:
         mine = replace(run, owner=self.name, epoch=run.epoch + 1)
         try:
             await self._save(mine, raised=True)
-            learned = await step.do(mine, self._world)
+            learned = await step.do(mine, self.parts.world)
             await self._save(self._advanced(mine, saga, step, began, learned))
         except Behind as behind:
             await self._hold_all(mine, behind)
@@ -218,18 +183,18 @@ class Engine:
 
     async def _see_lock(self, run: Run) -> None:
         """Raises: LockLost. Where the record cannot be read the run goes on: agents and stores check its orders."""
-        if self._check_lock and self.book.of(run).holds_lock(run):
+        if self.parts.check_lock and self.book.of(run).holds_lock(run):
             with suppress(Unavailable):
-                await self._check_lock(run)
+                await self.parts.check_lock(run)
 
     async def _hold_all(self, run: Run, behind: Behind) -> None:
         """Stop every run: what was carried out for this one is not in the journal, so others may be as old."""
         log.error(
             "the database is older than what was carried out; all runs are held", run=run.id, reason=behind.reason
         )
-        if self._hold:
+        if self.parts.hold:
             try:
-                await self._hold(behind.reason)
+                await self.parts.hold(behind.reason)
             except WorldError as trouble:
                 log.error("the runs could not be held", reason=trouble.reason)
 
@@ -248,8 +213,8 @@ class Engine:
         began = self._clock.now()
         try:
             if step.shows:
-                await self._show(run, step.shows)
-            learned = await step.do(run, self._world)
+                await self.parts.show(run, step.shows)
+            learned = await step.do(run, self.parts.world)
         except Superseded:
             raise
         except (Refused, NotFound, WrongState) as refusal:
@@ -293,13 +258,13 @@ class Engine:
 
     async def _ask_again(self, run: Run, saga: Saga, step: Step, began: float, trouble: WorldError) -> Run:
         now = self._clock.now()
-        if saga.may_turn_back(step.name) and now - run.since > self._patience_s:
+        if saga.may_turn_back(step.name) and now - run.since > self.parts.step_timeout_s:
             return await self._turn(run, step, "refused", began, f"no answer: {trouble.reason}")
         return await self._pause(replace(run, tries=run.tries + 1, message=trouble.reason, updated_at=now))
 
     async def _pause(self, run: Run) -> Run:
         """Wait before asking again, then under a new epoch: what was asked first must not arrive after all is done."""
-        pause = pause_s(run.tries, self._chance)
+        pause = pause_s(run.tries, self.parts.rng)
         run = replace(run, epoch=run.epoch + 1)
         if pause > HOLD_S:
             return await self._save(replace(run, owner=None, due_at=self._clock.now() + pause), raised=True)
@@ -354,7 +319,7 @@ class Engine:
         if owed:
             return f"waits for the undo of {', '.join(owed)}"
         try:
-            await step.undo(run, self._world)
+            await step.undo(run, self.parts.world)
         except Superseded:
             raise
         except WorldError as trouble:
@@ -416,7 +381,7 @@ class Engine:
             event=step.event if way == "do" else (step.undo_event if run.turned == "reverted" else None),
             action=run.action,
         )
-        self.took(run, entry)
+        self.parts.took_step(run, entry)
         return entry
 
     async def _save(self, run: Run, raised: bool = False, evidence: Evidence | None = None) -> Run:

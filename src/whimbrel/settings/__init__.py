@@ -15,7 +15,7 @@ import msgspec
 from whimbrel.domain.errors import Invalid
 from whimbrel.ports.cloud import Rules
 from whimbrel.settings.error_messages import sentence
-from whimbrel.settings.rules import limited_rules
+from whimbrel.settings.rules import limited_rules, under_new_names
 from whimbrel.settings.sections import CloudConfig, HttpTable, LibvirtHost, SimulatedHost
 from whimbrel.settings.validation import check
 
@@ -37,6 +37,8 @@ def load(path: Path | None) -> CloudConfig:
     """Read a file, None: the default cloud. Raises: Invalid."""
     name = str(path) if path else "the default cloud.toml"
     tables = _parsed(name, _text(path))
+    if isinstance(tables.get("rules"), dict):
+        tables["rules"] = under_new_names(tables["rules"])
     try:
         config: Any = msgspec.convert(tables, _CLOUD_FILE, strict=True)
     except msgspec.ValidationError as error:

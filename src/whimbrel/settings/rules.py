@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Annotated, Any
 
 import msgspec
+import structlog
 from msgspec import NODEFAULT, Meta, field
 
 from whimbrel.domain.errors import Invalid
@@ -14,9 +15,11 @@ from whimbrel.scheduling.filters.ratios import ratios
 from whimbrel.scheduling.weighers import by_name as weighers
 from whimbrel.settings.sections import Table
 
+log = structlog.get_logger(__name__)
+
 LEAST_RULE: dict[str, float] = {
     "max_attempts": 1,
-    "patience_s": 1,
+    "step_timeout_s": 1,
     "lease_s": 0.5,
     "cell_timeout_s": 0.1,
     "cpu_allocation_ratio": 0.001,
@@ -29,6 +32,18 @@ MOST_RULE = 1_000_000
 
 RATIOS = {"image_props_weight_setting": "os_distro=2", "metrics_weight_setting": "cpu.percent=-1.0"}
 """Rules that are lists of NAME=NUMBER, with an example."""
+
+
+RENAMED = {"patience_s": "step_timeout_s"}
+"""Old names of rules, which 0.2 still reads."""
+
+
+def under_new_names(rules: dict[str, Any]) -> dict[str, Any]:
+    """Return the rules of a file under their present names. One that has both names keeps both, and is refused."""
+    renamed = {old: new for old, new in RENAMED.items() if old in rules and new not in rules}
+    for old, new in renamed.items():
+        log.warning("a rule of cloud.toml has a new name", old=old, new=new)
+    return {renamed.get(key, key): value for key, value in rules.items()}
 
 
 def limited_rules() -> Any:

@@ -119,12 +119,12 @@ def test_a_conductor_takes_up_the_runs_of_dead_ones_only(tmp_path: Path) -> None
     async def story() -> None:
         world = await World.build()
         living, namesake = (this_process("conductor", "c1", each, each).id for each in ("a", "b"))
-        engine, server = world.engine(living), world.new_server("s", SMALL)
         begun: list[Run] = []
-        engine.adopt = lambda run: begun.append(run) is None  # it says that it drives the run
+        engine = world.engine(living, adopt=lambda run: begun.append(run) is None)  # as if it drove the run
+        server = world.new_server("s", SMALL)
         await create.accept(world.cloud, engine, world.asker(), [server])
         for predecessors, taken in ([], False), ([living], True):
-            conductor = Conductor(world.cloud, world.engine(namesake), predecessors=predecessors)
+            conductor = Conductor(world.cloud, world.engine_parts(namesake), predecessors=predecessors)
             serving = asyncio.create_task(conductor.serve())
             for _ in range(20):
                 await asyncio.sleep(0)

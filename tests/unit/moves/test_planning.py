@@ -40,7 +40,7 @@ def clouds(draw: st.DrawFn) -> dict[str, Any]:
         "devices": draw(st.sampled_from([False, False, False, True])),
         "rules": Rules(
             cpu_allocation_ratio=1.0,
-            patience_s=20.0,
+            step_timeout_s=20.0,
             allow_resize_to_same_host=draw(st.booleans()),
             az_on_move=draw(st.sampled_from(["keep", "prefer", "free"])),
         ),

@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.saga.test_engine import Facts, Room, Switches, last, not_first, not_second
 from whimbrel.domain.errors import Conflict, Refused, Superseded, Unavailable, WrongState
@@ -99,7 +100,7 @@ def test_a_lease_that_waited_for_the_database_is_renewed_at_once() -> None:
 def test_a_request_that_has_answered_renews_nothing() -> None:
     async def story() -> None:
         room, _, engine, run = await accepted()
-        engine.adopt = lambda run: True  # by a conductor that dies at once
+        engine = Engine(replace(engine.parts, adopt=lambda run: True))  # by a conductor that dies at once
         await engine.begin(run)
         await asyncio.sleep(engine.lease_s + 0.1)
         assert len(await room.journal.take("other", room.clock.now(), 3.0, 10)) == 1
@@ -143,7 +144,7 @@ def test_an_order_of_an_adopted_run_claims_no_more_than_the_journal_knows() -> N
     async def story() -> None:
         room, _, engine, run = await accepted()
         adopted: list[Run] = []
-        engine.adopt = lambda run: not adopted.append(run)
+        engine = Engine(replace(engine.parts, adopt=lambda run: not adopted.append(run)))
         await engine.begin(run)
         stored = await room.stored()
         assert adopted[0].order == stored.order

@@ -16,6 +16,7 @@ from whimbrel.domain.errors import Refused, Superseded, Unavailable
 from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Action, Run
 from whimbrel.saga.engine import DEBTS, NEVER, Engine
+from whimbrel.saga.parts import EngineParts
 from whimbrel.saga.step import Book, Saga, Step
 from whimbrel.sim.world.clock import JumpingClock
 
@@ -102,14 +103,15 @@ class Room:
         self.journal = SqlJournal(self.database, self.book)
         self.shown: list[str] = []
 
-    def engine(self, name: str = "e", patience_s: float = 10.0) -> Engine:
+    def engine(self, name: str = "e", **more: Any) -> Engine:
         async def show(run: Run, what: str) -> None:
             self.shown.append(what)
 
-        return Engine(
-            self.journal, self.book, self.world, self.clock, Random(1), show,
-            name=name, lease_s=3.0, patience_s=patience_s,
+        parts = EngineParts(
+            journal=self.journal, book=self.book, world=self.world, clock=self.clock, rng=Random(1), show=show,
+            name=name, lease_s=3.0, step_timeout_s=10.0,
         )  # fmt: skip
+        return Engine(replace(parts, **more))
 
     async def accept(self, engine: Engine, facts: Facts | None = None) -> Run:
         await create_all(self.database, "global")
@@ -217,7 +219,7 @@ def test_silence_is_asked_again_until_patience_ends() -> None:
 
 def test_silence_beyond_patience_turns_back() -> None:
     async def story(room: Room) -> None:
-        engine = room.engine(patience_s=1.0)
+        engine = room.engine(step_timeout_s=1.0)
         room.world.trouble["second"] = [Unavailable("hello?") for _ in range(100)]
         await engine.drive(await room.accept(engine, Facts(others=())))
         over = await room.stored()
@@ -261,7 +263,7 @@ def test_a_run_with_debts_says_what_holds_up_the_first() -> None:
 
 def test_a_run_that_has_paid_says_why_it_turned() -> None:
     async def story(room: Room) -> None:
-        engine = room.engine(patience_s=0.1)
+        engine = room.engine(step_timeout_s=0.1)
         room.world.trouble["second"] = [Refused("no room")]
         room.world.trouble["not second"] = [Unavailable("later"), Unavailable("not now")]
         await engine.drive(await room.accept(engine, Facts(others=())))
@@ -295,7 +297,7 @@ def test_a_debt_that_is_paid_pays_no_other() -> None:
 
 def test_past_the_pivot_a_refusal_waits() -> None:
     async def story(room: Room) -> None:
-        engine = room.engine(patience_s=0.1)
+        engine = room.engine(step_timeout_s=0.1)
         await engine.drive(await room.accept(engine))
         room.world.trouble["last"] = [Refused("not yet") for _ in range(4)]
         await room.judge("confirm")
@@ -464,8 +466,7 @@ async def accepted() -> tuple[Room, Engine, Run]:
     """Give a run whose first line was written down with it, and an engine whose conductor never does anything."""
     room = Room()
     room.book = Book(THREE_DOORS)
-    engine = room.engine()
-    engine.adopt = lambda run: True
+    engine = room.engine(adopt=lambda run: True)
     room.world.on.append("first")
     return room, engine, await room.accept(engine)
 

@@ -96,6 +96,11 @@ def test_every_table_is_taken(tmp_path: Path) -> None:
     assert config.database.url == "postgresql://u@h/d"
 
 
+def test_the_old_name_of_a_rule_is_read_beside_no_new_one(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD + "[rules]\npatience_s = 7\n").rules.step_timeout_s == 7
+    assert "'patience_s'" in complaint(tmp_path, GOOD + "[rules]\npatience_s = 7\nstep_timeout_s = 8\n")
+
+
 @pytest.mark.parametrize(
     ("was", "now", "place", "remedy"),
     [

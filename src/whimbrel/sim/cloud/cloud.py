@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.memory_key_value_store import MemoryKeep
 from whimbrel.adapters.sql.cell.hosts import SqlHosts
@@ -28,19 +30,19 @@ from whimbrel.adapters.sql.global_.server_groups import SqlServerGroups
 from whimbrel.adapters.sql.global_.zones import SqlZones
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.agent.agent import HostAgent
+from whimbrel.conductor.parts import engine_parts
 from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import Capacity
 from whimbrel.domain.host import Host, Zone
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, ServerId, UserId
 from whimbrel.domain.server import RequestSpec, Server
-from whimbrel.moves.steps import record
-from whimbrel.moves.steps.lease_check import check_lock, hold_all
 from whimbrel.placement.inventory import of_host
 from whimbrel.ports.cloud import Asker, Cell, Cloud, Rules
 from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
+from whimbrel.saga.parts import EngineParts
 from whimbrel.saga.step import Book
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.sim.world import equipment
@@ -70,7 +72,7 @@ class Plan:
     vcpus: int = 4
     memory_mib: int = 4096
     disk_gib: int = 40
-    rules: Rules = field(default_factory=lambda: Rules(cpu_allocation_ratio=1.0, patience_s=20.0))
+    rules: Rules = field(default_factory=lambda: Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0))
     times: Times = field(default_factory=Times)
     seed: int = 0
     equipped: bool = False  # with a network, a volume, and a card with bandwidth on each host
@@ -244,22 +246,13 @@ class World:
         self.placement = SqlPlacement(self.remains.databases["placement"])
         self.cloud = self._cloud()
 
-    def engine(self, name: str, cloud: Cloud | None = None) -> Engine:
-        """Make an engine on this world; on `cloud` where its ports are wrapped."""
-        cloud = cloud or self.cloud
-        return Engine(
-            cloud.journal,
-            self.book,
-            cloud,
-            cloud.clock,
-            Random(name),
-            lambda run, task_state: record.show(run, task_state, cloud),
-            name=name,
-            lease_s=cloud.rules.lease_s,
-            patience_s=cloud.rules.patience_s,
-            check_lock=lambda run: check_lock(run, cloud),
-            hold=lambda because: hold_all(because, cloud),
-        )
+    def engine_parts(self, name: str, cloud: Cloud | None = None) -> EngineParts:
+        """Return the parts of an engine on this world; on `cloud` where its ports are wrapped."""
+        return engine_parts(cloud or self.cloud, name, Random(name), self.book)
+
+    def engine(self, name: str, cloud: Cloud | None = None, **parts: Any) -> Engine:
+        """Make an engine, with these parts instead of its own."""
+        return Engine(replace(self.engine_parts(name, cloud), **parts))
 
     async def settle(self, engine: Engine, rounds: int = 60) -> None:
         """Drive everything that is due, again and again as time goes on, until nothing is open but what is parked."""

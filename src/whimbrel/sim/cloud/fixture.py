@@ -60,7 +60,7 @@ async def stage(size: Size) -> tuple[World, list[str]]:
 async def _build(size: Size) -> tuple[World, list[str]]:
     rules = Rules(
         cpu_allocation_ratio=1.0,
-        patience_s=60.0,
+        step_timeout_s=60.0,
         allow_resize_to_same_host=True,
         resize_confirm_window_s=size.confirm_window_s,
         scheduler=SchedulerRules(cross_cell_move_weight_multiplier=0.0),  # a cell is as good as another

@@ -86,12 +86,12 @@ class Staff:
     def start(self, name: str) -> None:
         process = self._planes[name] = Process(name)
         cloud = self._cloud(process)
-        engine = self.world.engine(name, cloud)
-        conductor = Conductor(cloud, engine, predecessors=[name], pace=PACE)  # an earlier one of this name is dead
+        parts = self.world.engine_parts(name, cloud)
+        conductor = Conductor(cloud, parts, predecessors=[name], pace=PACE)  # an earlier one of this name is dead
         if name.startswith("door"):
             if not _POLICY:
                 _POLICY.append(Policy.load({**policy.DEFAULTS, **ALLOWED}))
-            context = Context(cloud=cloud, engine=engine, identity=SimulatedIdentity(), policy=_POLICY[0])
+            context = Context(cloud=cloud, engine=conductor.engine, identity=SimulatedIdentity(), policy=_POLICY[0])
             self._apps[name] = compute_app(context)
         serving = self.loop.spawn(process, conductor.serve())
         self._outside.context.copy().run(serving.add_done_callback, lambda ended: self._ended(name, process, ended))

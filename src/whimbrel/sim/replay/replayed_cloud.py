@@ -28,7 +28,7 @@ async def set_scene(export: Export) -> tuple[World, Server]:
         allow_resize_to_same_host=facts.same_host,
         max_attempts=len(hosts) + 1,
         cpu_allocation_ratio=100.0,
-        patience_s=60.0,
+        step_timeout_s=60.0,
     )
     cells: dict[str, list[str]] = {}
     for name, cell in hosts.items():

@@ -1,0 +1,28 @@
+"""The engine of a cloud: which sagas it knows, and what it does to the servers of its runs."""
+
+from random import Random
+
+from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.moves.steps import record
+from whimbrel.moves.steps.lease_check import check_lock, hold_all
+from whimbrel.ports.cloud import Cloud
+from whimbrel.saga.parts import EngineParts
+from whimbrel.saga.step import Book
+
+
+def engine_parts(cloud: Cloud, name: str, rng: Random, book: Book = BOOK) -> EngineParts:
+    """Return the parts of an engine without a conductor. name: the owner of its leases."""
+    return EngineParts(
+        journal=cloud.journal,
+        book=book,
+        world=cloud,
+        clock=cloud.clock,
+        rng=rng,
+        name=name,
+        lease_s=cloud.rules.lease_s,
+        step_timeout_s=cloud.rules.step_timeout_s,
+        show=lambda run, task_state: record.show(run, task_state, cloud),
+        check_lock=lambda run: check_lock(run, cloud),
+        hold=lambda because: hold_all(because, cloud),
+        took_step=cloud.meter.took_step,
+    )

@@ -1,0 +1,33 @@
+"""What an engine is made of: stores, time, settings, and the process around it."""
+
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import msgspec
+
+from whimbrel.domain.run import LogEntry, Run
+from whimbrel.ports.clock import Clock
+from whimbrel.ports.stores.journal import Journal
+from whimbrel.saga.step import Book
+
+
+def _nothing(*_: object) -> None: ...
+
+
+class EngineParts(msgspec.Struct, frozen=True, kw_only=True):
+    journal: Journal
+    book: Book
+    world: Any  # the second argument of every step
+    clock: Clock
+    rng: Random  # varies the pauses between tries
+    name: str  # the owner of its leases
+    lease_s: float
+    step_timeout_s: float  # how long a step is retried without an answer before the run turns back
+    show: Callable[[Run, str], Awaitable[None]]  # makes the subject show a step's `shows`
+    check_lock: Callable[[Run], Awaitable[None]] | None = None  # raises LockLost where a run lost its subject's lock
+    hold: Callable[[str], Awaitable[None]] | None = None  # holds all runs: the database is older than what was done
+    took_step: Callable[[Run, LogEntry], None] = _nothing  # counts each step that was taken or undone
+    # The conductor of this process, where there is one. Others see at their next poll that something is due.
+    adopt: Callable[[Run], bool] | None = None  # takes over a run that a request began; False: it has no capacity
+    ring: Callable[[], None] = _nothing  # wakes it up
