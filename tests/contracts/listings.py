@@ -56,35 +56,35 @@ TAGS = ("x", "X", "xy", "%", "_", "a\nb", "a", "b", "ü")
 TASKS = ("rebooting", "resize_prep", "resize_migrating", "powering-off")
 
 
-def population(chance: Random) -> list[Server]:
+def population(rng: Random) -> list[Server]:
     """Give servers in all states, of which many share each value."""
-    return [one_of_many(f"server-{number}", chance) for number in range(60)]
+    return [one_of_many(f"server-{number}", rng) for number in range(60)]
 
 
-def one_of_many(id: str, chance: Random) -> Server:
-    vm_state = chance.choice(server_states.VM_STATES)
-    host = chance.choice(("h1", "h2", "H2"))
-    word = lambda: chance.choice(WORDS)  # noqa: E731
+def one_of_many(id: str, rng: Random) -> Server:
+    vm_state = rng.choice(server_states.VM_STATES)
+    host = rng.choice(("h1", "h2", "H2"))
+    word = lambda: rng.choice(WORDS)  # noqa: E731
     return a_server(
         id,
-        project_id=chance.choice(("p", "q")),
-        user_id=chance.choice(("u", "v", "V")),
+        project_id=rng.choice(("p", "q")),
+        user_id=rng.choice(("u", "v", "V")),
         name=word(),
         hostname=word(),
-        key_name=chance.choice((None, word())),
-        zone=chance.choice((None, "north", "south")),
+        key_name=rng.choice((None, word())),
+        zone=rng.choice((None, "north", "south")),
         flavor=replace(FLAVOR, flavor_id=word()),
-        image_id=chance.choice((None, "image", "Image")),
-        reservation_id=chance.choice(("r-1", "r-2")),
+        image_id=rng.choice((None, "image", "Image")),
+        reservation_id=rng.choice(("r-1", "r-2")),
         vm_state=vm_state,
-        task_state=chance.choice((None, None, *TASKS)),
-        host=None if vm_state == "building" or (vm_state == "error" and chance.random() < 0.5) else host,
-        locked_by=chance.choice((None, "owner", "admin")),
-        tags=sorted(chance.sample(TAGS, chance.randrange(4))),
-        created_at=chance.choice(TIMES),
-        updated_at=chance.choice(TIMES),
-        launched_at=chance.choice((None, *TIMES)),
-        terminated_at=chance.choice((None, *TIMES)),
+        task_state=rng.choice((None, None, *TASKS)),
+        host=None if vm_state == "building" or (vm_state == "error" and rng.random() < 0.5) else host,
+        locked_by=rng.choice((None, "owner", "admin")),
+        tags=sorted(rng.sample(TAGS, rng.randrange(4))),
+        created_at=rng.choice(TIMES),
+        updated_at=rng.choice(TIMES),
+        launched_at=rng.choice((None, *TIMES)),
+        terminated_at=rng.choice((None, *TIMES)),
         deleted_at=NOW if vm_state == "deleted" else None,
     )
 

@@ -810,24 +810,24 @@ def test_retry_makes_it_due_now_and_forgets_its_problem(open_store: Opener) -> N
 # Find
 
 
-def population(chance: Random) -> list[Run]:
+def population(rng: Random) -> list[Run]:
     """Give runs of all kinds; every value occurs more than once."""
     runs = []
     for number in range(30):
-        state = chance.choice(["open", "parked", "done", "undone"])
+        state = rng.choice(["open", "parked", "done", "undone"])
         run = a_run(
             str(number),
-            saga=chance.choice(["resize", "migrate", "create"]),
-            asker_project_id=chance.choice(["p1", "p2"]),
-            project_id=chance.choice(["p1", "p2"]),
-            user_id=chance.choice(["u1", "u2"]),
-            status=chance.choice(["finished", "error", "confirmed"]),
-            updated_at=NOW + chance.randrange(5),
+            saga=rng.choice(["resize", "migrate", "create"]),
+            asker_project_id=rng.choice(["p1", "p2"]),
+            project_id=rng.choice(["p1", "p2"]),
+            user_id=rng.choice(["u1", "u2"]),
+            status=rng.choice(["finished", "error", "confirmed"]),
+            updated_at=NOW + rng.randrange(5),
         )
         over = state in ("done", "undone")
         if over:  # several runs of one server, one after the other
-            run = replace(run, subject=ServerId(f"over-{chance.randrange(3)}"), finished_at=NOW)
-        runs.append(replace(run, state=state, parked_at=NOW + chance.randrange(5) if state == "parked" else None))
+            run = replace(run, subject=ServerId(f"over-{rng.randrange(3)}"), finished_at=NOW)
+        runs.append(replace(run, state=state, parked_at=NOW + rng.randrange(5) if state == "parked" else None))
     return runs
 
 

@@ -42,12 +42,12 @@ class Around:
     network: Network
     id: str
     hosts: tuple[HostName, HostName]
-    chance: Random
+    rng: Random
     route: Callable[[], Awaitable[dict[str, str]]]
     """Have its subnet be of a segment, by ids."""
 
     def wish(self, server: ServerId, **changes: object) -> NewPort:
-        mac = "fa:16:3e:" + ":".join(f"{self.chance.randrange(256):02x}" for _ in range(3))
+        mac = "fa:16:3e:" + ":".join(f"{self.rng.randrange(256):02x}" for _ in range(3))
         new = NewPort(network_id=self.id, project_id=PROJECT, server=server, device_owner=OWNER, mac=mac)
         return replace(new, **changes)
 

@@ -131,15 +131,15 @@ def test_each_committed_change_is_read_exactly_once(open_store: Opener, seed: in
     """Four processes write at once, commit or roll back in any order, and a reader looks in between."""
 
     async def tell(database: Database, *elsewhere: Database) -> None:
-        chance = Random(seed)
+        rng = Random(seed)
         writers = [Writer(each) for each in elsewhere]
         mark, due = await here(database), set[ProviderId]()
         for number in range(60):
-            what, writer = chance.choice(("note", "note", "end", "read")), chance.choice(writers)
+            what, writer = rng.choice(("note", "note", "end", "read")), rng.choice(writers)
             if what == "note":
                 await writer.note(ProviderId(f"provider {number}"))
             elif what == "end":
-                due |= await writer.end(commits=chance.random() < 0.7)
+                due |= await writer.end(commits=rng.random() < 0.7)
             else:
                 has_changed = await changes.unchanged(database, mark) is None
                 touched, mark = await read(database, mark)

@@ -62,7 +62,7 @@ driver = "simulated"
 class Cloud:
     """Three processes that can be killed, and a user who goes on whatever they answer."""
 
-    def __init__(self, directory: Path, database: str | None, chance: Random, cells: int) -> None:
+    def __init__(self, directory: Path, database: str | None, rng: Random, cells: int) -> None:
         hosts = [HOST.format(number=number) for number in range(6)]
         if cells == 2:
             hosts.insert(3, OTHER_CELL.format(directory=directory / "two"))
@@ -77,7 +77,7 @@ class Cloud:
             name: program(name, ["conductor", *where, "--name", name], directory / f"{name}.log")
             for name in ("c1", "c2")
         }
-        self._chance = chance
+        self._rng = rng
         self.refused = 0
 
     def start(self, name: str) -> None:
@@ -85,7 +85,7 @@ class Cloud:
         self.programs[name].wait_until_it_says("Whimbrel is up" if name == "api" else "is ready")
 
     def kill_one(self) -> None:
-        victim = self._chance.choice(sorted(self.programs))
+        victim = self._rng.choice(sorted(self.programs))
         self.programs[victim].kill()
         self.start(victim)
 
@@ -104,7 +104,7 @@ class Cloud:
                 other = "large" if server["flavor"]["original_name"] == "small" else "small"
                 self._ask(api, server, {"resize": {"flavorRef": other}})
             elif server["status"] == "VERIFY_RESIZE":
-                self._ask(api, server, {self._chance.choice(("confirmResize", "revertResize")): None})
+                self._ask(api, server, {self._rng.choice(("confirmResize", "revertResize")): None})
 
     def _ask(self, api: Api, server: Any, body: dict[str, Any]) -> None:
         try:
@@ -134,8 +134,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running(directory: Path, database: str | None, chance: Random, cells: int) -> Iterator[Cloud]:
-    cloud = Cloud(directory, database, chance, cells)
+def running(directory: Path, database: str | None, rng: Random, cells: int) -> Iterator[Cloud]:
+    cloud = Cloud(directory, database, rng, cells)
     with ExitStack() as started:
         for name in cloud.programs:
             started.callback(cloud.programs[name].end)
@@ -165,8 +165,8 @@ def database(request: pytest.FixtureRequest) -> Iterator[str | None]:
 @pytest.mark.parametrize("cells", [1, 2])
 def test_twenty_kills(tmp_path: Path, database: str | None, cells: int) -> None:
     """With two cells each move goes from one to the other; the second one's records lie in SQLite."""
-    chance = Random(20)
-    with running(tmp_path, database, chance, cells) as cloud:
+    rng = Random(20)
+    with running(tmp_path, database, rng, cells) as cloud:
         api = cloud.log_in()
         for name, ram in (("small", 64), ("large", 128)):
             body = {"id": name, "name": name, "vcpus": 1, "ram": ram, "disk": 1}
@@ -179,7 +179,7 @@ def test_twenty_kills(tmp_path: Path, database: str | None, cells: int) -> None:
         for _ in range(ROUNDS):
             with suppress(WorldError):
                 cloud.act(api)
-            time.sleep(chance.random() * 0.5)
+            time.sleep(rng.random() * 0.5)
             cloud.kill_one()
         cloud.end(api)
         moves = api.get("compute", "/whimbrel/moves?limit=1000")["moves"]

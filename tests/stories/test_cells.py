@@ -373,22 +373,22 @@ def test_two_hundred_moves_at_once_and_conductors_that_die_at_random_leave_the_a
         rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0)
         world = await two_cells(10, rules=rules, vcpus=64, memory_mib=65536, disk_gib=640)
         await world.cloud.quotas.set_limits(PROJECT, {"instances": -1, "cores": -1, "ram": -1})
-        engine, chance = world.engine("setup"), Random(7)
+        engine, rng = world.engine("setup"), Random(7)
         servers = [world.new_server(f"s{number}") for number in range(200)]
         for server in servers:
             await create.accept(world.cloud, engine, world.asker(), [server])
         await world.settle(engine)
         for server in servers:
             now = await lookup.find(world.cloud, server.id)
-            other = next(host for host, cell in _spread(world, chance) if cell != now.cell)
+            other = next(host for host, cell in _spread(world, rng) if cell != now.cell)
             await requests.migrate(world.cloud, engine, world.asker(), now, other, leaves_cell=True)
-        deaths = await _drive_and_die(world, chance)
+        deaths = await _drive_and_die(world, rng)
         assert deaths > 10
         for server in servers:
             now = await lookup.find(world.cloud, server.id)
-            say = chance.choice([requests.confirm, requests.revert])
+            say = rng.choice([requests.confirm, requests.revert])
             await say(world.cloud, engine, world.asker(), now)
-        deaths = await _drive_and_die(world, chance)
+        deaths = await _drive_and_die(world, rng)
         assert deaths > 10
         await Invariants(world).check()
         found = await books(world)
@@ -398,9 +398,9 @@ def test_two_hundred_moves_at_once_and_conductors_that_die_at_random_leave_the_a
     tell(story)
 
 
-def _spread(world: World, chance: Random) -> list[tuple[HostName, CellName]]:
+def _spread(world: World, rng: Random) -> list[tuple[HostName, CellName]]:
     homes = list(world.plan.homes())
-    chance.shuffle(homes)
+    rng.shuffle(homes)
     return homes
 
 
@@ -418,11 +418,11 @@ class Mortal(Chaos):
         return await super().touch(name, call)
 
 
-async def _drive_and_die(world: World, chance: Random) -> int:
+async def _drive_and_die(world: World, rng: Random) -> int:
     """Have conductors take what is due and die, one after another; give how many. The last one finishes."""
     deaths = 0
     for number in range(60):
-        cloud = Mortal(chance.randrange(20, 300)).wrap(world.cloud)
+        cloud = Mortal(rng.randrange(20, 300)).wrap(world.cloud)
         engine = world.engine(f"conductor {number}", cloud)
         await world.cloud.clock.sleep(engine.lease_s + 1)
         runs = await cloud.journal.take(engine.name, cloud.clock.now(), engine.lease_s, 1000)

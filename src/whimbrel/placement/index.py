@@ -33,11 +33,11 @@ FIRST_ROOM = 64
 class Index:
     """Fulfils search.Woods, for any number of providers."""
 
-    def __init__(self, nodes: Iterable[Node], chance: Random) -> None:
+    def __init__(self, nodes: Iterable[Node], rng: Random) -> None:
         self.nodes: dict[ProviderId, Node] = {}
         self.version = 0
         self._trees: dict[ProviderId, dict[ProviderId, Node]] = {}
-        self._chance = chance
+        self._rng = rng
         self._room = 0
         self._rows: dict[ProviderId, int] = {}
         self._uuids: list[ProviderId] = []  # by row
@@ -131,7 +131,7 @@ class Index:
             column.grow(more)
         self.traits.grow(more)
         self.aggregates.grow(more)
-        self._order = np.frombuffer(self._chance.randbytes(8 * self._room), np.uint64).argsort()
+        self._order = np.frombuffer(self._rng.randbytes(8 * self._room), np.uint64).argsort()
 
     # Asking
 
@@ -182,7 +182,7 @@ class Index:
         could = self.could_hold(request)
         found = self._order[could[self._order]]
         if len(found):
-            found = np.roll(found, -self._chance.randrange(len(found)))
+            found = np.roll(found, -self._rng.randrange(len(found)))
         for start in range(0, len(found), 256):
             yield from map(self._uuids.__getitem__, found[start : start + 256].tolist())
 

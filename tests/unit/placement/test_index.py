@@ -27,8 +27,8 @@ class Drawn:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
 
-    def some(self, names: tuple[str, ...], chance: float = 0.4) -> frozenset[str]:
-        return frozenset(name for name in names if self.random.random() < chance)
+    def some(self, names: tuple[str, ...], rng: float = 0.4) -> frozenset[str]:
+        return frozenset(name for name in names if self.random.random() < rng)
 
     def nodes(self, count: int) -> list[Node]:
         nodes: list[Node] = []

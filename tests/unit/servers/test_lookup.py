@@ -32,8 +32,8 @@ HOSTS = {cell: [f"{cell}h1"] for cell in CELLS}
 
 def everywhere() -> list[Server]:
     """Give servers in three cells, most of them in one; those without a host live in no cell."""
-    chance = Random(2)
-    servers = [replace(s, cell=chance.choice((C1, C1, C1, C1, C2, C3)) if s.host else None) for s in population(chance)]
+    rng = Random(2)
+    servers = [replace(s, cell=rng.choice((C1, C1, C1, C1, C2, C3)) if s.host else None) for s in population(rng)]
     return [server for server in servers if server.cell or server.vm_state != "deleted"]
 
 

@@ -36,10 +36,10 @@ class _Sent(msgspec.Struct):
 class HttpServerEvents:
     """Fulfils ports.server_events.ServerEvents. service: the compute API, its paths begin behind `/v2.1`."""
 
-    def __init__(self, service: Service, clock: Clock, chance: Random) -> None:
+    def __init__(self, service: Service, clock: Clock, rng: Random) -> None:
         self._service = service
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._waiting: deque[ServerEvent] = deque(maxlen=MOST_WAITING)  # the oldest go first where it is full
         self._something = asyncio.Event()
 
@@ -70,7 +70,7 @@ class HttpServerEvents:
                 tries += 1
                 if tries == 1:
                     log.warning("the compute service does not take news of ports", error=error.reason)
-                await self._clock.sleep(pause_s(tries, self._chance))
+                await self._clock.sleep(pause_s(tries, self._rng))
 
     async def _send(self, events: list[ServerEvent]) -> None:
         """Raises: Unavailable: it has trouble."""

@@ -53,15 +53,13 @@ class Users:
     # What they ask for
 
     async def _create(self, act: Act) -> None:
-        chance = Random(act.pick)
-        server: Body = {"name": f"new{len(self._servers)}", "flavorRef": chance.choice((SMALL, LARGE, ROOMY)).flavor_id}
-        server["networks"] = chance.choice(
-            ("none", [{"uuid": equipment.NETWORK}], [{"port": chance.choice(self._ports)}])
-        )
-        server |= chance.choice(({"imageRef": IMAGE}, *_DISKS))
+        rng = Random(act.pick)
+        server: Body = {"name": f"new{len(self._servers)}", "flavorRef": rng.choice((SMALL, LARGE, ROOMY)).flavor_id}
+        server["networks"] = rng.choice(("none", [{"uuid": equipment.NETWORK}], [{"port": rng.choice(self._ports)}]))
+        server |= rng.choice(({"imageRef": IMAGE}, *_DISKS))
         body: Body = {"server": server}
-        if self._groups and chance.random() < 0.6:
-            body["os:scheduler_hints"] = {"group": chance.choice(self._groups)}
+        if self._groups and rng.random() < 0.6:
+            body["os:scheduler_hints"] = {"group": rng.choice(self._groups)}
         answer = await self._ask(act, "POST", "/servers", body)
         if answer.status == 202:
             self._servers.append(answer.body["server"]["id"])

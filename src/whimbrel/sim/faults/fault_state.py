@@ -36,7 +36,7 @@ def patience_s(line: str) -> float:
 
 class Weather:
     def __init__(self, seed: int) -> None:
-        self._chance = Random(f"weather {seed}").random
+        self._rng = Random(f"weather {seed}").random
         self._waiting: dict[str, list[Mishap]] = {}  # line -> what its next calls meet
         self.out: dict[str, list[Mishap]] = {}  # line -> outages
         self.cut_off: dict[HostName, int] = {}
@@ -45,15 +45,15 @@ class Weather:
 
     def delay_s(self, line: str, process: str) -> float:
         """Draw how long a message takes."""
-        part = self._chance()
+        part = self._rng()
         delay = _DELAYS_S.get(line, _DATABASE_DELAY_S) * part
         if part > 0.98:
             delay *= 50  # now and then one is overtaken by many
-        return delay + (self._chance() * 2 if self.slow.get(process) else 0.0)
+        return delay + (self._rng() * 2 if self.slow.get(process) else 0.0)
 
     def some(self, most_s: float) -> float:
         """Draw a time."""
-        return self._chance() * most_s
+        return self._rng() * most_s
 
     def will_meet(self, mishap: Mishap) -> None:
         self._waiting.setdefault(mishap.where, []).append(mishap)

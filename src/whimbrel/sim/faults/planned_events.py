@@ -155,13 +155,13 @@ def varied(seed: int, size: Size) -> Size:
 
 def story_of(seed: int, steps: int, size: Size) -> Story:
     """Make the story of a seed. steps: how many decisions."""
-    chance = Random(f"decisions {seed}")
+    rng = Random(f"decisions {seed}")
     at, made = 0.0, list[Decision]()
     for _ in range(steps):
         # Often several at once, then a pause: what happens at once is what is worth looking at.
-        at += 0.0 if chance.random() < 0.3 else chance.expovariate(1 / size.gap_s)
-        is_mishap = chance.random() < size.faults
-        made.append(_mishap(chance, round(at, 3), size) if is_mishap else _act(chance, round(at, 3), size))
+        at += 0.0 if rng.random() < 0.3 else rng.expovariate(1 / size.gap_s)
+        is_mishap = rng.random() < size.faults
+        made.append(_mishap(rng, round(at, 3), size) if is_mishap else _act(rng, round(at, 3), size))
     made += _restore(seed, made, size)
     made.sort(key=lambda decision: decision.at)
     return Story(seed=seed, size=size, decisions=tuple(made), order=seed)
@@ -171,34 +171,34 @@ def _restore(seed: int, made: Sequence[Decision], size: Size) -> list[Decision]:
     """Return the restore of a seed, or none. It has chances of its own, so that all other decisions stay the same."""
     if not made or not size.faults or (seed - 3) % 7 >= size.weights.get(RESTORE, RESTORES):
         return []
-    chance = Random(f"restore {seed}")
-    at = chance.random() * max(one.at for one in made)
+    rng = Random(f"restore {seed}")
+    at = rng.random() * max(one.at for one in made)
     names = size.databases
-    number = chance.choice((1, 1, chance.randint(1, len(names)), len(names)))
-    names = sorted(chance.sample(names, number))
-    for_s = round(min(60.0, chance.expovariate(1 / 12)) + 0.5, 1)
+    number = rng.choice((1, 1, rng.randint(1, len(names)), len(names)))
+    names = sorted(rng.sample(names, number))
+    for_s = round(min(60.0, rng.expovariate(1 / 12)) + 0.5, 1)
     return [Mishap(at=round(at, 3), what=RESTORE, where="+".join(names), for_s=for_s)]
 
 
-def _act(chance: Random, at: float, size: Size) -> Act:
-    return Act(at=at, what=_one_of(chance, ACTS, size), pick=chance.getrandbits(30))
+def _act(rng: Random, at: float, size: Size) -> Act:
+    return Act(at=at, what=_one_of(rng, ACTS, size), pick=rng.getrandbits(30))
 
 
-def _mishap(chance: Random, at: float, size: Size) -> Mishap:
-    what = _one_of(chance, FAULTS, size)
-    at += round(chance.random() / 4, 3)  # in the midst of what was asked for just before
-    for_s = round(min(90.0, chance.expovariate(1 / 8)) + 0.5, 1)
+def _mishap(rng: Random, at: float, size: Size) -> Mishap:
+    what = _one_of(rng, FAULTS, size)
+    at += round(rng.random() / 4, 3)  # in the midst of what was asked for just before
+    for_s = round(min(90.0, rng.expovariate(1 / 8)) + 0.5, 1)
     if what in ("kill", "freeze", "slow"):
-        return Mishap(at=at, what=what, where=chance.choice(size.processes), for_s=for_s)
+        return Mishap(at=at, what=what, where=rng.choice(size.processes), for_s=for_s)
     if what in ("kill agent", "freeze agent", "power loss", "cut off"):
-        return Mishap(at=at, what=what, where=chance.choice(size.all_hosts), for_s=for_s)
+        return Mishap(at=at, what=what, where=rng.choice(size.all_hosts), for_s=for_s)
     if what == "outage":
-        where = chance.choice([*SERVICES, *size.databases])
-        answer = chance.choice(ANSWERS if where in SERVICES else ("500", "nothing"))
+        where = rng.choice([*SERVICES, *size.databases])
+        answer = rng.choice(ANSWERS if where in SERVICES else ("500", "nothing"))
         return Mishap(at=at, what=what, where=where, for_s=for_s, answer=answer)
-    where = chance.choice(_lines(what, size))
+    where = rng.choice(_lines(what, size))
     # Services are called seldom: what waits for a call there has to wait from early on.
-    return Mishap(at=round(at * chance.random(), 3) if where in SERVICES else at, what=what, where=where)
+    return Mishap(at=round(at * rng.random(), 3) if where in SERVICES else at, what=what, where=where)
 
 
 def _lines(what: str, size: Size) -> Sequence[str]:
@@ -214,9 +214,9 @@ def _lines(what: str, size: Size) -> Sequence[str]:
     return (BUS, BUS, BUS, *SERVICES, *SERVICES, *size.databases)
 
 
-def _one_of(chance: Random, table: Mapping[str, int], size: Size) -> str:
+def _one_of(rng: Random, table: Mapping[str, int], size: Size) -> str:
     words = list(table)
-    return chance.choices(words, [size.weights.get(word, table[word]) for word in words])[0]
+    return rng.choices(words, [size.weights.get(word, table[word]) for word in words])[0]
 
 
 def names_of_weights() -> list[str]:

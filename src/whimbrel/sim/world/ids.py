@@ -8,13 +8,13 @@ class SeededIds:
     """Fulfils ports.clock.IdSource."""
 
     def __init__(self, seed: int) -> None:
-        self._chance = Random(seed)
+        self._rng = Random(seed)
 
     def uuid(self) -> str:
-        return str(UUID(int=self._chance.getrandbits(128), version=4))
+        return str(UUID(int=self._rng.getrandbits(128), version=4))
 
     def copy(self) -> "SeededIds":
         """Give another source that goes on from here with the same ids."""
         other = SeededIds(0)
-        other._chance.setstate(self._chance.getstate())
+        other._rng.setstate(self._rng.getstate())
         return other

@@ -63,7 +63,7 @@ class _Handle(asyncio.TimerHandle):
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
     def __init__(self, seed: int | str) -> None:
-        self._chance = Random(f"order {seed}").random
+        self._rng = Random(f"order {seed}").random
         self._now = 0.0
         self._number = 0
         self._ready: list[_Handle] = []
@@ -143,7 +143,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 ready.append(handle)
         if not ready:
             return
-        number = int(self._chance() * len(ready))
+        number = int(self._rng() * len(ready))
         ready[number], ready[-1] = ready[-1], ready[number]
         self._run(ready.pop())
 

@@ -45,9 +45,9 @@ class _View:
 
 
 class Feed:
-    def __init__(self, db: Database, chance: Random) -> None:
+    def __init__(self, db: Database, rng: Random) -> None:
         self._db = db
-        self._chance = chance
+        self._rng = rng
         self._view: _View | None = None
         self._checked = ""  # the provider up to which the index was compared with the database
         self._feeding = asyncio.Lock()  # what was read earlier must not be applied later
@@ -102,7 +102,7 @@ class Feed:
         await changes.ensure_numbers_rise(self._db)
         while True:
             async with self._db.read() as tx:
-                view = _View(Index((), self._chance), await changes.here(tx))
+                view = _View(Index((), self._rng), await changes.here(tx))
             async for nodes in self._pieces():
                 view.index.apply((), nodes)
             async with self._db.read() as tx:

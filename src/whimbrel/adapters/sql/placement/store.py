@@ -42,10 +42,10 @@ async def _drop(tx: Tx, consumer: ConsumerId) -> bool:
 class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
     """Fulfils ports.placement.Placement and placement.store.Store."""
 
-    def __init__(self, db: Database, chance: Random | None = None) -> None:
-        """chance: decides in which order candidates come."""
+    def __init__(self, db: Database, rng: Random | None = None) -> None:
+        """rng: decides in which order candidates come."""
         self._db = db
-        self._feed = Feed(db, chance or Random(0))
+        self._feed = Feed(db, rng or Random(0))
 
     # The moves' port
 
