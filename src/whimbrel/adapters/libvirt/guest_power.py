@@ -51,7 +51,7 @@ class Power:
             await self._domains.switch_off(key)
 
     async def reboot(self, key: GuestKey, hard: bool) -> None:
-        """Restart it. soft presses the power button and boots when the guest is down; whether it obeys, look later."""
+        # Soft presses the power button and boots when the guest is down; a later look shows whether it obeyed.
         if hard:
             await self._domains.switch_off(key)
             await self.start(key)

@@ -128,7 +128,7 @@ class LibvirtHypervisor:
         return await self._sight.look(key)
 
     async def console_log(self, key: GuestKey, lines: int | None) -> str:
-        """Give the end of the console; what is kept of a long one is its last MiB."""
+        # Only the last MiB of a long console is kept.
         slot = self._slots.reserved(key)
         text = await in_thread(slot.read_console)
         return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:] if lines > 0 else [])
@@ -136,7 +136,7 @@ class LibvirtHypervisor:
     # Making and removing.
 
     async def reserve(self, spec: GuestSpec) -> None:
-        """Write the guest down. Only a guest that is larger than the whole host is refused: sums are Placement's."""
+        # Only a guest that is larger than the whole host is refused: Placement counts the sums.
         room = await self.capacity()
         wants = {"vcpus": spec.vcpus, "memory_mib": spec.memory_mib, "disk_gib": local_disks.gib_of(spec)}
         for what, amount in wants.items():
@@ -173,7 +173,7 @@ class LibvirtHypervisor:
             await in_thread(slot.remove_disks)
 
     async def define(self, spec: GuestSpec) -> None:
-        """Write the definition down; libvirt is told now or, while another slot of the server runs, at the start."""
+        # libvirt gets the definition now or, while another slot of the server runs, at the start.
         async with self._alone(spec.key.server):
             slot = self._slots.reserved(spec.key)
             if reserved := await in_thread(slot.read_spec):
@@ -279,7 +279,7 @@ class LibvirtHypervisor:
     # Snapshots.
 
     async def read_snapshot(self, key: GuestKey, percent: Percent, disk: DiskName = "root") -> AsyncIterator[bytes]:
-        """Give a disk as a compressed qcow2; of a running guest by libvirt's backup job, without a pause."""
+        # A compressed qcow2; of a running guest by libvirt's backup job, without a pause.
         slot = self._slots.at(key)
         domain = await self._domains.seen(key.server)
         async for chunk in self._snapshots.read(slot, disk, domain, percent):

@@ -75,7 +75,7 @@ class NbdExports:
                     await _open(monitor, export)
 
     async def copy(self, volume_id: str, source: Path, target: Path) -> bool:
-        """Copy it as it is at the moment when all is copied: what guests write meanwhile is written twice."""
+        # The moment of the copy is its end: what guests write before it is copied again.
         job, node = _copy_of(target), _node(volume_id)
         await in_thread(lambda: _make_file(target, source.stat().st_size))
         async with self._talking, self._daemon.told() as monitor:

@@ -97,7 +97,7 @@ class SimulatedHypervisor:
         return self._capacity
 
     async def metrics(self) -> dict[str, float]:
-        """Be as busy as if each running guest kept its cpus busy."""
+        # Each running guest keeps its cpus busy.
         await self._guests.opened()
         busy = sum(guest.spec.vcpus for guest in self._guests.all() if guest.power == "running") / self._capacity.vcpus
         return {"cpu.percent": min(1.0, busy), "cpu.idle.percent": max(0.0, 1.0 - busy)}
