@@ -234,7 +234,9 @@ async def test_an_administrators_lock_is_opened_by_administrators(front: Front) 
     server_id = await front.boot()
     await do(front, server_id, {"lock": None}, who=f"admin@{OTHER_PROJECT}", minor=1)
     fault(await front.act(server_id, {"unlock": None}), "forbidden", 403)
+    assert (await front.show(server_id))["locked"]
     await do(front, server_id, {"unlock": None}, who="admin")
+    assert not (await front.show(server_id))["locked"]
 
 
 @with_front

@@ -64,6 +64,7 @@ async def test_the_quota_holds_for_the_next_server(front: Front) -> None:
     await front.boot()
     server = {"name": "two", "flavorRef": "1", "imageRef": "33333333-3333-4333-8333-333333333333", "networks": "none"}
     fault(await front.ask("POST", "/servers", {"server": server}), "forbidden", 403)
+    assert len((await front.get("/servers"))["servers"]) == 1
 
 
 @with_front

@@ -170,6 +170,7 @@ def test_the_workshop_works_beside_the_requests(tmp_path: Path) -> None:
         volume = answer.json()["volume"]["id"]
         while await cloud.status_now(volume) != "available":
             await cloud.clock.sleep(0)
+        assert not working.done()
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
 

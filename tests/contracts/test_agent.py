@@ -181,6 +181,7 @@ async def test_undoing_what_never_was_is_fine(way: Way) -> None:
         await agent.detach_volume(by, OLD.key, VOLUME.volume_id)
         await agent.discard_disk(by, OLD.key)
         await agent.destroy(by, OLD.key)
+        assert await agent.guests() == []
 
 
 @both_ways

@@ -1,6 +1,7 @@
 """What every store of placement does: claims are whole, exact and fenced, and nobody gets what is not there."""
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -92,13 +93,17 @@ async def room(store: Placement, provider: ProviderId) -> ProviderState:
     return next(each for each in await store.providers() if each.id == provider)
 
 
-def test_the_class_keeps_both_promises() -> None:
-    """The type checker is the test: one class is the moves' placement and the API's store."""
-
-    def takes(placement: Placement, store: Store) -> None: ...
-
-    def give(store: SqlPlacement) -> None:
-        takes(store, store)
+@pytest.mark.parametrize("port", [Placement, Store])
+def test_one_class_is_the_placement_of_moves_and_the_store_of_the_api(port: type) -> None:
+    promised = {name: method for name, method in vars(port).items() if inspect.isfunction(method) and name[0] != "_"}
+    assert len(promised) > 10
+    for name, method in promised.items():
+        kept = getattr(SqlPlacement, name)
+        assert inspect.iscoroutinefunction(kept) == inspect.iscoroutinefunction(method), name
+        asked, taken = (inspect.signature(each).parameters.values() for each in (method, kept))
+        assert [(one.name, one.kind, one.default) for one in asked] == [
+            (one.name, one.kind, one.default) for one in taken
+        ], name
 
 
 # The moves' port
@@ -339,6 +344,7 @@ def test_runs_have_fences_of_their_own(open_store: Opener) -> None:
     async def test(store: SqlPlacement) -> None:
         await store.claim(order(1, epoch=7), SERVER, OWNER, {HOST: SMALL})
         await store.claim(order(2, epoch=1), SECOND, OWNER, {HOST: SMALL})
+        assert (await held(store, SERVER), await held(store, SECOND)) == ({HOST: SMALL}, {HOST: SMALL})
 
     on_two_hosts(open_store, test)
 

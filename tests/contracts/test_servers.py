@@ -298,6 +298,7 @@ def test_the_fence_of_one_run_is_nothing_to_another(open_store: Opener) -> None:
         await settled(store)
         await store.erase(Order(OTHER, 9), NOBODY)
         await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
+        assert (await store.get(SERVER)).task_state == "resize_prep"
 
     tell(open_store, story)
 

@@ -194,6 +194,8 @@ def test_moves_are_taken_over_by_a_conductor_of_another_process(tmp_path: Path) 
             operator.until(ids["one"], "VERIFY_RESIZE")
             move = operator.latest_move(ids["one"])
             operator.confirm("one", ids["one"])
-            wait_for(lambda: operator.move(move.id), lambda now: now.is_over, "the move to be over")
+            over = wait_for(lambda: operator.move(move.id), lambda now: now.is_over, "the move to be over")
         finally:
             conductor.end()
+        assert over.state == "done"
+        assert operator.until(ids["one"], "ACTIVE")["OS-EXT-SRV-ATTR:host"] == over.target

@@ -160,5 +160,9 @@ def test_a_timed_store_is_the_same_store() -> None:
         lambda meter: meter.asked_placement("claim", 1.0),
     ],
 )
-def test_where_nobody_listens_nothing_happens(tell: Callable[[Meter], None]) -> None:
-    tell(Meter())
+def test_who_listens_later_hears_nothing_of_before(tell: Callable[[Meter], None]) -> None:
+    figures, meter = Figures(), Meter()
+    tell(meter)
+    meter.listen(figures)
+    counts = [one for family in figures.registry.collect() for one in family.samples if one.name.endswith("_count")]
+    assert all(one.value == 0 for one in counts)

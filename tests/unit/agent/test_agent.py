@@ -173,3 +173,4 @@ async def test_pruning_forgets_old_runs() -> None:
     await boot(agent, ONE, order(epoch=2))
     await agent.prune(before=room.clock.now() + 1)
     await agent.stop(order(epoch=1), ONE.key, 60)
+    assert await power(agent, ONE.key) == "stopped"

@@ -29,4 +29,11 @@ def test_a_server_that_answers_is_fine_and_one_that_went_is_not() -> None:
 
 
 def test_what_is_not_on_a_network_is_not_asked_for() -> None:
-    asyncio.run(volume_reachability.check(volume(1, kind="local")))
+    async def story() -> None:
+        connected = asyncio.Event()
+        server = await asyncio.start_server(lambda *_: connected.set(), "127.0.0.1", 0)
+        async with server:
+            await volume_reachability.check(volume(server.sockets[0].getsockname()[1], kind="local"))
+            assert not connected.is_set()
+
+    asyncio.run(story())

@@ -138,6 +138,7 @@ def test_a_process_that_holds_one_file_and_waits_for_another_gets_it(url: str, m
                         break
                     except sqlite3.OperationalError:
                         await asyncio.sleep(0)
+                assert not taking.done(), "it has all files, though one of them is another's"
                 last.execute("COMMIT")
                 await taking
 
