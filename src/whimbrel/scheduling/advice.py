@@ -1,47 +1,17 @@
-"""What a record comes to: for an operator the smallest change that would help, for an owner the part that is his.
+"""What would help where no host was found: for an operator the smallest change, for an owner what it can ask for.
 
-Law: what an owner is given names no host, no aggregate and no server; numbers of hosts and of free room are all of it.
+Invariant: an owner is told no name of a host, an aggregate or another server, only numbers of hosts and amounts.
 """
 
-from collections.abc import Mapping
-
-import msgspec
 from os_resource_classes import PCPU
 
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from whimbrel.scheduling.constraint import Reason
-from whimbrel.scheduling.decision import Count, Miss, Record
+from whimbrel.scheduling.decision import Miss, Record
 from whimbrel.scheduling.filters.by_request import ZONE
 
 SIZES = frozenset({VCPU, PCPU, MEMORY_MB, DISK_GB})
 """What is asked of by a flavor's sizes: a smaller flavor asks less of it."""
-
-
-class OwnersPart(msgspec.Struct, frozen=True, kw_only=True):
-    found: bool
-    summary: str
-    change: str | None
-    hosts: int
-    at: float
-    asked: Mapping[str, int]
-    zone: str | None  # id
-    zone_because: str
-    counts: tuple[Count, ...]
-
-
-def owners_part(record: Record) -> OwnersPart:
-    """Give what the owner of a server may know of a decision about it."""
-    return OwnersPart(
-        found=bool(record.chosen),
-        summary=record.summary(),
-        change=change_for_owner(record),
-        hosts=record.hosts,
-        at=record.at,
-        asked=record.asked,
-        zone=record.zone,
-        zone_because=record.zone_because,
-        counts=record.counts,
-    )
 
 
 def smallest_change(record: Record) -> str | None:

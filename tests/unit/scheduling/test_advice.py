@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from tests.unit.scheduling.rooms import FREE, aggregate, host, snapshot
+from whimbrel.api.operator.decisions import owners_part
 from whimbrel.domain.ids import HostName, ProviderId
 from whimbrel.ports.placement.assignments import Wish
-from whimbrel.scheduling.advice import change_for_owner, owners_part, smallest_change
+from whimbrel.scheduling.advice import change_for_owner, smallest_change
 from whimbrel.scheduling.constraint import Closer, Reason
 from whimbrel.scheduling.decision import Record, make_record
 from whimbrel.scheduling.pipeline import rank
@@ -101,6 +102,6 @@ def test_an_owner_is_told_no_names(free: int, asked: dict[str, Any]) -> None:
     room = {name: FREE | {"VCPU": free} for name in ("secret1", "secret2", "secret3")}
     record = told(snapshot(hosts, room, aggregates=aggregates), group=group if free else None, **asked)
     assert "secret" in msgspec.json.encode(record).decode()
-    part = msgspec.json.encode(owners_part(record)).decode()
+    part = msgspec.json.encode(owners_part(record, None)).decode()
     assert "secret" not in part
     assert '"hosts":3' in part

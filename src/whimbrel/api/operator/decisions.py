@@ -2,18 +2,15 @@
 
 import msgspec
 
-from whimbrel.api.views.decisions import Considered, Decision, Miss
+from whimbrel.api.views.decisions import Considered, Count, Decision, Miss
 from whimbrel.ports.stores.zones import Zones, name_of
-from whimbrel.scheduling.advice import owners_part, smallest_change
+from whimbrel.scheduling.advice import change_for_owner, smallest_change
 from whimbrel.scheduling.decision import Record
 
 
 async def shown(record: Record, zones: Zones, *, hosts: bool) -> Decision:
     """hosts: with all hosts and their names; else only what an owner may know."""
-    part = owners_part(record)
-    decision = msgspec.convert(part, Decision, from_attributes=True)
-    decision.availability_zone = None if part.zone is None else await name_of(zones, part.zone)
-    decision.availability_zone_because = part.zone_because or None
+    decision = owners_part(record, None if record.zone is None else await name_of(zones, record.zone))
     if hosts:
         considered = record.considered
         decision.change = smallest_change(record)
@@ -22,6 +19,21 @@ async def shown(record: Record, zones: Zones, *, hosts: bool) -> Decision:
         decision.untold = record.hosts - len(considered)
         decision.misses = msgspec.convert(record.misses, list[Miss], from_attributes=True)
     return decision
+
+
+def owners_part(record: Record, zone: str | None) -> Decision:
+    """Return what the owner of a server may know: no host, aggregate or other server is named. zone: its name."""
+    return Decision(
+        found=bool(record.chosen),
+        summary=record.summary(),
+        change=change_for_owner(record),
+        at=record.at,
+        asked=dict(record.asked),
+        availability_zone=zone,
+        availability_zone_because=record.zone_because or None,
+        hosts=record.hosts,
+        counts=msgspec.convert(record.counts, list[Count], from_attributes=True),
+    )
 
 
 def refused(reason: str, at: float) -> Decision:
