@@ -30,6 +30,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProjectId, UserId
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.moves.facts import MoveFacts
+from whimbrel.moves.needs import Needs
 from whimbrel.moves.target_choice import decide
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.meter import Meter
@@ -47,10 +48,10 @@ FLAVOR = Flavor(flavor_id="1", name="small", vcpus=2, memory_mib=4096, root_gib=
 FACTS = MoveFacts(owner=Owner(ProjectId("p"), UserId("u")), name="s", image_id=None, new_flavor=FLAVOR)
 
 
-def wanted(number: int) -> Request:
+def wanted(number: int) -> Needs:
     """Ask for a host that is gold, in one zone, and not the one that the server is on; amounts vary."""
     own = {"VCPU": 1 + number % 16, "MEMORY_MB": 512 * (1 + number % 32), "DISK_GB": 5 * (1 + number % 16)}
-    return Request(
+    request = Request(
         wish=Wish(own=own, root_required=(GOLD,), member_of=(frozenset(AGGREGATES[:2]),)),
         home_cell=CELL,
         cells=frozenset({CELL}),
@@ -59,6 +60,7 @@ def wanted(number: int) -> Request:
         flavor=FLAVOR,
         spread=str(number),
     )
+    return Needs(facts=FACTS, request=request)
 
 
 def fill(url: str, hosts: int) -> None:
@@ -113,7 +115,7 @@ async def measure(cloud: Cloud, hosts: int, callers: int) -> None:
     async def call(mine: range) -> None:
         nonlocal size
         for number in mine:
-            decision = await decide(wanted(number), FACTS, cloud, 3)
+            decision = await decide(wanted(number), cloud, 3)
             assert decision.choices, decision.record.summary()
             size = len(to_bytes(decision.record))
 

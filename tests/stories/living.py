@@ -12,10 +12,11 @@ from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName, ServerId
+from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.moves.steps.pci_devices import DIRECT, in_profile
+from whimbrel.moves.steps.pci_devices import in_profile
 from whimbrel.ports.cloud import Asker, Cloud, Rules
 from whimbrel.ports.stores.directory import Usage
 from whimbrel.ports.stores.journal import RunFilter

@@ -9,10 +9,10 @@ from tools.scenarios.incarnations import Lives, Told, watched
 from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
+from whimbrel.domain.pci import ALIAS
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.facts import Place, moves_of, target_of
-from whimbrel.moves.steps.pci_devices import ALIAS
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine

@@ -104,3 +104,9 @@ def size(pools: Sequence[Pool]) -> int:
 def _is_tiny(network: Network) -> bool:
     """Tell whether all its addresses are hosts': point to point, or one alone."""
     return network.prefixlen >= network.max_prefixlen - 1
+
+
+def mac_of(uuid: str) -> str:
+    """Return the MAC address of a port that is to be made, from an id of its own."""
+    digits = uuid.replace("-", "")
+    return ":".join(("fa", "16", "3e", digits[:2], digits[2:4], digits[4:6]))

@@ -13,6 +13,10 @@ from msgspec import Meta
 from whimbrel.domain.errors import Invalid, Refused
 from whimbrel.domain.guest import GuestKey
 
+ALIAS = "pci_passthrough:alias"
+"""The extra spec by which a flavor asks for devices."""
+DIRECT = "direct"
+"""The vnic type of ports that are a virtual function of the host."""
 COUNT_MAX = 256
 
 

@@ -1,7 +1,7 @@
 """What a move knows: written at the start, added to by steps that decide."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -11,7 +11,7 @@ from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.domain.server_devices import BlockDevice, Nic, WishedNic, WishedVolume
 from whimbrel.ports.placement.placement import Owner
-from whimbrel.ports.services.network import PortRequest
+from whimbrel.ports.services.network import Port, PortRequest
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,6 +44,16 @@ class MovedPort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     same_subtree: tuple[str, ...] = ()
     has_groups: bool = False
     physnet: str | None = None  # of a port of vnic type direct: the physical network of its network
+
+    @classmethod
+    def of(cls, nic: Nic, port: Port) -> Self:
+        return cls(
+            nic=nic,
+            profile=port.profile,
+            requests=port.requests,
+            same_subtree=port.same_subtree,
+            has_groups=port.has_groups,
+        )
 
 
 class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,9 +5,10 @@ Law: nothing is moved and nothing written; given the same snapshot the move choo
 
 from whimbrel.domain.errors import NotFound, OverQuota, Refused
 from whimbrel.domain.server import Server
+from whimbrel.moves import needs
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps import quota_usage
-from whimbrel.moves.steps.target import find_target, spread
+from whimbrel.moves.target_choice import decide
 from whimbrel.ports.cloud import Cloud
 from whimbrel.scheduling.decision import Record
 
@@ -20,10 +21,10 @@ async def plan(cloud: Cloud, server: Server, facts: MoveFacts) -> Record | str:
     """
     await _check_quota(cloud, server, facts)
     try:
-        _, decision = await find_target(facts, server.id, spread(facts, ""), cloud)
+        asked = await needs.of_server(facts, server.id, cloud)
+        return (await decide(asked, cloud, cloud.rules.max_attempts)).record
     except (Refused, NotFound) as no:
         return no.reason
-    return decision.record
 
 
 async def _check_quota(cloud: Cloud, server: Server, facts: MoveFacts) -> None:

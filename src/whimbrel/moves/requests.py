@@ -10,12 +10,12 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName, RunId, Slot
 from whimbrel.domain.run import Run, Verdict, has_facts
 from whimbrel.domain.server import Server
+from whimbrel.moves import needs
 from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
 from whimbrel.moves.migration_status import MOVE_SAGAS
-from whimbrel.moves.needs.zones import zone_wish
 from whimbrel.moves.opening import accept, new_action, new_run
 from whimbrel.moves.resize import RESIZE
-from whimbrel.moves.steps import devices, quota_usage, record
+from whimbrel.moves.steps import quota_usage, record
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.catalog import zone_of
@@ -144,7 +144,7 @@ async def resize_facts(cloud: Cloud, server: Server, flavor: Flavor, *, leaves_c
         raise Invalid("When resizing, instances must change flavor!")
     same_host = cloud.rules.allow_resize_to_same_host
     facts = replace(await facts_of(cloud, server), new_flavor=flavor, same_host=same_host, leaves_cell=leaves_cell)
-    devices.check_wish(facts, cloud)
+    needs.check(facts, cloud)
     return facts
 
 
@@ -219,7 +219,7 @@ async def _check_cell(cloud: Cloud, server: Server, facts: MoveFacts, host: Host
 async def _wish(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneWish:
     """Raises: Invalid: nowhere; the choice would say so, but here the asker hears it at once."""
     try:
-        return await zone_wish(replace(facts, volumes=server.volumes), cloud)
+        return await needs.zone_wish(replace(facts, volumes=server.volumes), cloud)
     except Refused as error:
         raise Invalid(error.reason) from None
 

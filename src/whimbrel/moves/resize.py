@@ -3,6 +3,7 @@
 A cold migration is the same list with the flavor unchanged; on the same host it is the same list with two slots.
 """
 
+from whimbrel.moves import needs
 from whimbrel.moves.facts import (
     MoveFacts,
     changes_size,
@@ -34,7 +35,7 @@ _UNDOABLE: tuple[Step[MoveFacts], ...] = (
     # source's claim drops it, as soon as nothing of the guest can be there
     Step(home_cell.copy_to_target, undo=home_cell.erase_at_target, only_if=crosses_cells, event="compute_prep_resize",
          after=(record.switch_home,)),  # it counts nowhere yet
-    Step(pci_devices.claim_devices, undo=pci_devices.release_devices, only_if=pci_devices.wants_pci,
+    Step(pci_devices.claim_devices, undo=pci_devices.release_devices, only_if=needs.wants_pci,
          event="compute_prep_resize", after=(guest.prepare_target, guest.start_on_target)),
     # Not active there yet. Its undo waits for nothing: an active binding is not let go, whoever asks.
     Step(ports.bind_target, undo=ports.unbind_target, only_if=moves_ports, event="compute_prep_resize"),
@@ -66,7 +67,7 @@ _FORWARD_ONLY: tuple[Step[MoveFacts], ...] = (
     # Confirmed: each line is repeated until it holds.
     Step(guest.destroy_on_source, event="compute_confirm_resize", status="confirming"),
     Step(ports.unbind_source, only_if=moves_ports, event="compute_confirm_resize"),
-    Step(pci_devices.release_old_devices, only_if=pci_devices.had_pci, event="compute_confirm_resize"),
+    Step(pci_devices.release_old_devices, only_if=needs.had_pci, event="compute_confirm_resize"),
     Step(claims.release_source, event="compute_confirm_resize"),
     Step(home_cell.erase_at_source, only_if=crosses_cells, event="compute_confirm_resize"),
     Step(quota_usage.book_new, only_if=changes_size),

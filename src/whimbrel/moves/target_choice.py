@@ -8,16 +8,17 @@ from itertools import islice
 
 import msgspec
 
-from whimbrel.domain.ids import CellName, HostName, ProviderId
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
+from whimbrel.domain.pci import PciRequest, TooFewDevices, choose
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.moves.steps import pci_devices
+from whimbrel.moves.needs import Needs, requested_devices
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import Lack, Way
 from whimbrel.scheduling.capacity_query import PLACEMENT
 from whimbrel.scheduling.constraint import Closer, Reason
 from whimbrel.scheduling.decision import Record, make_record
 from whimbrel.scheduling.pipeline import Ranking, rank
-from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
 MOST_AT_ONCE = 64
@@ -46,13 +47,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     record: Record
 
 
-async def decide(request: Request, facts: MoveFacts, cloud: Cloud, most: int) -> Decision:
+async def decide(asked: Needs, cloud: Cloud, most: int) -> Decision:
     """Choose up to `most` hosts; the first is the target, the others alternates for when it refuses."""
     began = cloud.clock.now()
     fleet = await cloud.fleets.now()
     rooms = await cloud.placement.rooms(fleet.providers)
-    ranking = rank(request, Snapshot(fleet, rooms, cloud.clock.now(), cloud.rules.scheduler))
-    choices, closer = await _look_closely(ranking, facts, cloud, most)
+    ranking = rank(asked.request, Snapshot(fleet, rooms, cloud.clock.now(), cloud.rules.scheduler))
+    choices, closer = await _look_closely(ranking, asked.facts, cloud, most)
     if not choices:
         closer |= await _explained(ranking, cloud)
     record = make_record(ranking, closer, [choice.host for choice in choices])
@@ -117,12 +118,24 @@ async def _with_devices(
     host = ranking.snapshot.fleet.hosts[place]
     good, closer = [], Closer(Reason(constraint=PCI, words=""))
     for way in ways:
-        wanted = pci_devices.requests(facts, way.served_by, cloud)
-        if lacks := await pci_devices.shortage(host.cell, host.name, wanted, cloud):
+        wanted = requested_devices(facts, way.served_by, cloud)
+        if lacks := await _shortage(host.cell, host.name, wanted, cloud):
             closer = Closer(Reason(constraint=PCI, words=lacks.reason), lacks.remedy)
         else:
             good.append(way)
     return tuple(good) or closer
+
+
+async def _shortage(
+    cell: CellName, host: HostName, wanted: tuple[PciRequest, ...], cloud: Cloud
+) -> TooFewDevices | None:
+    """Return why a host does not have the devices that are wanted."""
+    nobody = GuestKey(ServerId(""), Slot(""))
+    try:
+        choose(await cloud.cell(cell).devices.of(host), nobody, wanted)
+    except TooFewDevices as shortage:
+        return shortage
+    return None
 
 
 def _choice(ranking: Ranking, place: int, ways: tuple[Way, ...]) -> Choice:

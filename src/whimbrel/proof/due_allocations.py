@@ -10,10 +10,10 @@ from functools import lru_cache
 import msgspec
 
 from whimbrel.domain.flavor import Flavor
+from whimbrel.moves import needs
 from whimbrel.moves.facts import MovedPort
 from whimbrel.ports.placement.assignments import Wish
 from whimbrel.ports.services.network import Port
-from whimbrel.scheduling.requirements.server import wish_of
 
 Claims = list[tuple[str, dict[str, int]]]
 """What a consumer holds: (provider, amounts)."""
@@ -58,7 +58,7 @@ def _asked(
     flavor: bytes, properties: tuple[tuple[str, str], ...], local: bool
 ) -> tuple[tuple[dict[str, int], ...], bool]:
     """Give what a flavor asks for, or else; and whether a tree is counted as one. Few of them are asked for often."""
-    wish = wish_of(_decode(flavor), dict(properties), has_local_root=local)
+    wish = needs.of_flavor(_decode(flavor), dict(properties), has_local_root=local)
     return tuple(_all_of(one) for one in (wish, wish.otherwise) if one), bool(wish.groups)
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import HostName, ProviderId, ServerId
+from whimbrel.moves import needs
 from whimbrel.moves.facts import Move, moves_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import Lack
@@ -22,7 +23,6 @@ from whimbrel.repair.directory_entry import is_closed
 from whimbrel.repair.guests import adoptable
 from whimbrel.repair.planning import Plan, plan
 from whimbrel.repair.record_rewrite import Known, Settled, is_older, settle, settled, whole_guests
-from whimbrel.scheduling.requirements.server import wish_of
 from whimbrel.servers.allocations.port_allocations import Claim
 
 
@@ -111,7 +111,7 @@ async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Cla
         return claim
     if any(port.requests for port in found.stake.named_ports):
         raise Refused("its flavor and its ports ask for parts of a host together: move the server")
-    wish = wish_of(record.flavor, record.image_properties, has_local_root=record.has_local_root)
+    wish = needs.of_flavor(record.flavor, record.image_properties, has_local_root=record.has_local_root)
     way = (await cloud.placement.all_ways(wish, [root], 1)).get(root)
     if way is None or isinstance(way, Lack):
         raise Refused(f"host {host or record.host} {_why_none(way)}")

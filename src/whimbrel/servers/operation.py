@@ -7,11 +7,11 @@ from whimbrel.domain.errors import NotFound, WrongState
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName, RunId
 from whimbrel.domain.operation_facts import Errand, ErrandFacts
+from whimbrel.domain.pci import ALIAS
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import opening
 from whimbrel.moves.opening import new_action, new_run
-from whimbrel.moves.steps import pci_devices
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.hosts.agent import Agent
 from whimbrel.ports.stores.servers import Servers
@@ -97,4 +97,4 @@ async def accept(
 
 
 def _has_any(server: Server) -> bool:
-    return bool(server.nics or server.volumes or pci_devices.ALIAS in server.flavor.extra_specs)
+    return bool(server.nics or server.volumes or ALIAS in server.flavor.extra_specs)

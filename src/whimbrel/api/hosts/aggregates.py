@@ -22,7 +22,7 @@ from whimbrel.api.views import locations
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
 from whimbrel.domain.host import Aggregate, Host, Zone
 from whimbrel.domain.ids import HostName
-from whimbrel.moves.needs.zones import METADATA_KEY, is_policy
+from whimbrel.moves.needs import METADATA_KEY, is_policy
 from whimbrel.placement.errors import HostInUse
 from whimbrel.ports.stores.catalog import Zoning
 from whimbrel.servers.zones import zone_changes

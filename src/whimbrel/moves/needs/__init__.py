@@ -1,1 +1,106 @@
-"""What a server needs of a host."""
+"""What a server needs of a host. `of_server` is the one answer: creates, moves, plans and group moves ask it.
+
+Invariant: nothing is written here, and the same cloud gives the same answer to a plan and to the move.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from whimbrel.domain.flavor import Flavor
+from whimbrel.domain.ids import ServerId
+from whimbrel.moves.facts import Move, MoveFacts, target_of
+from whimbrel.moves.needs.attached import see_attached
+from whimbrel.moves.needs.groups import group_of, group_rule, group_state
+from whimbrel.moves.needs.hints import hinted_hosts
+from whimbrel.moves.needs.pci_requests import devices_of_flavor, had_pci, requested_devices, wants_pci
+from whimbrel.moves.needs.reachability import networks_needed, storage_needed
+from whimbrel.moves.needs.resource_request import of_move, of_ports
+from whimbrel.moves.needs.whole_group import request_of_all
+from whimbrel.moves.needs.zones import METADATA_KEY, is_policy, zone_rule, zone_wish
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.placement import GroupRule, ZoneRule
+from whimbrel.ports.stores.server_groups import ServerGroup
+from whimbrel.scheduling.request import Request
+from whimbrel.scheduling.requirements.server import wish_of
+
+__all__ = [
+    "METADATA_KEY",
+    "Needs",
+    "check",
+    "group_rule",
+    "had_pci",
+    "is_policy",
+    "of_flavor",
+    "of_group",
+    "of_ports",
+    "of_server",
+    "requested_devices",
+    "rules_of_claim",
+    "wants_pci",
+    "zone_wish",
+]
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """facts: of the move, with what was learned about the server. request: what the scheduler decides about."""
+
+    facts: MoveFacts
+    request: Request
+
+
+async def of_server(facts: MoveFacts, server: ServerId, cloud: Cloud, run: str = "") -> Needs:
+    """Return what a server needs of a host now. run: sets the order among equal hosts, of a server that has no host.
+
+    Raises: Refused: no host can meet its demands.
+    """
+    facts = await see_attached(facts, server, cloud)
+    zone = await zone_wish(facts, cloud)
+    source, fleet = facts.source, await cloud.fleets.now()
+    request = Request(
+        wish=await of_move(facts, cloud),
+        home_cell=source.cell if source else None,
+        cells=frozenset({source.cell}) if source and not facts.leaves_cell else None,
+        networks=await networks_needed(facts, fleet, cloud),
+        storage=await storage_needed(facts, fleet, cloud),
+        zone=zone.zone,
+        zone_because=zone.because if zone.zone else "",
+        preferred_zone=zone.preferred,
+        host=facts.wanted_host,
+        excluded=frozenset() if source is None or facts.same_host else frozenset({source.host}),
+        group=await group_state(facts, server, cloud),
+        flavor=facts.new_flavor,
+        image_id=facts.image_id,
+        image_properties=facts.image_properties,
+        project=facts.owner.project,
+        hints=facts.hints,
+        hinted=await hinted_hosts(facts.hints, cloud),
+        wants_pci=wants_pci(facts),
+        spread=source.slot if source else run,
+    )
+    return Needs(facts=replace(facts, zone_wish=zone), request=request)
+
+
+def of_group(group: ServerGroup, members: Sequence[Needs]) -> Needs:
+    """Return what these servers of a group need of a host that is to take them together. Raises: Refused: none can."""
+    return Needs(facts=members[0].facts, request=request_of_all(group, [member.request for member in members]))
+
+
+async def rules_of_claim(move: Move, cloud: Cloud) -> tuple[GroupRule | None, ZoneRule]:
+    """Return what the claim on the target must keep: the rule of its server's group, None: it is in none; its zone."""
+    target = target_of(move)
+    group = await group_of(move.facts, move.subject, cloud)
+    return group_rule(group, target.provider) if group else None, zone_rule(target, cloud)
+
+
+def check(facts: MoveFacts, cloud: Cloud) -> None:
+    """Check what the new flavor and the image ask for before anything begins. Raises: Invalid."""
+    wish_of(facts.new_flavor, facts.image_properties, has_local_root=facts.has_local_root, rules=cloud.rules.scheduler)
+    devices_of_flavor(facts.new_flavor, cloud)
+
+
+def of_flavor(flavor: Flavor, properties: Mapping[str, str], *, has_local_root: bool) -> Wish:
+    """Return what any server of this flavor and image holds, its ports left out. properties: the image's."""
+    return wish_of(flavor, properties, has_local_root=has_local_root)

@@ -1,7 +1,7 @@
 """What a move knows of its server's group: the rule that its claim must keep, and where the others are."""
 
 from whimbrel.domain.ids import ProviderId, ServerId
-from whimbrel.moves.facts import Move, MoveFacts
+from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.placement import GroupRule
 from whimbrel.ports.stores.server_groups import ServerGroup
@@ -13,7 +13,7 @@ async def group_state(facts: MoveFacts, server: ServerId, cloud: Cloud) -> Group
 
     While the whole group moves to one host, that one is where the others are: they all go there.
     """
-    group = await _group(facts, server, cloud)
+    group = await group_of(facts, server, cloud)
     if group is None:
         return None
     places = await cloud.placement.group_places(group.id)
@@ -24,16 +24,11 @@ async def group_state(facts: MoveFacts, server: ServerId, cloud: Cloud) -> Group
     return GroupState(policy=group.policy, max_server_per_host=group.max_server_per_host or 1, members=members)
 
 
-async def rule(move: Move, root: ProviderId, cloud: Cloud) -> GroupRule | None:
-    """Give what the claim of a server on a host must keep; None: it is in no group."""
-    group = await _group(move.facts, move.subject, cloud)
-    return rule_of(group, root) if group else None
-
-
-def rule_of(group: ServerGroup, root: ProviderId) -> GroupRule:
+def group_rule(group: ServerGroup, root: ProviderId) -> GroupRule:
+    """Return what the claim of a server of this group on a host must keep. root: the host's provider."""
     return GroupRule(group=group.id, policy=group.policy, max_server_per_host=group.max_server_per_host or 1, root=root)
 
 
-async def _group(facts: MoveFacts, server: ServerId, cloud: Cloud) -> ServerGroup | None:
+async def group_of(facts: MoveFacts, server: ServerId, cloud: Cloud) -> ServerGroup | None:
     """Ask each time whether a server's group is still there; never for one that was made in none."""
     return await cloud.server_groups.of_server(server) if facts.hints.get("group") else None

@@ -45,7 +45,7 @@ async def zone_wish(facts: MoveFacts, cloud: Cloud) -> ZoneWish:
     return wish
 
 
-def rule(target: Place, cloud: Cloud) -> ZoneRule:
+def zone_rule(target: Place, cloud: Cloud) -> ZoneRule:
     """Give what a claim must keep to: its host is still in the zone in which it was chosen, whatever was wished for."""
     by_no_aggregate = {""} if target.zone == cloud.rules.default_availability_zone else set()
     return ZoneRule(root=target.provider, zones=frozenset({target.zone} | by_no_aggregate))

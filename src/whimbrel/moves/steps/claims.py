@@ -2,8 +2,8 @@
 
 from whimbrel.domain.ids import ConsumerId
 from whimbrel.domain.run import Run
+from whimbrel.moves import needs
 from whimbrel.moves.facts import Move, target_of
-from whimbrel.moves.needs import groups, zones
 from whimbrel.moves.steps.target import check_cell
 from whimbrel.ports.cloud import Cloud
 
@@ -26,8 +26,7 @@ async def claim_target(move: Move, cloud: Cloud) -> None:
     """
     await check_cell(move, cloud)
     target = target_of(move)
-    group = await groups.rule(move, target.provider, cloud)
-    zone = zones.rule(target, cloud)
+    group, zone = await needs.rules_of_claim(move, cloud)
     await cloud.placement.claim(move.order, ConsumerId(move.subject), move.facts.owner, target.parts, group, zone)
 
 

@@ -1,8 +1,13 @@
 """The guest on source and target. Nothing is destroyed before what replaces it was seen, freshly."""
 
+from msgspec.structs import replace
+
 from whimbrel.domain.errors import Unavailable
-from whimbrel.moves.facts import Move, Place, key_at, source_of, target_of, target_spec, was_running
-from whimbrel.moves.steps import devices, ports, volumes
+from whimbrel.domain.guest import GuestSpec
+from whimbrel.moves import needs
+from whimbrel.moves.facts import Move, Place, key_at, old_flavor_of, source_of, target_of, target_spec, was_running
+from whimbrel.moves.steps import pci_devices, volumes
+from whimbrel.moves.steps import ports as network
 from whimbrel.moves.steps.home_cell import home_record
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.agent import Agent
@@ -38,9 +43,9 @@ async def start_on_source(move: Move, cloud: Cloud) -> None:
     agent = agent_at(cloud, source)
     record = await home_record(move, cloud)
     if move.facts.volumes or record.volumes:
-        await ports.return_to_source(move, cloud)
+        await network.return_to_source(move, cloud)
         await volumes.return_to_source(move, cloud, anew=_was_stopped(move))
-        await agent.define(move.order, await devices.equipped_source(move, cloud))
+        await agent.define(move.order, await equipped_source(move, cloud))
     if was_running(move.facts):
         await agent.start(move.order, key_at(move, source))
     else:
@@ -58,7 +63,7 @@ async def start_on_target(move: Move, cloud: Cloud) -> None:
     """Define the guest on its disk and start it; a server that was stopped stays stopped."""
     target = target_of(move)
     agent = agent_at(cloud, target)
-    await agent.define(move.order, await devices.equipped_target(move, cloud))
+    await agent.define(move.order, await equipped_target(move, cloud))
     if was_running(move.facts):
         await agent.start(move.order, key_at(move, target))
 
@@ -101,3 +106,43 @@ async def _see(move: Move, cloud: Cloud, place: Place) -> None:
     guest = await agent_at(cloud, place).look(key_at(move, place))
     if guest is None or not guest.has_disk or guest.power == "reserved":
         raise Unavailable(f"its other guest is not seen whole on {place.host}; nothing is destroyed")
+
+
+# What a guest is given
+
+
+async def equipped_target(move: Move, cloud: Cloud) -> GuestSpec:
+    """Give the guest of the target with all its devices."""
+    facts = move.facts
+    return replace(
+        target_spec(move),
+        nics=await network.guest_nics(move, target_of(move), cloud),
+        volumes=await volumes.guest_volumes(volumes.devices_at_target(facts), cloud),
+        pci=await _whole_devices(move, target_of(move), cloud) if needs.wants_pci(facts) else (),
+    )
+
+
+async def equipped_source(move: Move, cloud: Cloud) -> GuestSpec:
+    """Give the guest of the source with the devices that the server's record says."""
+    facts, source = move.facts, source_of(move)
+    record = await home_record(move, cloud)
+    old = old_flavor_of(move)
+    return replace(
+        target_spec(move),
+        key=key_at(move, source),
+        vcpus=old.vcpus,
+        memory_mib=old.memory_mib,
+        root_gib=old.root_gib,
+        ephemeral_gib=old.ephemeral_gib,
+        swap_mib=old.swap_mib,
+        nics=await network.guest_nics(move, source, cloud),
+        volumes=await volumes.guest_volumes(record.volumes, cloud),
+        pci=await _whole_devices(move, source, cloud) if needs.had_pci(facts) else (),
+    )
+
+
+async def _whole_devices(move: Move, place: Place, cloud: Cloud) -> tuple[str, ...]:
+    """Give the devices that the guest is given besides those of its nics."""
+    ports = {port.nic.port_id for port in move.facts.ports}
+    held = await pci_devices.held(move, place, cloud)
+    return tuple(one.address for request, found in held.items() if request not in ports for one in found)

@@ -10,9 +10,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
-from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.domain.ids import ServerId
+from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.run import Run
-from whimbrel.domain.server_devices import GuestNic, Nic
+from whimbrel.domain.server_devices import GuestNic
 from whimbrel.moves.facts import Move, MovedPort, MoveFacts, Place, changes_host, source_of, target_of
 from whimbrel.moves.steps import pci_devices
 from whimbrel.moves.steps.lease_check import check_in_hand
@@ -28,44 +29,13 @@ HANDED = (ALLOCATION, "pci_slot", "pci_vendor_info", "physical_network")
 # Reading
 
 
-async def ports_now(server: ServerId, nics: tuple[Nic, ...], cloud: Cloud) -> tuple[MovedPort, ...]:
-    """Look at the ports of a server, in the order of its nics."""
-    if not nics:
-        return ()
-    found = {port.id: port for port in await cloud.network.ports_of([server])}
-    ports = [moved(nic, found[nic.port_id]) for nic in nics if nic.port_id in found]
-    return tuple([await with_physnet(port, found[port.nic.port_id], cloud) for port in ports])
-
-
-def moved(nic: Nic, port: Port) -> MovedPort:
-    return MovedPort(
-        nic=nic,
-        profile=port.profile,
-        requests=port.requests,
-        same_subtree=port.same_subtree,
-        has_groups=port.has_groups,
-    )
-
-
-async def with_physnet(moved_port: MovedPort, port: Port, cloud: Cloud) -> MovedPort:
-    """Note on which physical network a virtual function must be."""
-    if port.vnic_type != pci_devices.DIRECT:
-        return moved_port
-    networks = await cloud.network.networks(ProjectId(port.project_id), [port.network_id])
-    return replace(moved_port, physnet=next((name for one in networks for name in one.physnets), None))
-
-
 async def guest_nics(move: Move, place: Place, cloud: Cloud) -> tuple[GuestNic, ...]:
     """Give the nics as the host of a place is to plug them: of the ports that are bound there now."""
     if not _ports(move):
         return ()
     seen = await cloud.network.ports_of([ServerId(move.subject)], with_requests=False)
     bound = {port.id: port for port in seen}
-    devices = (
-        await pci_devices.held(move, place, cloud)
-        if any(p.nic.vnic_type == pci_devices.DIRECT for p in _ports(move))
-        else {}
-    )
+    devices = await pci_devices.held(move, place, cloud) if any(p.nic.vnic_type == DIRECT for p in _ports(move)) else {}
     nics = []
     for moved_port in _ports(move):
         port = bound.get(moved_port.nic.port_id)
@@ -139,7 +109,7 @@ async def activate_source(move: Move, cloud: Cloud) -> None:
 async def _activate(move: Move, port: MovedPort, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
     port_id, network = port.nic.port_id, cloud.network
     if not changes_host(move.facts):
-        if port.requests or port.nic.vnic_type == pci_devices.DIRECT:
+        if port.requests or port.nic.vnic_type == DIRECT:
             await _unless_gone(move, cloud, port_id, _bind_again(move, port_id, place, profile, cloud))
         return
     is_back = place == source_of(move)
@@ -210,7 +180,7 @@ async def make_ports(move: Move, cloud: Cloud) -> None:
                     security_groups=facts.security_groups,
                 )
             )
-        one = moved(nic_of(port, None, tag=None, is_ours=not wish.port_id), port)
+        one = MovedPort.of(port.as_nic(None, tag=None, is_ours=not wish.port_id), port)
         await _bind(move, port, target, await _handed(move, one, target, cloud), cloud)
 
 
@@ -230,22 +200,9 @@ async def learn_nics(move: Move, cloud: Cloud) -> MoveFacts:
     for wish, mac in zip(facts.wished_nics, facts.macs, strict=True):
         for port in found:
             if port.id == wish.port_id or (mac and (port.network_id, port.mac) == (wish.network_id, mac)):
-                nic = nic_of(port, names.get(port.network_id), tag=wish.tag, is_ours=wish.port_id is None)
-                nics.append(moved(nic, port))
+                nic = port.as_nic(names.get(port.network_id), tag=wish.tag, is_ours=wish.port_id is None)
+                nics.append(MovedPort.of(nic, port))
     return replace(facts, ports=tuple(nics))
-
-
-def nic_of(port: Port, label: str | None, *, tag: str | None, is_ours: bool) -> Nic:
-    return Nic(
-        port_id=port.id,
-        network_id=port.network_id,
-        label=label or port.network_id,
-        mac=port.mac,
-        addresses=port.addresses,
-        vnic_type=port.vnic_type,
-        tag=tag,
-        is_ours=is_ours,
-    )
 
 
 async def _names(facts: MoveFacts, cloud: Cloud) -> dict[str, str]:
@@ -284,7 +241,7 @@ async def _handed(move: Move, port: MovedPort, place: Place, cloud: Cloud) -> di
     """Give what a binding's profile is to say of a place: by which provider and which device the port is served."""
     handed: dict[str, Any] = dict.fromkeys(HANDED)
     handed[ALLOCATION] = allocation(port.requests, port.has_groups, place.served)
-    if port.nic.vnic_type == pci_devices.DIRECT:
+    if port.nic.vnic_type == DIRECT:
         devices = (await pci_devices.held(move, place, cloud)).get(port.nic.port_id, [])
         handed |= pci_devices.in_profile(devices[0]) if devices else {}
     return handed

@@ -4,19 +4,14 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.ids import ServerId, Slot
+from whimbrel.moves import needs
 from whimbrel.moves.facts import Move, MoveFacts, Place, target_of
-from whimbrel.moves.needs.groups import group_state
-from whimbrel.moves.needs.hints import hinted_hosts
-from whimbrel.moves.needs.reachability import networks_needed, storage_needed
-from whimbrel.moves.needs.zones import zone_wish
-from whimbrel.moves.steps import devices, pci_devices
 from whimbrel.moves.target_choice import Choice, Decision, decide
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import Way
 from whimbrel.saga.step import Decided
 from whimbrel.scheduling.decision import to_bytes
 from whimbrel.scheduling.filters.by_cell import closed
-from whimbrel.scheduling.request import Request
 
 
 async def choose_target(move: Move, cloud: Cloud) -> Decided:
@@ -24,7 +19,8 @@ async def choose_target(move: Move, cloud: Cloud) -> Decided:
 
     Raises: Refused: no valid host, and why. Unavailable: none, but one of the cells that did not answer might have it.
     """
-    facts, decision = await find_target(move.facts, ServerId(move.subject), spread(move.facts, move.id), cloud)
+    asked = await needs.of_server(move.facts, ServerId(move.subject), cloud, move.id)
+    facts, decision = asked.facts, await decide(asked, cloud, cloud.rules.max_attempts)
     evidence = to_bytes(decision.record)
     if not decision.choices and decision.record.silent:
         raise Unavailable(decision.record.summary())
@@ -36,44 +32,6 @@ async def choose_target(move: Move, cloud: Cloud) -> Decided:
     target, *alternates = places
     chosen = replace(facts, target=target, alternates=tuple(alternates), tried=(*facts.tried, target.host))
     return Decided(chosen, evidence)
-
-
-def spread(facts: MoveFacts, run: str) -> str:
-    """Give what sets the order among equals: other at each move, and known beforehand, so that a plan foretells it."""
-    return facts.source.slot if facts.source else run
-
-
-async def find_target(facts: MoveFacts, server: ServerId, spread: str, cloud: Cloud) -> tuple[MoveFacts, Decision]:
-    """Look where a server could go; give what was learned of it meanwhile too. spread: sets the order among equals.
-
-    Raises: Refused: demands that nothing could fulfil.
-    """
-    facts = await devices.look(facts, server, cloud)
-    zone = await zone_wish(facts, cloud)
-    facts = replace(facts, zone_wish=zone)
-    source, fleet = facts.source, await cloud.fleets.now()
-    request = Request(
-        wish=await devices.wish(facts, cloud),
-        home_cell=source.cell if source else None,
-        cells=frozenset({source.cell}) if source and not facts.leaves_cell else None,
-        networks=await networks_needed(facts, fleet, cloud),
-        storage=await storage_needed(facts, fleet, cloud),
-        zone=zone.zone,
-        zone_because=zone.because if zone.zone else "",
-        preferred_zone=zone.preferred,
-        host=facts.wanted_host,
-        excluded=frozenset() if source is None or facts.same_host else frozenset({source.host}),
-        group=await group_state(facts, server, cloud),
-        flavor=facts.new_flavor,
-        image_id=facts.image_id,
-        image_properties=facts.image_properties,
-        project=facts.owner.project,
-        hints=facts.hints,
-        hinted=await hinted_hosts(facts.hints, cloud),
-        wants_pci=pci_devices.wants_pci(facts),
-        spread=spread,
-    )
-    return facts, await decide(request, facts, cloud, cloud.rules.max_attempts)
 
 
 def next_alternate(facts: MoveFacts) -> MoveFacts | None:

@@ -69,6 +69,19 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     revision: int | None = None  # rises with every change; None: the service does not count
     has_groups: bool = False  # whether the requests came in the form with groups: profile.allocation is a map then
 
+    def as_nic(self, label: str | None, *, tag: str | None, is_ours: bool) -> Nic:
+        """Return what a server's record says of it. label: its network's name. is_ours: it was made for the server."""
+        return Nic(
+            port_id=self.id,
+            network_id=self.network_id,
+            label=label or self.network_id,
+            mac=self.mac,
+            addresses=self.addresses,
+            vnic_type=self.vnic_type,
+            tag=tag,
+            is_ours=is_ours,
+        )
+
 
 def own_ports(ports: Iterable[Port], projects: Collection[str], nics: Iterable[Nic] = ()) -> list[Port]:
     """Return those of a server's own projects, and those that its record names.

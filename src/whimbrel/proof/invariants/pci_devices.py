@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.guest import GuestKey
-from whimbrel.domain.pci import HeldDevice, flavor_requests
+from whimbrel.domain.pci import ALIAS, DIRECT, HeldDevice, flavor_requests
 from whimbrel.domain.server import Server
-from whimbrel.moves.steps.pci_devices import ALIAS, DIRECT
 from whimbrel.proof.evidence import Ground, Stake
 from whimbrel.proof.violation import Violation
 

@@ -8,7 +8,7 @@ from whimbrel.domain.ids import ConsumerId
 from whimbrel.domain.operation_facts import Errand, ErrandFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves.needs.groups import rule_of
+from whimbrel.moves import needs
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.placement import GroupRule, Owner
 from whimbrel.servers import operation
@@ -69,4 +69,4 @@ async def _rule(run: ClaimErrand, claim: Claim, cloud: Cloud) -> GroupRule | Non
     if group is None:
         return None
     roots = {one.id: one.root for one in await cloud.placement.providers()}
-    return rule_of(group, roots[next(iter(claim))])
+    return needs.group_rule(group, roots[next(iter(claim))])

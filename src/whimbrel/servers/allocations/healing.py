@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused
 from whimbrel.domain.ids import ConsumerId, HostName, ProviderId, ServerId
+from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.lease_check import check_in_hand
-from whimbrel.moves.steps.pci_devices import DIRECT
 from whimbrel.moves.steps.ports import ALLOCATION
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.placement.assignments import Lack

@@ -11,10 +11,11 @@ import msgspec
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ProviderId
 from whimbrel.domain.server import Server
+from whimbrel.moves import needs
 from whimbrel.moves.steps.ports import ALLOCATION
 from whimbrel.ports.placement.assignments import Wish
 from whimbrel.ports.placement.capacity import ProviderState
-from whimbrel.ports.services.network import Port, PortRequest, group_of
+from whimbrel.ports.services.network import Port, PortRequest
 
 Claim = dict[ProviderId, dict[str, int]]
 """What a server holds: provider -> resource class -> amount."""
@@ -60,18 +61,7 @@ def compare(situation: Situation) -> Served:
 
 def wish(situation: Situation, served: Served) -> Wish | None:
     """Give what is to be placed anew, somewhere in the host's tree; None: nothing."""
-    return wish_for(situation.ports, served.missing) if served.missing else None
-
-
-def wish_for(ports: Sequence[Port], requests: Sequence[PortRequest]) -> Wish:
-    """Give the wish for some requests of these ports; those of one port that belong together stay together."""
-    ids = {request.id for request in requests}
-    together = [tuple(one for one in port.same_subtree if one in ids) for port in ports]
-    return Wish(
-        own={},
-        groups=tuple(map(group_of, requests)),
-        same_subtree=tuple(some for some in together if len(some) > 1),
-    )
+    return needs.of_ports(situation.ports, served.missing) if served.missing else None
 
 
 def may_serve(situation: Situation, port: Port, request: PortRequest, one: ProviderId) -> bool:

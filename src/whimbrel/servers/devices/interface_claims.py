@@ -8,12 +8,13 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ConsumerId
 from whimbrel.domain.server import Server
+from whimbrel.moves import needs
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import Lack, Way
 from whimbrel.ports.services.network import Port
 from whimbrel.servers import operation
 from whimbrel.servers.allocations.allocation_repair import put_claim
-from whimbrel.servers.allocations.port_allocations import Claim, add, named, wish_for, without_nothing
+from whimbrel.servers.allocations.port_allocations import Claim, add, named, without_nothing
 from whimbrel.servers.devices.interface_facts import InterfaceErrand, InterfaceFacts, nic_of
 
 _UNKNOWN = Lack(words="it is not known to placement")
@@ -24,7 +25,7 @@ async def find_way(cloud: Cloud, server: Server, port: Port) -> Way:
     assert server.cell, "it lives somewhere"
     assert server.host, "it lives somewhere"
     root = (await cloud.cell(server.cell).hosts.get(server.host)).id
-    wish = wish_for([port], port.requests)
+    wish = needs.of_ports([port])
     found = (await cloud.placement.all_ways(wish, [root], 1)).get(root, _UNKNOWN)
     if isinstance(found, Lack):
         raise Refused(f"Host {server.host} cannot give port {port.id} what it asks for: {found.words}.")

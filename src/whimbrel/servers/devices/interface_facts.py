@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.run import Run
 from whimbrel.domain.server_devices import Nic, WishedNic
-from whimbrel.moves.steps.pci_devices import DIRECT
 from whimbrel.servers.allocations.port_allocations import Claim
 
 

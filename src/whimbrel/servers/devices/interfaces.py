@@ -6,10 +6,10 @@ Law: a port is let go only when no guest has it any more; the record is what cou
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, NotFound, WrongState
+from whimbrel.domain.ip_addresses import mac_of
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import GuestNic, Nic, WishedNic
 from whimbrel.moves.steps import ports as network
-from whimbrel.moves.steps.devices import new_mac
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.services.network import NewPort, Port, allocation
@@ -91,7 +91,7 @@ async def learn_nic(run: InterfaceErrand, cloud: Cloud) -> InterfaceFacts:
         raise NotFound("The port is gone.")
     labels = {network.id: network.name for network in await cloud.network.networks(run.project_id)}
     is_ours = facts.wish.port_id is None
-    return replace(facts, nic=network.nic_of(port, labels.get(port.network_id), tag=facts.wish.tag, is_ours=is_ours))
+    return replace(facts, nic=port.as_nic(labels.get(port.network_id), tag=facts.wish.tag, is_ours=is_ours))
 
 
 async def bind_port(run: InterfaceErrand, cloud: Cloud) -> None:
@@ -242,7 +242,7 @@ async def attach(
     run = await operation.accept(
         cloud, engine, asker, server, ATTACH_INTERFACE, "attach_interface", None, STATES,
         wish=wish, zone=await _zone(cloud, server), security_groups=security_groups, devices=True,
-        mac="" if wish.port_id else new_mac(cloud),
+        mac="" if wish.port_id else mac_of(cloud.ids.uuid()),
     )  # fmt: skip
     return await find_port(run, cloud)
 

@@ -4,22 +4,17 @@ Law: nothing is moved and nothing written here, and a plan asks the same as the 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Conflict, Invalid, Refused
+from whimbrel.domain.errors import Conflict, Invalid
 from whimbrel.domain.ids import HostName, ProviderId
-from whimbrel.moves import requests
+from whimbrel.moves import needs, requests
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.moves.needs.zones import zone_wish
-from whimbrel.moves.steps import devices
 from whimbrel.moves.target_choice import Decision, decide
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement.assignments import Wish
 from whimbrel.ports.stores.server_groups import ServerGroup
-from whimbrel.scheduling.request import Request
 from whimbrel.servers.groups.co_location import Member, Together, look
 
 TOGETHER = ("affinity", "soft-affinity")
@@ -71,8 +66,8 @@ async def decision(cloud: Cloud, aim: Aim) -> Decision | None:
         going = [member for member in going if (member.server.id, root) not in aim.now.places.held]
         if not going:
             return None
-    all_facts = [await _facts(cloud, member, aim) for member in going]
-    return await decide(await _request(cloud, aim, going, all_facts), all_facts[0], cloud, 1)
+    of_each = [await needs.of_server(await _facts(cloud, member, aim), member.server.id, cloud) for member in going]
+    return await decide(needs.of_group(aim.now.group, of_each), cloud, 1)
 
 
 async def root_of(cloud: Cloud, host: HostName) -> ProviderId:
@@ -93,64 +88,4 @@ async def _zone_to_go_on_to(cloud: Cloud, now: Together, host: HostName) -> str 
 
 
 async def _facts(cloud: Cloud, member: Member, aim: Aim) -> MoveFacts:
-    facts = replace(await requests.facts_of(cloud, member.server), asked_zone=aim.zone, wanted_host=aim.host)
-    return await devices.look(facts, member.server.id, cloud)
-
-
-async def _request(cloud: Cloud, aim: Aim, going: Sequence[Member], all_facts: Sequence[MoveFacts]) -> Request:
-    wanted, because = await _zone_of_all(cloud, all_facts)
-    cells = {facts.source.cell for facts in all_facts if facts.source}
-    if len(cells) > 1:
-        raise Refused(f"No valid host was found: the servers are in the cells {' and '.join(sorted(cells))}.")
-    return Request(
-        wish=_together([await devices.wish(facts, cloud) for facts in all_facts]),
-        home_cell=next(iter(cells), None),
-        cells=frozenset(cells),
-        zone=wanted,
-        zone_because=because,
-        host=aim.host,
-        excluded=frozenset(member.server.host for member in going if member.server.host),
-        excluded_because="servers of the group are there",
-        flavor=_same([facts.new_flavor for facts in all_facts]),
-        project=aim.now.group.project_id,
-        spread=aim.now.group.id,
-    )
-
-
-def _same(values: Sequence[Any]) -> Any:
-    """Give what all have alike; None: they differ, and each server's own move will see to it."""
-    return values[0] if all(value == values[0] for value in values) else None
-
-
-async def _zone_of_all(cloud: Cloud, all_facts: Sequence[MoveFacts]) -> tuple[str | None, str]:
-    """Give the zone that all must be in, and why. Raises: Refused: they must be in different ones."""
-    wishes = [await zone_wish(facts, cloud) for facts in all_facts]
-    zones = {wish.zone: wish.because for wish in wishes if wish.zone is not None}
-    if len(zones) > 1:
-        raise Refused(f"No valid host was found for all: of one server {'; of another '.join(sorted(zones.values()))}.")
-    return next(iter(zones.items()), (None, ""))
-
-
-def _together(wishes: Sequence[Wish]) -> Wish:
-    """Give what is asked of one host that is to fulfil all of these at once."""
-    own: dict[str, int] = {}
-    for wish in wishes:
-        for name, amount in wish.own.items():
-            own[name] = own.get(name, 0) + amount
-    numbered = list(enumerate(wishes))
-    others = [wish.otherwise or wish for wish in wishes]
-    return Wish(
-        own=own,
-        required=tuple(dict.fromkeys(trait for wish in wishes for trait in wish.required)),
-        required_any=tuple(dict.fromkeys(traits for wish in wishes for traits in wish.required_any)),
-        forbidden=frozenset().union(*(wish.forbidden for wish in wishes)),
-        member_of=tuple(dict.fromkeys(ids for wish in wishes for ids in wish.member_of)),
-        not_member_of=frozenset().union(*(wish.not_member_of for wish in wishes)),
-        root_required=tuple(dict.fromkeys(trait for wish in wishes for trait in wish.root_required)),
-        root_forbidden=frozenset().union(*(wish.root_forbidden for wish in wishes)),
-        groups=tuple(replace(one, id=f"s{number}_{one.id}") for number, wish in numbered for one in wish.groups),
-        same_subtree=tuple(
-            tuple(f"s{number}_{name}" for name in names) for number, wish in numbered for names in wish.same_subtree
-        ),
-        otherwise=_together(others) if any(wish.otherwise for wish in wishes) else None,
-    )
+    return replace(await requests.facts_of(cloud, member.server), asked_zone=aim.zone, wanted_host=aim.host)

@@ -9,9 +9,10 @@ from whimbrel.domain import server_states
 from whimbrel.domain.errors import OverQuota
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
+from whimbrel.moves import needs
 from whimbrel.moves.facts import Move, MoveFacts, needs_disks, target_of, wishes_nics, wishes_volumes
 from whimbrel.moves.opening import new_action, new_run
-from whimbrel.moves.steps import build_failures, claims, devices, disk, guest, pci_devices, ports, volumes
+from whimbrel.moves.steps import build_failures, claims, disk, guest, pci_devices, ports, volumes
 from whimbrel.moves.steps.target import choose_target, next_alternate
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.placement.placement import Owner
@@ -89,7 +90,7 @@ CREATE = Saga(
         Step(choose_target, again=next_alternate, event="conductor_schedule_and_build_instances"),
         Step(claims.claim_target, undo=claims.release_target, event=_EVENT, after=(guest.prepare_target,)),
         Step(build_failures.trust_host, undo=build_failures.count_failure),
-        Step(pci_devices.claim_devices, undo=pci_devices.release_devices, only_if=pci_devices.wants_pci, event=_EVENT,
+        Step(pci_devices.claim_devices, undo=pci_devices.release_devices, only_if=needs.wants_pci, event=_EVENT,
              after=(guest.prepare_target, guest.start_on_target)),
         Step(guest.prepare_target, undo=guest.abandon_target, event=_EVENT,
              after=(disk.build_disk, guest.start_on_target)),
@@ -125,7 +126,7 @@ async def accept(
     faster in between; Unavailable.
     """
     for server in servers[:1]:
-        devices.check_wish(_facts(server, host), cloud)
+        needs.check(_facts(server, host), cloud)
     limits = await cloud.quotas.limits(asker.project_id)
     if len(servers) > 1:
         await _check_all(cloud, asker, servers, limits)

@@ -1,0 +1,48 @@
+"""The ports and volumes of a server, read before a host is chosen."""
+
+from msgspec.structs import replace
+
+from whimbrel.domain.ids import ProjectId, ServerId
+from whimbrel.domain.ip_addresses import mac_of
+from whimbrel.domain.pci import DIRECT
+from whimbrel.domain.server_devices import Nic
+from whimbrel.moves.facts import MovedPort, MoveFacts
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.services.network import Port
+
+
+async def see_attached(facts: MoveFacts, server: ServerId, cloud: Cloud) -> MoveFacts:
+    """Note which ports and volumes a server has, and what the ports ask of a host."""
+    if facts.source is None:
+        return await _see_requested(facts, cloud)
+    record = await cloud.cell(facts.source.cell).servers.get(server)
+    ports = await _ports_now(record.id, record.nics, cloud)
+    return replace(facts, ports=ports, volumes=record.volumes, zone_pin=record.spec.zone_pin)
+
+
+async def _see_requested(facts: MoveFacts, cloud: Cloud) -> MoveFacts:
+    """Of a create: note the ports that exist, and choose the MACs of those to be made, which identify them later."""
+    if not facts.wished_nics:
+        return facts
+    found = []
+    for port in [await cloud.network.port(wish.port_id) for wish in facts.wished_nics if wish.port_id]:
+        found.append(await _moved(port.as_nic(None, tag=None, is_ours=False), port, cloud))
+    macs = tuple("" if wish.port_id else mac_of(cloud.ids.uuid()) for wish in facts.wished_nics)
+    return replace(facts, ports=tuple(found), macs=facts.macs or macs)
+
+
+async def _ports_now(server: ServerId, nics: tuple[Nic, ...], cloud: Cloud) -> tuple[MovedPort, ...]:
+    """Read the ports of a server, in the order of its nics."""
+    if not nics:
+        return ()
+    found = {port.id: port for port in await cloud.network.ports_of([server])}
+    return tuple([await _moved(nic, found[nic.port_id], cloud) for nic in nics if nic.port_id in found])
+
+
+async def _moved(nic: Nic, port: Port, cloud: Cloud) -> MovedPort:
+    """Return a port with the physical network on which its virtual function must be."""
+    moved = MovedPort.of(nic, port)
+    if port.vnic_type != DIRECT:
+        return moved
+    networks = await cloud.network.networks(ProjectId(port.project_id), [port.network_id])
+    return replace(moved, physnet=next((name for one in networks for name in one.physnets), None))

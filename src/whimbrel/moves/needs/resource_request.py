@@ -1,0 +1,70 @@
+"""What a server asks of Placement: by its flavor, its image, its ports and its project."""
+
+from collections.abc import Iterable, Sequence
+
+from whimbrel.domain.errors import NotFound, Refused
+from whimbrel.moves.facts import MovedPort, MoveFacts
+from whimbrel.moves.needs.segments import kept_to_segments
+from whimbrel.ports.cloud import Cloud
+from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.services.network import Port, PortRequest, group_of
+from whimbrel.scheduling.filters.isolated_aggregates import confined
+from whimbrel.scheduling.requirements.server import wish_of
+
+REMOTE, MANAGES_PORTS = "remote-managed", "COMPUTE_REMOTE_MANAGED_PORTS"
+"""Ports of a card that is managed from elsewhere, and the trait of hosts that have one."""
+
+
+async def of_move(facts: MoveFacts, cloud: Cloud) -> Wish:
+    """Return what a host's tree of providers must give.
+
+    Raises: Refused: a disk would shrink, or no host can be allowed; Invalid: the flavor or the image asks wrongly.
+    """
+    _check_ephemeral(facts)
+    rules, ports = cloud.rules.scheduler, of_ports(facts.ports)
+    asked = wish_of(
+        facts.new_flavor,
+        facts.image_properties,
+        ports.groups,
+        ports.same_subtree,
+        has_local_root=facts.has_local_root,
+        disk_format=await _disk_format(facts, cloud),
+        rules=rules,
+        of_host=(MANAGES_PORTS,) if any(port.nic.vnic_type == REMOTE for port in facts.ports) else (),
+    )
+    asked = await kept_to_segments(asked, facts, cloud)
+    return confined(asked, (await cloud.fleets.now()).aggregates, facts.owner.project, rules)
+
+
+def of_ports(ports: Iterable[Port | MovedPort], requests: Sequence[PortRequest] | None = None) -> Wish:
+    """Return what ports ask for. requests: only these of theirs; those of one port that belong together stay so."""
+    ports = tuple(ports)
+    if requests is None:
+        requests = [request for port in ports for request in port.requests]
+    ids = {request.id for request in requests}
+    together = [tuple(one for one in port.same_subtree if one in ids) for port in ports]
+    return Wish(
+        own={},
+        groups=tuple(map(group_of, requests)),
+        same_subtree=tuple(some for some in together if len(some) > 1),
+    )
+
+
+def _check_ephemeral(facts: MoveFacts) -> None:
+    """Raises: Refused: the ephemeral disk does not fit. Source: Nova's ResizeError, after its API has said 202."""
+    old, new = facts.old_flavor, facts.new_flavor
+    if old and new.ephemeral_gib < old.ephemeral_gib:
+        raise Refused(
+            f"Resize error: Unable to resize disk down: the ephemeral disk has {old.ephemeral_gib} GiB, flavor"
+            f" {new.name} gives {new.ephemeral_gib}."
+        )
+
+
+async def _disk_format(facts: MoveFacts, cloud: Cloud) -> str | None:
+    """Return the format of the image that a host is to read, where the operator lets Placement check it."""
+    if not (cloud.rules.scheduler.query_placement_for_image_type_support and facts.image_id and facts.has_local_root):
+        return None
+    try:
+        return (await cloud.images.show(facts.image_id)).disk_format
+    except NotFound:
+        return None  # deleted since: the disk is copied from the source
