@@ -31,7 +31,7 @@ from whimbrel.domain.ids import CellName, HostName, ProjectId, UserId
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.needs import Needs
-from whimbrel.moves.target_choice import decide
+from whimbrel.moves.steps.target import decide
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.meter import Meter
 from whimbrel.ports.placement.assignments import Wish

@@ -10,7 +10,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import DiskName, GuestKey
 from whimbrel.domain.ids import CellName, HostName, Slot
 from whimbrel.domain.server import Server
-from whimbrel.moves import planning, requests
+from whimbrel.moves import requests
 from whimbrel.moves.facts import target_of, target_spec
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.stores.journal import RunFilter
@@ -52,7 +52,7 @@ def test_an_ephemeral_disk_is_not_made_smaller(flavor: Flavor) -> None:
     async def story() -> None:
         world, engine, server = await booted(ONE_CELL, ROOMY)
         before = await books(world)
-        told = await planning.plan(world.cloud, server, await requests.resize_facts(world.cloud, server, flavor))
+        told = await requests.plan(world.cloud, server, await requests.resize_facts(world.cloud, server, flavor))
         assert "Unable to resize disk down" in str(told)
         now = await resized(world, engine, server, flavor)
         [run] = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize",)))

@@ -5,7 +5,7 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, Superseded, WrongState
+from whimbrel.domain.errors import Conflict, Invalid, NotFound, OverQuota, Refused, Superseded, WrongState
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName, RunId, Slot
 from whimbrel.domain.run import Run, Verdict, has_facts
@@ -16,12 +16,14 @@ from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.opening import accept, new_action, new_run
 from whimbrel.moves.resize import RESIZE
 from whimbrel.moves.steps import quota_usage, record
+from whimbrel.moves.steps.target import decide
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.catalog import zone_of
 from whimbrel.ports.stores.journal import Booking, Limits
 from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
+from whimbrel.scheduling.decision import Record
 
 MOVABLE = ("active", "stopped")
 
@@ -102,6 +104,20 @@ async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
     if not engine.book.of(run).may_turn_back(run.at) or run.verdict == "confirm":
         raise Conflict(f"move {run_id} stands at {run.at}, past the point of no return: it can only go on")
     return _take_up(engine, await cloud.journal.turn_back(run, cloud.clock.now()))
+
+
+async def plan(cloud: Cloud, server: Server, facts: MoveFacts) -> Record | str:
+    """Give the record of the decision that a move with these facts would take; a sentence where it is no choice of
+    hosts that would end it.
+
+    Raises: OverQuota; Unavailable.
+    """
+    await _check_quota(cloud, server, facts)
+    try:
+        asked = await needs.of_server(facts, server.id, cloud)
+        return (await decide(asked, cloud, cloud.rules.max_attempts)).record
+    except (Refused, NotFound) as no:
+        return no.reason
 
 
 # What a move starts from: the same for a plan
@@ -233,6 +249,19 @@ async def _accept(cloud: Cloud, engine: Engine, asker: Asker, server: Server, sa
     run = await accept(cloud, engine, run, action, booking, limits, before=before)
     await engine.begin(run, before)
     return run
+
+
+async def _check_quota(cloud: Cloud, server: Server, facts: MoveFacts) -> None:
+    """Raises: OverQuota: the request would be refused. It is asked again, in one transaction, when it comes."""
+    booking = quota_usage.larger(server.flavor, facts.new_flavor)
+    cores, ram_mib = booking.vcpus - server.flavor.vcpus, booking.memory_mib - server.flavor.memory_mib
+    if not (cores or ram_mib):
+        return
+    limits, used = await cloud.quotas.limits(server.project_id), await cloud.directory.usage(server.project_id)
+    wanted = (("cores", used.cores + cores, limits["cores"]), ("ram", used.ram_mib + ram_mib, limits["ram"]))
+    over = [f"{name}: {amount} of {limit} would be used" for name, amount, limit in wanted if 0 <= limit < amount]
+    if over:
+        raise OverQuota(f"Quota exceeded for {', '.join(over)}")
 
 
 async def _limits(cloud: Cloud, server: Server) -> Limits:

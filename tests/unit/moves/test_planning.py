@@ -16,7 +16,6 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.moves.planning import plan
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.scheduling.decision import from_bytes
@@ -66,7 +65,7 @@ async def plan_and_move(given: dict[str, Any], wish: Flavor | HostName | None) -
         if wish in NAMES and wish not in given["hosts"]:
             return
         try:
-            planned = await plan(world.cloud, server, await facts(world, server, wish))
+            planned = await requests.plan(world.cloud, server, await facts(world, server, wish))
         except Invalid as no:
             with pytest.raises(Invalid, match=re.escape(no.reason)):
                 await really(world, server, wish)

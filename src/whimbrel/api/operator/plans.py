@@ -20,7 +20,6 @@ from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import GroupId, HostName, ServerId
 from whimbrel.moves import requests
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.moves.planning import plan
 from whimbrel.moves.requests import Wanted
 from whimbrel.scheduling.decision import Record
 from whimbrel.servers.groups import group_moves
@@ -45,7 +44,7 @@ async def create(call: Call) -> PlanAnswer:
     wish: dict[str, Any] = call.body["plan"]
     target = {"project_id": call.server.project_id, "user_id": call.server.user_id}
     facts = await (_resize if wish["action"] == "resize" else _migrate)(call, wish, target)
-    made = await plan(call.cloud, call.server, facts)
+    made = await requests.plan(call.cloud, call.server, facts)
     decision = await _decision(call, made, hosts=call.may(HOSTS, target))
     return PlanAnswer(
         Plan(

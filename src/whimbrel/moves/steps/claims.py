@@ -1,11 +1,12 @@
 """Who owns what in placement. While a move is under way it owns the source's claim and the server the target's."""
 
+from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ConsumerId
 from whimbrel.domain.run import Run
 from whimbrel.moves import needs
 from whimbrel.moves.facts import Move, target_of
-from whimbrel.moves.steps.target import check_cell
 from whimbrel.ports.cloud import Cloud
+from whimbrel.scheduling.filters.by_cell import closed
 
 
 async def hold_source(move: Move, cloud: Cloud) -> None:
@@ -24,10 +25,18 @@ async def claim_target(move: Move, cloud: Cloud) -> None:
     Raises: Refused: somebody was faster, the target is not where the server's group may be, it is in another zone by
     now, or its cell takes nobody any more.
     """
-    await check_cell(move, cloud)
+    await _check_cell(move, cloud)
     target = target_of(move)
     group, zone = await needs.rules_of_claim(move, cloud)
     await cloud.placement.claim(move.order, ConsumerId(move.subject), move.facts.owner, target.parts, group, zone)
+
+
+async def _check_cell(move: Move, cloud: Cloud) -> None:
+    """Check that the cell takes servers still: it may be long ago that it was chosen. Raises: Refused: not any more."""
+    facts, cell = move.facts, target_of(move).cell
+    keeps = facts.wanted_host or not facts.leaves_cell
+    if cell in closed(await cloud.fleets.now(), facts.source.cell if facts.source and keeps else None):
+        raise Refused(f"Cell {cell} was disabled meanwhile.")
 
 
 async def release_target(move: Move, cloud: Cloud) -> None:

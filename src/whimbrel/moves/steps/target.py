@@ -1,17 +1,54 @@
-"""Deciding where to: touches nothing."""
+"""Deciding where to, and why: what a move does when it chooses, and what a plan does. Nothing is touched.
 
+Invariant: the same cloud gives the same answer to a move and to its plan.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import msgspec
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Refused, Unavailable
-from whimbrel.domain.ids import ServerId, Slot
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
+from whimbrel.domain.pci import PciRequest, TooFewDevices, choose
 from whimbrel.moves import needs
-from whimbrel.moves.facts import Move, MoveFacts, Place, target_of
-from whimbrel.moves.target_choice import Choice, Decision, decide
+from whimbrel.moves.facts import Move, MoveFacts, Place
+from whimbrel.moves.needs import Needs
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement.assignments import Way
+from whimbrel.ports.placement.assignments import Lack, Way
 from whimbrel.saga.step import Decided
-from whimbrel.scheduling.decision import to_bytes
-from whimbrel.scheduling.filters.by_cell import closed
+from whimbrel.scheduling.capacity_query import PLACEMENT
+from whimbrel.scheduling.constraint import Closer, Reason
+from whimbrel.scheduling.decision import Record, make_record, to_bytes
+from whimbrel.scheduling.pipeline import Ranking, rank
+from whimbrel.scheduling.snapshot import Snapshot
+
+MOST_AT_ONCE = 64
+"""Of how many hosts at most the ways are asked for at once."""
+MOST_EXPLAINED = 200
+"""Of how many hosts that cannot have all at once the reason is looked for."""
+MOST_WAYS = 4
+"""In how many ways one host is tried."""
+
+PCI = "PciPassthroughFilter"
+UNKNOWN = Lack(words="placement does not know it")
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """A host that would do, and how: each way is a claim that would fit there now."""
+
+    host: HostName
+    cell: CellName
+    provider: ProviderId
+    zone: str  # id
+    ways: tuple[Way, ...]
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    choices: tuple[Choice, ...]  # the best first
+    record: Record
 
 
 async def choose_target(move: Move, cloud: Cloud) -> Decided:
@@ -49,12 +86,21 @@ def next_alternate(facts: MoveFacts) -> MoveFacts | None:
     )
 
 
-async def check_cell(move: Move, cloud: Cloud) -> None:
-    """See that the cell takes servers: it may be long ago that it was chosen. Raises: Refused: not any more."""
-    facts, cell = move.facts, target_of(move).cell
-    keeps = facts.wanted_host or not facts.leaves_cell
-    if cell in closed(await cloud.fleets.now(), facts.source.cell if facts.source and keeps else None):
-        raise Refused(f"Cell {cell} was disabled meanwhile.")
+async def decide(asked: Needs, cloud: Cloud, most: int) -> Decision:
+    """Choose up to `most` hosts; the first is the target, the others alternates for when it refuses."""
+    began = cloud.clock.now()
+    fleet = await cloud.fleets.now()
+    rooms = await cloud.placement.rooms(fleet.providers)
+    ranking = rank(asked.request, Snapshot(fleet, rooms, cloud.clock.now(), cloud.rules.scheduler))
+    choices, closer = await _look_closely(ranking, asked.facts, cloud, most)
+    if not choices:
+        closer |= await _explained(ranking, cloud)
+    record = make_record(ranking, closer, [choice.host for choice in choices])
+    cloud.meter.decided(cloud.clock.now() - began, bool(choices))
+    return Decision(choices=tuple(choices), record=record)
+
+
+# The places to try
 
 
 def _places(decision: Decision, run: str) -> list[Place]:
@@ -84,3 +130,97 @@ def _place(choice: Choice, way: Way, run: str) -> Place:
         served=way.served,
         served_by=way.served_by,
     )
+
+
+# Whether a host that is left by all filters can give everything
+
+
+async def _look_closely(
+    ranking: Ranking, facts: MoveFacts, cloud: Cloud, most: int
+) -> tuple[list[Choice], dict[int, Closer]]:
+    """Go through those who are in, the best first, until enough can give everything; note why others cannot."""
+    choices: list[Choice] = []
+    closer: dict[int, Closer] = {}
+    for places in _batches(ranking.order.tolist(), most):
+        ways = await _ways(ranking, places, cloud)
+        for place in places:
+            found = ways[place]
+            if not isinstance(found, Closer) and ranking.request.wants_pci:
+                found = await _with_devices(ranking, place, found, facts, cloud)
+            if isinstance(found, Closer):
+                closer[place] = found
+                continue
+            choices.append(_choice(ranking, place, found))
+            if len(choices) == most:
+                return choices, closer
+    return choices, closer
+
+
+def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
+    """Yield as many as may do, then more and more at once: mostly the first will do, and a look costs something."""
+    left, size = iter(places), first
+    while batch := list(islice(left, size)):
+        yield batch
+        size = min(2 * size, MOST_AT_ONCE)
+
+
+async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Way, ...] | Closer]:
+    """Give how each of these hosts could give what is asked for, or why it cannot."""
+    providers, own = ranking.snapshot.fleet.providers, {name: n for name, n in ranking.wish.own.items() if n}
+    asked = [providers[place] for place in places if not ranking.simple[place]]
+    told = await cloud.placement.all_ways(ranking.wish, asked, MOST_WAYS) if asked else {}
+    found: dict[int, tuple[Way, ...] | Closer] = {}
+    for place in places:
+        provider = providers[place]
+        if ranking.simple[place]:
+            found[place] = (Way(parts={provider: own}, served={}, served_by={}),)
+        else:
+            ways = told.get(provider, UNKNOWN)
+            found[place] = _closer(ways) if isinstance(ways, Lack) else ways
+    return found
+
+
+def _closer(lack: Lack) -> Closer:
+    reason = Reason(constraint=PLACEMENT, words=lack.words, resource=lack.resource, asked=lack.asked, free=lack.free)
+    return Closer(reason, lack.remedy)
+
+
+async def _with_devices(
+    ranking: Ranking, place: int, ways: tuple[Way, ...], facts: MoveFacts, cloud: Cloud
+) -> tuple[Way, ...] | Closer:
+    """Keep the ways in which the host has the PCI devices too."""
+    host = ranking.snapshot.fleet.hosts[place]
+    good, closer = [], Closer(Reason(constraint=PCI, words=""))
+    for way in ways:
+        wanted = needs.requested_devices(facts, way.served_by, cloud)
+        if lacks := await _shortage(host.cell, host.name, wanted, cloud):
+            closer = Closer(Reason(constraint=PCI, words=lacks.reason), lacks.remedy)
+        else:
+            good.append(way)
+    return tuple(good) or closer
+
+
+async def _shortage(
+    cell: CellName, host: HostName, wanted: tuple[PciRequest, ...], cloud: Cloud
+) -> TooFewDevices | None:
+    """Return why a host does not have the devices that are wanted."""
+    nobody = GuestKey(ServerId(""), Slot(""))
+    try:
+        choose(await cloud.cell(cell).devices.of(host), nobody, wanted)
+    except TooFewDevices as shortage:
+        return shortage
+    return None
+
+
+def _choice(ranking: Ranking, place: int, ways: tuple[Way, ...]) -> Choice:
+    fleet = ranking.snapshot.fleet
+    host = fleet.hosts[place]
+    return Choice(host=host.name, cell=host.cell, provider=host.id, zone=fleet.zones[place], ways=ways)
+
+
+async def _explained(ranking: Ranking, cloud: Cloud) -> dict[int, Closer]:
+    """Say more of those of whom only is known that they cannot give all at once."""
+    vague = [number for number, constraint in enumerate(ranking.constraints, 1) if constraint.vague]
+    places = [place for place, first in enumerate(ranking.first.tolist()) if first in vague][:MOST_EXPLAINED]
+    ways = await _ways(ranking, places, cloud)
+    return {place: said for place, said in ways.items() if isinstance(said, Closer)}

@@ -12,7 +12,7 @@ from whimbrel.domain.errors import Conflict, Invalid
 from whimbrel.domain.ids import HostName, ProviderId
 from whimbrel.moves import needs, requests
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.moves.target_choice import Decision, decide
+from whimbrel.moves.steps.target import Decision, decide
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.servers.groups.co_location import Member, Together, look
