@@ -1,13 +1,9 @@
-"""How a run begins: what anybody who starts one writes down."""
+"""What a request writes down: the run on a server, and the user's action."""
 
-from typing import Any
-
-from whimbrel.domain.errors import Conflict
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.run import Action, Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Asker, Cloud
-from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Facts, Saga
 
@@ -41,19 +37,3 @@ def new_action(cloud: Cloud, asker: Asker, server: Server, name: str, run_id: Ru
         run_id=run_id,
         started_at=cloud.clock.now(),
     )
-
-
-async def accept(
-    cloud: Cloud, engine: Engine, run: Run[Facts], action: Action, *booked: Any, **more: Any
-) -> Run[Facts]:
-    """Write a run down as `Journal.accept` does; one that only has its last line before it is finished first.
-
-    Raises: as `Journal.accept` does.
-    """
-    try:
-        return await cloud.journal.accept(run, action, *booked, **more)
-    except Conflict:
-        under_way = await cloud.journal.find(RunFilter(subject=run.subject, only_open=True))
-        if not all([await engine.finish(each) for each in under_way if each.state == "open"]):
-            raise
-    return await cloud.journal.accept(run, action, *booked, **more)

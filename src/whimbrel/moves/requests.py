@@ -13,7 +13,7 @@ from whimbrel.domain.server import Server
 from whimbrel.moves import needs
 from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
 from whimbrel.moves.migration_status import MOVE_SAGAS
-from whimbrel.moves.opening import accept, new_action, new_run
+from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.resize import RESIZE
 from whimbrel.moves.steps import quota_usage, record
 from whimbrel.moves.steps.target import decide
@@ -246,7 +246,7 @@ async def _accept(cloud: Cloud, engine: Engine, asker: Asker, server: Server, sa
     booking = quota_usage.larger(server.flavor, facts.new_flavor)
     limits = await _limits(cloud, server) if booking != before else None
     action = new_action(cloud, asker, server, saga, run.id)
-    run = await accept(cloud, engine, run, action, booking, limits, before=before)
+    run = await engine.accept(run, action, booking, limits, before=before)
     await engine.begin(run, before)
     return run
 

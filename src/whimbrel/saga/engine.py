@@ -24,8 +24,8 @@ from whimbrel.domain.errors import (
     WorldError,
     WrongState,
 )
-from whimbrel.domain.run import Facts, LogEntry, Run
-from whimbrel.ports.stores.journal import Booking, Evidence
+from whimbrel.domain.run import Action, Facts, LogEntry, Run
+from whimbrel.ports.stores.journal import Booking, Evidence, RunFilter
 from whimbrel.saga.backoff import pause_s
 from whimbrel.saga.lease import renewed
 from whimbrel.saga.parts import EngineParts
@@ -57,7 +57,7 @@ class Engine:
         self._journal = parts.journal
         self._clock = parts.clock
 
-    # Begin: what a door does before it answers
+    # Begin: what a request does before it is answered
 
     def leased(self, run: Run[Facts]) -> Run[Facts]:
         """Give a new run that stands at its entrance, in the hands of this engine."""
@@ -72,6 +72,19 @@ class Engine:
             created_at=now,
             updated_at=now,
         )
+
+    async def accept(self, run: Run[Facts], action: Action, *booked: Any, **more: Any) -> Run[Facts]:
+        """Write a run down as `Journal.accept` does; one that only has its last line before it is finished first.
+
+        Raises: as `Journal.accept` does.
+        """
+        try:
+            return await self._journal.accept(run, action, *booked, **more)
+        except Conflict:
+            under_way = await self._journal.find(RunFilter(subject=run.subject, only_open=True))
+            if not all([await self.finish(each) for each in under_way if each.state == "open"]):
+                raise
+        return await self._journal.accept(run, action, *booked, **more)
 
     async def begin(self, run: Run, before: Booking | None = None) -> None:
         """Take the lines that are the door's own (the lock first), then hand the run to a conductor.

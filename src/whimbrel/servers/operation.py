@@ -10,7 +10,6 @@ from whimbrel.domain.operation_facts import Errand, ErrandFacts
 from whimbrel.domain.pci import ALIAS
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.moves import opening
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.ports.cloud import Asker, Cloud
 from whimbrel.ports.hosts.agent import Agent
@@ -91,7 +90,7 @@ async def accept(
         **{"devices": _has_any(server), **more},
     )
     run = new_run(cloud, engine, asker, server, saga, facts)
-    run = await opening.accept(cloud, engine, run, new_action(cloud, asker, server, action, run.id), beside=beside)
+    run = await engine.accept(run, new_action(cloud, asker, server, action, run.id), beside=beside)
     await engine.begin(run)
     return run
 
