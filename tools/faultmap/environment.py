@@ -31,7 +31,7 @@ def is_of_a_database(touch: str) -> bool:
     return port in _DATABASES or port.endswith((".servers", ".hosts", ".devices"))
 
 
-class Ground:
+class CloudSnapshot:
     """gone: hosts that do not answer; their guests may go on running, nobody knows."""
 
     def __init__(self, world: World) -> None:

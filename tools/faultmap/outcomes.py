@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tools.faultmap.environment import COPYING, LONG, Ground
+from tools.faultmap.environment import COPYING, LONG, CloudSnapshot
 from tools.faultmap.rows import Marking, Row, rows_of
 from tools.faultmap.troubles import AGENTS_RESTART, Strike, Strikes, Trouble, Troubled
 from tools.scenarios.incarnations import Told, let_go_latecomers, sleeping
@@ -43,14 +43,14 @@ class MapTelling(Telling):
         self._strikes = strikes
         self._copying = copying
         self.marking = Marking()
-        self.ground: Ground
+        self.snapshot: CloudSnapshot
         self.waits = ""  # what for, when a host was gone
 
     async def set_the_scene(self) -> None:
         await super().set_the_scene()
         if self._copying:
             await self._let_copies_take_time()
-        self.ground = Ground(self.world)
+        self.snapshot = CloudSnapshot(self.world)
         self.world.book = self.marking.marked(self.world.book)
 
     async def _let_copies_take_time(self) -> None:
@@ -63,12 +63,12 @@ class MapTelling(Telling):
 
     def chaos(self, plan: Plan) -> Chaos:
         life = len(self.lives)
-        troubled = Troubled(self._strikes[life] if life < len(self._strikes) else {}, self.ground, self.after_each)
+        troubled = Troubled(self._strikes[life] if life < len(self._strikes) else {}, self.snapshot, self.after_each)
         self.marking.new_life(troubled.touches)
         return troubled
 
     async def settle(self) -> None:
-        if not self.ground.gone:
+        if not self.snapshot.gone:
             await super().settle()
             return
         _, _, engine = self._present
@@ -77,7 +77,7 @@ class MapTelling(Telling):
 
     async def end(self) -> None:
         await super().end()
-        if self.ground.gone:
+        if self.snapshot.gone:
             await self._wait_for_hosts()
             await super().end()
 
@@ -86,7 +86,7 @@ class MapTelling(Telling):
         run = await self.run()
         if run is not None and not run.is_over:
             self.waits = _waiting(run)
-        self.ground.gone.clear()
+        self.snapshot.gone.clear()
         await self.settle()
 
     async def run(self) -> Run | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from tools.faultmap.environment import Ground
+from tools.faultmap.environment import CloudSnapshot
 from whimbrel.domain.errors import Unavailable, WorldError
 from whimbrel.sim.faults.chaos import After, Chaos, Fault, changes
 
@@ -90,11 +90,11 @@ class Troubled(Chaos):
     overtaken: requests that are held back until another one was carried out, and are still; each with its name.
     """
 
-    def __init__(self, strikes: Strikes, ground: Ground, after_each: After) -> None:
+    def __init__(self, strikes: Strikes, snapshot: CloudSnapshot, after_each: After) -> None:
         faults = {at: _FAULTS[strike.trouble] for at, strike in strikes.items() if strike.trouble in _FAULTS}
         super().__init__(faults, after_each)
         self._strikes = strikes
-        self._ground = ground
+        self._ground = snapshot
         self.overtaken: list[tuple[str, Callable[[], Awaitable[Any]]]] = []
 
     async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -118,19 +118,19 @@ class Troubled(Chaos):
 
     def _struck(self, strike: Strike, name: str, call: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
         """Have a strike happen that is not a fault of this one touch; give the call as it is made now."""
-        trouble, ground = strike.trouble, self._ground
+        trouble, snapshot = strike.trouble, self._ground
         if trouble not in _FAULTS:
             self.fired.append(f"{trouble.value} at touch {len(self.touches)}, {name}")
         if trouble is Trouble.REORDERED:
             self.overtaken.append((name, call))
         elif trouble in HOSTS_GO:
-            ground.gone.add(strike.host)
+            snapshot.gone.add(strike.host)
         elif trouble is Trouble.DATABASE_AWAY:
-            ground.databases_go()
+            snapshot.databases_go()
         elif trouble is Trouble.DOUBLED:
             return lambda: _twice(call)
         elif trouble in AGENTS_RESTART:
-            return lambda: ground.die_over(strike.host, name, call)
+            return lambda: snapshot.die_over(strike.host, name, call)
         return call
 
 

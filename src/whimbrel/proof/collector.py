@@ -24,11 +24,11 @@ from whimbrel.ports.services.volumes import Attachment
 from whimbrel.ports.stores.catalog import zones_by_host
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.pages import VolumeUse
-from whimbrel.proof.evidence import Ground, Seen
+from whimbrel.proof.evidence import CloudSnapshot, Seen
 from whimbrel.proof.paged_reads import each, of_cells, pages, run_of, runs
 
 
-class Sights:
+class Collector:
     """What can only be read as a whole, or costs too much to be asked of one server after the other."""
 
     def __init__(self, blind: Mapping[CellName, str] = {}) -> None:
@@ -44,7 +44,7 @@ class Sights:
         self.runs: dict[ServerId, list[Run]] = defaultdict(list)
         self.images: dict[ServerId, list[Image]] = defaultdict(list)
 
-    def see_attachment(self, one: Attachment) -> None:
+    def collect_attachment(self, one: Attachment) -> None:
         self.attachments[one.server].append(one)
         other = self._first_users.setdefault(one.volume_id, one.server)
         if other != one.server:
@@ -59,22 +59,22 @@ class Sights:
 # The ground
 
 
-async def read_ground(cloud: Cloud, sights: Sights) -> Ground:
+async def read_snapshot(cloud: Cloud, collector: Collector) -> CloudSnapshot:
     hosts: dict[HostName, Host] = {}
-    async for _, found in of_cells(cloud, sights.blind, lambda cell: cell.hosts.all()):
+    async for _, found in of_cells(cloud, collector.blind, lambda cell: cell.hosts.all()):
         hosts |= {host.name: host for host in found}
     providers = await cloud.placement.providers()
     zones = zones_by_host(await cloud.aggregates.all())
     default = cloud.rules.default_availability_zone
-    return Ground(
+    return CloudSnapshot(
         hosts=hosts,
         zones={host: zones.get(host, default) for host in hosts},
         zone_names={zone.id: zone.name for zone in await cloud.zones.all()},
         default_zone=default,
         aliases=tuple(cloud.rules.pci_alias),
-        guests=sights.guests,
-        silent=sights.silent,
-        blind=sights.blind,
+        guests=collector.guests,
+        silent=collector.silent,
+        blind=collector.blind,
         roots={one.id: one.root for one in providers},
         names={one.id: one.name for one in providers},
     )
@@ -83,61 +83,65 @@ async def read_ground(cloud: Cloud, sights: Sights) -> Ground:
 # What is seen of all
 
 
-async def see_guests(cloud: Cloud, ground: Ground, sights: Sights, hosts: Iterable[HostName]) -> None:
+async def collect_guests(
+    cloud: Cloud, snapshot: CloudSnapshot, collector: Collector, hosts: Iterable[HostName]
+) -> None:
     """Ask the agents of these hosts which guests they have; their answers are kept in one order, not as they come."""
     there: dict[HostName, Sequence[Guest]] = {}
 
     async def ask(host: HostName) -> None:
         try:
-            there[host] = await cloud.agent(ground.hosts[host].cell, host).guests()
+            there[host] = await cloud.agent(snapshot.hosts[host].cell, host).guests()
         except WorldError as trouble:
-            sights.silent[host] = trouble.reason
+            collector.silent[host] = trouble.reason
 
     await each(hosts, ask)
     for host in sorted(there):
         for guest in sorted(there[host], key=lambda one: one.key.slot):
-            sights.guests[guest.key.server].append((host, guest))
+            collector.guests[guest.key.server].append((host, guest))
 
 
-async def see_devices(cloud: Cloud, sights: Sights) -> None:
-    async for _, found in of_cells(cloud, sights.blind, lambda cell: cell.devices.held()):
+async def collect_devices(cloud: Cloud, collector: Collector) -> None:
+    async for _, found in of_cells(cloud, collector.blind, lambda cell: cell.devices.held()):
         for host, one in found:
             if one.holder:
-                sights.devices[one.holder.server].append((host, one))
+                collector.devices[one.holder.server].append((host, one))
 
 
-async def see_attachments(cloud: Cloud, sights: Sights) -> None:
+async def collect_attachments(cloud: Cloud, collector: Collector) -> None:
     async for page in pages(cloud.volumes.all_attachments):
         for one in page:
-            sights.see_attachment(one)
+            collector.collect_attachment(one)
 
 
-async def see_volumes(cloud: Cloud, sights: Sights) -> None:
-    sights.uses = {}
+async def collect_volumes(cloud: Cloud, collector: Collector) -> None:
+    collector.uses = {}
     async for page in pages(cloud.volumes.volume_uses):
-        sights.uses |= {one.id: one for one in page if one.hosts or one.status != "available"}
+        collector.uses |= {one.id: one for one in page if one.hosts or one.status != "available"}
 
 
-async def see_runs(cloud: Cloud, sights: Sights) -> None:
+async def collect_runs(cloud: Cloud, collector: Collector) -> None:
     async for run in runs(cloud, RunFilter(only_open=True)):
-        sights.runs[run.subject].append(replace(run, log=()))
+        collector.runs[run.subject].append(replace(run, log=()))
 
 
-async def see_runs_of(cloud: Cloud, sights: Sights, ids: Sequence[ServerId], but: RunId | None = None) -> None:
+async def collect_runs_of(
+    cloud: Cloud, collector: Collector, ids: Sequence[ServerId], but: RunId | None = None
+) -> None:
     """See what is under way with these."""
     for name in ids:
         found = await cloud.journal.find(RunFilter(subject=name, only_open=True))
-        sights.runs[name] += [run for run in found if run.id != but]
+        collector.runs[name] += [run for run in found if run.id != but]
 
 
-async def see_images(cloud: Cloud, sights: Sights) -> None:
+async def collect_images(cloud: Cloud, collector: Collector) -> None:
     """Find out which images wait for a file or carry a disk, and of which servers."""
     waiting: dict[str, Image] = {}
     async for page in pages(cloud.images.all_images):
         for image in page:
             if mark := image.properties.get(PARCEL):
                 if sender := await _sender(cloud, mark, image.id):
-                    sights.images[sender].append(image)
+                    collector.images[sender].append(image)
             elif image.status == "queued":
                 waiting[image.id] = image
     if not waiting:
@@ -145,7 +149,7 @@ async def see_images(cloud: Cloud, sights: Sights) -> None:
     async for run in runs(cloud, RunFilter(sagas=("snapshot",))):
         image_id = run.facts.image_id if has_facts(run, ErrandFacts) else None
         if image_id and (found := waiting.get(image_id)):
-            sights.images[run.subject].append(found)
+            collector.images[run.subject].append(found)
 
 
 async def _sender(cloud: Cloud, mark: str, image_id: str) -> ServerId | None:

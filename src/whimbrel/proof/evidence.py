@@ -27,7 +27,7 @@ CREATE, DELETE, REPAIR = "create", "delete", "repair"
 """The sagas by which a server begins and ends, and what is done also under ids that are no server's."""
 
 
-class Ground(msgspec.Struct, kw_only=True, dict=True):
+class CloudSnapshot(msgspec.Struct, kw_only=True, dict=True):
     """What all servers stand on: hosts, and the providers of Placement by their trees.
 
     guests: all that were seen. silent: hosts whose guests could not be seen, and why. blind: the same of cells, whose
@@ -61,7 +61,7 @@ class Ground(msgspec.Struct, kw_only=True, dict=True):
         ]
 
 
-class Stake(msgspec.Struct, kw_only=True, dict=True):
+class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
     """What was read under one id. With no entry, or a deleted one, nothing is to be there."""
 
     id: ServerId

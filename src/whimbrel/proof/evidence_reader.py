@@ -18,18 +18,18 @@ from whimbrel.ports.stores.directory import Entry
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.pages import Hold, VolumeUse
 from whimbrel.ports.stores.servers import ServerQuery
-from whimbrel.proof.collector import Sights
+from whimbrel.proof.collector import Collector
 from whimbrel.proof.due_allocations import Claims
-from whimbrel.proof.evidence import CREATE, DELETE, REPAIR, Stake
+from whimbrel.proof.evidence import CREATE, DELETE, REPAIR, ServerEvidence
 from whimbrel.proof.paged_reads import each, of_cells, run_of
 
 
-async def stakes(cloud: Cloud, ids: Sequence[ServerId], sights: Sights) -> list[Stake]:
+async def all_seen(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) -> list[ServerEvidence]:
     """Read all that there is under these ids, but for what the sights have already.
 
     Left out are those of which a cell that does not answer may have the record.
     """
-    found = await records_of(cloud, ids, sights)
+    found = await records_of(cloud, ids, collector)
     held = await _claims(cloud, [*(one.id for one in found), *(run.id for one in found for run in one.runs)])
     owners = await cloud.placement.owners([ConsumerId(one.id) for one in found])
     ports: dict[str, list[Port]] = defaultdict(list)
@@ -42,13 +42,13 @@ async def stakes(cloud: Cloud, ids: Sequence[ServerId], sights: Sights) -> list[
         one.of_runs = {run.id: held[run.id] for run in one.runs if run.id in held}
         one.ports = tuple(sorted(ports[one.id], key=lambda port: port.id))
         one.bindings = {port.id: bindings[port.id] for port in one.ports if port.id in bindings}
-        one.uses = await _uses(cloud, one, sights)
+        one.uses = await _uses(cloud, one, collector)
         await _ask_journal(cloud, one)
-        await _leave_out_foreign(cloud, one, sights)
+        await _leave_out_foreign(cloud, one, collector)
     return found
 
 
-async def records_of(cloud: Cloud, ids: Sequence[ServerId], sights: Sights) -> list[Stake]:
+async def records_of(cloud: Cloud, ids: Sequence[ServerId], collector: Collector) -> list[ServerEvidence]:
     """Read where these are, besides what the sights have, and nothing of what they hold."""
     entries = await cloud.directory.entries(ids)
     records: dict[ServerId, dict[CellName, Server]] = defaultdict(dict)
@@ -58,26 +58,26 @@ async def records_of(cloud: Cloud, ids: Sequence[ServerId], sights: Sights) -> l
     async def read(cell: Cell) -> tuple[list[Server], dict[ServerId, Hold]]:
         return await cell.servers.find(query), await cell.servers.holds(ids)
 
-    async for cell, (found, held) in of_cells(cloud, sights.blind, read):
+    async for cell, (found, held) in of_cells(cloud, collector.blind, read):
         for record in found:
             records[record.id][cell] = record
         for name, hold in held.items():
             holds[name][cell] = hold
     return [
-        Stake(
+        ServerEvidence(
             id=one,
             entry=entries.get(one),
             records=records.get(one, {}),
             holds=holds.get(one, {}),
-            runs=tuple(sorted(sights.runs.get(one, ()), key=lambda run: run.state != "parked")),
-            guests=tuple(sights.guests.get(one, ())),
-            attachments=tuple(sights.attachments.get(one, ())),
-            devices=tuple(sights.devices.get(one, ())),
-            images=tuple(sights.images.get(one, ())),
+            runs=tuple(sorted(collector.runs.get(one, ()), key=lambda run: run.state != "parked")),
+            guests=tuple(collector.guests.get(one, ())),
+            attachments=tuple(collector.attachments.get(one, ())),
+            devices=tuple(collector.devices.get(one, ())),
+            images=tuple(collector.images.get(one, ())),
             is_known=one in entries or one in records,
         )
         for one in ids
-        if _may_be_judged(entries.get(one), sights.blind)
+        if _may_be_judged(entries.get(one), collector.blind)
     ]
 
 
@@ -86,9 +86,9 @@ def _may_be_judged(entry: Entry | None, blind: Collection[CellName]) -> bool:
     return entry.cell not in blind if entry else not blind
 
 
-async def _uses(cloud: Cloud, one: Stake, sights: Sights) -> Mapping[str, VolumeUse]:
+async def _uses(cloud: Cloud, one: ServerEvidence, collector: Collector) -> Mapping[str, VolumeUse]:
     """Give what the volumes say that a record names; one is asked for that was not read with all."""
-    found, known = dict[str, VolumeUse](), sights.uses or {}
+    found, known = dict[str, VolumeUse](), collector.uses or {}
     for device in one.home.volumes if one.home else ():
         try:
             found[device.volume_id] = known.get(device.volume_id) or await cloud.volumes.volume_use(device.volume_id)
@@ -97,7 +97,7 @@ async def _uses(cloud: Cloud, one: Stake, sights: Sights) -> Mapping[str, Volume
     return found
 
 
-async def _leave_out_foreign(cloud: Cloud, one: Stake, sights: Sights) -> None:
+async def _leave_out_foreign(cloud: Cloud, one: ServerEvidence, collector: Collector) -> None:
     """Leave out what another project claims for this server: neither Neutron nor Cinder checks whose server it is.
 
     What the record names counts all the same: an administrator may attach a volume of another project.
@@ -109,13 +109,13 @@ async def _leave_out_foreign(cloud: Cloud, one: Stake, sights: Sights) -> None:
     named = {device.volume_id for device in volumes}
     ours = ("", *one.projects)
     one.attachments = tuple(
-        [each for each in one.attachments if each.volume_id in named or await _project(cloud, each, sights) in ours]
+        [each for each in one.attachments if each.volume_id in named or await _project(cloud, each, collector) in ours]
     )
 
 
-async def _project(cloud: Cloud, attachment: Attachment, sights: Sights) -> str:
+async def _project(cloud: Cloud, attachment: Attachment, collector: Collector) -> str:
     """Return whose volume it is of, "" if nothing says so."""
-    known = (sights.uses or {}).get(attachment.volume_id)
+    known = (collector.uses or {}).get(attachment.volume_id)
     try:
         return (known or await cloud.volumes.volume_use(attachment.volume_id)).project
     except NotFound:
@@ -151,7 +151,7 @@ async def _bindings(cloud: Cloud, ports: Sequence[Port]) -> Mapping[str, tuple[B
     return found
 
 
-async def _ask_journal(cloud: Cloud, one: Stake) -> None:
+async def _ask_journal(cloud: Cloud, one: ServerEvidence) -> None:
     """Note what the journal alone knows, after all else was read: what had begun by then is known to it."""
     if not one.is_alive:
         of_it = [run for run in await cloud.journal.find(RunFilter(subject=one.id)) if run.saga != REPAIR]

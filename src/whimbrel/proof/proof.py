@@ -13,9 +13,9 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import LastProof, RunFilter
 from whimbrel.proof import collector, evidence_reader, group_members, ledgers, paged_reads, subject_ids
 from whimbrel.proof.clock_skew import clock_warnings
-from whimbrel.proof.collector import Sights
+from whimbrel.proof.collector import Collector
 from whimbrel.proof.due_allocations import Roots
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.invariants import providers, runs, volumes
 from whimbrel.proof.invariants.server_groups import rule_holds
 from whimbrel.proof.invariants.table import OF_SERVERS, WORDS, judged
@@ -89,8 +89,8 @@ class _Proving:
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
         self._began_at = cloud.clock.now()
-        self._sights = Sights()
-        self._ground = Ground(hosts={}, roots={})
+        self._collector = Collector()
+        self._snapshot = CloudSnapshot(hosts={}, roots={})
         self._facts: Counter[str] = Counter()
         self._suspects: list[Suspect] = []
         self._violations: list[Violation] = []
@@ -101,7 +101,7 @@ class _Proving:
         self._homes: Mapping[CellName, int] = {}  # how many servers each cell has; read where one is blind
 
     async def steps(self) -> AsyncIterator[Progress]:
-        self._ground = await collector.read_ground(self._cloud, self._sights)
+        self._snapshot = await collector.read_snapshot(self._cloud, self._collector)
         hold = (await self._cloud.restores.state()).hold
         if hold:
             self._warnings.append(f"all moves are held: {hold.because}; next: whimbrel restore")
@@ -111,7 +111,7 @@ class _Proving:
             self._servers.update(page)
             self._seen += await self._judge(page)
             yield Progress(stage="servers", done=len(self._servers))
-        others = sorted(await subject_ids.strangers(self._cloud, self._sights, self._servers))
+        others = sorted(await subject_ids.strangers(self._cloud, self._collector, self._servers))
         for at in range(0, len(others), PAGE):
             yield Progress(stage="what is held under other ids", done=at, total=len(others))
             await self._judge(others[at : at + PAGE])
@@ -122,39 +122,39 @@ class _Proving:
             verdicts = await look_again(self._cloud, self._suspects)
             self._violations += verdicts.violations
             self._unsettled = verdicts.unsettled
-            self._sights.blind |= verdicts.blind
+            self._collector.blind |= verdicts.blind
         self._warnings += await clock_warnings(self._cloud)
-        if self._sights.blind:
+        if self._collector.blind:
             self._homes = await self._cloud.directory.homes()
 
     async def _see(self) -> AsyncIterator[Progress]:
         """Runs come last of all: what they did before is seen then as done."""
-        hosts = list(self._ground.hosts)
+        hosts = list(self._snapshot.hosts)
         for at in range(0, len(hosts), HOSTS_AT_ONCE):
             yield Progress(stage="guests on hosts", done=at, total=len(hosts))
-            await collector.see_guests(self._cloud, self._ground, self._sights, hosts[at : at + HOSTS_AT_ONCE])
+            await collector.collect_guests(self._cloud, self._snapshot, self._collector, hosts[at : at + HOSTS_AT_ONCE])
         yield Progress(stage="volumes, devices, images, moves")
-        await collector.see_attachments(self._cloud, self._sights)
-        await collector.see_volumes(self._cloud, self._sights)
-        await collector.see_devices(self._cloud, self._sights)
-        await collector.see_images(self._cloud, self._sights)
-        await collector.see_runs(self._cloud, self._sights)
+        await collector.collect_attachments(self._cloud, self._collector)
+        await collector.collect_volumes(self._cloud, self._collector)
+        await collector.collect_devices(self._cloud, self._collector)
+        await collector.collect_images(self._cloud, self._collector)
+        await collector.collect_runs(self._cloud, self._collector)
 
     async def _judge(self, ids: Sequence[ServerId]) -> int:
         """Give of how many all could be seen."""
-        stakes = await evidence_reader.stakes(self._cloud, ids, self._sights)
-        for stake in stakes:
+        all_seen = await evidence_reader.all_seen(self._cloud, ids, self._collector)
+        for seen in all_seen:
             for law in OF_SERVERS:
-                self._facts[law.id] += law.count(stake)
-            if found := judged(stake, self._ground):
-                self._suspects.append(Suspect(stake, found, self._ground))
-            self._forget(stake)
-        return len(stakes)
+                self._facts[law.id] += law.count(seen)
+            if found := judged(seen, self._snapshot):
+                self._suspects.append(Suspect(seen, found, self._snapshot))
+            self._forget(seen)
+        return len(all_seen)
 
-    def _forget(self, stake: Stake) -> None:
+    def _forget(self, seen: ServerEvidence) -> None:
         """Keep nothing of who was judged: so much for memory."""
-        self._sights.guests.pop(stake.id, None)
-        self._sights.attachments.pop(stake.id, None)
+        self._collector.guests.pop(seen.id, None)
+        self._collector.attachments.pop(seen.id, None)
 
     async def _judge_others(self) -> None:
         """Judge what is of no server alone. What seems wrong is read again after a moment."""
@@ -171,8 +171,8 @@ class _Proving:
             facts["I5"] += 1
             for violation in providers.within_capacity(provider):
                 yield violation
-        facts["I9"] += len(self._ground.hosts)
-        async for violation in of_providers(self._cloud, self._ground):
+        facts["I9"] += len(self._snapshot.hosts)
+        async for violation in of_providers(self._cloud, self._snapshot):
             yield violation
         async for violation in self._of_groups(facts, {one.id: one.root for one in providers_now}):
             yield violation
@@ -180,7 +180,7 @@ class _Proving:
             yield violation
         for violation in await self._of_ledgers(facts):
             yield violation
-        for volume_id, servers in self._sights.shared.items():
+        for volume_id, servers in self._collector.shared.items():
             for violation in volumes.shared_by(
                 volume_id, *await evidence_reader.users(self._cloud, volume_id, servers)
             ):
@@ -189,23 +189,23 @@ class _Proving:
             self._facts += facts
 
     async def _of_groups(self, facts: Counter[str], roots: Roots) -> AsyncIterator[Violation]:
-        hosts = {name: host.id for name, host in self._ground.hosts.items()}
+        hosts = {name: host.id for name, host in self._snapshot.hosts.items()}
         async for group in group_members.all_groups(self._cloud):
             facts["I9"] += 1
-            seen = Sights(self._sights.blind)
-            await collector.see_runs_of(self._cloud, seen, group.members)
-            open_runs = [run for member in group.members for run in seen.runs[member]]
-            members = await evidence_reader.records_of(self._cloud, group.members, seen)
-            self._sights.blind |= seen.blind
-            records = [stake.record for stake in members if stake.record]
+            of_group = Collector(self._collector.blind)
+            await collector.collect_runs_of(self._cloud, of_group, group.members)
+            open_runs = [run for member in group.members for run in of_group.runs[member]]
+            members = await evidence_reader.records_of(self._cloud, group.members, of_group)
+            self._collector.blind |= of_group.blind
+            records = [seen.record for seen in members if seen.record]
             one = await group_members.grouped(self._cloud, group, open_runs, records, hosts, roots)
             for violation in rule_holds(one):
                 yield violation
 
     async def _of_runs(self, facts: Counter[str]) -> AsyncIterator[Violation]:
-        before = {run.id: run.epoch for each in self._sights.runs.values() for run in each}
-        now = Sights()
-        await collector.see_runs(self._cloud, now)
+        before = {run.id: run.epoch for each in self._collector.runs.values() for run in each}
+        now = Collector()
+        await collector.collect_runs(self._cloud, now)
         open_runs = [run for each in now.runs.values() for run in each]
         facts["I11"] += len(before)
         facts["I12"] += len(open_runs)
@@ -234,7 +234,7 @@ class _Proving:
             began_at=self._began_at,
             took_s=round(self._cloud.clock.now() - self._began_at, 3),
             servers=self._seen,
-            hosts=len(self._ground.hosts),
+            hosts=len(self._snapshot.hosts),
             laws=tuple(
                 LawCount(law=law, words=words, facts=self._facts[law], violations=wrong[law])
                 for law, words in WORDS.items()
@@ -245,10 +245,10 @@ class _Proving:
         )
 
     def _unseen(self) -> Iterator[str]:
-        for cell, reason in sorted(self._sights.blind.items()):
+        for cell, reason in sorted(self._collector.blind.items()):
             servers = f"its servers ({self._homes.get(cell, 0)}) were not looked at, so no law is shown of them"
             yield f"cell {cell} did not answer ({reason}): {servers}"
-        for host, reason in sorted(self._sights.silent.items()):
+        for host, reason in sorted(self._collector.silent.items()):
             yield f"host {host} does not answer: {reason}"
         for server in self._unsettled:
             yield f"server {server} was looked at again and again, and something was done with it each time"

@@ -9,18 +9,18 @@ from whimbrel.domain.ids import HostName, ProviderId
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.placement import HostZone
 from whimbrel.ports.stores.catalog import zones_by_host
-from whimbrel.proof.evidence import Ground
+from whimbrel.proof.evidence import CloudSnapshot
 from whimbrel.proof.invariants.providers import counted
 from whimbrel.proof.invariants.zones import told_otherwise
 from whimbrel.proof.violation import Violation
 
 
-async def of_providers(cloud: Cloud, ground: Ground) -> AsyncIterator[Violation]:
+async def of_providers(cloud: Cloud, snapshot: CloudSnapshot) -> AsyncIterator[Violation]:
     for miscount in await cloud.placement.miscounts():
         yield counted(miscount)
-    hosts = {host.id: name for name, host in ground.hosts.items()}
+    hosts = {host.id: name for name, host in snapshot.hosts.items()}
     for told, zone in await mistold(cloud, await cloud.placement.zoned_hosts(), hosts):
-        yield told_otherwise(told, hosts[told.root], zone or ground.default_zone, ground)
+        yield told_otherwise(told, hosts[told.root], zone or snapshot.default_zone, snapshot)
 
 
 async def mistold(

@@ -13,8 +13,15 @@ from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
 from whimbrel.proof import evidence_reader
-from whimbrel.proof.collector import Sights, read_ground, see_devices, see_guests, see_images, see_runs_of
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.collector import (
+    Collector,
+    collect_devices,
+    collect_guests,
+    collect_images,
+    collect_runs_of,
+    read_snapshot,
+)
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.invariants.table import judged
 from whimbrel.proof.paged_reads import PAGE
 from whimbrel.proof.provider_check import of_providers
@@ -28,9 +35,9 @@ LOOKS = 8
 class Suspect(msgspec.Struct):
     """A stake of which something does not seem to hold, and what of it."""
 
-    stake: Stake
+    seen: ServerEvidence
     violations: list[Violation]
-    ground: Ground
+    snapshot: CloudSnapshot
 
     @property
     def ordered(self) -> list[Violation]:
@@ -42,7 +49,7 @@ class Looked(msgspec.Struct):
     """found: None: something was done with it meanwhile. Missing there: a cell that does not answer may have it."""
 
     found: dict[ServerId, Suspect | None]
-    ground: Ground
+    snapshot: CloudSnapshot
 
 
 class Verdicts(msgspec.Struct):
@@ -55,19 +62,19 @@ class Verdicts(msgspec.Struct):
 
 async def look_again(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
     """Look at these until each was found twice to be so, or to be right."""
-    verdicts, left = Verdicts(), {one.stake.id: one for one in suspects}
+    verdicts, left = Verdicts(), {one.seen.id: one for one in suspects}
     for number in range(LOOKS):
         if not left:
             break
         await cloud.clock.sleep(PAUSE_S * (1 + number))
-        now = await fresh(cloud, list(left), {name: hosts_of(one.stake) for name, one in left.items()})
-        verdicts.blind |= now.ground.blind
+        now = await fresh(cloud, list(left), {name: hosts_of(one.seen) for name, one in left.items()})
+        verdicts.blind |= now.snapshot.blind
         left = {name: one for name, one in left.items() if name in now.found}
         for name, found in now.found.items():
             if found is None:
                 continue  # something was done with it while it was read
             before = left.pop(name)
-            if found.violations and found.stake.standing == before.stake.standing:
+            if found.violations and found.seen.standing == before.seen.standing:
                 both = {each.key for each in before.violations}
                 verdicts.violations += [each for each in found.violations if each.key in both]
             elif found.violations:
@@ -87,64 +94,64 @@ async def fresh(
     hosts: where to look for guests; None: everywhere, also for whom it may be what nobody known holds.
     but: a run that is not to count as one that is under way.
     """
-    sights, found = Sights(), dict[ServerId, Suspect | None]()
-    ground = await read_ground(cloud, sights)
-    where = ground.hosts if hosts is None else {host for name in ids for host in hosts[name]}
-    await _see(cloud, ground, sights, ids, where, but)
+    collector, found = Collector(), dict[ServerId, Suspect | None]()
+    snapshot = await read_snapshot(cloud, collector)
+    where = snapshot.hosts if hosts is None else {host for name in ids for host in hosts[name]}
+    await _see(cloud, snapshot, collector, ids, where, but)
     for at in range(0, len(ids), PAGE):
-        some = await evidence_reader.stakes(cloud, ids[at : at + PAGE], sights)
-        now = await stakes_of_runs(cloud, [stake.id for stake in some], but)
-        later = {stake.id: stake.standing for stake in now}
-        for stake in some:
-            if hosts is None and stake.own and stake.entry is None:
-                stake.uncovered = await uncovered(cloud, stake, ground)
-            is_same = later.get(stake.id) == stake.standing
-            found[stake.id] = Suspect(stake, judged(stake, ground), ground) if is_same else None
+        some = await evidence_reader.all_seen(cloud, ids[at : at + PAGE], collector)
+        now = await evidence_of_runs(cloud, [seen.id for seen in some], but)
+        later = {seen.id: seen.standing for seen in now}
+        for seen in some:
+            if hosts is None and seen.own and seen.entry is None:
+                seen.uncovered = await uncovered(cloud, seen, snapshot)
+            is_same = later.get(seen.id) == seen.standing
+            found[seen.id] = Suspect(seen, judged(seen, snapshot), snapshot) if is_same else None
     if hosts is None:
-        await _look_at_providers(cloud, ids, ground, found)
-    return Looked(found, ground)
+        await _look_at_providers(cloud, ids, snapshot, found)
+    return Looked(found, snapshot)
 
 
 async def _look_at_providers(
-    cloud: Cloud, ids: Sequence[ServerId], ground: Ground, found: dict[ServerId, Suspect | None]
+    cloud: Cloud, ids: Sequence[ServerId], snapshot: CloudSnapshot, found: dict[ServerId, Suspect | None]
 ) -> None:
     """See which of these ids are providers of which something does not hold."""
-    async for violation in of_providers(cloud, ground):
+    async for violation in of_providers(cloud, snapshot):
         provider = ServerId(violation.subject)
         if provider in ids:
-            suspect = found.setdefault(provider, Suspect(Stake(id=provider), [], ground))
+            suspect = found.setdefault(provider, Suspect(ServerEvidence(id=provider), [], snapshot))
             if suspect:
                 suspect.violations.append(violation)
 
 
 async def _see(
     cloud: Cloud,
-    ground: Ground,
-    sights: Sights,
+    snapshot: CloudSnapshot,
+    collector: Collector,
     ids: Sequence[ServerId],
     hosts: Iterable[HostName],
     but: RunId | None,
 ) -> None:
-    await see_runs_of(cloud, sights, ids, but)
-    await see_guests(cloud, ground, sights, [host for host in hosts if host in ground.hosts])
-    await see_devices(cloud, sights)
-    await see_images(cloud, sights)
+    await collect_runs_of(cloud, collector, ids, but)
+    await collect_guests(cloud, snapshot, collector, [host for host in hosts if host in snapshot.hosts])
+    await collect_devices(cloud, collector)
+    await collect_images(cloud, collector)
     for name in ids:
-        sights.attachments[name] += await cloud.volumes.attachments(name)
+        collector.attachments[name] += await cloud.volumes.attachments(name)
 
 
-async def stakes_of_runs(cloud: Cloud, ids: Sequence[ServerId], but: RunId | None = None) -> list[Stake]:
+async def evidence_of_runs(cloud: Cloud, ids: Sequence[ServerId], but: RunId | None = None) -> list[ServerEvidence]:
     """Read only what tells whether something is done with them: their runs, and where they are."""
-    sights = Sights()
-    await see_runs_of(cloud, sights, ids, but)
-    return await evidence_reader.records_of(cloud, ids, sights)
+    collector = Collector()
+    await collect_runs_of(cloud, collector, ids, but)
+    return await evidence_reader.records_of(cloud, ids, collector)
 
 
-def hosts_of(stake: Stake) -> set[HostName]:
+def hosts_of(seen: ServerEvidence) -> set[HostName]:
     """Give where anything of a guest may be, as far as is known."""
-    hosts = {host for host, _ in stake.guests}
-    hosts |= {record.host for record in stake.records.values() if record.host}
-    for run in stake.runs:
+    hosts = {host for host, _ in seen.guests}
+    hosts |= {record.host for record in seen.records.values() if record.host}
+    for run in seen.runs:
         hosts |= set(_places(run.facts))
     return hosts
 

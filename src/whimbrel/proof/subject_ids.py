@@ -6,7 +6,7 @@ from typing import Any
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.pages import Page
-from whimbrel.proof.collector import Sights
+from whimbrel.proof.collector import Collector
 from whimbrel.proof.paged_reads import of_cells, pages
 
 
@@ -15,14 +15,14 @@ async def living(cloud: Cloud) -> AsyncIterator[list[ServerId]]:
         yield page
 
 
-async def strangers(cloud: Cloud, sights: Sights, known: Collection[str]) -> set[ServerId]:
+async def strangers(cloud: Cloud, collector: Collector, known: Collection[str]) -> set[ServerId]:
     """Give the ids under which there is anything, and which are no living servers. known: those that are."""
-    found = {owner for owner in sights.owners() if owner not in known}
+    found = {owner for owner in collector.owners() if owner not in known}
     sources: list[Callable[[str | None, int], Awaitable[Page[Any]]]] = [
         cloud.placement.consumers,
         cloud.network.port_holders,
     ]
-    open_runs = {run.id for runs in sights.runs.values() for run in runs}
+    open_runs = {run.id for runs in collector.runs.values() for run in runs}
 
     async def unknown(source: Callable[[str | None, int], Awaitable[Page[Any]]]) -> set[ServerId]:
         seen = [one async for page in pages(source) for one in page if one not in known and one not in open_runs]
@@ -30,6 +30,6 @@ async def strangers(cloud: Cloud, sights: Sights, known: Collection[str]) -> set
 
     for source in sources:
         found |= await unknown(source)
-    async for _, there in of_cells(cloud, sights.blind, lambda cell: unknown(cell.servers.ids)):
+    async for _, there in of_cells(cloud, collector.blind, lambda cell: unknown(cell.servers.ids)):
         found |= there
     return found

@@ -6,37 +6,39 @@ from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import RunFilter
-from whimbrel.proof.collector import Sights
-from whimbrel.proof.evidence import Ground, Seen, Stake
+from whimbrel.proof.collector import Collector
+from whimbrel.proof.evidence import CloudSnapshot, Seen, ServerEvidence
 from whimbrel.proof.evidence_reader import records_of
 
 
-async def uncovered(cloud: Cloud, one: Stake, ground: Ground) -> tuple[Seen, ...]:
+async def uncovered(cloud: Cloud, one: ServerEvidence, snapshot: CloudSnapshot) -> tuple[Seen, ...]:
     """Give the guests on the hosts of its claim whose servers, and their moves, hold nothing there.
 
     But not those that are where their server's record says: what is missing for them is known.
     """
-    trees = {ground.roots.get(provider, provider) for provider, _ in one.own}
-    there = [seen for found in ground.guests.values() for seen in found if ground.root(seen[0]) in trees]
+    trees = {snapshot.roots.get(provider, provider) for provider, _ in one.own}
+    there = [seen for found in snapshot.guests.values() for seen in found if snapshot.root(seen[0]) in trees]
     for with_runs in (False, True):
-        there = await _without_claim(cloud, ground, there, with_runs=with_runs)
+        there = await _without_claim(cloud, snapshot, there, with_runs=with_runs)
     homes = await _homes(cloud, {guest.key.server for _, guest in there})
     return tuple((host, guest) for host, guest in there if homes.get(guest.key) != host)
 
 
 async def _homes(cloud: Cloud, servers: Collection[ServerId]) -> dict[GuestKey, HostName]:
     """Give where the records of these say that their guests are."""
-    found = await records_of(cloud, list(servers), Sights()) if servers else []
+    found = await records_of(cloud, list(servers), Collector()) if servers else []
     return {one.key: one.record.host for one in found if one.key and one.record and one.record.host}
 
 
-async def _without_claim(cloud: Cloud, ground: Ground, guests: Iterable[Seen], *, with_runs: bool) -> list[Seen]:
+async def _without_claim(
+    cloud: Cloud, snapshot: CloudSnapshot, guests: Iterable[Seen], *, with_runs: bool
+) -> list[Seen]:
     owners = {ConsumerId(guest.key.server): guest.key.server for _, guest in guests}
     if with_runs:
         owners = {name: server for server in owners.values() for name in await _runs(cloud, server)}
     held = await cloud.placement.allocations(list(owners))
-    paid = {(owners[each.consumer], ground.roots.get(each.provider)) for each in held}
-    return [(host, guest) for host, guest in guests if (guest.key.server, ground.root(host)) not in paid]
+    paid = {(owners[each.consumer], snapshot.roots.get(each.provider)) for each in held}
+    return [(host, guest) for host, guest in guests if (guest.key.server, snapshot.root(host)) not in paid]
 
 
 async def _runs(cloud: Cloud, server: ServerId) -> list[ConsumerId]:

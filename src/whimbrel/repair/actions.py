@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from whimbrel.domain.ids import CellName, HostName, Slot
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 
 Kind = Literal[
@@ -32,4 +32,4 @@ class Mend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 Said = Sequence[Mend] | str
-Decide = Callable[[Stake, Ground, Violation], Said]
+Decide = Callable[[ServerEvidence, CloudSnapshot, Violation], Said]

@@ -35,19 +35,19 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def decide(found: Suspect, cloud: Cloud) -> Decision:
-    stake, ground = found.stake, found.ground
-    if await is_closed(stake, ground, cloud):
-        sentence = f"have the directory say that server {stake.id} is deleted, as its cell's record does"
+    seen, snapshot = found.seen, found.snapshot
+    if await is_closed(seen, snapshot, cloud):
+        sentence = f"have the directory say that server {seen.id} is deleted, as its cell's record does"
         return Decision(plan=Plan(mends=(Mend(kind="erase_entry", sentence=sentence),)))
-    if not is_older(stake, ground) or adoptable(stake, ground):
+    if not is_older(seen, snapshot) or adoptable(seen, snapshot):
         return await _decide(found, cloud)
     known = await _known(found, cloud)
-    record = settle(stake, ground, known)
+    record = settle(seen, snapshot, known)
     if isinstance(record, str):
-        return _with_reason(await _decide(found, cloud), stake.id, record)
-    then = settled(stake, record, known)
-    decision = await _decide(Suspect(then, judged(then, ground), ground), cloud)
-    mends = (_settling(stake.id, record), *decision.plan.mends)
+        return _with_reason(await _decide(found, cloud), seen.id, record)
+    then = settled(seen, record, known)
+    decision = await _decide(Suspect(then, judged(then, snapshot), snapshot), cloud)
+    mends = (_settling(seen.id, record), *decision.plan.mends)
     return replace(decision, settled=record, plan=replace(decision.plan, mends=mends))
 
 
@@ -68,14 +68,14 @@ def _settling(server: ServerId, found: Settled) -> Mend:
 
 
 async def _known(found: Suspect, cloud: Cloud) -> Known:
-    [(_, guest)] = whole_guests(found.stake)
+    [(_, guest)] = whole_guests(found.seen)
     uses: dict[str, VolumeUse] = {}
     for volume in guest.volumes:
         try:
             uses[volume] = await cloud.volumes.volume_use(volume)
         except NotFound:
             continue
-    return Known(last=await _last(found.stake.id, cloud), flavors=await cloud.flavors.all(), uses=uses)
+    return Known(last=await _last(found.seen.id, cloud), flavors=await cloud.flavors.all(), uses=uses)
 
 
 async def _last(server: ServerId, cloud: Cloud) -> Move | None:
@@ -85,14 +85,14 @@ async def _last(server: ServerId, cloud: Cloud) -> Move | None:
 
 
 async def _decide(found: Suspect, cloud: Cloud) -> Decision:
-    planned = plan(found.stake, found.ground, found.ordered)
+    planned = plan(found.seen, found.snapshot, found.ordered)
     if not any(mend.kind == "claim_due" for mend in planned.mends):
         return Decision(plan=planned)
     adopted = next((mend.host for mend in planned.mends if mend.kind == "adopt_guest"), None)
     try:
         return Decision(plan=planned, due=await _due_claim(found, adopted, cloud))
     except Refused as refusal:
-        return Decision(plan=plan(found.stake, found.ground, found.ordered, no_claim=refusal.reason))
+        return Decision(plan=plan(found.seen, found.snapshot, found.ordered, no_claim=refusal.reason))
 
 
 async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Claim:
@@ -100,16 +100,16 @@ async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Cla
 
     Raises: Refused: that is not clear, or there is no room.
     """
-    record, ground = found.stake.record, found.ground
+    record, snapshot = found.seen.record, found.snapshot
     assert record, "only servers that there are have claims due"
-    root = ProviderId(ground.root(host or record.host))
-    owed = due_of(found.stake, ground, host)
+    root = ProviderId(snapshot.root(host or record.host))
+    owed = due_of(found.seen, snapshot, host)
     if not owed.by_tree and len(owed.either) == 1:
         claim = {ProviderId(provider): amounts for provider, amounts in owed.either[0]}
-        if unknown := claim.keys() - ground.roots.keys():
+        if unknown := claim.keys() - snapshot.roots.keys():
             raise Refused(f"its ports do not say by whom they are served ({', '.join(unknown)}): whimbrel heal ports")
         return claim
-    if any(port.requests for port in found.stake.named_ports):
+    if any(port.requests for port in found.seen.named_ports):
         raise Refused("its flavor and its ports ask for parts of a host together: move the server")
     wish = needs.of_flavor(record.flavor, record.image_properties, has_local_root=record.has_local_root)
     way = (await cloud.placement.all_ways(wish, [root], 1)).get(root)

@@ -9,16 +9,16 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.servers import ServerQuery
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 
 
-async def is_closed(stake: Stake, ground: Ground, cloud: Cloud) -> bool:
+async def is_closed(seen: ServerEvidence, snapshot: CloudSnapshot, cloud: Cloud) -> bool:
     """Check whether a server that the directory says is alive was deleted."""
-    if not stake.is_alive or stake.entry is None or stake.entry.cell is None:
+    if not seen.is_alive or seen.entry is None or seen.entry.cell is None:
         return False
-    if stake.records or stake.guests or stake.runs or ground.blind or ground.silent:
+    if seen.records or seen.guests or seen.runs or snapshot.blind or snapshot.silent:
         return False
-    return await closed_record(stake.id, stake.entry.cell, cloud) is not None
+    return await closed_record(seen.id, seen.entry.cell, cloud) is not None
 
 
 async def erase_entry(run: Run, cloud: Cloud) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.server import Server
-from whimbrel.proof.evidence import Ground, Seen, Stake
+from whimbrel.proof.evidence import CloudSnapshot, Seen, ServerEvidence
 from whimbrel.proof.invariants import guests
 
 VERDICT = "resized"
@@ -16,41 +16,41 @@ VERDICT = "resized"
 FIRST = "there is a guest or a record of it: what that is has to be decided first"
 
 
-def undecided(stake: Stake, ground: Ground) -> str | None:
+def undecided(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
     """Say why nothing at all may be done under this id; None: it is clear whose record counts, if any."""
-    if stake.unknown_lock:
+    if seen.unknown_lock:
         return (
-            f"run {stake.unknown_lock} locks it, of which the journal knows nothing: it may have been a move. Have the"
+            f"run {seen.unknown_lock} locks it, of which the journal knows nothing: it may have been a move. Have the"
             " journal's row back from a backup"
         )
-    if stake.entry and not stake.is_alive and not stake.is_ended:
+    if seen.entry and not seen.is_alive and not seen.is_ended:
         return (
             "the directory says that it is deleted, and the journal knows of no deletion: have the directory's row"
             " back from a backup, or the journal's"
         )
-    if stake.is_lost and not stake.records:
+    if seen.is_lost and not seen.records:
         return (
             "the journal knows that it was made, and not that it was deleted: have the rows of the directory and of its"
             " cell back from backups, or let go by hand what is held for it"
         )
-    record, entry = stake.record, stake.entry
+    record, entry = seen.record, seen.entry
     if record is None or entry is None or entry.cell is None:
         return None
-    if not is_of(record, entry.cell, ground):
+    if not is_of(record, entry.cell, snapshot):
         return (
             f"the directory has it in cell {entry.cell}, where its record says cell {record.cell} and host"
             f" {record.host}: have the directory's row say where its guest is"
         )
     if record.vm_state == VERDICT:
-        return _without_verdict(stake)
+        return _without_verdict(seen)
     return None
 
 
-def _without_verdict(stake: Stake) -> str:
+def _without_verdict(seen: ServerEvidence) -> str:
     """Say what the choices are of a server that waits for a verdict which nobody can give any more."""
     begin = "it waits for a verdict, and the journal has no move of it: have the journal's row back from a backup"
     whole = [f"{host} ({guest.power}, {guest.vcpus} cpus, {guest.memory_mib} MiB, guest {guest.key.slot})"
-             for host, guest in stake.guests if guests.is_whole(guest)]  # fmt: skip
+             for host, guest in seen.guests if guests.is_whole(guest)]  # fmt: skip
     if len(whole) < 2:
         return begin
     return (
@@ -60,41 +60,41 @@ def _without_verdict(stake: Stake) -> str:
     )
 
 
-def is_of(record: Server, cell: CellName, ground: Ground) -> bool:
+def is_of(record: Server, cell: CellName, snapshot: CloudSnapshot) -> bool:
     """Tell whether a record that a cell has is of that cell, and so is its host."""
-    host = ground.hosts.get(record.host) if record.host else None
+    host = snapshot.hosts.get(record.host) if record.host else None
     return record.cell == cell and (host is None or host.cell == cell)
 
 
 # What was seen
 
 
-def stands_as_recorded(stake: Stake) -> bool:
+def stands_as_recorded(seen: ServerEvidence) -> bool:
     """Tell whether the guest that the record says was seen whole, and runs or not as the record says."""
-    guest = stake.guest(stake.record.host, stake.key) if stake.record else None
-    return bool(stake.record and guest and guests.stands_as_recorded(guest, stake.record))
+    guest = seen.guest(seen.record.host, seen.key) if seen.record else None
+    return bool(seen.record and guest and guests.stands_as_recorded(guest, seen.record))
 
 
-def doomed(stake: Stake) -> list[Seen]:
+def doomed(seen: ServerEvidence) -> list[Seen]:
     """Give the guests that a repair destroys before anything of theirs is let go."""
-    if stake.is_alive:
-        return list(stake.strays()) if stands_as_recorded(stake) else []
-    return list(stake.guests) if stake.is_ended else []
+    if seen.is_alive:
+        return list(seen.strays()) if stands_as_recorded(seen) else []
+    return list(seen.guests) if seen.is_ended else []
 
 
-def left(stake: Stake) -> list[Seen]:
+def left(seen: ServerEvidence) -> list[Seen]:
     """Give the others."""
-    gone = doomed(stake)
-    return [seen for seen in stake.guests if seen not in gone]
+    gone = doomed(seen)
+    return [one for one in seen.guests if one not in gone]
 
 
-def user(thing: str, stake: Stake, ground: Ground, but: Seen | None = None) -> str | None:
+def user(thing: str, seen: ServerEvidence, snapshot: CloudSnapshot, but: Seen | None = None) -> str | None:
     """Say which guest uses a port or a volume and is not destroyed before. but: a guest that does not count."""
-    gone = [*doomed(stake), *([but] if but else [])]
-    for owner, found in ground.guests.items():
-        for seen in found:
-            host, guest = seen
-            if thing in (*guest.ports, *guest.volumes) and not (owner == stake.id and seen in gone):
+    gone = [*doomed(seen), *([but] if but else [])]
+    for owner, found in snapshot.guests.items():
+        for each in found:
+            host, guest = each
+            if thing in (*guest.ports, *guest.volumes) and not (owner == seen.id and each in gone):
                 return f"the guest of server {owner} on {host} uses it"
     return None
 
@@ -102,42 +102,42 @@ def user(thing: str, stake: Stake, ground: Ground, but: Seen | None = None) -> s
 # What was not
 
 
-def unseen(ground: Ground, hosts: Collection[str | None]) -> str | None:
+def unseen(snapshot: CloudSnapshot, hosts: Collection[str | None]) -> str | None:
     """Say which of these hosts did not answer."""
-    return _cannot_be_told(f"host {host}" for host in sorted(ground.silent) if host in hosts)
+    return _cannot_be_told(f"host {host}" for host in sorted(snapshot.silent) if host in hosts)
 
 
-def unseen_of(stake: Stake, ground: Ground) -> str | None:
+def unseen_of(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
     """Say which host or cell did not answer that may have a guest of it: those of its cell; of one that no cell is
     known to have had, all.
     """
-    cell = stake.entry.cell if stake.entry else None
+    cell = seen.entry.cell if seen.entry else None
     if cell:
-        return unseen(ground, [name for name, host in ground.hosts.items() if host.cell == cell])
-    return unseen(ground, ground.hosts.keys()) or _cannot_be_told(f"cell {name}" for name in sorted(ground.blind))
+        return unseen(snapshot, [name for name, host in snapshot.hosts.items() if host.cell == cell])
+    return unseen(snapshot, snapshot.hosts.keys()) or _cannot_be_told(f"cell {name}" for name in sorted(snapshot.blind))
 
 
-def for_others(stake: Stake) -> str | None:
+def for_others(seen: ServerEvidence) -> str | None:
     """Say for whom what it holds may be, where it is no server that anybody knows."""
-    if not stake.uncovered:
+    if not seen.uncovered:
         return None
-    host, guest = stake.uncovered[0]
+    host, guest = seen.uncovered[0]
     return f"nothing is held for the guest of server {guest.key.server} on {host}, so this may be for it"
 
 
-def forgotten_ports(stake: Stake) -> str | None:
+def forgotten_ports(seen: ServerEvidence) -> str | None:
     """Say that its guest has ports for which, with all that they ask for, its record knows no reason."""
-    guest = stake.guest(stake.record.host, stake.key) if stake.record else None
-    if guest is None or stake.nics.issuperset(guest.ports):
+    guest = seen.guest(seen.record.host, seen.key) if seen.record else None
+    if guest is None or seen.nics.issuperset(guest.ports):
         return None
     return "its guest has ports that its record does not name: have the cell's row back from a backup"
 
 
-def unserved_port(stake: Stake, ground: Ground) -> str | None:
+def unserved_port(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
     """Say which of its ports asks for something and does not say by whom it is served, so that no claim can be due."""
-    for port in stake.named_ports:
+    for port in seen.named_ports:
         served = port.profile.get("allocation") or {}
-        if any(served.get(request.id) not in ground.roots for request in port.requests):
+        if any(served.get(request.id) not in snapshot.roots for request in port.requests):
             return f"port {port.id} does not say by whom it is served: whimbrel heal ports"
     return None
 
@@ -149,21 +149,21 @@ def _cannot_be_told(names: Iterable[str]) -> str | None:
     return f"that cannot be told while {', '.join(listed)} {'does' if len(listed) == 1 else 'do'} not answer"
 
 
-def in_use(stake: Stake, ground: Ground) -> str | None:
+def in_use(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
     """Say why a guest of it may use what is held for it; None: each was seen, and those that are left do not."""
-    if stake.is_alive and stands_as_recorded(stake):
+    if seen.is_alive and stands_as_recorded(seen):
         return None
-    if not stake.is_alive and (left(stake) or (stake.records and not stake.is_ended)):
+    if not seen.is_alive and (left(seen) or (seen.records and not seen.is_ended)):
         return FIRST
-    return unseen_of(stake, ground)
+    return unseen_of(seen, snapshot)
 
 
-def claim_in_use(stake: Stake, ground: Ground, kept: HostName | None = None) -> str | None:
+def claim_in_use(seen: ServerEvidence, snapshot: CloudSnapshot, kept: HostName | None = None) -> str | None:
     """Say why what it holds may be used by a guest of it, on a host other than `kept` or that did not answer."""
-    trees = {ground.roots.get(provider, provider) for provider, _ in stake.own}
-    hosts = {name for name, host in ground.hosts.items() if host.id in trees}
-    if there := [host for host, _ in left(stake) if host in hosts and host != kept]:
+    trees = {snapshot.roots.get(provider, provider) for provider, _ in seen.own}
+    hosts = {name for name, host in snapshot.hosts.items() if host.id in trees}
+    if there := [host for host, _ in left(seen) if host in hosts and host != kept]:
         return f"a guest of it is on {there[0]}: what that is has to be decided first"
-    if ground.blind and trees - {host.id for host in ground.hosts.values()}:
-        return _cannot_be_told(f"cell {name}" for name in sorted(ground.blind))
-    return unseen(ground, hosts)
+    if snapshot.blind and trees - {host.id for host in snapshot.hosts.values()}:
+        return _cannot_be_told(f"cell {name}" for name in sorted(snapshot.blind))
+    return unseen(snapshot, hosts)

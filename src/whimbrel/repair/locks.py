@@ -6,32 +6,32 @@ older than the cell's database, and the verdict have been carried out.
 
 from collections.abc import Iterator
 
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 from whimbrel.repair import advice
 from whimbrel.repair.actions import Mend, Said
 from whimbrel.repair.guards import VERDICT
 
 
-def give_lock(stake: Stake, ground: Ground, violation: Violation) -> Said:
-    move = stake.waiting
+def give_lock(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
+    move = seen.waiting
     assert move, "only who waits for a verdict can have lost this lock"
-    if words := _doubt(stake):
+    if words := _doubt(seen):
         return f"{words}; {advice.before_verdict(move, violation)}"
-    sentence = f"have {move.saga} {move.id} lock server {stake.id} again, which waits for a verdict on it"
+    sentence = f"have {move.saga} {move.id} lock server {seen.id} again, which waits for a verdict on it"
     return [Mend(kind="give_lock", thing=move.id, sentence=sentence)]
 
 
-def _doubt(stake: Stake) -> str | None:
-    if stake.unknown_lock:
-        return f"run {stake.unknown_lock} locks it, of which the journal knows nothing"
-    if others := list(_differences(stake)):
+def _doubt(seen: ServerEvidence) -> str | None:
+    if seen.unknown_lock:
+        return f"run {seen.unknown_lock} locks it, of which the journal knows nothing"
+    if others := list(_differences(seen)):
         return f"its record is not as that move left it ({', '.join(others)})"
     return None
 
 
-def _differences(stake: Stake) -> Iterator[str]:
-    record, move = stake.record, stake.waiting
+def _differences(seen: ServerEvidence) -> Iterator[str]:
+    record, move = seen.record, seen.waiting
     assert record
     assert move
     facts = move.facts

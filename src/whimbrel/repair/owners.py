@@ -7,30 +7,30 @@ them and the journal's row of the creation. Placement's word is a copy of the re
 from collections.abc import Iterator
 
 from whimbrel.domain.ids import ProjectId
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 from whimbrel.repair import advice
 from whimbrel.repair.actions import Mend, Said
 
 
-def project_of(stake: Stake) -> ProjectId | None:
+def project_of(seen: ServerEvidence) -> ProjectId | None:
     """Give the project for which it was made; None: no two agree."""
-    record, entry = stake.record, stake.entry
+    record, entry = seen.record, seen.entry
     assert record
     assert entry
-    if record.project_id in (entry.project_id, stake.made_for):
+    if record.project_id in (entry.project_id, seen.made_for):
         return record.project_id
-    return entry.project_id if entry.project_id == stake.made_for else None
+    return entry.project_id if entry.project_id == seen.made_for else None
 
 
-def disputed(stake: Stake) -> str | None:
+def disputed(seen: ServerEvidence) -> str | None:
     """Say who says what, where it cannot be told whose it is."""
-    if project_of(stake):
+    if project_of(seen):
         return None
-    record, entry, made_for = stake.record, stake.entry, stake.made_for
+    record, entry, made_for = seen.record, seen.entry, seen.made_for
     assert record
     assert entry
-    placement = f"project {stake.owner.project}" if stake.owner else "nothing"
+    placement = f"project {seen.owner.project}" if seen.owner else "nothing"
     journal = f"that it was made for project {made_for}" if made_for else "no creation of it"
     return (
         f"its record says project {record.project_id}, the directory {entry.project_id}, Placement {placement}, and the"
@@ -38,35 +38,35 @@ def disputed(stake: Stake) -> str | None:
     )
 
 
-def agree(stake: Stake, ground: Ground, violation: Violation) -> Said:
+def agree(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
     """Have the record and the directory say the same."""
-    return disputed(stake) or list(_agreeing(stake))
+    return disputed(seen) or list(_agreeing(seen))
 
 
-def _agreeing(stake: Stake) -> Iterator[Mend]:
-    project = project_of(stake)
+def _agreeing(seen: ServerEvidence) -> Iterator[Mend]:
+    project = project_of(seen)
     assert project
-    assert stake.record
-    assert stake.entry
-    for_which = f"say that server {stake.id} is of project {project}, for which it was made"
-    if stake.entry.project_id != project:
+    assert seen.record
+    assert seen.entry
+    for_which = f"say that server {seen.id} is of project {project}, for which it was made"
+    if seen.entry.project_id != project:
         yield Mend(kind="enter_project", thing=project, sentence=f"have the directory {for_which}")
-    if stake.record.project_id != project:
+    if seen.record.project_id != project:
         yield Mend(kind="record_project", thing=project, sentence=f"have the record {for_which}")
-        yield from _naming(stake, project)  # Placement may have agreed with the record
+        yield from _naming(seen, project)  # Placement may have agreed with the record
 
 
-def _naming(stake: Stake, project: ProjectId) -> Iterator[Mend]:
-    if stake.own and (stake.owner is None or stake.owner.project != project):
-        sentence = f"have Placement know that what server {stake.id} holds is of project {project}"
+def _naming(seen: ServerEvidence, project: ProjectId) -> Iterator[Mend]:
+    if seen.own and (seen.owner is None or seen.owner.project != project):
+        sentence = f"have Placement know that what server {seen.id} holds is of project {project}"
         yield Mend(kind="name_owner", thing=project, sentence=sentence)
 
 
-def name_owner(stake: Stake, ground: Ground, violation: Violation) -> Said:
-    if stake.record is None or stake.entry is None:
+def name_owner(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
+    if seen.record is None or seen.entry is None:
         return advice.left(violation)
-    if words := disputed(stake):
+    if words := disputed(seen):
         return words
-    project = project_of(stake)
+    project = project_of(seen)
     assert project
-    return list(_naming(stake, project))
+    return list(_naming(seen, project))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 from whimbrel.repair import advice, allocations, guards, guests, locks, owners
 from whimbrel.repair.actions import Decide, Mend, Said
@@ -20,18 +20,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     left: tuple[str, ...] = ()
 
 
-def plan(stake: Stake, ground: Ground, violations: Sequence[Violation], no_claim: str | None = None) -> Plan:
+def plan(
+    seen: ServerEvidence, snapshot: CloudSnapshot, violations: Sequence[Violation], no_claim: str | None = None
+) -> Plan:
     """Say what is to be done about these violations of one stake. no_claim: why what is due cannot be claimed."""
-    if stake.runs:
-        return _plan(stake, ground, violations, _BESIDE_MOVES, _later)
-    if words := guards.undecided(stake, ground):
+    if seen.runs:
+        return _plan(seen, snapshot, violations, _BESIDE_MOVES, _later)
+    if words := guards.undecided(seen, snapshot):
         return Plan(left=tuple(f"{each.sentence}: {words}" for each in violations))
-    return _plan(stake, ground, violations, _OF_KIND, _nothing, no_claim)
+    return _plan(seen, snapshot, violations, _OF_KIND, _nothing, no_claim)
 
 
 def _plan(
-    stake: Stake,
-    ground: Ground,
+    seen: ServerEvidence,
+    snapshot: CloudSnapshot,
     violations: Sequence[Violation],
     of_kind: Mapping[str, Decide],
     otherwise: Decide,
@@ -40,7 +42,7 @@ def _plan(
     mends: list[Mend] = []
     left: list[str] = []
     for violation in violations:
-        said = of_kind.get(violation.kind, otherwise)(stake, ground, violation)
+        said = of_kind.get(violation.kind, otherwise)(seen, snapshot, violation)
         if no_claim and any(mend.kind == "claim_due" for mend in said if isinstance(mend, Mend)):
             said = no_claim
         if isinstance(said, str):
@@ -50,10 +52,10 @@ def _plan(
     return Plan(mends=tuple(mends), left=tuple(left))
 
 
-def _later(stake: Stake, ground: Ground, violation: Violation) -> Said:
+def _later(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
     """Say what to do about what may be the business of something that is under way."""
-    run = stake.runs[0]
-    if [each.state for each in stake.runs] == ["parked"]:
+    run = seen.runs[0]
+    if [each.state for each in seen.runs] == ["parked"]:
         return advice.before_verdict(run, violation)
     return f"{run.saga} {run.id} is under way: when it is over, look again"
 
@@ -61,11 +63,11 @@ def _later(stake: Stake, ground: Ground, violation: Violation) -> Said:
 # What is left
 
 
-def _nothing(stake: Stake, ground: Ground, violation: Violation) -> Said:
+def _nothing(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
     return advice.left(violation)
 
 
-def _by_other_mends(stake: Stake, ground: Ground, violation: Violation) -> Said:
+def _by_other_mends(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
     """It is wrong for as long as there is a guest too many, and that is said by itself."""
     return []
 

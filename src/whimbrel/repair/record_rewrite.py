@@ -19,7 +19,7 @@ from whimbrel.domain.server_devices import BlockDevice
 from whimbrel.moves.facts import Move
 from whimbrel.moves.steps.volumes import devices_at_target
 from whimbrel.ports.stores.pages import VolumeUse
-from whimbrel.proof.evidence import Ground, Seen, Stake
+from whimbrel.proof.evidence import CloudSnapshot, Seen, ServerEvidence
 from whimbrel.proof.invariants.guests import POWER_OF, is_whole
 from whimbrel.repair import guards as doubts
 
@@ -56,28 +56,28 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 # Whether
 
 
-def record_of(stake: Stake) -> tuple[CellName, Server] | None:
+def record_of(seen: ServerEvidence) -> tuple[CellName, Server] | None:
     """Return the record of a server that lives which is written anew, and its cell; None: none, or nobody can tell.
 
     It is the one that counts, or the only one. Another one that has the guest is a copy only where that one was frozen.
     """
-    if not stake.is_alive or stake.entry is None:
+    if not seen.is_alive or seen.entry is None:
         return None
-    cells = _candidates(stake, stake.entry.cell)
+    cells = _candidates(seen, seen.entry.cell)
     if len(cells) != 1:
         return None
     [cell] = cells
-    record = stake.records[cell]
+    record = seen.records[cell]
     return (cell, record) if record.cell == cell else None
 
 
-def _candidates(stake: Stake, counting: CellName | None) -> list[CellName]:
+def _candidates(seen: ServerEvidence, counting: CellName | None) -> list[CellName]:
     """List the cells whose record may be the right one. counting: the one that the directory names."""
-    if counting is None or counting not in stake.records:
-        return list(stake.records)
-    there = {(host, guest.key.slot) for host, guest in whole_guests(stake)}
-    of_guest = [cell for cell, record in stake.records.items() if cell != counting and _place(record) in there]
-    is_frozen = stake.holds[counting].standing == "frozen"  # the other is a copy of it
+    if counting is None or counting not in seen.records:
+        return list(seen.records)
+    there = {(host, guest.key.slot) for host, guest in whole_guests(seen)}
+    of_guest = [cell for cell, record in seen.records.items() if cell != counting and _place(record) in there]
+    is_frozen = seen.holds[counting].standing == "frozen"  # the other is a copy of it
     return [counting] if is_frozen else [counting, *of_guest]
 
 
@@ -85,20 +85,20 @@ def _place(record: Server) -> tuple[HostName | None, Slot | None]:
     return record.host, record.slot
 
 
-def whole_guests(stake: Stake) -> list[Seen]:
-    return [seen for seen in stake.guests if is_whole(seen[1])]
+def whole_guests(seen: ServerEvidence) -> list[Seen]:
+    return [one for one in seen.guests if is_whole(one[1])]
 
 
-def is_older(stake: Stake, ground: Ground) -> bool:
+def is_older(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
     """Check whether its record, or the directory, does not agree with its only whole guest."""
-    found, whole = record_of(stake), whole_guests(stake)
-    if found is None or stake.runs or stake.unknown_lock or len(whole) != 1:
+    found, whole = record_of(seen), whole_guests(seen)
+    if found is None or seen.runs or seen.unknown_lock or len(whole) != 1:
         return False
     (cell, record), (host, guest) = found, whole[0]
-    assert stake.entry
-    is_named = stake.entry.unplaced is None and stake.entry.cell == cell == ground.hosts[host].cell
+    assert seen.entry
+    is_named = seen.entry.unplaced is None and seen.entry.cell == cell == snapshot.hosts[host].cell
     is_there = _place(record) == (host, guest.key.slot)
-    held = {one.id for one in stake.attachments}
+    held = {one.id for one in seen.attachments}
     is_attached = all(device.attachment_id in held and device.host == host for device in record.volumes)
     return not (is_named and is_there and is_attached) or record.vm_state in UNSETTLED
 
@@ -106,43 +106,43 @@ def is_older(stake: Stake, ground: Ground) -> bool:
 # What
 
 
-def settle(stake: Stake, ground: Ground, known: Known) -> Settled | str:
+def settle(seen: ServerEvidence, snapshot: CloudSnapshot, known: Known) -> Settled | str:
     """Return what the record is to say, or why that cannot be told. Asked where it is older."""
-    found = record_of(stake)
+    found = record_of(seen)
     assert found
     _, record = found
-    [(host, guest)] = whole_guests(stake)
-    if words := _hindrance(record, stake, ground, host, guest):
+    [(host, guest)] = whole_guests(seen)
+    if words := _hindrance(record, seen, snapshot, host, guest):
         return words
     flavor = _flavor(record, host, guest, known)
     if isinstance(flavor, str):
         return flavor
-    volumes = _volumes(record, stake, host, guest, known)
+    volumes = _volumes(record, seen, host, guest, known)
     if isinstance(volumes, str):
         return volumes
     return Settled(
-        cell=ground.hosts[host].cell,
+        cell=snapshot.hosts[host].cell,
         host=host,
         slot=guest.key.slot,
-        zone=ground.zones.get(host, record.zone),
+        zone=snapshot.zones.get(host, record.zone),
         vm_state=_state(record, host, guest),
         flavor=flavor,
         volumes=volumes,
     )
 
 
-def settled(stake: Stake, found: Settled, known: Known) -> Stake:
+def settled(seen: ServerEvidence, found: Settled, known: Known) -> ServerEvidence:
     """Return the stake as it is once the record says so."""
-    before = record_of(stake)
+    before = record_of(seen)
     assert before
-    assert stake.entry
+    assert seen.entry
     cell, record = before
-    hold = replace(stake.holds[cell], standing="whole", host=found.host, vm_state=found.vm_state)
+    hold = replace(seen.holds[cell], standing="whole", host=found.host, vm_state=found.vm_state)
     return replace(
-        stake,
-        entry=replace(stake.entry, cell=found.cell, unplaced=None),
-        records={**_without(stake.records, cell), found.cell: replace(record, **found.fields)},
-        holds={**_without(stake.holds, cell), found.cell: hold},
+        seen,
+        entry=replace(seen.entry, cell=found.cell, unplaced=None),
+        records={**_without(seen.records, cell), found.cell: replace(record, **found.fields)},
+        holds={**_without(seen.holds, cell), found.cell: hold},
         uses={device.volume_id: known.uses[device.volume_id] for device in found.volumes},
     )
 
@@ -151,24 +151,26 @@ def _without(rows: Mapping[CellName, _Row], cell: CellName) -> dict[CellName, _R
     return {name: row for name, row in rows.items() if name != cell}
 
 
-def _hindrance(record: Server, stake: Stake, ground: Ground, host: HostName, guest: Guest) -> str | None:
+def _hindrance(
+    record: Server, seen: ServerEvidence, snapshot: CloudSnapshot, host: HostName, guest: Guest
+) -> str | None:
     """Return why the guest cannot be taken for the server as it is."""
-    assert stake.entry
-    if ground.blind:
-        return f"that cannot be told while cell {', '.join(sorted(ground.blind))} does not answer"
-    if words := doubts.unseen(ground, ground.hosts.keys()):
+    assert seen.entry
+    if snapshot.blind:
+        return f"that cannot be told while cell {', '.join(sorted(snapshot.blind))} does not answer"
+    if words := doubts.unseen(snapshot, snapshot.hosts.keys()):
         return words
-    if any(other.power == "running" for _, other in stake.guests if other is not guest):
+    if any(other.power == "running" for _, other in seen.guests if other is not guest):
         return "another guest of it runs, and its disk is not whole: look at both"
-    if record.project_id != stake.entry.project_id:
+    if record.project_id != seen.entry.project_id:
         return "its record and the directory name different projects"
     named = {nic.port_id for nic in record.nics}
     if not named.issuperset(guest.ports):
         return f"its guest on {host} has ports that its record does not name: have the cell's row back from a backup"
-    for port in stake.ports:
+    for port in seen.ports:
         if port.id in named and port.host != host and (port.requests or port.vnic_type != "normal"):
             return f"what serves port {port.id} is of another host: detach the port and attach it again"
-    of_guest = {one.device.address for at, one in stake.devices if (at, one.holder) == (host, guest.key)}
+    of_guest = {one.device.address for at, one in seen.devices if (at, one.holder) == (host, guest.key)}
     if not of_guest.issuperset(guest.pci):
         return f"its guest on {host} has devices that are not held for it: have the cell's rows back from a backup"
     return None
@@ -220,7 +222,9 @@ def _made(last: Move | None, host: HostName, guest: Guest) -> Flavor | None:
 # Its volumes
 
 
-def _volumes(record: Server, stake: Stake, host: HostName, guest: Guest, known: Known) -> tuple[BlockDevice, ...] | str:
+def _volumes(
+    record: Server, seen: ServerEvidence, host: HostName, guest: Guest, known: Known
+) -> tuple[BlockDevice, ...] | str:
     devices = {device.volume_id: device for device in (*_of_move(known.last, host, guest), *record.volumes)}
     if lacking := [device.volume_id for device in record.volumes if device.volume_id not in guest.volumes]:
         return f"its guest on {host} does not have volume {lacking[0]}, which its record names: attach it, or detach it"
@@ -228,7 +232,7 @@ def _volumes(record: Server, stake: Stake, host: HostName, guest: Guest, known: 
     for volume in guest.volumes:
         if volume not in devices:
             return f"its guest on {host} has volume {volume}, of which nothing else says how: detach it from the guest"
-        attachment = _attachment(devices[volume], stake, host, known)
+        attachment = _attachment(devices[volume], seen, host, known)
         if attachment is None:
             return f"volume {volume} is not attached, by one attachment, on {host}, where its only guest has it"
         found.append(replace(devices[volume], attachment_id=attachment, host=host))
@@ -242,10 +246,10 @@ def _of_move(last: Move | None, host: HostName, guest: Guest) -> tuple[BlockDevi
     return devices_at_target(last.facts) if last.state == "done" else last.facts.volumes
 
 
-def _attachment(device: BlockDevice, stake: Stake, host: HostName, known: Known) -> str | None:
+def _attachment(device: BlockDevice, seen: ServerEvidence, host: HostName, known: Known) -> str | None:
     """Return the attachment by which the guest on this host has the volume."""
     use = known.uses.get(device.volume_id)
-    mine = [one.id for one in stake.attachments if one.volume_id == device.volume_id and one.status == "attached"]
+    mine = [one.id for one in seen.attachments if one.volume_id == device.volume_id and one.status == "attached"]
     there = [one for one in mine if use and use.hosts.get(one) == host]
     if device.attachment_id in there:
         return device.attachment_id

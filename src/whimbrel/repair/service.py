@@ -15,7 +15,7 @@ from whimbrel.domain.ids import CellName, ProjectId, RunId, ServerId
 from whimbrel.domain.run import Action, Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Asker, Cloud
-from whimbrel.proof.evidence import Stake
+from whimbrel.proof.evidence import ServerEvidence
 from whimbrel.proof.proof import Proof, prove
 from whimbrel.proof.recheck import Suspect, fresh
 from whimbrel.proof.violation import Violation
@@ -74,7 +74,7 @@ async def _findings(cloud: Cloud, wrong: Collection[ServerId]) -> list[Finding]:
 
 async def _finding(name: ServerId, found: Suspect, cloud: Cloud) -> Finding:
     decision = await decide(found, cloud)
-    silent = sorted(found.ground.blind.items())
+    silent = sorted(found.snapshot.blind.items())
     unseen = tuple(f"cell {cell} did not answer ({reason}): its servers were not looked at" for cell, reason in silent)
     return Finding(subject=name, violations=tuple(found.ordered), plan=decision.plan, unseen=unseen)
 
@@ -88,7 +88,7 @@ async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Su
     now = await fresh(cloud, [subject], but=but)
     found = now.found.get(subject)
     if found is None:
-        of_cells = [f"cell {cell} does not answer: {reason}" for cell, reason in sorted(now.ground.blind.items())]
+        of_cells = [f"cell {cell} does not answer: {reason}" for cell, reason in sorted(now.snapshot.blind.items())]
         why = "something is done with it" if subject in now.found else "; ".join(of_cells)
         raise Unavailable(f"{subject} could not be looked at: {why}")
     return found
@@ -129,7 +129,7 @@ async def look_again(run: Repair, cloud: Cloud) -> RepairFacts:
         home = decision.settled.cell
         left = facts.cell if facts.cell != home else None
         facts = replace(facts, settled=decision.settled, cell=home, left_cell=left)
-    return replace(facts, held=dict(found.stake.own), due=decision.due) if does("claim_due")(facts) else facts
+    return replace(facts, held=dict(found.seen.own), due=decision.due) if does("claim_due")(facts) else facts
 
 
 def _is_among(mend: Mend, mends: Sequence[Mend]) -> bool:
@@ -205,15 +205,15 @@ async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) 
         raise Invalid(f"Nothing is wrong with {subject}.")
     if not finding.plan.mends:
         raise Conflict(f"Nothing can be repaired of {subject}: {'; '.join(finding.plan.left)}.")
-    stake = found.stake
-    facts = _facts(stake, finding.plan, await _record(stake, finding.plan, cloud))
+    seen = found.seen
+    facts = _facts(seen, finding.plan, await _record(seen, finding.plan, cloud))
     run = engine.leased(
         Run(
             id=RunId(cloud.ids.uuid()),
             saga=REPAIR.name,
             version=REPAIR.version,
             subject=subject,
-            project_id=_project(stake, asker),
+            project_id=_project(seen, asker),
             user_id=asker.user_id,
             asker_project_id=asker.project_id,
             action=asker.request_id,
@@ -226,7 +226,7 @@ async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) 
     return run, finding
 
 
-def _facts(stake: Stake, planned: Plan, found: tuple[CellName, Server] | None) -> RepairFacts:
+def _facts(seen: ServerEvidence, planned: Plan, found: tuple[CellName, Server] | None) -> RepairFacts:
     cell, record = found or (None, None)
     lock = any(mend.kind in ("unlock", "give_lock", "settle_record") for mend in planned.mends)
     return RepairFacts(
@@ -235,31 +235,31 @@ def _facts(stake: Stake, planned: Plan, found: tuple[CellName, Server] | None) -
         slot=record.slot if record else None,
         was=record.vm_state if record else "",
         shows=None,
-        beside=stake.holds[cell].run if lock and cell else None,
-        waiting=stake.waiting.id if stake.waiting else None,
+        beside=seen.holds[cell].run if lock and cell else None,
+        waiting=seen.waiting.id if seen.waiting else None,
         agreed=planned.mends,
     )
 
 
-async def _record(stake: Stake, planned: Plan, cloud: Cloud) -> tuple[CellName, Server] | None:
+async def _record(seen: ServerEvidence, planned: Plan, cloud: Cloud) -> tuple[CellName, Server] | None:
     """Return the record that is locked and the cell that has it, also where the directory has lost it."""
-    kinds, entry = {mend.kind for mend in planned.mends}, stake.entry
+    kinds, entry = {mend.kind for mend in planned.mends}, seen.entry
     if "settle_record" in kinds:
-        return older_record(stake)
-    if entry is None and len(stake.records) == 1:
-        return next(iter(stake.records.items()))
-    if entry is None or entry.cell is None or not stake.is_alive:
+        return older_record(seen)
+    if entry is None and len(seen.records) == 1:
+        return next(iter(seen.records.items()))
+    if entry is None or entry.cell is None or not seen.is_alive:
         return None
     if "erase_entry" in kinds:
-        closed = await directory_entry.closed_record(stake.id, entry.cell, cloud)
+        closed = await directory_entry.closed_record(seen.id, entry.cell, cloud)
         return (entry.cell, closed) if closed else None
-    return (entry.cell, stake.records[entry.cell]) if entry.cell in stake.records else None
+    return (entry.cell, seen.records[entry.cell]) if entry.cell in seen.records else None
 
 
-def _project(stake: Stake, asker: Asker) -> ProjectId:
-    if stake.entry:
-        return stake.entry.project_id
-    return next((record.project_id for record in stake.records.values()), asker.project_id)
+def _project(seen: ServerEvidence, asker: Asker) -> ProjectId:
+    if seen.entry:
+        return seen.entry.project_id
+    return next((record.project_id for record in seen.records.values()), asker.project_id)
 
 
 def _action(cloud: Cloud, asker: Asker, run: Repair) -> Action:

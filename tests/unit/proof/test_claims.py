@@ -2,25 +2,25 @@
 
 from whimbrel.domain.ids import ProjectId, ServerId, UserId
 from whimbrel.ports.placement.placement import Owner
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.invariants.allocations import of_somebody, under_its_name
 
-GROUND = Ground(hosts={}, roots={"p": "p"}, names={"p": "h1"})
+GROUND = CloudSnapshot(hosts={}, roots={"p": "p"}, names={"p": "h1"})
 
 
-def kinds(stake: Stake) -> list[str]:
-    return [one.kind for law in (under_its_name, of_somebody) for one in law(stake, GROUND)]
+def kinds(seen: ServerEvidence) -> list[str]:
+    return [one.kind for law in (under_its_name, of_somebody) for one in law(seen, GROUND)]
 
 
 def test_a_claim_without_a_consumer_is_named_once() -> None:
-    held = Stake(id=ServerId("x"), own=[("p", {"VCPU": 1})], is_consumer=False)
+    held = ServerEvidence(id=ServerId("x"), own=[("p", {"VCPU": 1})], is_consumer=False)
     assert kinds(held) == ["no_consumer"]
 
 
 def test_a_claim_of_a_consumer_that_is_nobody_is_a_leak() -> None:
     owner = Owner(ProjectId("a"), UserId("b"))
-    assert kinds(Stake(id=ServerId("x"), own=[("p", {"VCPU": 1})], owner=owner)) == ["leaked_claim"]
+    assert kinds(ServerEvidence(id=ServerId("x"), own=[("p", {"VCPU": 1})], owner=owner)) == ["leaked_claim"]
 
 
 def test_who_holds_nothing_needs_no_name() -> None:
-    assert not kinds(Stake(id=ServerId("x"), is_consumer=False))
+    assert not kinds(ServerEvidence(id=ServerId("x"), is_consumer=False))

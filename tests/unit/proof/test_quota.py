@@ -12,7 +12,7 @@ from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.directory import Entry
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.invariants.quota import counts_once
 
 OLD = Flavor(flavor_id="1", name="old", vcpus=3, memory_mib=512, root_gib=1)
@@ -32,8 +32,8 @@ def is_right(counted: tuple[int, int], flavor: Flavor, where: dict[str, Any]) ->
     record = Server(id=ONE, project_id=PROJECT, user_id=USER, name="s", hostname="s", flavor=flavor, image_id="i",
                     spec=RequestSpec(), created_at=0.0, updated_at=0.0)  # fmt: skip
     runs = (replace(RESIZING, **where),) if where else ()
-    stake = Stake(id=ONE, entry=entry, records={CELL: record}, runs=runs)
-    return not list(counts_once(stake, Ground(hosts={}, roots={})))
+    seen = ServerEvidence(id=ONE, entry=entry, records={CELL: record}, runs=runs)
+    return not list(counts_once(seen, CloudSnapshot(hosts={}, roots={})))
 
 
 RESIZING = Run(

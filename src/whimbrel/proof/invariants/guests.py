@@ -4,61 +4,61 @@ from collections.abc import Iterator
 
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.server import Server
-from whimbrel.proof.evidence import Ground, Stake, shown
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence, shown
 from whimbrel.proof.violation import Violation
 
 POWER_OF = {"active": "running", "stopped": "stopped"}
 
 
-def count(stake: Stake) -> int:
-    return len(stake.guests) + (stake.home is not None)
+def count(seen: ServerEvidence) -> int:
+    return len(seen.guests) + (seen.home is not None)
 
 
-def one_guest(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    yield from runs_once(stake, ground)
-    if stake.home:
-        yield from _is_there(stake, ground)
-    if stake.way_back:
-        yield from _is_kept(stake, ground)
-    if stake.is_still or stake.is_nobody:
-        yield from _no_other(stake)
+def one_guest(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+    yield from runs_once(seen, snapshot)
+    if seen.home:
+        yield from _is_there(seen, snapshot)
+    if seen.way_back:
+        yield from _is_kept(seen, snapshot)
+    if seen.is_still or seen.is_nobody:
+        yield from _no_other(seen)
     else:
-        yield from of_a_step(stake, ground)
+        yield from of_a_step(seen, snapshot)
 
 
-def runs_once(stake: Stake, ground: Ground) -> Iterator[Violation]:
+def runs_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     """Hold at every instant, whatever is under way."""
-    running = [seen for seen in stake.guests if seen[1].power == "running"]
+    running = [one for one in seen.guests if one[1].power == "running"]
     if len(running) > 1:
         hosts = " and on ".join(sorted(host for host, _ in running))
-        sentence = f"server {stake.id} runs {len(running)} times: on {hosts}"
-        yield Violation(law="I1", kind="runs_twice", subject=stake.id, sentence=sentence,
-                        evidence={"guests": [shown(seen) for seen in running]})  # fmt: skip
+        sentence = f"server {seen.id} runs {len(running)} times: on {hosts}"
+        yield Violation(law="I1", kind="runs_twice", subject=seen.id, sentence=sentence,
+                        evidence={"guests": [shown(one) for one in running]})  # fmt: skip
 
 
-def _is_there(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    record = stake.home
+def _is_there(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+    record = seen.home
     assert record
-    if record.host in ground.silent or record.host not in ground.hosts:
+    if record.host in snapshot.silent or record.host not in snapshot.hosts:
         return  # that it was not seen is said once, of the host
-    guest = stake.guest(record.host, stake.key)
+    guest = seen.guest(record.host, seen.key)
     evidence = {"record": {"host": record.host, "slot": record.slot, "vm_state": record.vm_state},
-                "guests": [shown(seen) for seen in stake.guests]}  # fmt: skip
+                "guests": [shown(one) for one in seen.guests]}  # fmt: skip
     if guest is None or not is_whole(guest):
-        sentence = f"server {stake.id} has no whole guest on {record.host}, where its record says that it is"
-        yield Violation(law="I1", kind="missing_guest", subject=stake.id, host=record.host, sentence=sentence,
+        sentence = f"server {seen.id} has no whole guest on {record.host}, where its record says that it is"
+        yield Violation(law="I1", kind="missing_guest", subject=seen.id, host=record.host, sentence=sentence,
                         evidence=evidence)  # fmt: skip
         return
-    for difference in _differences(stake, guest):
-        yield Violation(law="I1", kind="guest_differs", subject=stake.id, about=difference[0], host=record.host,
-                        sentence=f"the guest of server {stake.id} on {record.host} {difference[1]}",
+    for difference in _differences(seen, guest):
+        yield Violation(law="I1", kind="guest_differs", subject=seen.id, about=difference[0], host=record.host,
+                        sentence=f"the guest of server {seen.id} on {record.host} {difference[1]}",
                         evidence=evidence)  # fmt: skip
 
 
-def _differences(stake: Stake, guest: Guest) -> Iterator[tuple[str, str]]:
-    record = stake.home
+def _differences(seen: ServerEvidence, guest: Guest) -> Iterator[tuple[str, str]]:
+    record = seen.home
     assert record
-    wanted = POWER_OF.get(stake.waiting.facts.was if stake.waiting else record.vm_state)
+    wanted = POWER_OF.get(seen.waiting.facts.was if seen.waiting else record.vm_state)
     if wanted and guest.power != wanted:
         yield "power", f"is {guest.power}, and its record says {record.vm_state}"
     size, due = (guest.vcpus, guest.memory_mib), (record.flavor.vcpus, record.flavor.memory_mib)
@@ -75,41 +75,41 @@ def stands_as_recorded(guest: Guest, record: Server) -> bool:
     return is_whole(guest) and guest.power == POWER_OF.get(record.vm_state, guest.power)
 
 
-def _is_kept(stake: Stake, ground: Ground) -> Iterator[Violation]:
+def _is_kept(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     """See that a revert would find the guest that it brings back: switched off, with its disk."""
-    assert stake.way_back
-    host, key = stake.way_back
-    if host in ground.silent or host not in ground.hosts:
+    assert seen.way_back
+    host, key = seen.way_back
+    if host in snapshot.silent or host not in snapshot.hosts:
         return
-    guest = stake.guest(host, key)
+    guest = seen.guest(host, key)
     if guest is None or not is_whole(guest):
         trouble = "has no whole guest there"
     elif guest.power != "stopped":
         trouble = f"the guest there is {guest.power}"
     else:
         return
-    yield Violation(law="I1", kind="no_way_back", subject=stake.id, about=f"{host}/{key.slot}", host=host,
-                    sentence=f"server {stake.id} waits for a verdict and may have to go back to {host}: {trouble}",
-                    evidence={"guests": [shown(seen) for seen in stake.guests]})  # fmt: skip
+    yield Violation(law="I1", kind="no_way_back", subject=seen.id, about=f"{host}/{key.slot}", host=host,
+                    sentence=f"server {seen.id} waits for a verdict and may have to go back to {host}: {trouble}",
+                    evidence={"guests": [shown(one) for one in seen.guests]})  # fmt: skip
 
 
-def of_a_step(stake: Stake, ground: Ground) -> Iterator[Violation]:
+def of_a_step(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     """See that what is under way has no guests but those that one of its steps has."""
-    for host, guest in stake.guests if stake.runs else ():
-        if not stake.is_explained(host, guest.key):
-            run = stake.runs[0]
+    for host, guest in seen.guests if seen.runs else ():
+        if not seen.is_explained(host, guest.key):
+            run = seen.runs[0]
             sentence = (
-                f"a guest of server {stake.id} is on {host} ({guest.power}), and {run.saga} {run.id} has none there"
+                f"a guest of server {seen.id} is on {host} ({guest.power}), and {run.saga} {run.id} has none there"
             )
-            yield Violation(law="I1", kind="stray_guest", subject=stake.id, about=f"{host}/{guest.key.slot}", host=host,
+            yield Violation(law="I1", kind="stray_guest", subject=seen.id, about=f"{host}/{guest.key.slot}", host=host,
                             sentence=sentence, evidence={"guest": shown((host, guest))})  # fmt: skip
 
 
-def _no_other(stake: Stake) -> Iterator[Violation]:
-    for host, guest in stake.strays():
-        if (host, guest.key) == stake.way_back:
+def _no_other(seen: ServerEvidence) -> Iterator[Violation]:
+    for host, guest in seen.strays():
+        if (host, guest.key) == seen.way_back:
             continue
-        why = f"its record says {stake.record.host or 'no host'}" if stake.record else "there is no such server"
-        sentence = f"a guest of server {stake.id} is on {host} ({guest.power}), and {why}"
-        yield Violation(law="I1", kind="stray_guest", subject=stake.id, about=f"{host}/{guest.key.slot}", host=host,
+        why = f"its record says {seen.record.host or 'no host'}" if seen.record else "there is no such server"
+        sentence = f"a guest of server {seen.id} is on {host} ({guest.power}), and {why}"
+        yield Violation(law="I1", kind="stray_guest", subject=seen.id, about=f"{host}/{guest.key.slot}", host=host,
                         sentence=sentence, evidence={"guest": shown((host, guest))})  # fmt: skip

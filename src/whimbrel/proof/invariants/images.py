@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 
 from whimbrel.moves.steps.disk import PARCEL
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 
 
-def count(stake: Stake) -> int:
-    return len(stake.images)
+def count(seen: ServerEvidence) -> int:
+    return len(seen.images)
 
 
-def awaited(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    for image in stake.images if not stake.runs else ():
+def awaited(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+    for image in seen.images if not seen.runs else ():
         what = "carries the disk of" if PARCEL in image.properties else "waits for a snapshot of"
-        sentence = f"image {image.id} {what} server {stake.id}, and nothing is under way"
-        yield Violation(law="I4", kind="leaked_image", subject=stake.id, about=image.id, sentence=sentence,
+        sentence = f"image {image.id} {what} server {seen.id}, and nothing is under way"
+        yield Violation(law="I4", kind="leaked_image", subject=seen.id, about=image.id, sentence=sentence,
                         evidence={"name": image.name, "status": image.status, "owner": image.owner})  # fmt: skip

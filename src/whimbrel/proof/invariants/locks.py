@@ -3,73 +3,73 @@
 from collections.abc import Iterator
 
 from whimbrel.ports.stores.pages import Hold
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 
 WHOLE = "whole"
 
 
-def count(stake: Stake) -> int:
-    return len(stake.holds)
+def count(seen: ServerEvidence) -> int:
+    return len(seen.holds)
 
 
-def hold(stake: Stake) -> Hold | None:
+def hold(seen: ServerEvidence) -> Hold | None:
     """Tell how the record of a server is held with which nothing is done; None: it lives nowhere."""
-    record = stake.record if stake.is_still else None
-    return stake.holds.get(record.cell) if record and record.cell else None
+    record = seen.record if seen.is_still else None
+    return seen.holds.get(record.cell) if record and record.cell else None
 
 
-def free(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    held = hold(stake)
-    if held and held.run and not stake.waiting:
-        is_over = "the journal does not know" if stake.unknown_lock else "is over"
-        yield Violation(law="I12", kind="leaked_lock", subject=stake.id, about=held.run,
-                        sentence=f"server {stake.id} is locked by run {held.run}, which {is_over}",
+def free(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+    held = hold(seen)
+    if held and held.run and not seen.waiting:
+        is_over = "the journal does not know" if seen.unknown_lock else "is over"
+        yield Violation(law="I12", kind="leaked_lock", subject=seen.id, about=held.run,
+                        sentence=f"server {seen.id} is locked by run {held.run}, which {is_over}",
                         evidence={"run": held.run})  # fmt: skip
 
 
-def awaited(stake: Stake, ground: Ground) -> Iterator[Violation]:
+def awaited(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     """See that whoever waits for a verdict has a move that would take it."""
-    held, move, record = hold(stake), stake.waiting, stake.record
+    held, move, record = hold(seen), seen.waiting, seen.record
     if move and held and held.run != move.id:
         by = f"by run {held.run}" if held.run else "by nothing"
-        sentence = f"server {stake.id} waits for a verdict on {move.saga} {move.id}, and is locked {by}"
-        yield Violation(law="I12", kind="lost_lock", subject=stake.id, about=move.id, sentence=sentence,
+        sentence = f"server {seen.id} waits for a verdict on {move.saga} {move.id}, and is locked {by}"
+        yield Violation(law="I12", kind="lost_lock", subject=seen.id, about=move.id, sentence=sentence,
                         evidence={"run": held.run})  # fmt: skip
-    if stake.is_settled and record and record.vm_state == "resized":
-        yield Violation(law="I12", kind="no_move", subject=stake.id,
-                        sentence=f"server {stake.id} waits for a verdict, and there is no move that would take it",
+    if seen.is_settled and record and record.vm_state == "resized":
+        yield Violation(law="I12", kind="no_move", subject=seen.id,
+                        sentence=f"server {seen.id} waits for a verdict, and there is no move that would take it",
                         evidence={"host": record.host, "vm_state": record.vm_state})  # fmt: skip
 
 
-def listed_as_recorded(stake: Stake, ground: Ground) -> Iterator[Violation]:
+def listed_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     """See that it is found by what its record says: lists search columns beside it, quotas the directory's."""
-    record, held = stake.record, hold(stake)
-    if record is None or not stake.is_still:
+    record, held = seen.record, hold(seen)
+    if record is None or not seen.is_still:
         return
     beside = {"host": held.host, "vm_state": held.vm_state, "project_id": held.project} if held else {}
     for name, value in beside.items():
         if value != getattr(record, name):
-            yield _differs(stake, name, f"is listed by {name} {value}", value)
-    if stake.entry and stake.entry.project_id != record.project_id:
-        project = stake.entry.project_id
-        yield _differs(stake, "project", f"counts in the directory for project {project}", project)
+            yield _differs(seen, name, f"is listed by {name} {value}", value)
+    if seen.entry and seen.entry.project_id != record.project_id:
+        project = seen.entry.project_id
+        yield _differs(seen, "project", f"counts in the directory for project {project}", project)
 
 
-def _differs(stake: Stake, about: str, what: str, found: str | None) -> Violation:
-    record = stake.record
+def _differs(seen: ServerEvidence, about: str, what: str, found: str | None) -> Violation:
+    record = seen.record
     assert record
     says = record.project_id if about == "project" else getattr(record, about)
-    return Violation(law="I2", kind="columns_differ", subject=stake.id, about=about,
-                     sentence=f"server {stake.id} {what}, and its record says {says}",
+    return Violation(law="I2", kind="columns_differ", subject=seen.id, about=about,
+                     sentence=f"server {seen.id} {what}, and its record says {says}",
                      evidence={"found": found, "record": says})  # fmt: skip
 
 
-def stands_alone(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    held = hold(stake)
-    if ground.blind:
+def stands_alone(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+    held = hold(seen)
+    if snapshot.blind:
         return  # a cell that does not answer may have the copy
-    if held and stake.is_settled and held.standing != WHOLE and len(stake.records) == 1:
-        sentence = f"the record of server {stake.id} stands as if another cell had a copy, and none has"
-        yield Violation(law="I2", kind="stray_standing", subject=stake.id, sentence=sentence,
+    if held and seen.is_settled and held.standing != WHOLE and len(seen.records) == 1:
+        sentence = f"the record of server {seen.id} stands as if another cell had a copy, and none has"
+        yield Violation(law="I2", kind="stray_standing", subject=seen.id, sentence=sentence,
                         evidence={"standing": held.standing})  # fmt: skip

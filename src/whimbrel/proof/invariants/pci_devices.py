@@ -7,57 +7,57 @@ from whimbrel.domain.errors import Invalid
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.pci import ALIAS, DIRECT, HeldDevice, flavor_requests
 from whimbrel.domain.server import Server
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 
 LIVING = ("active", "stopped", "resized")
 
 
-def count(stake: Stake) -> int:
-    return len(stake.devices)
+def count(seen: ServerEvidence) -> int:
+    return len(seen.devices)
 
 
-def as_asked(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    yield from one_owner(stake, ground)
-    if stake.home and stake.home.vm_state in LIVING:
-        yield from _as_many(stake, stake.home, ground)
+def as_asked(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+    yield from one_owner(seen, snapshot)
+    if seen.home and seen.home.vm_state in LIVING:
+        yield from _as_many(seen, seen.home, snapshot)
 
 
-def one_owner(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    if stake.record is None and (stake.is_alive or stake.records):
+def one_owner(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+    if seen.record is None and (seen.is_alive or seen.records):
         return  # its record or its entry is lost, and that is said by itself
-    due = [(stake.record.host, stake.key) if stake.record else None, stake.way_back]
-    for host, one in stake.devices:
+    due = [(seen.record.host, seen.key) if seen.record else None, seen.way_back]
+    for host, one in seen.devices:
         if one.holder is None or (host, one.holder) in due:
             continue
-        if stake.runs and not stake.waiting and stake.is_explained(host, one.holder):
+        if seen.runs and not seen.waiting and seen.is_explained(host, one.holder):
             continue  # it may hold those of two places, and lets them go itself
-        sentence = f"device {one.device.address} of {host} is held for a guest of server {stake.id} that is not there"
-        yield Violation(law="I8", kind="leaked_device", subject=stake.id, about=f"{host}/{one.holder.slot}", host=host,
+        sentence = f"device {one.device.address} of {host} is held for a guest of server {seen.id} that is not there"
+        yield Violation(law="I8", kind="leaked_device", subject=seen.id, about=f"{host}/{one.holder.slot}", host=host,
                         sentence=sentence, evidence=_evidence(one, one.holder))  # fmt: skip
 
 
-def _as_many(stake: Stake, record: Server, ground: Ground) -> Iterator[Violation]:
+def _as_many(seen: ServerEvidence, record: Server, snapshot: CloudSnapshot) -> Iterator[Violation]:
     """See that its guest holds what its flavor and its ports ask for, and its host gives it no other."""
-    mine = [one for host, one in stake.devices if (host, one.holder) == (record.host, stake.key)]
+    mine = [one for host, one in seen.devices if (host, one.holder) == (record.host, seen.key)]
     held = Counter(one.request or "" for one in mine)
-    due = _asked(record, ground)
+    due = _asked(record, snapshot)
     if due is not None and held != due:
-        yield _differs(stake, record, "devices", f"holds devices for {_list(held)}, and asks for {_list(due)}",
+        yield _differs(seen, record, "devices", f"holds devices for {_list(held)}, and asks for {_list(due)}",
                        {"held": dict(held), "asked": dict(due)})  # fmt: skip
-    guest = stake.guest(record.host, stake.key)
+    guest = seen.guest(record.host, seen.key)
     has = set(guest.pci) - {one.device.address for one in mine} if guest else set()
     if has:
         foreign = sorted(has)
-        yield _differs(stake, record, "foreign", f"has the devices {', '.join(foreign)}, which it does not hold",
+        yield _differs(seen, record, "foreign", f"has the devices {', '.join(foreign)}, which it does not hold",
                        {"foreign": foreign})  # fmt: skip
 
 
-def _asked(record: Server, ground: Ground) -> Counter[str] | None:
+def _asked(record: Server, snapshot: CloudSnapshot) -> Counter[str] | None:
     """Count what is asked for by request; None: nobody can say any more, as an alias is not defined now."""
     asked = Counter(nic.port_id for nic in record.nics if nic.vnic_type == DIRECT)
     try:
-        of_flavor = flavor_requests(record.flavor.extra_specs.get(ALIAS, ""), ground.aliases)
+        of_flavor = flavor_requests(record.flavor.extra_specs.get(ALIAS, ""), snapshot.aliases)
     except Invalid:
         return None
     return asked + Counter({request.id: request.count for request in of_flavor})
@@ -67,9 +67,9 @@ def _list(counted: Counter[str]) -> str:
     return ", ".join(f"{name} x{number}" for name, number in sorted(counted.items())) or "nothing"
 
 
-def _differs(stake: Stake, record: Server, about: str, what: str, evidence: dict[str, object]) -> Violation:
-    return Violation(law="I8", kind="devices_differ", subject=stake.id, about=about, host=record.host,
-                     sentence=f"the guest of server {stake.id} on {record.host} {what}", evidence=evidence)  # fmt: skip
+def _differs(seen: ServerEvidence, record: Server, about: str, what: str, evidence: dict[str, object]) -> Violation:
+    return Violation(law="I8", kind="devices_differ", subject=seen.id, about=about, host=record.host,
+                     sentence=f"the guest of server {seen.id} on {record.host} {what}", evidence=evidence)  # fmt: skip
 
 
 def _evidence(one: HeldDevice, holder: GuestKey) -> dict[str, str | None]:

@@ -6,7 +6,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.moves.facts import Move, changes_size
 from whimbrel.moves.resize import RESIZE
 from whimbrel.moves.steps import quota_usage
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 
 Counted = tuple[int, int]
@@ -18,24 +18,24 @@ _AFTER = _NAMES[_NAMES.index(_NEW) + 1 :]
 """Where a resize stands that counts as what it has become."""
 
 
-def count(stake: Stake) -> int:
-    return int(stake.is_alive)
+def count(seen: ServerEvidence) -> int:
+    return int(seen.is_alive)
 
 
-def counts_once(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    if stake.record is None or stake.entry is None:
+def counts_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+    if seen.record is None or seen.entry is None:
         return
-    resize = stake.move if stake.move and changes_size(stake.move.facts) else None
-    due = _while_resized(resize) if resize else (_of(stake.record.flavor),)
-    booked = stake.entry.vcpus, stake.entry.memory_mib
+    resize = seen.move if seen.move and changes_size(seen.move.facts) else None
+    due = _while_resized(resize) if resize else (_of(seen.record.flavor),)
+    booked = seen.entry.vcpus, seen.entry.memory_mib
     if booked in due:
         return
     cpus, mib = due[0]
     sentence = (
-        f"server {stake.id} counts for {booked[0]} cpus and {booked[1]} MiB in its project's quota, and has {cpus}"
+        f"server {seen.id} counts for {booked[0]} cpus and {booked[1]} MiB in its project's quota, and has {cpus}"
         f" and {mib}"
     )
-    yield Violation(law="I10", kind="wrong_booking", subject=stake.id, sentence=sentence,
+    yield Violation(law="I10", kind="wrong_booking", subject=seen.id, sentence=sentence,
                     evidence={"booked": list(booked), "flavor": [cpus, mib]})  # fmt: skip
 
 

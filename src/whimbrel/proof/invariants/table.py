@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.invariants import (
     allocations,
     guests,
@@ -41,8 +41,8 @@ class Law:
     """count: how many facts of a stake it looks at."""
 
     id: str
-    judge: Callable[[Stake, Ground], Iterator[Violation]]
-    count: Callable[[Stake], int]
+    judge: Callable[[ServerEvidence, CloudSnapshot], Iterator[Violation]]
+    count: Callable[[ServerEvidence], int]
 
 
 OF_SERVERS = (
@@ -51,8 +51,8 @@ OF_SERVERS = (
     Law("I2", locks.stands_alone, locks.count),
     Law("I2", locks.listed_as_recorded, locks.count),
     Law("I3", allocations.as_owned, allocations.count),
-    Law("I3", allocations.under_its_name, lambda stake: len(stake.own)),
-    Law("I4", allocations.of_somebody, lambda stake: len(stake.own)),
+    Law("I3", allocations.under_its_name, lambda seen: len(seen.own)),
+    Law("I4", allocations.of_somebody, lambda seen: len(seen.own)),
     Law("I4", images.awaited, images.count),
     Law("I6", ports.bound_once, ports.count),
     Law("I7", volumes.attached_once, volumes.count),
@@ -81,6 +81,6 @@ AT_EVERY_INSTANT = (
 """What of them holds of who sees all in one glance, whatever host is down and whatever message is late."""
 
 
-def judged(stake: Stake, ground: Ground) -> list[Violation]:
+def judged(seen: ServerEvidence, snapshot: CloudSnapshot) -> list[Violation]:
     """Give all that does not hold of one server, or of what is held under its id."""
-    return [violation for law in OF_SERVERS for violation in law.judge(stake, ground)]
+    return [violation for law in OF_SERVERS for violation in law.judge(seen, snapshot)]

@@ -5,70 +5,70 @@ from typing import Any
 
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.services.volumes import Attachment, Volume
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 
 
-def count(stake: Stake) -> int:
-    volumes = stake.record.volumes if stake.record else ()
-    return len({*(one.id for one in stake.attachments), *(device.attachment_id for device in volumes)})
+def count(seen: ServerEvidence) -> int:
+    volumes = seen.record.volumes if seen.record else ()
+    return len({*(one.id for one in seen.attachments), *(device.attachment_id for device in volumes)})
 
 
-def attached_once(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    if stake.is_nobody and stake.is_known:
-        for one in stake.attachments:
-            yield _violation(stake, "attachment_of_nobody", one, f"attachment {one.id} keeps volume {one.volume_id} for"
-                             f" server {stake.id}, which is no more")  # fmt: skip
-    if stake.record is None or not stake.is_still:
+def attached_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+    if seen.is_nobody and seen.is_known:
+        for one in seen.attachments:
+            yield _violation(seen, "attachment_of_nobody", one, f"attachment {one.id} keeps volume {one.volume_id} for"
+                             f" server {seen.id}, which is no more")  # fmt: skip
+    if seen.record is None or not seen.is_still:
         return
-    recorded = {device.attachment_id for device in stake.record.volumes}
-    for one in stake.attachments:
+    recorded = {device.attachment_id for device in seen.record.volumes}
+    for one in seen.attachments:
         if one.id not in recorded:
-            yield _violation(stake, "stray_attachment", one, f"attachment {one.id} keeps volume {one.volume_id} for"
-                             f" server {stake.id}, whose record does not name it")  # fmt: skip
-    yield from used_as_recorded(stake, ground)
-    yield from _used_from_home(stake)
+            yield _violation(seen, "stray_attachment", one, f"attachment {one.id} keeps volume {one.volume_id} for"
+                             f" server {seen.id}, whose record does not name it")  # fmt: skip
+    yield from used_as_recorded(seen, snapshot)
+    yield from _used_from_home(seen)
 
 
-def used_as_recorded(stake: Stake, ground: Ground) -> Iterator[Violation]:
+def used_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     """See that a server has what its record says while nothing is done: at every instant, whatever comes too late."""
-    if stake.record is None or not stake.is_still:
+    if seen.record is None or not seen.is_still:
         return
-    there = {one.id: one.volume_id for one in stake.attachments}
-    kept = {one.id for one in stake.attachments if one.status == "reserved"} if stake.home else set()
-    for device in stake.record.volumes:
+    there = {one.id: one.volume_id for one in seen.attachments}
+    kept = {one.id for one in seen.attachments if one.status == "reserved"} if seen.home else set()
+    for device in seen.record.volumes:
         if device.attachment_id in kept:
-            sentence = f"the attachment {device.attachment_id} by which server {stake.id} uses volume"
-            yield Violation(law="I7", kind="loose_attachment", subject=stake.id, about=device.volume_id,
+            sentence = f"the attachment {device.attachment_id} by which server {seen.id} uses volume"
+            yield Violation(law="I7", kind="loose_attachment", subject=seen.id, about=device.volume_id,
                             sentence=f"{sentence} {device.volume_id} keeps it only, and is connected to no host",
                             evidence={"status": "reserved"})  # fmt: skip
         if there.get(device.attachment_id) != device.volume_id:
-            sentence = f"the attachment {device.attachment_id} by which server {stake.id} uses volume"
-            yield Violation(law="I7", kind="lost_attachment", subject=stake.id, about=device.volume_id,
+            sentence = f"the attachment {device.attachment_id} by which server {seen.id} uses volume"
+            yield Violation(law="I7", kind="lost_attachment", subject=seen.id, about=device.volume_id,
                             sentence=f"{sentence} {device.volume_id} is not there",
                             evidence={"attachments": sorted(there)})  # fmt: skip
-    yield from _of_guest(stake)
+    yield from _of_guest(seen)
 
 
-def _used_from_home(stake: Stake) -> Iterator[Violation]:
+def _used_from_home(seen: ServerEvidence) -> Iterator[Violation]:
     """See that the volumes say the same: that each is in use, by that attachment, from the host of its server."""
-    home = stake.home
-    attached = {one.id for one in stake.attachments if one.status == "attached"}
+    home = seen.home
+    attached = {one.id for one in seen.attachments if one.status == "attached"}
     for device in home.volumes if home else ():
-        use = stake.uses.get(device.volume_id)
+        use = seen.uses.get(device.volume_id)
         host = use.hosts.get(device.attachment_id) if use else None
         if use is None:
-            yield _differs(stake, device.volume_id, "no_volume", "which is not there", {})
+            yield _differs(seen, device.volume_id, "no_volume", "which is not there", {})
         elif host and home and host != home.host:
-            yield _differs(stake, device.volume_id, "attached_elsewhere", f"which is attached on {host}", use.hosts)
+            yield _differs(seen, device.volume_id, "attached_elsewhere", f"which is attached on {host}", use.hosts)
         elif use.status == "available" and device.attachment_id in attached:
-            yield _differs(stake, device.volume_id, "said_to_be_free", "which is said to be available", use.hosts)
+            yield _differs(seen, device.volume_id, "said_to_be_free", "which is said to be available", use.hosts)
 
 
-def _differs(stake: Stake, volume_id: str, kind: str, what: str, hosts: Mapping[str, str | None]) -> Violation:
-    assert stake.home
-    return Violation(law="I7", kind=kind, subject=stake.id, about=volume_id, host=stake.home.host,
-                     sentence=f"server {stake.id} on {stake.home.host} has volume {volume_id}, {what}",
+def _differs(seen: ServerEvidence, volume_id: str, kind: str, what: str, hosts: Mapping[str, str | None]) -> Violation:
+    assert seen.home
+    return Violation(law="I7", kind=kind, subject=seen.id, about=volume_id, host=seen.home.host,
+                     sentence=f"server {seen.id} on {seen.home.host} has volume {volume_id}, {what}",
                      evidence={"hosts": dict(hosts)})  # fmt: skip
 
 
@@ -81,16 +81,16 @@ def shared_by(volume_id: str, servers: Collection[ServerId], volume: Volume | No
                         " may be for one only")  # fmt: skip
 
 
-def _of_guest(stake: Stake) -> Iterator[Violation]:
+def _of_guest(seen: ServerEvidence) -> Iterator[Violation]:
     """See that the guest has the volumes that its record names, and no other."""
-    home = stake.home
-    guest = stake.guest(home.host, stake.key) if home else None
+    home = seen.home
+    guest = seen.guest(home.host, seen.key) if home else None
     if home is None or guest is None or guest.power == "reserved":
         return
     has, due = set(guest.volumes), {device.volume_id for device in home.volumes}
     if has != due:
-        sentence = f"the guest of server {stake.id} has the volumes {_list(has)}, and its record says {_list(due)}"
-        yield Violation(law="I7", kind="volumes_of_guest", subject=stake.id, host=home.host, sentence=sentence,
+        sentence = f"the guest of server {seen.id} has the volumes {_list(has)}, and its record says {_list(due)}"
+        yield Violation(law="I7", kind="volumes_of_guest", subject=seen.id, host=home.host, sentence=sentence,
                         evidence={"guest": sorted(has), "record": sorted(due)})  # fmt: skip
 
 
@@ -98,6 +98,6 @@ def _list(ids: set[str]) -> str:
     return ", ".join(sorted(ids)) or "none"
 
 
-def _violation(stake: Stake, kind: str, one: Attachment, sentence: str) -> Violation:
+def _violation(seen: ServerEvidence, kind: str, one: Attachment, sentence: str) -> Violation:
     evidence: dict[str, Any] = {"attachment": one.id, "volume": one.volume_id, "status": one.status}
-    return Violation(law="I7", kind=kind, subject=stake.id, about=one.id, sentence=sentence, evidence=evidence)
+    return Violation(law="I7", kind=kind, subject=seen.id, about=one.id, sentence=sentence, evidence=evidence)

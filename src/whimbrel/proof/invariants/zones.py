@@ -4,34 +4,34 @@ from collections.abc import Iterator
 
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.placement.placement import HostZone
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 
 
-def count(stake: Stake) -> int:
-    return int(stake.record is not None and stake.record.host is not None)
+def count(seen: ServerEvidence) -> int:
+    return int(seen.record is not None and seen.record.host is not None)
 
 
-def as_its_host(stake: Stake, ground: Ground) -> Iterator[Violation]:
-    record = stake.record
-    if record is None or record.host is None or record.host not in ground.zones:
+def as_its_host(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
+    record = seen.record
+    if record is None or record.host is None or record.host not in snapshot.zones:
         return
-    is_in, meant = ground.zones[record.host], record.zone or ground.default_zone
+    is_in, meant = snapshot.zones[record.host], record.zone or snapshot.default_zone
     if is_in != meant:
-        zone, its_zone = ground.zone_name(meant), ground.zone_name(is_in)
+        zone, its_zone = snapshot.zone_name(meant), snapshot.zone_name(is_in)
         yield Violation(
             law="I9",
             kind="zone_differs",
-            subject=stake.id,
-            sentence=f"server {stake.id} is in zone {zone} by its record, its host {record.host} is in zone {its_zone}",
+            subject=seen.id,
+            sentence=f"server {seen.id} is in zone {zone} by its record, its host {record.host} is in zone {its_zone}",
             about=record.host,
             evidence={"zone": record.zone, "pin": record.spec.zone_pin, "host": record.host, "zone_of_host": is_in},
         )
 
 
-def told_otherwise(told: HostZone, host: HostName, zone: str, ground: Ground) -> Violation:
-    said = f"in zone {ground.zone_name(told.zone)}" if told.zone else "in no zone of an aggregate"
-    name = ground.zone_name(zone)
+def told_otherwise(told: HostZone, host: HostName, zone: str, snapshot: CloudSnapshot) -> Violation:
+    said = f"in zone {snapshot.zone_name(told.zone)}" if told.zone else "in no zone of an aggregate"
+    name = snapshot.zone_name(zone)
     return Violation(
         law="I9",
         kind="zone_mistold",

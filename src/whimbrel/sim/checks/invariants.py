@@ -23,21 +23,21 @@ from whimbrel.ports.stores.directory import Entry, Usage
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.proof import violation as proof
-from whimbrel.proof.evidence import Ground, Stake
+from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.invariants import allocations, guests, pci_devices, ports
 from whimbrel.proof.invariants.providers import counted, within_capacity
 from whimbrel.proof.invariants.runs import has_reason, rising
 from whimbrel.proof.invariants.table import AT_EVERY_INSTANT
 from whimbrel.servers.lookup import listing
 from whimbrel.sim.checks.group_placement import broken_rules
-from whimbrel.sim.checks.observed_servers import Rows, Seen, SeenStake, seen_of
+from whimbrel.sim.checks.observed_servers import ObservedEvidence, Rows, Seen, seen_of
 from whimbrel.sim.checks.read_cache import Readings
 from whimbrel.sim.cloud.cloud import World
 
 Hosts = Mapping[HostName, Host]
 
 
-Judge = Callable[[Stake, Ground], Iterator[proof.Violation]]
+Judge = Callable[[ServerEvidence, CloudSnapshot], Iterator[proof.Violation]]
 
 AT_REST: Sequence[Judge] = (
     guests.one_guest,
@@ -148,24 +148,24 @@ class Invariants:
     ) -> list[str]:
         """Ask these laws of each server, and of whatever else something is held under."""
         roots, names = await self._once("names", ("placement",), self._names)
-        ground = Ground(hosts=hosts, roots=roots, names=names)
-        stakes = await self._stakes(runs, servers)
-        found = [violation for stake in stakes for law in laws for violation in law(stake, ground)]
+        snapshot = CloudSnapshot(hosts=hosts, roots=roots, names=names)
+        all_seen = await self._evidence_of(runs, servers)
+        found = [violation for seen in all_seen for law in laws for violation in law(seen, snapshot)]
         return [
             *(f"{violation.law}: {violation.sentence}" for violation in found),
-            *(problem for stake in stakes for problem in seen_of(stake)),
+            *(problem for seen in all_seen for problem in seen_of(seen)),
         ]
 
-    async def _stakes(self, runs: list[Run], servers: list[Server]) -> list[SeenStake]:
-        sights = Seen(servers, runs)
-        sights.see_claims(await self._allocations(runs, servers))
-        sights.see_guests(self._guests())
-        sights.see_attachments(self._world.remains.volumes.everything())
-        sights.see_devices(await self._devices())
-        await sights.see_ports(self._world.cloud.network)
+    async def _evidence_of(self, runs: list[Run], servers: list[Server]) -> list[ObservedEvidence]:
+        collector = Seen(servers, runs)
+        collector.collect_claims(await self._allocations(runs, servers))
+        collector.collect_guests(self._guests())
+        collector.collect_attachments(self._world.remains.volumes.everything())
+        collector.collect_devices(await self._devices())
+        await collector.collect_ports(self._world.cloud.network)
         if len(self._world.plan.cells) > 1:
-            await sights.see_rows(await self._records(), self._world.cloud)
-        return sights.stakes(await self._entries(sights.owners()))
+            await collector.collect_rows(await self._records(), self._world.cloud)
+        return collector.all_seen(await self._entries(collector.owners()))
 
     async def _capacity(self) -> list[str]:
         """I5: no provider is over capacity."""

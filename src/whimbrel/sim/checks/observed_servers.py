@@ -19,14 +19,14 @@ from whimbrel.ports.stores.directory import Entry
 from whimbrel.ports.stores.pages import Hold
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.proof.due_allocations import Claims
-from whimbrel.proof.evidence import Stake
+from whimbrel.proof.evidence import ServerEvidence
 from whimbrel.proof.invariants.locks import WHOLE
 
 Rows = list[tuple[str, str, str, str | None]]
 """Records of cells: (cell, server, how it stands, by which run it is held)."""
 
 
-class SeenStake(Stake, kw_only=True, dict=True):
+class ObservedEvidence(ServerEvidence, kw_only=True, dict=True):
     """connected: the host from which each attachment is used, of those that are."""
 
     connected: Mapping[str, str] = {}
@@ -50,31 +50,31 @@ class Seen:
         self._holds: dict[ServerId, dict[CellName, Hold]] = defaultdict(dict)
         self._copies: dict[ServerId, dict[CellName, Server]] = defaultdict(dict)
 
-    def see_claims(self, claims: Iterable[Allocation]) -> None:
+    def collect_claims(self, claims: Iterable[Allocation]) -> None:
         for one in claims:
             self._held[one.consumer].append((one.provider, one.resources))
 
-    def see_guests(self, guests: Iterable[tuple[HostName, Guest]]) -> None:
+    def collect_guests(self, guests: Iterable[tuple[HostName, Guest]]) -> None:
         for host, guest in guests:
             self._guests[guest.key.server].append((host, guest))
 
-    def see_attachments(self, attachments: Iterable[tuple[Attachment, str | None]]) -> None:
+    def collect_attachments(self, attachments: Iterable[tuple[Attachment, str | None]]) -> None:
         """Each with the host from which it is used."""
         for one, host in attachments:
             self._attachments[one.server].append((one, host))
 
-    def see_devices(self, devices: Iterable[tuple[HostName, HeldDevice]]) -> None:
+    def collect_devices(self, devices: Iterable[tuple[HostName, HeldDevice]]) -> None:
         for host, one in devices:
             if one.holder:
                 self._devices[one.holder.server].append((host, one))
 
-    async def see_ports(self, network: Network) -> None:
+    async def collect_ports(self, network: Network) -> None:
         """See the ports of the servers that there are, as far as they are said to have any."""
         for port in await network.ports_of([server.id for server in self._servers.values() if server.nics]):
             self._ports[ServerId(port.device_id)].append(port)
             self._bindings[port.id] = tuple(await network.bindings(port.id))
 
-    async def see_rows(self, rows: Rows, cloud: Cloud) -> None:
+    async def collect_rows(self, rows: Rows, cloud: Cloud) -> None:
         """See how records are held; and the copies, of which a list of servers has none."""
         for cell, server, standing, run in rows:
             self._holds[ServerId(server)][CellName(cell)] = Hold(RunId(run) if run else None, standing)
@@ -88,16 +88,16 @@ class Seen:
         """Give the ids under which there is anything; of claims only that they are servers'."""
         return list({**self._servers, **self._guests, **self._devices, **self._copies})
 
-    def stakes(self, entries: Mapping[ServerId, Entry]) -> list[SeenStake]:
+    def all_seen(self, entries: Mapping[ServerId, Entry]) -> list[ObservedEvidence]:
         """Give all, each claim under one of them. What a run or nobody holds is under the id of that."""
-        found = [self._stake(one, entries.get(one)) for one in self.owners()]
-        return [*found, *(SeenStake(id=ServerId(consumer), own=held) for consumer, held in self._held.items())]
+        found = [self._seen(one, entries.get(one)) for one in self.owners()]
+        return [*found, *(ObservedEvidence(id=ServerId(consumer), own=held) for consumer, held in self._held.items())]
 
-    def _stake(self, one: ServerId, entry: Entry | None) -> SeenStake:
+    def _seen(self, one: ServerId, entry: Entry | None) -> ObservedEvidence:
         server, runs, attachments = self._servers.get(one), self._runs.get(one, []), self._attachments.get(one, [])
         ports = tuple(self._ports.get(one, ()))
         own = {server.cell: server} if server and server.cell else {}
-        return SeenStake(
+        return ObservedEvidence(
             id=one,
             entry=entry,
             records={**own, **self._copies.get(one, {})},
@@ -114,18 +114,18 @@ class Seen:
         )
 
 
-def seen_of(stake: SeenStake) -> Iterator[str]:
+def seen_of(seen: ObservedEvidence) -> Iterator[str]:
     """Say what does not hold of a server by what only this world can see."""
-    record = stake.record
-    if len(stake.holds) > 1:
-        for cell, hold in stake.holds.items():
+    record = seen.record
+    if len(seen.holds) > 1:
+        for cell, hold in seen.holds.items():
             if hold.standing == WHOLE:
-                yield f"I2: the record of {stake.id} in {cell} stands whole, and there are {len(stake.holds)} of it"
-    for port_id in stake.nics & stake.bindings.keys():
-        active = [binding.host for binding in stake.bindings[port_id] if binding.is_active]
+                yield f"I2: the record of {seen.id} in {cell} stands whole, and there are {len(seen.holds)} of it"
+    for port_id in seen.nics & seen.bindings.keys():
+        active = [binding.host for binding in seen.bindings[port_id] if binding.is_active]
         if len(active) > 1:
-            yield f"I6: port {port_id} of server {stake.id} is active on {' and '.join(active)}"
-    if stake.is_settled and record:
+            yield f"I6: port {port_id} of server {seen.id} is active on {' and '.join(active)}"
+    if seen.is_settled and record:
         recorded = {device.attachment_id: device.host for device in record.volumes}
-        if recorded != stake.connected:
-            yield f"I7: server {stake.id} is said to have {recorded}, and is connected by {stake.connected}"
+        if recorded != seen.connected:
+            yield f"I7: server {seen.id} is said to have {recorded}, and is connected by {seen.connected}"
