@@ -91,11 +91,11 @@ class Watcher:
         cloud = self._chaos.wrap(world.cloud)
         engine = world.engine("conductor", cloud, took_step=self._note)
         server = await lookup.find(world.cloud, server_id)
-        await requests.resize(cloud, engine, world.asker(), server, LARGE, leaves_cell=self._picture.crosses)
+        await requests.resize(cloud, engine, world.requester(), server, LARGE, leaves_cell=self._picture.crosses)
         there = await self._settled(world, engine)
         server = await lookup.find(world.cloud, server_id)
         say = requests.confirm if verdict == "confirm" else requests.revert
-        await say(cloud, engine, world.asker(), server)
+        await say(cloud, engine, world.requester(), server)
         self._from = len(self._chaos.touches)  # what the door did is no line
         after = await self._settled(world, engine)
         await world.close()
@@ -125,7 +125,7 @@ async def _booted(world: World) -> ServerId:
     engine = world.engine("setup")
     server = with_devices(world.new_server("s"))
     server = replace(server, wished_nics=(*server.wished_nics, WishedNic(port_id=DIRECT_PORT, network_id=NETWORK)))
-    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
     return server.id
 

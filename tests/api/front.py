@@ -14,7 +14,7 @@ from whimbrel.api.http.policy import DEFAULTS
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Rules
-from whimbrel.ports.services.identity import Caller, with_implied
+from whimbrel.ports.services.identity import Principal, with_implied
 from whimbrel.saga.engine import Engine
 from whimbrel.sim.cloud.cloud import IMAGE, PROJECT, USER, World
 
@@ -24,11 +24,11 @@ OTHER_PROJECT = ProjectId("44444444444444444444444444444444")
 class Tokens:
     """An identity service whose tokens say who holds them: role, or role@project."""
 
-    async def caller(self, token: str) -> Caller | None:
+    async def principal(self, token: str) -> Principal | None:
         role, _, project = token.partition("@")
         if role not in ("reader", "member", "manager", "admin", "service", "nobody"):
             return None
-        return Caller(
+        return Principal(
             user_id=USER if role != "admin" else UserId("admin"),
             user_name=role,
             project_id=ProjectId(project or PROJECT),

@@ -17,7 +17,7 @@ from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.domain.host_nics import Card, HostNet
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.network import network_app
-from whimbrel.ports.services.identity import Caller, with_implied
+from whimbrel.ports.services.identity import Principal, with_implied
 from whimbrel.ports.services.server_events import ServerEvent
 from whimbrel.sim.world.clock import JumpingClock
 from whimbrel.sim.world.ids import SeededIds
@@ -44,11 +44,13 @@ SERVER = "99999999-0000-4000-8000-000000000001"
 class Tokens:
     """An identity service whose tokens are the names of people."""
 
-    async def caller(self, token: str) -> Caller | None:
+    async def principal(self, token: str) -> Principal | None:
         if token not in PEOPLE:
             return None
         project, role = PEOPLE[token]
-        return Caller(user_id=UserId(token), user_name=token, project_id=ProjectId(project), roles=with_implied([role]))
+        return Principal(
+            user_id=UserId(token), user_name=token, project_id=ProjectId(project), roles=with_implied([role])
+        )
 
 
 class Events(list[tuple[str, str, str]]):

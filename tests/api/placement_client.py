@@ -17,7 +17,7 @@ from whimbrel.bootstrap.http_server import front
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.placement_api.app import placement_app
 from whimbrel.placement_api.microversions import LAST
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.identity import Principal
 
 NOON = 1_800_000_000.0
 
@@ -25,10 +25,10 @@ NOON = 1_800_000_000.0
 class Tokens:
     """An identity service whose tokens are the roles of their holder, all in project `own`."""
 
-    async def caller(self, token: str) -> Caller | None:
+    async def principal(self, token: str) -> Principal | None:
         if token == "expired":
             return None
-        return Caller(
+        return Principal(
             user_id=UserId(token), user_name=token, project_id=ProjectId("own"), roles=frozenset(token.split("+"))
         )
 

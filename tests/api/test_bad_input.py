@@ -280,7 +280,7 @@ async def test_a_server_is_deleted_whose_resize_was_begun_and_driven_by_nobody(f
     """Between the lock and the first step that is written down: the process that adopted the move died."""
     server_id = await front.boot()
     world, idle = front.world, Engine(replace(front.engine.parts, adopt=lambda run: True))
-    await requests.resize(world.cloud, idle, world.asker(), await lookup.find(world.cloud, server_id), LARGE)
+    await requests.resize(world.cloud, idle, world.requester(), await lookup.find(world.cloud, server_id), LARGE)
     assert (await front.ask("DELETE", f"/servers/{server_id}")).status_code == 204
     await front.settle()
     await delete.follow_up(front.world.cloud, front.engine)

@@ -9,7 +9,7 @@ from tests.api.devices import network, port, volume
 from tests.api.front import OTHER_PROJECT, Front, with_front
 from tests.api.test_volume_attachments import attach
 from whimbrel.domain.ids import ServerId
-from whimbrel.ports.cloud import Asker
+from whimbrel.ports.cloud import Requester
 from whimbrel.ports.services.network import Port
 from whimbrel.servers import lookup
 from whimbrel.servers.cleanup import orphans
@@ -89,8 +89,8 @@ async def test_it_is_not_cleaned_up_and_locks_nothing(front: Front) -> None:
     await claim(front, server)
     record = await record_of(front, server)
     assert not await orphans.see(record, front.world.cloud)
-    asker = Asker(user_id=record.user_id, project_id=record.project_id, request_id="req-1")
-    assert not await tidy(front.world.cloud, front.engine, asker, record)
+    requester = Requester(user_id=record.user_id, project_id=record.project_id, request_id="req-1")
+    assert not await tidy(front.world.cloud, front.engine, requester, record)
 
 
 @with_front

@@ -17,24 +17,24 @@ from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.policy import Policy
 from whimbrel.placement_api.app import placement_app
-from whimbrel.placement_api.callers import Access, access
 from whimbrel.placement_api.policy import DEFAULTS, RULES, Defaults
+from whimbrel.placement_api.principals import Access, access
 from whimbrel.placement_api.problems import Problem
 from whimbrel.placement_api.routes import ROUTES
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.identity import Principal
 
 LIST = "placement:resource_providers:list"
 RESHAPE = "placement:reshaper:reshape"
 USAGES = "placement:usages"
 
 
-def caller(roles: str, project: str = "mine") -> Caller:
-    return Caller(
+def principal(roles: str, project: str = "mine") -> Principal:
+    return Principal(
         user_id=UserId("me"), user_name="me", project_id=ProjectId(project), roles=frozenset(roles.split("+"))
     )
 
 
-def allows(rights: Access, rule: str, who: Caller, project: str | None = None) -> bool:
+def allows(rights: Access, rule: str, who: Principal, project: str | None = None) -> bool:
     try:
         rights.check(rule, who, project)
     except Problem as problem:
@@ -61,19 +61,19 @@ def allows(rights: Access, rule: str, who: Caller, project: str | None = None) -
     ],
 )
 def test_the_defaults(rule: str, roles: str, project: str | None, legacy: bool, secure: bool) -> None:
-    assert allows(access("legacy"), rule, caller(roles), project) is legacy
-    assert allows(access("secure-rbac"), rule, caller(roles), project) is secure
+    assert allows(access("legacy"), rule, principal(roles), project) is legacy
+    assert allows(access("secure-rbac"), rule, principal(roles), project) is secure
 
 
 def test_no_is_said_with_the_rule_that_says_it() -> None:
     with pytest.raises(Problem, match=f"Policy does not allow {LIST} to be performed.") as no:
-        access("legacy").check(LIST, caller("member"), None)
+        access("legacy").check(LIST, principal("member"), None)
     assert no.value.status == 403
 
 
 @pytest.mark.parametrize("defaults", DEFAULTS)
 def test_a_token_for_no_project_does_not_count(defaults: Defaults) -> None:
-    assert not allows(access(defaults), LIST, caller("admin+member+reader+service", project=""))
+    assert not allows(access(defaults), LIST, principal("admin+member+reader+service", project=""))
 
 
 @pytest.mark.parametrize("defaults", DEFAULTS)
@@ -86,26 +86,26 @@ def test_a_file_changes_any_rule(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(f'"{LIST}": "role:reader and project_id:%(project_id)s"\nadmin_or_service_api: role:boss\n')
     rights = access("secure-rbac", Policy.load(DEFAULTS["secure-rbac"], file))
-    assert allows(rights, LIST, caller("reader"))
-    assert not allows(rights, LIST, caller("admin"))
-    assert allows(rights, "placement:traits:list", caller("boss"))
-    assert not allows(rights, "placement:traits:list", caller("admin"))
+    assert allows(rights, LIST, principal("reader"))
+    assert not allows(rights, LIST, principal("admin"))
+    assert allows(rights, "placement:traits:list", principal("boss"))
+    assert not allows(rights, "placement:traits:list", principal("admin"))
 
 
 def test_a_file_may_ask_for_a_token_for_the_system(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(f"{LIST}: role:admin and system_scope:all\n")
     rights = access("legacy", Policy.load(DEFAULTS["legacy"], file))
-    for_a_project = caller("admin")
+    for_a_project = principal("admin")
     assert not allows(rights, LIST, for_a_project)
     assert allows(rights, LIST, replace(for_a_project, system_scope="all"))
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_with_legacy_an_administrator_may_do_everything(rule: str) -> None:
-    assert allows(access("legacy"), rule, caller("admin"), "yours")
-    assert allows(access("secure-rbac"), rule, caller("service"), "yours")
-    assert not allows(access("legacy"), rule, caller("member"), "yours")
+    assert allows(access("legacy"), rule, principal("admin"), "yours")
+    assert allows(access("secure-rbac"), rule, principal("service"), "yours")
+    assert not allows(access("legacy"), rule, principal("member"), "yours")
 
 
 def test_a_rule_that_placement_does_not_have_is_named(tmp_path: Path) -> None:

@@ -9,15 +9,15 @@ from whimbrel.api.routes import ROUTES
 from whimbrel.domain.errors import Forbidden, Invalid
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.policy import Policy
-from whimbrel.ports.services.identity import Caller, with_implied
+from whimbrel.ports.services.identity import Principal, with_implied
 
 POLICY = Policy.load(DEFAULTS)
 MINE = {"project_id": "mine", "user_id": "me"}
 YOURS = {"project_id": "yours", "user_id": "you"}
 
 
-def caller(role: str) -> Caller:
-    return Caller(
+def principal(role: str) -> Principal:
+    return Principal(
         user_id=UserId("me"), user_name="me", project_id=ProjectId("mine"), roles=with_implied([role] if role else [])
     )
 
@@ -47,24 +47,24 @@ def caller(role: str) -> Caller:
     ],
 )
 def test_the_defaults_are_novas(rule: str, role: str, mine: bool, yours: bool) -> None:
-    assert POLICY.allows(rule, caller(role), MINE) is mine
-    assert POLICY.allows(rule, caller(role), YOURS) is yours
+    assert POLICY.allows(rule, principal(role), MINE) is mine
+    assert POLICY.allows(rule, principal(role), YOURS) is yours
 
 
 def test_no_is_said_in_novas_words() -> None:
     with pytest.raises(Forbidden) as refusal:
-        POLICY.check("os_compute_api:os-services:list", caller("member"), MINE)
+        POLICY.check("os_compute_api:os-services:list", principal("member"), MINE)
     assert refusal.value.reason == "Policy doesn't allow os_compute_api:os-services:list to be performed."
-    POLICY.check("os_compute_api:os-services:list", caller("admin"), MINE)
+    POLICY.check("os_compute_api:os-services:list", principal("admin"), MINE)
 
 
 def test_a_remembered_answer_is_only_for_the_same_question() -> None:
     for _ in range(2):
-        assert POLICY.allows("os_compute_api:servers:show", caller("reader"), MINE)
-        assert not POLICY.allows("os_compute_api:servers:show", caller("reader"), YOURS)
-        assert not POLICY.allows("os_compute_api:servers:delete", caller("reader"), MINE)
-        assert POLICY.allows("os_compute_api:servers:delete", caller("member"), MINE)
-        assert not POLICY.allows("os_compute_api:servers:delete", caller("member"), {})
+        assert POLICY.allows("os_compute_api:servers:show", principal("reader"), MINE)
+        assert not POLICY.allows("os_compute_api:servers:show", principal("reader"), YOURS)
+        assert not POLICY.allows("os_compute_api:servers:delete", principal("reader"), MINE)
+        assert POLICY.allows("os_compute_api:servers:delete", principal("member"), MINE)
+        assert not POLICY.allows("os_compute_api:servers:delete", principal("member"), {})
 
 
 def load(directory: Path, text: str) -> Policy:
@@ -75,24 +75,24 @@ def load(directory: Path, text: str) -> Policy:
 
 def test_a_file_overrides_one_rule_and_leaves_the_others(tmp_path: Path) -> None:
     policy = load(tmp_path, '"os_compute_api:os-services:list": "rule:project_reader_or_admin"\n')
-    assert policy.allows("os_compute_api:os-services:list", caller("reader"), MINE)
-    assert not policy.allows("os_compute_api:os-services:update", caller("reader"), MINE)
+    assert policy.allows("os_compute_api:os-services:list", principal("reader"), MINE)
+    assert not policy.allows("os_compute_api:os-services:update", principal("reader"), MINE)
 
 
 def test_a_base_rule_changes_all_that_refer_to_it(tmp_path: Path) -> None:
     policy = load(tmp_path, "context_is_admin: role:boss\n")
-    assert not policy.allows("os_compute_api:os-services:list", caller("admin"), MINE)
-    assert policy.allows("os_compute_api:os-services:list", caller("boss"), MINE)
+    assert not policy.allows("os_compute_api:os-services:list", principal("admin"), MINE)
+    assert policy.allows("os_compute_api:os-services:list", principal("boss"), MINE)
 
 
 def test_a_rule_of_ones_own_may_be_referred_to(tmp_path: Path) -> None:
     text = "operators: role:operator or user_id:me\nos_compute_api:servers:create: not rule:operators\n"
-    assert not load(tmp_path, text).allows("os_compute_api:servers:create", caller("member"), MINE)
+    assert not load(tmp_path, text).allows("os_compute_api:servers:create", principal("member"), MINE)
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "{}\n"])
 def test_an_empty_file_is_fine(tmp_path: Path, text: str) -> None:
-    assert load(tmp_path, text).allows("os_compute_api:servers:show", caller("reader"), MINE)
+    assert load(tmp_path, text).allows("os_compute_api:servers:show", principal("reader"), MINE)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_an_empty_file_is_fine(tmp_path: Path, text: str) -> None:
 )
 def test_the_language_is_oslo_policys(tmp_path: Path, rule: str, answer: bool) -> None:
     policy = load(tmp_path, f"os_compute_api:servers:show: {rule}\n")
-    assert policy.allows("os_compute_api:servers:show", caller("reader"), MINE) is answer
+    assert policy.allows("os_compute_api:servers:show", principal("reader"), MINE) is answer
 
 
 @pytest.mark.parametrize(

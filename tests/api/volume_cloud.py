@@ -19,7 +19,7 @@ from whimbrel.embedded.volume import VolumeService, volume_app
 from whimbrel.embedded.volume.file_store import VolumeFiles
 from whimbrel.embedded.volume.worker import Workshop
 from whimbrel.ports.embedded.volume_store import DEFAULT_LIMITS
-from whimbrel.ports.services.identity import Caller, with_implied
+from whimbrel.ports.services.identity import Principal, with_implied
 from whimbrel.sim.world.clock import JumpingClock
 from whimbrel.sim.world.ids import SeededIds
 from whimbrel.sim.world.images import MemoryImages
@@ -40,11 +40,11 @@ SERVERS = ("11111111-0000-4000-8000-000000000001", "11111111-0000-4000-8000-0000
 class TokenNames:
     """An identity service in which everybody's token is his name."""
 
-    async def caller(self, token: str) -> Caller | None:
+    async def principal(self, token: str) -> Principal | None:
         if token not in PEOPLE:
             return None
         project, role = PEOPLE[token]
-        return Caller(
+        return Principal(
             user_id=UserId(f"id-of-{token}"),
             user_name=token,
             project_id=ProjectId(project),

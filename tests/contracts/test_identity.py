@@ -56,12 +56,16 @@ def tell_http(tmp_path: Path) -> Teller:
 
 def test_a_token_has_a_holder(tell: Teller) -> None:
     async def story(services: Opened, identity: Identity) -> None:
-        caller = await identity.caller("token of ann")
-        assert caller is not None
-        assert (caller.user_id, caller.user_name, caller.user_domain_id) == ("ann", "ann", "default")
-        assert (caller.project_id, caller.project_name, caller.project_domain_id) == ("p1", "name of p1", "default")
-        assert caller.roles == {"member", "reader"}
-        assert caller.expires_at == pytest.approx(services.clock.now() + 3600)
+        principal = await identity.principal("token of ann")
+        assert principal is not None
+        assert (principal.user_id, principal.user_name, principal.user_domain_id) == ("ann", "ann", "default")
+        assert (principal.project_id, principal.project_name, principal.project_domain_id) == (
+            "p1",
+            "name of p1",
+            "default",
+        )
+        assert principal.roles == {"member", "reader"}
+        assert principal.expires_at == pytest.approx(services.clock.now() + 3600)
 
     tell(story)
 
@@ -69,7 +73,7 @@ def test_a_token_has_a_holder(tell: Teller) -> None:
 @pytest.mark.parametrize("token", ["unknown", "", "tökén", "a b"])
 def test_a_token_that_nobody_has(tell: Teller, token: str) -> None:
     async def story(_services: Opened, identity: Identity) -> None:
-        assert await identity.caller(token) is None
+        assert await identity.principal(token) is None
 
     tell(story)
 
@@ -80,18 +84,18 @@ def test_a_token_without_a_scope_has_no_project_and_no_roles(tell: Teller) -> No
         await services.store.issue(
             NewToken(text="bare", user_id="ann", project_id=None, methods=["password"], audit_ids=["a"], expires_at=end)
         )
-        caller = await identity.caller("bare")
-        assert caller is not None
-        assert (caller.project_id, caller.roles) == ("", frozenset())
+        principal = await identity.principal("bare")
+        assert principal is not None
+        assert (principal.project_id, principal.roles) == ("", frozenset())
 
     tell(story)
 
 
 def test_a_token_ends(tell: Teller) -> None:
     async def story(services: Opened, identity: Identity) -> None:
-        assert await identity.caller("token of ann")
+        assert await identity.principal("token of ann")
         services.clock.advance(3601)
-        assert await identity.caller("token of ann") is None
+        assert await identity.principal("token of ann") is None
 
     tell(story)
 
@@ -101,12 +105,12 @@ def test_a_token_ends(tell: Teller) -> None:
 
 def test_a_revoked_token_is_believed_for_a_minute_at_most(tell_http: Teller) -> None:
     async def story(services: Opened, identity: Identity) -> None:
-        assert await identity.caller("token of ann")
+        assert await identity.principal("token of ann")
         await services.store.revoke("token of ann")
         services.clock.advance(BELIEVED_S - 1)
-        assert await identity.caller("token of ann")
+        assert await identity.principal("token of ann")
         services.clock.advance(1)
-        assert await identity.caller("token of ann") is None
+        assert await identity.principal("token of ann") is None
 
     tell_http(story)
 
@@ -117,9 +121,9 @@ def test_our_own_token_may_end(tell_http: Teller) -> None:
         await services.store.issue(
             NewToken(text="long", user_id="ann", project_id="p1", methods=["password"], audit_ids=["a"], expires_at=end)
         )
-        assert await identity.caller("long")
+        assert await identity.principal("long")
         services.clock.advance(20 * 3600)  # longer than what our own login gave
-        assert await identity.caller("long")
+        assert await identity.principal("long")
 
     tell_http(story)
 
@@ -131,9 +135,9 @@ def test_a_token_may_be_for_the_whole_system() -> None:
 
     async def main() -> None:
         async with httpx.AsyncClient(transport=answers, base_url=LOGIN.auth_url) as client:
-            caller = await KeystoneIdentity(client, LOGIN, JumpingClock()).caller("token")
-            assert caller is not None
-            assert (caller.system_scope, caller.project_id) == ("all", "")
+            principal = await KeystoneIdentity(client, LOGIN, JumpingClock()).principal("token")
+            assert principal is not None
+            assert (principal.system_scope, principal.project_id) == ("all", "")
 
     asyncio.run(main())
 
@@ -141,7 +145,7 @@ def test_a_token_may_be_for_the_whole_system() -> None:
 def test_a_login_that_is_wrong_says_nothing_about_callers(tmp_path: Path) -> None:
     async def story(_services: Opened, identity: Identity) -> None:
         with pytest.raises(Unavailable, match="answers 401 to this service"):
-            await identity.caller("token of ann")
+            await identity.principal("token of ann")
 
     wrong = Login(**{name: getattr(LOGIN, name) for name in LOGIN.__struct_fields__} | {"password": "wrong"})
     teller(tmp_path, lambda services: keystone(services, wrong))(story)
@@ -168,6 +172,6 @@ def _says_nothing(transport: httpx.AsyncBaseTransport, url: str = LOGIN.auth_url
     async def main() -> None:
         async with httpx.AsyncClient(transport=transport, base_url=url) as client:
             with pytest.raises(Unavailable):
-                await KeystoneIdentity(client, LOGIN, JumpingClock()).caller("token")
+                await KeystoneIdentity(client, LOGIN, JumpingClock()).principal("token")
 
     asyncio.run(main())

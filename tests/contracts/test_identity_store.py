@@ -54,7 +54,7 @@ def token(user: str, project: str | None, clock: JumpingClock, lifetime_s: float
 
 async def holders(store: SqlIdentity) -> tuple[bool, bool]:
     """Tell which of ann's tokens are good: scoped, unscoped."""
-    return (await store.caller("ann in p1") is not None, await store.caller("ann in None") is not None)
+    return (await store.principal("ann in p1") is not None, await store.principal("ann in None") is not None)
 
 
 def test_it_is_populated_once(tell: Teller) -> None:
@@ -68,14 +68,14 @@ def test_it_is_populated_once(tell: Teller) -> None:
 
 def test_a_token_says_who_holds_it(tell: Teller) -> None:
     async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        caller = await store.caller("ann in p1")
-        assert caller is not None
-        assert (caller.user_id, caller.user_name, caller.project_id) == ("ann", "ann", "p1")
-        assert (caller.project_name, caller.user_domain_id) == ("name of p1", "default")
-        assert (set(caller.roles), caller.expires_at) == ({"member", "reader"}, clock.now() + 100)
+        principal = await store.principal("ann in p1")
+        assert principal is not None
+        assert (principal.user_id, principal.user_name, principal.project_id) == ("ann", "ann", "p1")
+        assert (principal.project_name, principal.user_domain_id) == ("name of p1", "default")
+        assert (set(principal.roles), principal.expires_at) == ({"member", "reader"}, clock.now() + 100)
         grant = await store.grant("ann in p1")
-        assert (grant.caller, grant.methods, grant.audit_ids) == (caller, ["password"], ["a", "b"])
-        unscoped = await store.caller("ann in None")
+        assert (grant.principal, grant.methods, grant.audit_ids) == (principal, ["password"], ["a", "b"])
+        unscoped = await store.principal("ann in None")
         assert unscoped is not None
         assert (unscoped.project_id, unscoped.roles) == ("", frozenset())
 
@@ -85,7 +85,7 @@ def test_a_token_says_who_holds_it(tell: Teller) -> None:
 @pytest.mark.parametrize("text", ["", "made up", "ann in p1 ", "\udce4\udcff", "ä"])
 def test_a_made_up_token_is_nobodys(tell: Teller, text: str) -> None:
     async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        assert await store.caller(text) is None
+        assert await store.principal(text) is None
         with pytest.raises(NotFound):
             await store.grant(text)
         with pytest.raises(NotFound):
@@ -125,7 +125,7 @@ def test_no_token_for_who_has_no_role(tell: Teller) -> None:
         ):
             with pytest.raises(error):
                 await store.issue(wanted)
-            assert await store.caller(wanted.text) is None
+            assert await store.principal(wanted.text) is None
 
     tell(story)
 
@@ -134,13 +134,13 @@ def test_a_token_follows_the_roles(tell: Teller) -> None:
     async def story(store: SqlIdentity, clock: JumpingClock) -> None:
         await store.assign(MANAGER_IN_P1)
         await store.assign(MANAGER_IN_P1)
-        caller = await store.caller("ann in p1")
-        assert caller is not None
-        assert caller.roles == {"manager", "member", "reader"}
+        principal = await store.principal("ann in p1")
+        assert principal is not None
+        assert principal.roles == {"manager", "member", "reader"}
         await store.unassign(MANAGER_IN_P1)
-        caller = await store.caller("ann in p1")
-        assert caller is not None
-        assert caller.roles == {"member", "reader"}
+        principal = await store.principal("ann in p1")
+        assert principal is not None
+        assert principal.roles == {"member", "reader"}
         await store.unassign(MEMBER_IN_P1)
         assert await holders(store) == (False, True)
         with pytest.raises(NotFound):
@@ -154,7 +154,7 @@ def test_nobody_gets_a_token_while_the_role_is_taken_from_him(tell: Teller) -> N
         for round_ in range(20):
             wanted = replace(token("ann", "p1", clock), text=f"round {round_}")
             await asyncio.gather(store.issue(wanted), store.unassign(MEMBER_IN_P1), return_exceptions=True)
-            assert await store.caller(wanted.text) is None
+            assert await store.principal(wanted.text) is None
             await store.assign(MEMBER_IN_P1)
 
     tell(story)
@@ -187,9 +187,9 @@ def test_tokens_follow_new_names(tell: Teller) -> None:
     async def story(store: SqlIdentity, clock: JumpingClock) -> None:
         await store.change_user("ann", {"name": "anna"})
         await store.change_project("p1", {"name": "first"})
-        caller = await store.caller("ann in p1")
-        assert caller is not None
-        assert (caller.user_name, caller.project_name) == ("anna", "first")
+        principal = await store.principal("ann in p1")
+        assert principal is not None
+        assert (principal.user_name, principal.project_name) == ("anna", "first")
 
     tell(story)
 

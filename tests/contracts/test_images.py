@@ -18,7 +18,7 @@ from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.image import ImageService, LocalImages, image_app, seed_image
 from whimbrel.embedded.image.file_store import Shelf
 from whimbrel.embedded.image.storage_limit import Allowance
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.identity import Principal
 from whimbrel.ports.services.images import Image, Images
 from whimbrel.sim.world.clock import JumpingClock
 from whimbrel.sim.world.ids import SeededIds
@@ -38,10 +38,10 @@ Teller = Callable[[Story], None]
 class OneService:
     """An identity service that knows the cloud's own service user and nobody else."""
 
-    async def caller(self, token: str) -> Caller | None:
+    async def principal(self, token: str) -> Principal | None:
         if token != "service":
             return None
-        return Caller(
+        return Principal(
             user_id=UserId("w"),
             user_name="whimbrel",
             project_id=ProjectId("services"),

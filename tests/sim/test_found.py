@@ -45,10 +45,10 @@ def test_a_hand_over_that_comes_after_its_undo() -> None:
 async def hand_over_late() -> None:
     world = await World.build(rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0), equipped=True)
     engine, made = world.engine("one"), with_devices(world.new_server("s"))
-    await create.accept(world.cloud, engine, world.asker(), [made], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
     await world.settle(engine)
     server = await lookup.find(world.cloud, made.id)
-    await requests.resize(world.cloud, engine, world.asker(), server, LARGE)
+    await requests.resize(world.cloud, engine, world.requester(), server, LARGE)
     await world.settle(engine)
     [run_id] = [one.id for one in await world.cloud.journal.find(OPEN)]
     late: list[str] = []
@@ -61,7 +61,7 @@ async def hand_over_late() -> None:
             await world.remains.network.activate_binding(PORT, moved.facts.target.host)
 
     engine = world.engine("two", Chaos({}, hand_over_again).wrap(world.cloud))
-    await requests.revert(world.cloud, engine, world.asker(), await lookup.find(world.cloud, made.id))
+    await requests.revert(world.cloud, engine, world.requester(), await lookup.find(world.cloud, made.id))
     await world.settle(engine)
     assert late
     assert (await world.cloud.network.port(PORT)).host == "h1"
@@ -78,7 +78,7 @@ def test_a_volume_that_is_given_up_after_the_way_back() -> None:
 async def given_up_late() -> None:
     world = await World.build(("h1", "h2"), rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0), equipped=True)
     engine, made = world.engine("one"), with_devices(world.new_server("s"))
-    await create.accept(world.cloud, engine, world.asker(), [made], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
     await world.settle(engine)
     late = await resized(await world.copy(), made.id, {})
     number = late.touches.index(DETACH)
@@ -101,7 +101,7 @@ async def resized(world: World, server_id: ServerId, plan: Plan) -> Chaos:
     chaos = Chaos(plan)
     engine = world.engine("two", chaos.wrap(world.cloud))
     server = await lookup.find(world.cloud, server_id)
-    await requests.resize(world.cloud, engine, world.asker(), server, LARGE)
+    await requests.resize(world.cloud, engine, world.requester(), server, LARGE)
     await world.settle(engine)
     return chaos
 
@@ -114,7 +114,7 @@ def test_an_image_that_is_registered_after_its_snapshot_came_to_nothing() -> Non
 async def registered_late() -> None:
     world = await World.build()
     engine, made = world.engine("one"), world.new_server("s")
-    await create.accept(world.cloud, engine, world.asker(), [made], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
     await world.settle(engine)
     number = (await taken(await world.copy(), made.id, {})).touches.index(REGISTER)
     again = (await taken(await world.copy(), made.id, {number: Fault.LATE})).touches.index(REGISTER, number + 1)
@@ -136,7 +136,9 @@ async def taken(world: World, server_id: ServerId, plan: Plan) -> Chaos:
     chaos = Chaos(plan)
     cloud = chaos.wrap(world.cloud)
     engine = world.engine("two", cloud)
-    await create_image.accept(cloud, engine, world.asker(), await lookup.find(world.cloud, server_id), "snapshot", {})
+    await create_image.accept(
+        cloud, engine, world.requester(), await lookup.find(world.cloud, server_id), "snapshot", {}
+    )
     await world.settle(engine)
     return chaos
 
@@ -149,10 +151,10 @@ def test_what_is_made_for_a_server_after_it_was_deleted() -> None:
 async def made_late() -> None:
     world = await World.build(equipped=True)
     engine, made = world.engine("one"), with_devices(world.new_server("s"))
-    await create.accept(world.cloud, engine, world.asker(), [made], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [made], HostName("h1"))
     await world.settle(engine)
     kept = (await lookup.find(world.cloud, made.id)).volumes[0].volume_id
-    await delete.accept(world.cloud, engine, world.asker(), await lookup.find(world.cloud, made.id))
+    await delete.accept(world.cloud, engine, world.requester(), await lookup.find(world.cloud, made.id))
     await world.settle(engine)
     await make_again(world, made.id)
     left = " ".join(await at_rest.problems(world))

@@ -60,7 +60,7 @@ class Real:
         await create.accept(
             world.cloud,
             world.engine("scene"),
-            world.asker(),
+            world.requester(),
             [with_devices(made) if self._devices else made],
             HostName("h1"),
         )
@@ -75,7 +75,7 @@ class Real:
         engine = self.world.engine("one", cloud)
         try:
             await requests.resize(
-                cloud, engine, self.world.asker(), self.server, LARGE, leaves_cell=self._cells is not None
+                cloud, engine, self.world.requester(), self.server, LARGE, leaves_cell=self._cells is not None
             )
             for run in await cloud.journal.take("one", cloud.clock.now(), engine.lease_s, 1):
                 await engine.drive(run)
@@ -89,7 +89,7 @@ class Real:
     async def say(self, verdict: str) -> None:
         server = await lookup.find(self.world.cloud, self.server.id)
         ask = requests.confirm if verdict == "confirm" else requests.revert
-        await ask(self.world.cloud, self.world.engine("two"), self.world.asker(), server)
+        await ask(self.world.cloud, self.world.engine("two"), self.world.requester(), server)
         await self.world.settle(self.world.engine("two"))
 
     async def run(self) -> Run:

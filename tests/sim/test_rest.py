@@ -72,7 +72,7 @@ def test_what_is_wrong_at_rest_is_noticed(broken: Break, said: str) -> None:
     async def story() -> None:
         world = await World.build(equipped=True)
         engine, server = world.engine("one"), world.new_server("s", ROOMY)
-        await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+        await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
         await world.settle(engine)
         assert await at_rest.problems(world) == []
         [(_, guest)] = world.simulated.guests()

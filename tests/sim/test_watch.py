@@ -22,9 +22,9 @@ def test_what_waits_for_a_verdict_is_looked_at() -> None:
     async def story() -> None:
         world = await World.build()
         cloud, engine, server = world.cloud, world.engine("one"), world.new_server("s")
-        await create.accept(cloud, engine, world.asker(), [server], HostName("h1"))
+        await create.accept(cloud, engine, world.requester(), [server], HostName("h1"))
         await world.settle(engine)
-        await requests.resize(cloud, engine, world.asker(), await lookup.find(cloud, server.id), LARGE)
+        await requests.resize(cloud, engine, world.requester(), await lookup.find(cloud, server.id), LARGE)
         await world.settle(engine)
         watch, move = Watch(world), await cloud.journal.open_run(server.id)
         assert move

@@ -114,7 +114,7 @@ async def _end(there: World, server: Server, judge: Ask) -> dict[str, Any]:
     """Give the verdict in a copy of a world; give its books when all has come to its end."""
     world = await there.copy()
     engine = world.engine("at last")
-    await judge(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+    await judge(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
     await world.settle(engine)
     await let_go_latecomers(Told(world, {}, server, []))
     await Invariants(world).check()

@@ -16,7 +16,7 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice, WishedNic
 from whimbrel.moves import requests
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.network import Port, PortRequest
 from whimbrel.ports.services.volumes import Volume
 from whimbrel.ports.stores.journal import RunFilter
@@ -53,38 +53,38 @@ class Tale:
 
 
 def attach(*, at_once: bool, volume: str = FREE_VOLUME) -> Ask:
-    async def ask(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    async def ask(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
         device = BlockDevice(
             id="bdm", volume_id=volume, attachment_id="", host=server.host or "", device=volumes.free_name(server)
         )
-        await volumes.attach(cloud, engine, asker, server, device, at_once=at_once)
+        await volumes.attach(cloud, engine, requester, server, device, at_once=at_once)
 
     return ask
 
 
-async def detach(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     device = next(device for device in server.volumes if device.volume_id == equipment.VOLUME)
-    await volumes.detach(cloud, engine, asker, server, device)
+    await volumes.detach(cloud, engine, requester, server, device)
 
 
 def plug(wish: WishedNic) -> Ask:
-    async def ask(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-        await interfaces.attach(cloud, engine, asker, server, wish)
+    async def ask(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+        await interfaces.attach(cloud, engine, requester, server, wish)
 
     return ask
 
 
 def unplug(*, ours: bool) -> Ask:
-    async def ask(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    async def ask(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
         nic = next(nic for nic in server.nics if nic.is_ours == ours)
-        await interfaces.detach(cloud, engine, asker, server, nic)
+        await interfaces.detach(cloud, engine, requester, server, nic)
 
     return ask
 
 
-async def give_back(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def give_back(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     move = await cloud.journal.open_run(server.id)
-    if not (move and await tidy_waiting(cloud, engine, asker, move)):
+    if not (move and await tidy_waiting(cloud, engine, requester, move)):
         raise WrongState("none of its ports is cut off")
 
 
@@ -206,7 +206,7 @@ class Errand(Lives):
         self._invariants = Invariants(self.world)
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
-        await self._tale.ask(cloud, engine, self.world.asker(), await lookup.find(cloud, self.server.id))
+        await self._tale.ask(cloud, engine, self.world.requester(), await lookup.find(cloud, self.server.id))
         await self._drive(cloud, engine)
 
     async def has_begun(self) -> bool:
@@ -236,7 +236,7 @@ async def _scene(acts: tuple[Set, ...]) -> tuple[World, Server]:
         Volume(id=FREE_VOLUME, project_id=PROJECT, name="more", status="available", size_gib=1, zone="nova")
     )
     server, engine = equipment.with_devices(world.new_server("s")), world.engine("setup")
-    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
     for act in acts:
         await act(world, server)
@@ -289,7 +289,7 @@ async def either_verdict(ended: Told) -> None:
     for judge in (requests.confirm, requests.revert):
         world = await ended.world.copy()
         engine, record = world.engine("afterwards"), await lookup.find(world.cloud, ended.server.id)
-        await judge(world.cloud, engine, world.asker(), record)
+        await judge(world.cloud, engine, world.requester(), record)
         await world.settle(engine)
         settled = await lookup.find(world.cloud, record.id)
         assert (settled.vm_state, settled.task_state) == ("active", None)
@@ -304,7 +304,7 @@ async def either_verdict(ended: Told) -> None:
 async def see_no_stray_after_the_verdict(ended: Told) -> None:
     world, engine = ended.world, ended.world.engine("afterwards")
     record = await lookup.find(world.cloud, ended.server.id)
-    await requests.confirm(world.cloud, engine, world.asker(), record)
+    await requests.confirm(world.cloud, engine, world.requester(), record)
     await world.settle(engine)
     await let_go_latecomers(ended)
     held = {one.id for one in await world.cloud.volumes.attachments(record.id)}
@@ -315,7 +315,7 @@ async def see_no_stray_after_the_verdict(ended: Told) -> None:
 async def delete_and_see_nothing(ended: Told) -> None:
     """Delete the server; see that nothing is left but what is its owner's, and that this is free."""
     world, cloud, engine = ended.world, ended.world.cloud, ended.world.engine("afterwards")
-    await delete.accept(cloud, engine, world.asker(), await lookup.find(cloud, ended.server.id))
+    await delete.accept(cloud, engine, world.requester(), await lookup.find(cloud, ended.server.id))
     await world.settle(engine)
     left = await books(world)
     assert left["ports"] == [(name, "", "", "", {}, 0) for name in (equipment.PORT, FREE_PORT, WIDE_PORT)]

@@ -72,9 +72,9 @@ async def scene() -> Scene:
     rich = replace(rich, wished_nics=(*rich.wished_nics, *device))
     plain, gone = world.new_server("plain"), world.new_server("gone")
     for server, host in ((rich, "h1"), (plain, "h2"), (gone, "h2")):
-        await create.accept(world.cloud, engine, world.asker(), [server], HostName(host))
+        await create.accept(world.cloud, engine, world.requester(), [server], HostName(host))
         await world.settle(engine)
-    await delete.accept(world.cloud, engine, world.asker(), await lookup.find(world.cloud, gone.id))
+    await delete.accept(world.cloud, engine, world.requester(), await lookup.find(world.cloud, gone.id))
     await world.settle(engine)
     there = [await lookup.find(world.cloud, one.id) for one in (rich, plain)]
     assert [one.vm_state for one in there] == ["active", "active"]
@@ -328,7 +328,7 @@ async def snapshot_left(scene: Scene) -> None:
     """Have the image of a snapshot lose its file: it waits for ever."""
     world, engine = scene.world, scene.world.engine("setup")
     server = await lookup.find(world.cloud, scene.plain.id)
-    image = await create_image.accept(world.cloud, engine, world.asker(), server, "s", {})
+    image = await create_image.accept(world.cloud, engine, world.requester(), server, "s", {})
     await world.settle(engine)
     await world.cloud.images.delete(image)
     await _image(scene, {}, image)
@@ -363,7 +363,7 @@ async def stands_still(scene: Scene) -> None:
     world = scene.world
     engine = world.engine("setup", adopt=lambda run: True)  # and does not drive it
     new = world.new_server("stuck")
-    await create.accept(world.cloud, engine, world.asker(), [new])
+    await create.accept(world.cloud, engine, world.requester(), [new])
     [run] = await world.cloud.journal.find(RunFilter(subject=new.id))
     await world.cloud.journal.save(replace(run, problem="a bug", owner=None, due_at=1e15))
 

@@ -26,7 +26,7 @@ async def grouped_world(policy: GroupPolicy, homes: Sequence[str], hosts: Sequen
     for number, home in enumerate(homes):
         new = replace(world.new_server(f"s{number}"), spec=RequestSpec(hints={"group": GROUP}))
         engine = world.engine("setup")
-        await create.accept(world.cloud, engine, world.asker(), [new], HostName(home))
+        await create.accept(world.cloud, engine, world.requester(), [new], HostName(home))
         await world.settle(engine)
         servers.append(await lookup.find(world.cloud, new.id))
     assert [server.host for server in servers] == list(homes)

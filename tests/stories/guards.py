@@ -69,7 +69,7 @@ async def holds_what_is_open() -> None:
     with pytest.raises(Superseded):
         await cloud.journal.save(run)
     with pytest.raises(Unavailable):
-        await create.accept(cloud, engine, world.asker(), [world.new_server("other")])
+        await create.accept(cloud, engine, world.requester(), [world.new_server("other")])
     await world.close()
 
 

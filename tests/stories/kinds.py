@@ -109,7 +109,7 @@ async def _asked_for_twice(errand: attaching.Tale) -> None:
     await telling.move(cloud, engine)
     await telling.settle()
     try:
-        await errand.ask(cloud, engine, telling.world.asker(), seen)
+        await errand.ask(cloud, engine, telling.world.requester(), seen)
     except WorldError:
         await telling.world.close()
         return
@@ -124,7 +124,7 @@ async def _volume_of_another_zone() -> None:
     server = world.new_server("s")
     await living.born(world, server)
     engine, record = world.engine("e"), await lookup.find(world.cloud, server.id)
-    await attaching.attach(at_once=False)(world.cloud, engine, world.asker(), record)
+    await attaching.attach(at_once=False)(world.cloud, engine, world.requester(), record)
     await world.settle(engine)
     assert not (await lookup.find(world.cloud, server.id)).volumes
     await world.close()

@@ -17,7 +17,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import WishedNic
 from whimbrel.moves import requests
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 from whimbrel.servers.allocations import healing
@@ -48,7 +48,7 @@ def asked(ask: Ask) -> Set:
     async def act(world: World, server: Server) -> None:
         engine = world.engine("later")
         with suppress(WorldError):  # he has it already: it was not refused
-            await ask(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+            await ask(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
         await world.settle(engine)
 
     return act
@@ -73,8 +73,8 @@ def migrated(*hosts: str) -> Set:
     return act
 
 
-async def healed(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await healing.heal(cloud, engine, asker, server)
+async def healed(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await healing.heal(cloud, engine, requester, server)
 
 
 AGAIN = {

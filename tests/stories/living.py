@@ -17,7 +17,7 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.steps.pci_devices import in_profile
-from whimbrel.ports.cloud import Asker, Cloud, Rules
+from whimbrel.ports.cloud import Cloud, Requester, Rules
 from whimbrel.ports.stores.directory import Usage
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.reconcilers.rounds import reconcile
@@ -36,7 +36,7 @@ RULES = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0)
 FUNCTION = FUNCTIONS[1]
 """The first virtual function of each host whose card has bandwidth enough."""
 
-Ask = Callable[[Cloud, Engine, Asker, Server], Awaitable[Any]]
+Ask = Callable[[Cloud, Engine, Requester, Server], Awaitable[Any]]
 """What an owner asks for."""
 
 Set = Callable[[World, Server], Awaitable[None]]
@@ -88,7 +88,7 @@ class Living(Lives):
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
         server = self.server if self._tale.new else await lookup.find(cloud, self.server.id)
-        await self._tale.ask(cloud, engine, self.world.asker(), server)
+        await self._tale.ask(cloud, engine, self.world.requester(), server)
         await self._drive(cloud, engine)
         self.asked = self.asked or self.lives[0].touches[:]
 
@@ -137,40 +137,40 @@ async def _scene(tale: Tale) -> tuple[World, Server]:
 async def born(world: World, server: Server) -> None:
     """Have a server that runs on h1."""
     engine = world.engine("setup")
-    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
 
 
 async def asked_for(world: World, server: Server) -> None:
     """Have one whose building was accepted, no more."""
-    await create.accept(world.cloud, world.engine("setup"), world.asker(), [server])
+    await create.accept(world.cloud, world.engine("setup"), world.requester(), [server])
 
 
 async def stopped(world: World, server: Server) -> None:
     engine = world.engine("setup")
-    await power.stop(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+    await power.stop(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
     await world.settle(engine)
 
 
 async def resized(world: World, server: Server) -> None:
     """Have it wait for its owner's verdict."""
     engine = world.engine("setup")
-    await requests.resize(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id), LARGE)
+    await requests.resize(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id), LARGE)
     await world.settle(engine)
     assert (await lookup.find(world.cloud, server.id)).vm_state == "resized"
 
 
 async def said_to_be_broken(world: World, server: Server) -> None:
-    await edit.reset_state(world.cloud, world.asker(), await lookup.find(world.cloud, server.id), "error")
+    await edit.reset_state(world.cloud, world.requester(), await lookup.find(world.cloud, server.id), "error")
 
 
 async def found_no_host(world: World, server: Server) -> None:
     """Have a server that no host could take, instead of the one that runs."""
     engine = world.engine("setup")
-    await delete.accept(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+    await delete.accept(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
     await world.settle(engine)
     server.id = ServerId(world.cloud.ids.uuid())
-    await create.accept(world.cloud, engine, world.asker(), [with_(server, flavor=HUGE)])
+    await create.accept(world.cloud, engine, world.requester(), [with_(server, flavor=HUGE)])
     await world.settle(engine)
     assert (await lookup.find(world.cloud, server.id)).vm_state == "error"
 
@@ -382,7 +382,7 @@ async def delete_and_see_nothing(world: World, server_id: ServerId) -> None:
     for hypervisor in world.hypervisors.values():
         hypervisor.refusing.clear()
     try:
-        await delete.accept(cloud, engine, world.asker(), await lookup.find(cloud, server_id))
+        await delete.accept(cloud, engine, world.requester(), await lookup.find(cloud, server_id))
     except NotFound:
         pass
     else:

@@ -20,7 +20,7 @@ RULES = Rules(cpu_allocation_ratio=16.0, ram_allocation_ratio=16.0, disk_allocat
 async def made(world: World, name: str, host: HostName | None = None) -> Server:
     engine = world.engine("e")
     new = replace(world.new_server(name), hostname=name)
-    await create.accept(world.cloud, engine, world.asker(), [new], host)
+    await create.accept(world.cloud, engine, world.requester(), [new], host)
     await world.settle(engine)
     return await lookup.find(world.cloud, new.id)
 

@@ -26,9 +26,9 @@ from whimbrel.sim.faults.chaos import changes
 async def moved_for_good(world: World) -> Server:
     """Have a server moved to the other cell and confirmed; give its record as it was before."""
     engine, before = world.engine("one"), await booted(world)
-    await requests.migrate(world.cloud, engine, world.asker(), before, None, leaves_cell=True)
+    await requests.migrate(world.cloud, engine, world.requester(), before, None, leaves_cell=True)
     await world.settle(engine)
-    await requests.confirm(world.cloud, engine, world.asker(), await lookup.find(world.cloud, before.id))
+    await requests.confirm(world.cloud, engine, world.requester(), await lookup.find(world.cloud, before.id))
     await world.settle(engine)
     assert (await lookup.find(world.cloud, before.id)).cell == THERE
     return before
@@ -36,8 +36,12 @@ async def moved_for_good(world: World) -> Server:
 
 ASKED: dict[str, Callable[[World, Server], Awaitable[object]]] = {
     "a change": lambda world, server: edit.change(world.cloud, server, {"name": "new"}),
-    "a reboot": lambda world, server: power.reboot(world.cloud, world.engine("u"), world.asker(), server, hard=True),
-    "a migration": lambda world, server: requests.migrate(world.cloud, world.engine("u"), world.asker(), server, None),
+    "a reboot": lambda world, server: power.reboot(
+        world.cloud, world.engine("u"), world.requester(), server, hard=True
+    ),
+    "a migration": lambda world, server: requests.migrate(
+        world.cloud, world.engine("u"), world.requester(), server, None
+    ),
 }
 
 
@@ -58,7 +62,7 @@ def test_who_looked_before_a_move_and_deletes_has_it_deleted() -> None:
     async def story() -> None:
         world = await two_cells()
         before = await moved_for_good(world)
-        await delete.accept(world.cloud, world.engine("user"), world.asker(), before)
+        await delete.accept(world.cloud, world.engine("user"), world.requester(), before)
         await deleted_in_time(world, before)
 
     tell(story)
@@ -95,7 +99,7 @@ class Deleted(Telling):
             self.done = True
             world = self.world
             server = await lookup.find(world.cloud, self.server.id)
-            await delete.accept(world.cloud, world.engine("owner"), world.asker(), server)
+            await delete.accept(world.cloud, world.engine("owner"), world.requester(), server)
 
 
 @pytest.mark.parametrize("story", TOLD, ids=str)

@@ -38,14 +38,14 @@ async def two_cells(hosts: int = 1, **plan: Any) -> World:
 
 async def booted(world: World, name: str = "s", flavor: Flavor = SMALL) -> Server:
     engine, server = world.engine("setup"), world.new_server(name, flavor)
-    await create.accept(world.cloud, engine, world.asker(), [server], HostName("c1h0"))
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("c1h0"))
     await world.settle(engine)
     return await lookup.find(world.cloud, server.id)
 
 
 async def sent(world: World, server: Server, flavor: Flavor, engine: Engine) -> Run:
     """Have a server in the other cell, waiting for its verdict."""
-    run = await requests.resize(world.cloud, engine, world.asker(), server, flavor, leaves_cell=True)
+    run = await requests.resize(world.cloud, engine, world.requester(), server, flavor, leaves_cell=True)
     await world.settle(engine)
     return await world.cloud.journal.get(run.id)
 
@@ -67,7 +67,7 @@ def test_f1_trouble_right_after_the_directory_switched_leaves_one_guest_and_one_
         chaos = Chaos(await _crash_after(world, server, "directory.switch"))
         cloud = chaos.wrap(world.cloud)
         engine = world.engine("dies", cloud)
-        run = await requests.resize(cloud, engine, world.asker(), server, LARGE, leaves_cell=True)
+        run = await requests.resize(cloud, engine, world.requester(), server, LARGE, leaves_cell=True)
         with pytest.raises(Crash):
             await _driven(cloud, engine)
         assert chaos.fired
@@ -95,10 +95,10 @@ def test_f2_an_answer_that_was_lost_and_a_user_who_reboots_start_no_second_guest
         chaos = Chaos({at: Fault.LOST_ANSWER})
         cloud = chaos.wrap(world.cloud)
         engine = world.engine("one", cloud)
-        await requests.resize(cloud, engine, world.asker(), server, LARGE, leaves_cell=True)
+        await requests.resize(cloud, engine, world.requester(), server, LARGE, leaves_cell=True)
         now = await lookup.find(world.cloud, server.id)
         with pytest.raises(WorldError):
-            await power.reboot(world.cloud, world.engine("user"), world.asker(), now, hard=True)
+            await power.reboot(world.cloud, world.engine("user"), world.requester(), now, hard=True)
         await _driven(cloud, engine)
         await world.settle(engine)
         assert chaos.fired
@@ -116,7 +116,7 @@ async def _touches(world: World, server: Server, name: str) -> int:
     chaos = Chaos({})
     cloud = chaos.wrap(copy.cloud)
     engine = copy.engine("one", cloud)
-    await requests.resize(cloud, engine, copy.asker(), server, LARGE, leaves_cell=True)
+    await requests.resize(cloud, engine, copy.requester(), server, LARGE, leaves_cell=True)
     await _driven(cloud, engine)
     await copy.close()
     return chaos.touches.index(name)
@@ -150,7 +150,7 @@ def test_e_the_only_valid_host_is_found_among_many_of_other_cells() -> None:
         cells = {"c1": ("c1h0", "c1h1"), "c2": tuple(f"c2h{number}" for number in range(20))}
         world = await World.build(cells=cells, rules=rules)
         engine, server = world.engine("one"), await booted(world)
-        await requests.migrate(world.cloud, engine, world.asker(), server, None)
+        await requests.migrate(world.cloud, engine, world.requester(), server, None)
         await world.settle(engine)
         now = await lookup.find(world.cloud, server.id)
         assert (now.cell, now.host, now.vm_state) == (HERE, "c1h1", "resized")
@@ -171,7 +171,7 @@ def test_ten_times_there_and_back_leaves_every_table_as_the_first_time() -> None
             for flavor in (WIDE, SMALL):
                 await sent(world, await lookup.find(world.cloud, server.id), flavor, engine)
                 now = await lookup.find(world.cloud, server.id)
-                await requests.confirm(world.cloud, engine, world.asker(), now)
+                await requests.confirm(world.cloud, engine, world.requester(), now)
                 await world.settle(engine)
             seen.append(await _comparable(world))
             await Invariants(world).check()
@@ -202,7 +202,7 @@ def test_what_its_owner_changed_on_either_side_is_in_the_record() -> None:
         there = await lookup.find(world.cloud, server.id)
         assert (there.cell, there.metadata) == (THERE, {"before": "1"})
         await edit.change(world.cloud, there, {"metadata": {"there": "2"}, "tags": ["kept"]})
-        await requests.revert(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+        await requests.revert(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
         await world.settle(engine)
         back = await lookup.find(world.cloud, server.id)
         assert (back.cell, back.metadata, back.tags) == (HERE, {"there": "2"}, ["kept"])
@@ -260,7 +260,7 @@ def test_a_server_that_waits_for_its_verdict_in_another_cell_can_be_deleted() ->
         world = await two_cells()
         engine, server = world.engine("one"), await booted(world)
         await sent(world, server, LARGE, engine)
-        await delete.accept(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+        await delete.accept(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
         for _ in range(3):
             await world.settle(engine)
             await reconcile(world.cloud, engine)
@@ -376,18 +376,18 @@ def test_two_hundred_moves_at_once_and_conductors_that_die_at_random_leave_the_a
         engine, rng = world.engine("setup"), Random(7)
         servers = [world.new_server(f"s{number}") for number in range(200)]
         for server in servers:
-            await create.accept(world.cloud, engine, world.asker(), [server])
+            await create.accept(world.cloud, engine, world.requester(), [server])
         await world.settle(engine)
         for server in servers:
             now = await lookup.find(world.cloud, server.id)
             other = next(host for host, cell in _spread(world, rng) if cell != now.cell)
-            await requests.migrate(world.cloud, engine, world.asker(), now, other, leaves_cell=True)
+            await requests.migrate(world.cloud, engine, world.requester(), now, other, leaves_cell=True)
         deaths = await _drive_and_die(world, rng)
         assert deaths > 10
         for server in servers:
             now = await lookup.find(world.cloud, server.id)
             say = rng.choice([requests.confirm, requests.revert])
-            await say(world.cloud, engine, world.asker(), now)
+            await say(world.cloud, engine, world.requester(), now)
         deaths = await _drive_and_die(world, rng)
         assert deaths > 10
         await Invariants(world).check()

@@ -266,7 +266,7 @@ async def revert_without_a_source(story: Story) -> None:
     assert server.slot
     await world.hypervisors[server.host].destroy(GuestKey(server.id, server.slot))
     left, ports = world.simulated.guests(), (await books(world))["ports"]
-    await requests.revert(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+    await requests.revert(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
     [run] = await world.cloud.journal.take(engine.name, world.cloud.clock.now(), 3.0, 1)
     for _ in range(30):  # it does not end: it owes an undo
         run = await engine._step(run)

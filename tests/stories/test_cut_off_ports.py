@@ -46,7 +46,7 @@ async def the_move(world: World, server: Server) -> Run:
 async def judged(world: World, server: Server, verdict: str) -> dict[str, Any]:
     """Give the verdict; give the books at rest."""
     engine = world.engine("at last")
-    await VERDICTS[verdict](world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+    await VERDICTS[verdict](world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
     return await at_rest(world, server)
 
 
@@ -173,7 +173,7 @@ async def said_meanwhile(judge: Ask, at: int, undisturbed: dict[str, Any]) -> bo
 
 async def _said(judge: Ask, world: World, server: Server) -> bool:
     try:
-        await judge(world.cloud, world.engine("owner"), world.asker(), await lookup.find(world.cloud, server.id))
+        await judge(world.cloud, world.engine("owner"), world.requester(), await lookup.find(world.cloud, server.id))
     except Conflict:
         return False
     return True

@@ -22,7 +22,7 @@ async def migrated(cells: Mapping[str, Sequence[str]], act: Act, *, leaves_cell:
     """Have a server of c1 migrated, and something done as soon as its target was chosen; give what came of it."""
     world = await World.build(cells=cells)
     new, engine = world.new_server("one"), world.engine("setup")
-    await create.accept(world.cloud, engine, world.asker(), [new], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [new], HostName("h1"))
     await world.settle(engine)
     chosen: list[Run] = []
 
@@ -34,7 +34,7 @@ async def migrated(cells: Mapping[str, Sequence[str]], act: Act, *, leaves_cell:
 
     cloud = Chaos({}, after_each).wrap(world.cloud)
     engine, server = world.engine("one", cloud), await lookup.find(world.cloud, new.id)
-    await requests.migrate(cloud, engine, world.asker(), server, None, leaves_cell=leaves_cell)
+    await requests.migrate(cloud, engine, world.requester(), server, None, leaves_cell=leaves_cell)
     await world.settle(engine)
     await Invariants(world).check()
     return world, chosen[0], await lookup.find(world.cloud, server.id)

@@ -46,7 +46,7 @@ async def both_toward_the_last_host(hosts: list[str]) -> tuple[World, list[Serve
 
 
 async def migrate(cloud: Cloud, engine: Engine, server: Server, world: World) -> None:
-    await requests.migrate(cloud, engine, world.asker(), server, None)
+    await requests.migrate(cloud, engine, world.requester(), server, None)
     for run in await cloud.journal.take(engine.name, cloud.clock.now(), engine.lease_s, 10):
         await engine.drive(run)
 
@@ -112,7 +112,7 @@ class Grouped(Lives):
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
         server = await lookup.find(cloud, self.server.id)
-        await requests.resize(cloud, engine, self.world.asker(), server, LARGE)
+        await requests.resize(cloud, engine, self.world.requester(), server, LARGE)
         await self._drive(cloud, engine)
 
     async def say(self, cloud: Cloud, engine: Engine) -> None:
@@ -120,7 +120,7 @@ class Grouped(Lives):
         if run is not None and run.state == "parked":
             server = await lookup.find(cloud, self.server.id)
             verdict = requests.confirm if self._end == "confirm" else requests.revert
-            await verdict(cloud, engine, self.world.asker(), server)
+            await verdict(cloud, engine, self.world.requester(), server)
             await self._drive(cloud, engine)
 
 
@@ -194,7 +194,7 @@ class Together(Lives):
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
         group = await cloud.server_groups.get(GROUP)
-        await group_moves.move(cloud, engine, self.world.asker(), group, None)
+        await group_moves.move(cloud, engine, self.world.requester(), group, None)
         await self._drive(cloud, engine)
 
     async def say(self, cloud: Cloud, engine: Engine) -> None:
@@ -206,7 +206,7 @@ class Together(Lives):
             run = await self.world.cloud.journal.open_run(ServerId(server.id))
             if run is not None and run.state == "parked":
                 found = await lookup.find(cloud, server.id)
-                await requests.confirm(cloud, engine, self.world.asker(), found)
+                await requests.confirm(cloud, engine, self.world.requester(), found)
                 await self._drive(cloud, engine)
 
 
@@ -225,7 +225,7 @@ def test_a_group_in_a_disabled_cell_moves_inside_it() -> None:
         engine, cell = world.engine("conductor"), servers[0].cell
         assert cell
         await world.cloud.cell_infos.set_enabled(cell, False, "old")
-        await group_moves.move(world.cloud, engine, world.asker(), await world.cloud.server_groups.get(GROUP), None)
+        await group_moves.move(world.cloud, engine, world.requester(), await world.cloud.server_groups.get(GROUP), None)
         await world.settle(engine)
         assert await homes(world, servers) == ["h2", "h2"]
         await world.close()
@@ -239,7 +239,7 @@ def test_a_move_that_came_to_nothing_ends_and_permits_nothing_then() -> None:
         world.hypervisors[HostName("h2")].refusing.add("start")
         engine = world.engine("conductor")
         group = await world.cloud.server_groups.get(GROUP)
-        await group_moves.move(world.cloud, engine, world.asker(), group, HostName("h2"))
+        await group_moves.move(world.cloud, engine, world.requester(), group, HostName("h2"))
         await world.settle(engine)
         now = await look(world.cloud, group)
         assert (now.state, await homes(world, servers)) == ("split", ["h1", "h1"])
@@ -249,7 +249,7 @@ def test_a_move_that_came_to_nothing_ends_and_permits_nothing_then() -> None:
         await reconcile_slowly(world.cloud, engine)
         assert (await look(world.cloud, group)).state == "resting"
         server = await lookup.find(world.cloud, servers[0].id)
-        run = await requests.migrate(world.cloud, engine, world.asker(), server, HostName("h2"))
+        run = await requests.migrate(world.cloud, engine, world.requester(), server, HostName("h2"))
         await world.settle(engine)
         assert (await world.cloud.journal.get(run.id)).state == "undone"
         await Invariants(world).check()

@@ -60,7 +60,7 @@ def silence(scene: Scene, host: str) -> None:
 async def migrate(scene: Scene) -> Run:
     """Have plain wait for a verdict on h3."""
     world, engine = scene.world, scene.world.engine("e")
-    await requests.migrate(world.cloud, engine, world.asker(), scene.plain, HostName("h3"))
+    await requests.migrate(world.cloud, engine, world.requester(), scene.plain, HostName("h3"))
     await world.settle(engine)
     [move] = await world.cloud.journal.find(RunFilter(subject=scene.plain.id, only_open=True))
     return move
@@ -70,7 +70,7 @@ def test_the_claim_of_an_open_move_is_not_released() -> None:
     async def story(scene: Scene) -> None:
         world, move = scene.world, await migrate(scene)
         with pytest.raises(Invalid, match="Nothing is wrong"):
-            await repair(world.cloud, world.engine("r"), world.asker(), ServerId(move.id))
+            await repair(world.cloud, world.engine("r"), world.requester(), ServerId(move.id))
 
     told(story)
 
@@ -161,7 +161,7 @@ def test_the_record_whose_guest_is_there_is_not_erased(host: str) -> None:
         await copied_and_pointed_at(scene, host)
         assert await left(scene)
         with pytest.raises(Conflict, match=r"directory|record"):
-            await repair(scene.world.cloud, scene.world.engine("r"), scene.world.asker(), scene.plain.id)
+            await repair(scene.world.cloud, scene.world.engine("r"), scene.world.requester(), scene.plain.id)
 
     told(story)
 
@@ -292,7 +292,7 @@ def test_a_repair_makes_nobodys_id_no_server_of_ours() -> None:
         world, engine = scene.world, scene.world.engine("r")
         await held_by("stranger")(scene)
         await breaking.port_of_another_service(scene)
-        await repair(world.cloud, engine, world.asker(), breaking.STRANGER)
+        await repair(world.cloud, engine, world.requester(), breaking.STRANGER)
         await world.settle(engine)
         proof = await prove(world.cloud)
         assert proof.holds, proof.violations

@@ -133,7 +133,7 @@ class Healing(Lives):
         assert self._wrong != self.right, "nothing was broken"
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
-        await heal(cloud, engine, self.world.asker(), await lookup.find(cloud, self.server.id))
+        await heal(cloud, engine, self.world.requester(), await lookup.find(cloud, self.server.id))
         await self._drive(cloud, engine)
 
     async def has_begun(self) -> bool:
@@ -160,7 +160,7 @@ async def _scene(tale: Tale) -> tuple[World, Server, Books]:
     """Have a server with ports and volumes, see how all is right, and break it."""
     world = await World.build(HOSTS, rules=RULES, equipped=True)
     server, engine = with_devices(world.new_server("s")), world.engine("setup")
-    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
     right = await books(world)
     for act in tale.done:
@@ -205,10 +205,10 @@ async def heal_at_last(world: World, server: ServerId) -> None:
     cloud, engine = world.cloud, world.engine("afterwards")
     if found := await survey(cloud):
         assert [one.server_id for one in found] == [server]
-        await heal(cloud, engine, world.asker(), await lookup.find(cloud, server))
+        await heal(cloud, engine, world.requester(), await lookup.find(cloud, server))
         await world.settle(engine)
     with pytest.raises(Invalid):
-        await heal(cloud, engine, world.asker(), await lookup.find(cloud, server))
+        await heal(cloud, engine, world.requester(), await lookup.find(cloud, server))
 
 
 @pytest.mark.parametrize("tale", TALES + MORE, ids=str)
@@ -380,7 +380,7 @@ def test_what_is_healed_of_a_server_of_a_group_is_known_to_the_group() -> None:
         await world.cloud.server_groups.create(group, -1)
         server, engine = with_devices(world.new_server("s")), world.engine("setup")
         server = replace(server, spec=RequestSpec(hints={"group": group.id}))
-        await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+        await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
         await world.settle(engine)
         placed = await world.cloud.placement.group_places(group.id)
         assert len(placed.held) == 1
@@ -397,9 +397,9 @@ def test_two_that_heal_the_same_server_are_not_in_each_others_way() -> None:
     async def story() -> None:
         world, server, right = await _scene(TALES[0])
         engine, record = world.engine("one"), await lookup.find(world.cloud, server.id)
-        await heal(world.cloud, engine, world.asker(), record)
+        await heal(world.cloud, engine, world.requester(), record)
         with pytest.raises(Conflict):
-            await heal(world.cloud, world.engine("two"), world.asker(), record)
+            await heal(world.cloud, world.engine("two"), world.requester(), record)
         await world.settle(engine)
         assert await books(world) == right
         await world.close()

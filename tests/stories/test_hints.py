@@ -25,14 +25,14 @@ RULES = Rules(
 async def made(world: World, hints: Mapping[str, Any], host: str | None = None) -> Server:
     new = replace(world.new_server("one"), spec=RequestSpec(hints=dict(hints)))
     engine = world.engine("e")
-    await create.accept(world.cloud, engine, world.asker(), [new], HostName(host) if host else None)
+    await create.accept(world.cloud, engine, world.requester(), [new], HostName(host) if host else None)
     await world.settle(engine)
     return await lookup.find(world.cloud, new.id)
 
 
 async def moved(world: World, server: Server) -> Server:
     engine = world.engine("e")
-    await requests.resize(world.cloud, engine, world.asker(), server, LARGE)
+    await requests.resize(world.cloud, engine, world.requester(), server, LARGE)
     await world.settle(engine)
     return await lookup.find(world.cloud, server.id)
 
@@ -66,7 +66,7 @@ async def _deleted() -> None:
     first, engine = await made(world, {}, "h2"), world.engine("e")
     hints = {"same_host": [first.id, "nobody"], "different_host": first.id}
     assert await hinted_hosts(hints, world.cloud) == {first.id: "h2"}
-    await delete.accept(world.cloud, engine, world.asker(), first)
+    await delete.accept(world.cloud, engine, world.requester(), first)
     await world.settle(engine)
     assert await hinted_hosts(hints, world.cloud) == {}
     await world.close()

@@ -21,16 +21,16 @@ async def deletes(before: Callable[[World], object], lands_on: str) -> int:
     """Have a server moved for good that may leave its cell; tell how often the image service is asked afterwards."""
     world = await World.build(cells=CELLS)
     engine, new = world.engine("one"), world.new_server("one")
-    await create.accept(world.cloud, engine, world.asker(), [new], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [new], HostName("h1"))
     await world.settle(engine)
     before(world)
     await requests.migrate(
-        world.cloud, engine, world.asker(), await lookup.find(world.cloud, new.id), None, leaves_cell=True
+        world.cloud, engine, world.requester(), await lookup.find(world.cloud, new.id), None, leaves_cell=True
     )
     await world.settle(engine)
     server = await lookup.find(world.cloud, new.id)
     assert server.host == lands_on
-    await requests.confirm(world.cloud, engine, world.asker(), server)
+    await requests.confirm(world.cloud, engine, world.requester(), server)
     await world.settle(engine)
     await world.cloud.clock.sleep(LATEST_S + 1)
     chaos = Chaos({})

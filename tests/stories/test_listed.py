@@ -50,7 +50,7 @@ def test_who_moves_is_one_server_after_every_touch(verdict: str) -> None:
         await sent(world, server, LARGE, engine)
         assert watch.homes == [server.cell, THERE]
         say = requests.confirm if verdict == "confirm" else requests.revert
-        await say(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+        await say(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
         await world.settle(engine)
         assert watch.homes == [server.cell, THERE] + ([server.cell] if verdict == "revert" else [])
         assert watch.looks > 40
@@ -77,7 +77,7 @@ def test_who_moves_loads_one_host_and_hides_nobody_else_there() -> None:
 
         engine = world.engine("one", Chaos({}, look).wrap(world.cloud))
         await sent(world, server, LARGE, engine)
-        await requests.revert(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+        await requests.revert(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
         await world.settle(engine)
         switching = [1, 0]  # both copies are frozen
         assert [one for one, _ in groupby(seen)] == [[2, 0], switching, [1, 1], switching, [2, 0]]

@@ -29,7 +29,7 @@ from tools.scenarios.incarnations import Told, sleeping
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.cleanup.late_effects import tidy
@@ -41,20 +41,20 @@ from whimbrel.sim.faults.chaos import Fault, Plan
 from whimbrel.sim.world.equipment import EGRESS, PORT, VOLUME
 
 
-async def create_it(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await create.accept(cloud, engine, asker, [server])
+async def create_it(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await create.accept(cloud, engine, requester, [server])
 
 
-async def reboot_softly(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await power.reboot(cloud, engine, asker, server, hard=False)
+async def reboot_softly(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await power.reboot(cloud, engine, requester, server, hard=False)
 
 
-async def reboot_hard(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await power.reboot(cloud, engine, asker, server, hard=True)
+async def reboot_hard(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await power.reboot(cloud, engine, requester, server, hard=True)
 
 
-async def take_a_snapshot(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await create_image.accept(cloud, engine, asker, server, "snapshot", {"for": "tests"})
+async def take_a_snapshot(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await create_image.accept(cloud, engine, requester, server, "snapshot", {"for": "tests"})
 
 
 def create_with(name: str, *refusals: tuple[str, str]) -> Tale:
@@ -67,7 +67,7 @@ WINDOW_S = 600.0
 HASTY = replace(RULES, resize_confirm_window_s=WINDOW_S)
 
 
-async def let_the_window_pass(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def let_the_window_pass(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     await cloud.clock.sleep(WINDOW_S)
     await reconcile(cloud, engine)
 
@@ -90,8 +90,8 @@ async def powerless(world: World, server: Server) -> None:
         await host.lose_power()
 
 
-async def unplug(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await interfaces.detach(cloud, engine, asker, server, server.nics[0])
+async def unplug(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await interfaces.detach(cloud, engine, requester, server, server.nics[0])
 
 
 async def without_its_function(told: Told) -> Books:

@@ -30,13 +30,13 @@ ONE_CELL, TWO_CELLS = {"c1": ("h1", "h2")}, {"c1": ("h1",), "c2": ("h2",)}
 async def booted(cells: dict[str, Sequence[str]], flavor: Flavor) -> tuple[World, Engine, Server]:
     world = await World.build(cells=cells, rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0))
     engine, server = world.engine("one"), world.new_server("s", flavor)
-    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
     return world, engine, await lookup.find(world.cloud, server.id)
 
 
 async def resized(world: World, engine: Engine, server: Server, flavor: Flavor) -> Server:
-    await requests.resize(world.cloud, engine, world.asker(), server, flavor, leaves_cell=True)
+    await requests.resize(world.cloud, engine, world.requester(), server, flavor, leaves_cell=True)
     await world.settle(engine)
     return await lookup.find(world.cloud, server.id)
 
@@ -82,7 +82,7 @@ def test_a_guest_that_is_older_than_such_disks_gets_them_with_its_next_move(cell
         await make_older(world, server)
         now = await resized(world, engine, server, replace(ROOMIER, swap_mib=1024))
         assert [await size_gib(world, now, disk) for disk in ("root", "ephemeral", "swap")] == [2, 3, 1]
-        await requests.revert(world.cloud, engine, world.asker(), now)
+        await requests.revert(world.cloud, engine, world.requester(), now)
         await world.settle(engine)
         [(host, guest)] = world.simulated.guests()
         assert (host, guest.power, guest.disks) == ("h1", "running", ("root",))

@@ -16,7 +16,7 @@ from whimbrel.sim.cloud.cloud import World
 async def running() -> tuple[World, Engine, Server]:
     world = await World.build()
     engine, server = world.engine("one"), world.new_server("s")
-    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
     return world, engine, await lookup.find(world.cloud, server.id)
 
@@ -38,7 +38,7 @@ def test_a_server_whose_host_lost_power_is_shown_as_stopped() -> None:
         assert await at_rest.problems(world) == []
         [action, *_] = await world.cloud.journal.actions(server.id)
         assert (action.name, action.user_id) == ("stop", server.user_id)
-        await power.start(world.cloud, engine, world.asker(), off)
+        await power.start(world.cloud, engine, world.requester(), off)
         await world.settle(engine)
         assert (await lookup.find(world.cloud, server.id)).vm_state == "active"
         assert await at_rest.problems(world) == []
@@ -66,13 +66,13 @@ def test_a_guest_that_runs_again_meanwhile_is_left_as_it_is() -> None:
 def test_a_server_that_waits_for_a_verdict_is_left_to_it() -> None:
     async def story() -> None:
         world, engine, server = await running()
-        await requests.migrate(world.cloud, engine, world.asker(), server, None)
+        await requests.migrate(world.cloud, engine, world.requester(), server, None)
         await world.settle(engine)
         waits = await lookup.find(world.cloud, server.id)
         assert waits.host
         await world.hypervisors[HostName(waits.host)].lose_power()
         assert (await look(world, engine, server)).vm_state == "resized"
-        await requests.confirm(world.cloud, engine, world.asker(), waits)
+        await requests.confirm(world.cloud, engine, world.requester(), waits)
         await world.settle(engine)
         assert (await look(world, engine, server)).vm_state == "stopped"
         assert await at_rest.problems(world) == []

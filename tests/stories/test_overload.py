@@ -71,11 +71,11 @@ async def _states(world: World, servers: list[Server]) -> Counter[str]:
 async def _boot_and_resize(world: World, engine: Engine) -> list[Counter[str]]:
     """Boot all servers at once, then resize them all at once; return how many are in which state after each."""
     new = [world.new_server(f"s{number}") for number in range(SERVERS)]
-    await asyncio.gather(*(create.accept(world.cloud, engine, world.asker(), [server]) for server in new))
+    await asyncio.gather(*(create.accept(world.cloud, engine, world.requester(), [server]) for server in new))
     await _until_over(world)
     booted = await _states(world, new)
     there = [await lookup.find(world.cloud, server.id) for server in new]
-    await asyncio.gather(*(requests.resize(world.cloud, engine, world.asker(), server, LARGE) for server in there))
+    await asyncio.gather(*(requests.resize(world.cloud, engine, world.requester(), server, LARGE) for server in there))
     await _until_over(world)
     return [booted, await _states(world, new)]
 

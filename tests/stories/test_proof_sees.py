@@ -32,7 +32,7 @@ from whimbrel.servers import lookup
 async def park(scene: Scene, server: Server, host: str = "h3") -> Server:
     """Have a server wait for a verdict there."""
     world, engine = scene.world, scene.world.engine("e")
-    await requests.migrate(world.cloud, engine, world.asker(), server, HostName(host))
+    await requests.migrate(world.cloud, engine, world.requester(), server, HostName(host))
     await world.settle(engine)
     now = await lookup.find(world.cloud, server.id)
     assert (now.host, now.vm_state) == (host, "resized")
@@ -111,7 +111,7 @@ async def begin(scene: Scene) -> None:
     """Have a move begin that nobody drives."""
     world = scene.world
     engine = world.engine("e", adopt=lambda run: True)
-    await requests.migrate(world.cloud, engine, world.asker(), scene.plain, HostName("h3"))
+    await requests.migrate(world.cloud, engine, world.requester(), scene.plain, HostName("h3"))
 
 
 async def a_guest_that_its_move_does_not_know(scene: Scene) -> None:

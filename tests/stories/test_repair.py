@@ -44,7 +44,7 @@ async def mend_all(scene: Scene, findings: list[Finding]) -> None:
     world = scene.world
     engine = world.engine("repair")
     for one in findings:
-        await repair(world.cloud, engine, world.asker(), ServerId(one.subject))
+        await repair(world.cloud, engine, world.requester(), ServerId(one.subject))
     await world.settle(engine)
 
 
@@ -52,7 +52,7 @@ def test_nothing_is_wrong_and_nothing_can_be_repaired_before() -> None:
     async def story(scene: Scene) -> None:
         assert (await prove(scene.world.cloud)).holds
         with pytest.raises(Invalid, match="Nothing is wrong"):
-            await repair(scene.world.cloud, scene.world.engine("e"), scene.world.asker(), scene.plain.id)
+            await repair(scene.world.cloud, scene.world.engine("e"), scene.world.requester(), scene.plain.id)
 
     told(story)
 

@@ -108,7 +108,7 @@ async def with_a_port_that_asks(**more: Any) -> Scene:
     world = await World.build(cells={"c1": ("h1", "h2", "h3")}, equipped=True)
     nics = (WishedNic(port_id=equipment.PORT, network_id=equipment.NETWORK),)
     server, engine = replace(world.new_server("plain"), wished_nics=nics), world.engine("setup")
-    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h2"))
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h2"))
     await world.settle(engine)
     there = await lookup.find(world.cloud, server.id)
     assert (there.vm_state, there.host) == ("active", "h2")

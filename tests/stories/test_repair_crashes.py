@@ -93,7 +93,7 @@ class Repairing(Lives):
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
         with suppress(Invalid):  # what came of an earlier try is that nothing is wrong
-            await repair(cloud, engine, self.world.asker(), self.subject)
+            await repair(cloud, engine, self.world.requester(), self.subject)
         await self._drive(cloud, engine)
 
     async def has_begun(self) -> bool:
@@ -112,7 +112,7 @@ class Repairing(Lives):
         proof, findings = await survey(self.world.cloud)
         engine = self.world.engine("at last")
         for one in findings:
-            await repair(self.world.cloud, engine, self.world.asker(), ServerId(one.subject))
+            await repair(self.world.cloud, engine, self.world.requester(), ServerId(one.subject))
         await self.world.settle(engine)
         proof = await prove(self.world.cloud)
         assert proof.holds, proof.violations
@@ -130,7 +130,7 @@ async def _scene(broken: Break) -> tuple[Scene, ServerId, Books]:
     [subject] = {one.subject for one in findings}
     done = await scene.copy()
     engine = done.world.engine("setup")
-    await repair(done.world.cloud, engine, done.world.asker(), ServerId(subject))
+    await repair(done.world.cloud, engine, done.world.requester(), ServerId(subject))
     await done.world.settle(engine)
     return scene, ServerId(subject), await all_books(done.world)
 
@@ -215,9 +215,9 @@ def test_a_server_that_is_moving_is_not_repaired() -> None:
         world: World = scene.world
         await breaking.guest("plain", "h3", runs=False)(scene)
         engine = world.engine("e", adopt=lambda run: True)
-        await requests.migrate(world.cloud, engine, world.asker(), scene.plain, HostName("h1"))
+        await requests.migrate(world.cloud, engine, world.requester(), scene.plain, HostName("h1"))
         with pytest.raises(Conflict, match="is under way"):
-            await repair(world.cloud, engine, world.asker(), scene.plain.id)
+            await repair(world.cloud, engine, world.requester(), scene.plain.id)
         await world.close()
 
     asyncio.run(story())

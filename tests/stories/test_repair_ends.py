@@ -27,7 +27,7 @@ async def interrupted(scene: Scene, step: str, act: Act, subject: ServerId | Non
     """Have plain repaired as far as this step; then something happens, and it goes on. Give how it ends."""
     world = scene.world
     engine = world.engine("r", adopt=lambda run: True)  # only this test drives it
-    begun, _ = await repair(world.cloud, engine, world.asker(), subject or scene.plain.id)
+    begun, _ = await repair(world.cloud, engine, world.requester(), subject or scene.plain.id)
     now = await world.cloud.journal.get(begun.id)
     while now.at != step:
         now = await engine._step(now)

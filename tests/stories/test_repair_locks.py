@@ -53,7 +53,7 @@ def test_who_waits_has_its_lock_again_and_takes_its_verdict(act: Act, verdict: C
         proof = await prove(world.cloud)
         assert proof.holds, proof.violations
         engine = world.engine("verdict")
-        await verdict(world.cloud, engine, world.asker(), await now(scene))
+        await verdict(world.cloud, engine, world.requester(), await now(scene))
         await world.settle(engine)
         server = await now(scene)
         assert (server.vm_state, server.host) == ("active", "h3" if verdict is requests.confirm else "h2")
@@ -71,9 +71,9 @@ def test_a_repair_that_is_turned_back_leaves_the_lock_as_it_was() -> None:
         engine = world.engine("repair", adopt=lambda run: True)  # and does not drive it
         await its_lock_is_lost(scene)
         before = await books(world)
-        mending, _ = await repair(world.cloud, engine, world.asker(), scene.plain.id)
+        mending, _ = await repair(world.cloud, engine, world.requester(), scene.plain.id)
         with pytest.raises(Conflict):
-            await requests.confirm(world.cloud, engine, world.asker(), await now(scene))
+            await requests.confirm(world.cloud, engine, world.requester(), await now(scene))
         other = world.engine("other")
         await requests.turn_back(world.cloud, other, mending.id)
         await world.settle(other)

@@ -67,7 +67,7 @@ def test_what_makes_room_is_done_before_what_needs_it() -> None:
         assert [one.subject for one in findings] == [STRANGER, scene.plain.id]
         engine = world.engine("repair")
         for one in findings:
-            await repair(world.cloud, engine, world.asker(), ServerId(one.subject))
+            await repair(world.cloud, engine, world.requester(), ServerId(one.subject))
             await world.settle(engine)
         assert (await prove(world.cloud)).holds
 

@@ -77,7 +77,7 @@ def test_what_is_broken_in_one_cell_is_mended_while_another_is_silent(broken: Br
         assert {one.kind for one in proof.violations} == broken.names
         assert [one.split(" (")[0] for one in proof.unseen] == ["cell c2 did not answer"]
         for one in findings:
-            _, said = await repair(cloud, engine, scene.world.asker(), ServerId(one.subject))
+            _, said = await repair(cloud, engine, scene.world.requester(), ServerId(one.subject))
             assert said.unseen == ("cell c2 did not answer (its database is away): its servers were not looked at",)
         await scene.world.settle(scene.world.engine("repair", cloud))
         assert await books(scene.world) == before
@@ -96,7 +96,7 @@ def test_what_may_be_of_the_silent_cell_waits_for_it(broken: Break) -> None:
         _, findings = await survey(cloud)
         assert findings == []
         with pytest.raises((Unavailable, Invalid), match=r"cell c2 does not answer|Nothing is wrong"):
-            await repair(cloud, scene.world.engine("e"), scene.world.asker(), ServerId(wrong.subject))
+            await repair(cloud, scene.world.engine("e"), scene.world.requester(), ServerId(wrong.subject))
         assert await books(scene.world) == before
 
     told(story)
@@ -152,9 +152,9 @@ def test_what_the_moves_of_a_silent_cell_hold_breaks_no_rule_of_a_group() -> Non
         )
         await world.cloud.server_groups.create(group, -1)
         new = replace(world.new_server("one"), spec=RequestSpec(hints={"group": GROUP}))
-        await create.accept(world.cloud, engine, world.asker(), [new], HostName("h1"))
+        await create.accept(world.cloud, engine, world.requester(), [new], HostName("h1"))
         await world.settle(engine)
-        await requests.resize(world.cloud, engine, world.asker(), await lookup.find(world.cloud, new.id), LARGE)
+        await requests.resize(world.cloud, engine, world.requester(), await lookup.find(world.cloud, new.id), LARGE)
         await world.settle(engine)
         assert (await prove(world.cloud)).holds
         assert (await prove(without(world.cloud, C1, *ALL))).violations == ()

@@ -25,13 +25,13 @@ EVERYTHING = ("global", "cell", "placement")
 
 async def made(scene: Scene) -> None:
     world, engine = scene.world, scene.world.engine("before")
-    await create.accept(world.cloud, engine, world.asker(), [world.new_server("later")], HostName("h3"))
+    await create.accept(world.cloud, engine, world.requester(), [world.new_server("later")], HostName("h3"))
     await world.settle(engine)
 
 
 async def deleted(scene: Scene) -> None:
     world, engine = scene.world, scene.world.engine("before")
-    await delete.accept(world.cloud, engine, world.asker(), scene.plain)
+    await delete.accept(world.cloud, engine, world.requester(), scene.plain)
     await world.settle(engine)
 
 
@@ -43,7 +43,7 @@ async def after_a_restore(change: Change, which: tuple[str, ...]) -> tuple[Proof
     world = restored._with(scene.world, copies)
     engine = world.engine("restored")
     wait = partial(restored._drive_often, world, engine, 3)
-    words = await restore(world.cloud, engine, world.asker, wait)
+    words = await restore(world.cloud, engine, world.requester, wait)
     await restored._drive_often(world, engine, restored.ROUNDS)
     return await prove(world.cloud), words
 

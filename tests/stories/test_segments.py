@@ -46,7 +46,7 @@ async def routed(rules: Rules = ASKS, **places: tuple[str, ...]) -> World:
 async def made(world: World, host: HostName | None = None, **asked: str) -> Server:
     engine = world.engine("e")
     new = replace(world.new_server("one"), wished_nics=(WishedNic(**asked),))
-    await create.accept(world.cloud, engine, world.asker(), [new], host)
+    await create.accept(world.cloud, engine, world.requester(), [new], host)
     await world.settle(engine)
     return await lookup.find(world.cloud, new.id)
 
@@ -63,7 +63,7 @@ async def _by_its_address() -> None:
     for near, arrives in ((("h1", "h3"), "h3"), (("h1",), "h1")):
         world = await routed(**{NEAR: near, FAR: ("h2",)})
         engine, server = world.engine("e"), await made(world, H1, network_id=ROUTED)  # its address is of the near one
-        await requests.resize(world.cloud, engine, world.asker(), server, LARGE)
+        await requests.resize(world.cloud, engine, world.requester(), server, LARGE)
         await world.settle(engine)
         assert (await lookup.find(world.cloud, server.id)).host == arrives
         await world.close()

@@ -40,7 +40,7 @@ async def _waits() -> None:
     world = await World.build(cells={C1: ("h1",), C2: ("h2",)})
     await world.placement.set_disabled((await world.cloud.cell(C1).hosts.get(HostName("h1"))).id, True)
     engine, new, there = world.engine("e"), world.new_server("one"), silence(world, C2)
-    await create.accept(world.cloud, engine, world.asker(), [new])
+    await create.accept(world.cloud, engine, world.requester(), [new])
     run = await world.cloud.journal.open_run(new.id)
     assert run
     await engine.drive(engine.leased(run))
@@ -58,7 +58,7 @@ async def _goes_elsewhere() -> None:
     world = await World.build(cells={C1: ("h1",), C2: ("h2",)})
     engine, new = world.engine("e"), world.new_server("one")
     silence(world, C2)
-    await create.accept(world.cloud, engine, world.asker(), [new])
+    await create.accept(world.cloud, engine, world.requester(), [new])
     await world.settle(engine)
     assert (await lookup.find(world.cloud, new.id)).host == "h1"
     await world.close()
@@ -91,10 +91,10 @@ async def _waiting_in_both_cells(**rules: Any) -> tuple[World, list[Server]]:
     engine, waiting = world.engine("e"), []
     for name, host in (("there", "m1"), ("here", "h1")):
         new = world.new_server(name)
-        await create.accept(world.cloud, engine, world.asker(), [new], HostName(host))
+        await create.accept(world.cloud, engine, world.requester(), [new], HostName(host))
         await world.settle(engine)
         server = await lookup.find(world.cloud, new.id)
-        await requests.resize(world.cloud, engine, world.asker(), server, LARGE)
+        await requests.resize(world.cloud, engine, world.requester(), server, LARGE)
         await world.settle(engine)
         waiting.append(await lookup.find(world.cloud, new.id))
     assert [server.cell for server in waiting] == [C2, C1]
@@ -128,7 +128,7 @@ async def _deleted_in_time() -> None:
     world, waiting = await _waiting_in_both_cells()
     engine = world.engine("e")
     for server in waiting:
-        await delete.accept(world.cloud, engine, world.asker(), server)
+        await delete.accept(world.cloud, engine, world.requester(), server)
     await world.settle(engine)  # both are confirmed, and are to be deleted now
     end = _silence_records(world)
     await reconcile(world.cloud, engine)

@@ -148,7 +148,7 @@ def test_a_port_that_a_guest_of_another_server_has_is_not_let_go() -> None:
         await make_guest(scene, plain, "h1", plain.slot, runs=True)
         await changed(scene, plain.id, host="h1")
         record = await lookup.find(world.cloud, plain.id)
-        assert not await tidy(world.cloud, world.engine("e"), world.asker(), record)
+        assert not await tidy(world.cloud, world.engine("e"), world.requester(), record)
         assert "stray_port" in await kinds(scene)
 
     told(story)
@@ -199,7 +199,7 @@ async def _tidied(scene: Scene, plan: Plan) -> list[str]:
     cloud = chaos.wrap(world.cloud)
     engine, record = world.engine("e", cloud), await lookup.find(world.cloud, scene.rich.id)
     with suppress(Crash, WorldError):
-        assert await tidy(cloud, engine, world.asker(), record)
+        assert await tidy(cloud, engine, world.requester(), record)
         await world.settle(engine)
     return chaos.touches
 
@@ -214,10 +214,12 @@ def test_nothing_is_let_go_while_the_host_is_silent() -> None:
         before = await books(world)
         assert await look_after(scene) == 0
         with pytest.raises(Unavailable):
-            await tidy(world.cloud, world.engine("e"), world.asker(), await lookup.find(world.cloud, scene.rich.id))
+            await tidy(world.cloud, world.engine("e"), world.requester(), await lookup.find(world.cloud, scene.rich.id))
         assert await books(world) == before
         agents[HostName("h1")] = agent
-        assert await tidy(world.cloud, world.engine("e"), world.asker(), await lookup.find(world.cloud, scene.rich.id))
+        assert await tidy(
+            world.cloud, world.engine("e"), world.requester(), await lookup.find(world.cloud, scene.rich.id)
+        )
 
     told(story)
 
@@ -228,7 +230,7 @@ def test_a_host_that_falls_silent_under_it_has_it_undone_and_looked_after_again(
         await came_late(scene)
         agents = world.cloud.cell(scene.rich.cell).agents._agents  # type: ignore[arg-type, attr-defined]
         agent = agents[HostName("h1")]
-        assert await tidy(world.cloud, engine, world.asker(), await lookup.find(world.cloud, scene.rich.id))
+        assert await tidy(world.cloud, engine, world.requester(), await lookup.find(world.cloud, scene.rich.id))
         silence(scene, "h1")
         before = await books(world)
         await world.settle(engine)

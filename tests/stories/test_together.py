@@ -32,7 +32,7 @@ from tools.scenarios.incarnations import Told
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
@@ -44,49 +44,49 @@ from whimbrel.sim.faults.chaos import changes
 # What is asked for
 
 
-async def create_it(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await create.accept(cloud, engine, asker, [server])
+async def create_it(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await create.accept(cloud, engine, requester, [server])
 
 
-async def resize(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await requests.resize(cloud, engine, asker, server, LARGE if server.flavor == SMALL else SMALL)
+async def resize(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await requests.resize(cloud, engine, requester, server, LARGE if server.flavor == SMALL else SMALL)
 
 
-async def migrate(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await requests.migrate(cloud, engine, asker, server, None)
+async def migrate(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await requests.migrate(cloud, engine, requester, server, None)
 
 
-async def reboot(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await power.reboot(cloud, engine, asker, server, hard=True)
+async def reboot(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await power.reboot(cloud, engine, requester, server, hard=True)
 
 
-async def take_a_snapshot(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await create_image.accept(cloud, engine, asker, server, "snapshot", {})
+async def take_a_snapshot(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await create_image.accept(cloud, engine, requester, server, "snapshot", {})
 
 
 def over_at_once(*asks: Ask) -> Ask:
     """Ask for this, and have it over before the first one goes on: what he saw is not so any more."""
 
-    async def ask(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+    async def ask(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
         for each in asks:
-            request = replace(asker, request_id=f"req-{cloud.ids.uuid()}")
+            request = replace(requester, request_id=f"req-{cloud.ids.uuid()}")
             await each(cloud, engine, request, await lookup.find(cloud, server.id))
-            await whatever_is_due(cloud, engine, asker, server)
+            await whatever_is_due(cloud, engine, requester, server)
 
     return ask
 
 
-async def whatever_is_due(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def whatever_is_due(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """A conductor comes along and finishes what others began."""
     for run in await cloud.journal.take(engine.name, cloud.clock.now(), engine.lease_s, 1):
         await engine.drive(run)
 
 
-async def delete_it(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def delete_it(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """A delete is never refused, whatever is under way: it is done at once or when that has ended."""
     server = await lookup.find(cloud, server.id)
     try:
-        await delete.accept(cloud, engine, asker, server)
+        await delete.accept(cloud, engine, requester, server)
     except WorldError as refusal:
         raise AssertionError(f"a delete was refused: {refusal}") from refusal
 
@@ -229,7 +229,7 @@ class Interrupted(Living):
         world = self.world
         try:
             server = await lookup.find(world.cloud, self.server.id)
-            await self._other(world.cloud, world.engine("other"), world.asker(), server)
+            await self._other(world.cloud, world.engine("other"), world.requester(), server)
         except WorldError as answer:
             return answer
         return None

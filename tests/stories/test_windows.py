@@ -17,9 +17,9 @@ def test_a_resize_is_not_confirmed_before_its_window_has_passed() -> None:
     async def story() -> None:
         world = await World.build(rules=Rules(cpu_allocation_ratio=1.0, resize_confirm_window_s=WINDOW_S))
         cloud, engine, server = world.cloud, world.engine("one"), world.new_server("s")
-        await create.accept(cloud, engine, world.asker(), [server], HostName("h1"))
+        await create.accept(cloud, engine, world.requester(), [server], HostName("h1"))
         await world.settle(engine)
-        await requests.resize(cloud, engine, world.asker(), await lookup.find(cloud, server.id), LARGE)
+        await requests.resize(cloud, engine, world.requester(), await lookup.find(cloud, server.id), LARGE)
         await world.settle(engine)
         run = await cloud.journal.open_run(server.id)
         assert run

@@ -84,7 +84,7 @@ async def a_world(scheduler: SchedulerRules | None = None) -> World:
 async def made(world: World, flavor: Flavor, host: str | None = None) -> Server:
     new = world.new_server("s", flavor)
     engine = world.engine("setup")
-    await create.accept(world.cloud, engine, world.asker(), [new], HostName(host) if host else None)
+    await create.accept(world.cloud, engine, world.requester(), [new], HostName(host) if host else None)
     await world.settle(engine)
     await check(world)
     return await lookup.find(world.cloud, new.id)
@@ -98,7 +98,7 @@ async def held(world: World, server: Server) -> dict[str, Mapping[str, int]]:
 
 async def resized(world: World, server: Server, flavor: Flavor) -> Server:
     engine = world.engine("resize")
-    await requests.resize(world.cloud, engine, world.asker(), server, flavor)
+    await requests.resize(world.cloud, engine, world.requester(), server, flavor)
     await world.settle(engine)
     await check(world)
     return await lookup.find(world.cloud, server.id)
@@ -106,7 +106,7 @@ async def resized(world: World, server: Server, flavor: Flavor) -> Server:
 
 async def ended(world: World, server: Server, end: Any) -> Server:
     engine = world.engine("end")
-    await end(world.cloud, engine, world.asker(), server)
+    await end(world.cloud, engine, world.requester(), server)
     await world.settle(engine)
     await check(world)
     return await lookup.find(world.cloud, server.id)
@@ -200,13 +200,13 @@ def test_an_image_asks_too() -> None:
         world = await a_world()
         new = replace(world.new_server("s"), image_properties={"trait:CUSTOM_SSD": "required"})
         engine = world.engine("e")
-        await create.accept(world.cloud, engine, world.asker(), [new])
+        await create.accept(world.cloud, engine, world.requester(), [new])
         await world.settle(engine)
         server = await lookup.find(world.cloud, new.id)
         assert server.host == "h3"
         bad = replace(world.new_server("t"), image_properties={"trait:SSD": "perhaps"})
         with pytest.raises(Invalid, match="trait:SSD"):
-            await create.accept(world.cloud, engine, world.asker(), [bad])
+            await create.accept(world.cloud, engine, world.requester(), [bad])
         with pytest.raises(Invalid, match="CUSTOM_SSD is forbidden by the flavor"):
             await resized(world, server, NO_SSD)
         await world.close()
@@ -282,7 +282,7 @@ def test_what_was_taken_meanwhile_is_had_in_the_hosts_other_way() -> None:
 
 async def _resize(cloud: Cloud, world: World, server: Server) -> None:
     engine = world.engine("e", cloud)
-    await requests.resize(cloud, engine, world.asker(), server, ONE_CARD)
+    await requests.resize(cloud, engine, world.requester(), server, ONE_CARD)
     for run in await cloud.journal.take(engine.name, cloud.clock.now(), engine.lease_s, 10):
         await engine.drive(run)
 
@@ -308,7 +308,7 @@ class Wished(Lives):
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
         server = await lookup.find(cloud, self.server.id)
-        await requests.resize(cloud, engine, self.world.asker(), server, NO_SSD)
+        await requests.resize(cloud, engine, self.world.requester(), server, NO_SSD)
         await self._drive(cloud, engine)
 
     async def say(self, cloud: Cloud, engine: Engine) -> None:
@@ -316,7 +316,7 @@ class Wished(Lives):
         if run is not None and run.state == "parked":
             verdict = requests.confirm if self._end == "confirm" else requests.revert
             server = await lookup.find(cloud, self.server.id)
-            await verdict(cloud, engine, self.world.asker(), server)
+            await verdict(cloud, engine, self.world.requester(), server)
             await self._drive(cloud, engine)
 
 

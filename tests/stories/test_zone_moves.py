@@ -14,7 +14,7 @@ from whimbrel.domain.host import Zone
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import edit, lookup
 from whimbrel.sim.cloud.cloud import LARGE, World
@@ -37,15 +37,15 @@ async def pinned(world: World, server: Server) -> None:
 async def moved_to_the_other_zone(world: World, server: Server) -> None:
     engine = world.engine("setup")
     record = await lookup.find(world.cloud, server.id)
-    await requests.move(world.cloud, engine, world.asker(), record, requests.Wanted(zone=NORTH.id, flavor=LARGE))
+    await requests.move(world.cloud, engine, world.requester(), record, requests.Wanted(zone=NORTH.id, flavor=LARGE))
     await world.settle(engine)
     record = await lookup.find(world.cloud, server.id)
     assert (record.vm_state, record.zone, record.spec.zone_pin) == ("resized", "7", "nova")
 
 
-async def confirm(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> Any:
+async def confirm(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> Any:
     with suppress(Invalid):  # it is confirmed
-        await requests.confirm(cloud, engine, asker, server)
+        await requests.confirm(cloud, engine, requester, server)
 
 
 async def confirmed_and_pinned(told: Told) -> Books:

@@ -81,12 +81,14 @@ class Telling(Lives):
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
         server = await lookup.find(cloud, self.server.id)
-        asker = self.world.asker()
+        requester = self.world.requester()
         if self._story.flavor:
-            await requests.resize(cloud, engine, asker, server, self._story.new_flavor, leaves_cell=self._story.crosses)
+            await requests.resize(
+                cloud, engine, requester, server, self._story.new_flavor, leaves_cell=self._story.crosses
+            )
         else:
             host = HostName(self._story.host) if self._story.host else None
-            await requests.migrate(cloud, engine, asker, server, host, leaves_cell=self._story.crosses)
+            await requests.migrate(cloud, engine, requester, server, host, leaves_cell=self._story.crosses)
         await self._drive(cloud, engine)
 
     async def say(self, cloud: Cloud, engine: Engine) -> None:
@@ -98,7 +100,7 @@ class Telling(Lives):
             await requests.turn_back(cloud, engine, run.id)
         else:
             say = requests.confirm if self._story.end == "confirm" else requests.revert
-            await say(cloud, engine, self.world.asker(), server)
+            await say(cloud, engine, self.world.requester(), server)
         await self._drive(cloud, engine)
 
 
@@ -124,10 +126,10 @@ async def _scene(story: Story) -> tuple[World, Server]:
         server = with_a_function(server)
     if story.boots_from_volume:
         server = with_a_boot_volume(server)
-    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
     if story.stopped:
-        await power.stop(world.cloud, engine, world.asker(), await lookup.find(world.cloud, server.id))
+        await power.stop(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
         await world.settle(engine)
     return world, await lookup.find(world.cloud, server.id)
 

@@ -75,7 +75,7 @@ async def tell(story: Story, touch: int, which: Collection[str], *, checked: boo
         await _drive(world, engine)
         await _see_guest(world, server, f"after a restore to {telling.name}")
     stopped_by = await _why_stopped(world, server)
-    left = await restore(world.cloud, engine, world.asker, lambda: _drive_often(world, engine, 3))
+    left = await restore(world.cloud, engine, world.requester, lambda: _drive_often(world, engine, 3))
     await _drive_often(world, engine, ROUNDS)
     await _see_guest(world, server, f"after the repairs of a restore to {telling.name}")
     proof = await prove(world.cloud)

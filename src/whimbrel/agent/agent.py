@@ -31,7 +31,7 @@ class HostAgent:
     def __init__(
         self, host: HostName, hypervisor: Hypervisor, keep: Keep, images: Images, clock: Clock, wait_s: float = WAIT_S
     ) -> None:
-        """wait_s: how long an asker waits for the end of a job before he is told how far it is."""
+        """wait_s: how long a request waits for the end of a job before it is answered with the progress."""
         self.host = host
         self._hypervisor = hypervisor
         self._images = images

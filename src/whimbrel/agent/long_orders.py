@@ -53,7 +53,7 @@ JobName = tuple[RunId, str, GuestKey]
 
 class Jobs:
     def __init__(self, clock: Clock, wait_s: float) -> None:
-        """wait_s: how long an asker waits for the end before he is told how far it is."""
+        """wait_s: how long a request waits for the end before it is answered with the progress."""
         self._clock = clock
         self._wait_s = wait_s
         self._jobs: dict[JobName, Job] = {}

@@ -20,7 +20,7 @@ from whimbrel.api.http.streaming import send_lines
 from whimbrel.api.routes import ROUTES
 from whimbrel.domain.errors import WorldError
 from whimbrel.ports.meter import note_route
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.identity import Principal
 
 log = structlog.get_logger(__name__)
 
@@ -68,9 +68,9 @@ class Door:
         document = documents.at(request.parts, request.method, request.root_url)
         if document is not None:
             return document
-        caller = await self._caller(request)
+        principal = await self._principal(request)
         request.minor = minor = microversions.negotiate(request.headers)
-        parts, project_in_url = self._without_project(request.parts[1:], caller)
+        parts, project_in_url = self._without_project(request.parts[1:], principal)
         routes, params = self._dispatcher.find(request.method, parts, minor)
         request.came_to(routes[0].path)  # of several actions none is meant before the body is read
         body, route = await self._body(request, routes)
@@ -78,7 +78,7 @@ class Door:
         call = Call(
             context=self._context,
             route=route,
-            caller=caller,
+            principal=principal,
             request_id=request.id,
             minor=minor,
             params=params,
@@ -90,23 +90,23 @@ class Door:
         )
         return await _handled(call)
 
-    async def _caller(self, request: "_Request") -> Caller:
+    async def _principal(self, request: "_Request") -> Principal:
         token = request.headers.get("x-auth-token", "")
-        caller = await self._context.identity.caller(token) if token else None
-        if caller is None:
+        principal = await self._context.identity.principal(token) if token else None
+        if principal is None:
             url = self._context.identity_url or request.origin + "/identity"
             reason = "Authentication is required: there is no token, or it is not valid (any more)."
             raise Problem(401, reason, {"WWW-Authenticate": f'Keystone uri="{url}"'})
-        return caller
+        return principal
 
-    def _without_project(self, parts: list[str], caller: Caller) -> tuple[list[str], bool]:
+    def _without_project(self, parts: list[str], principal: Principal) -> tuple[list[str], bool]:
         """Take the project id off a path that has one. Raises: Problem: 400 it is not the caller's."""
         if not parts or self._dispatcher.knows(parts[0]):
             return parts, False
-        if parts[0] != caller.project_id:
+        if parts[0] != principal.project_id:
             if not _looks_like_project(parts[0]):
                 return parts, False
-            raise Problem(400, f"The URL is of project {parts[0]!r}, the token of {caller.project_id!r}.")
+            raise Problem(400, f"The URL is of project {parts[0]!r}, the token of {principal.project_id!r}.")
         return parts[1:], True
 
     async def _body(self, request: "_Request", routes: list[Route]) -> tuple[Any, Route]:

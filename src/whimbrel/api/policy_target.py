@@ -19,7 +19,7 @@ async def server_in_path(call: Call) -> Mapping[str, str]:
 async def find_server(call: Call, server_id: ServerId) -> Mapping[str, str]:
     """Find a server for a call. Raises: NotFound: also of another project, unless an administrator asks."""
     server = await lookup.find(call.cloud, server_id)
-    if server.project_id != call.caller.project_id and not call.is_admin:
+    if server.project_id != call.principal.project_id and not call.is_admin:
         raise NotFound(f"Instance {server_id} could not be found.")
     call.found = server
     return {"project_id": server.project_id, "user_id": server.user_id}
@@ -39,7 +39,7 @@ async def server_or_its_entry(call: Call) -> Mapping[str, str]:
 
 def _whose(call: Call, entry: Entry) -> Mapping[str, str]:
     """Raises: NotFound: another project's, unless an administrator asks."""
-    if entry.project_id != call.caller.project_id and not call.is_admin:
+    if entry.project_id != call.principal.project_id and not call.is_admin:
         raise NotFound(f"Instance {entry.server_id} could not be found.")
     return {"project_id": entry.project_id, "user_id": entry.user_id}
 

@@ -17,7 +17,7 @@ from whimbrel.embedded.image.app import image_app
 from whimbrel.http.policy import Policy
 from whimbrel.placement_api import policy as placement_policy
 from whimbrel.placement_api.app import placement_app
-from whimbrel.placement_api.callers import access
+from whimbrel.placement_api.principals import access
 from whimbrel.settings.datadir import INTERNAL, DataDir
 
 

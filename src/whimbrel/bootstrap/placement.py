@@ -25,9 +25,9 @@ from whimbrel.adapters.sql.placement.index_refresh import keep_up, load
 from whimbrel.domain.errors import Invalid
 from whimbrel.http.policy import Policy
 from whimbrel.placement_api.app import MOST_CANDIDATES, placement_app
-from whimbrel.placement_api.callers import access
 from whimbrel.placement_api.cors import Cors
 from whimbrel.placement_api.policy import DEFAULTS, Defaults
+from whimbrel.placement_api.principals import access
 from whimbrel.ports.services.identity import Identity
 from whimbrel.settings.datadir import DataDir
 

@@ -11,12 +11,12 @@ from whimbrel.adapters.openstack.service_client import HttpService, InnerService
 from whimbrel.adapters.openstack.session import Session
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ProjectId, UserId
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.identity import Principal
 from whimbrel.settings.datadir import DataDir
 
 SERVICE_USER = "whimbrel"
 SERVICE_PROJECT = "service"
-OURSELVES = Caller(
+OURSELVES = Principal(
     user_id=UserId(SERVICE_USER),
     user_name=SERVICE_USER,
     project_id=ProjectId(SERVICE_PROJECT),
@@ -27,7 +27,7 @@ OURSELVES = Caller(
 class Ourselves:
     """Fulfils ports.identity.Identity, where nobody else can come in: whoever asks is the cloud itself."""
 
-    async def caller(self, token: str) -> Caller | None:
+    async def principal(self, token: str) -> Principal | None:
         return OURSELVES
 
 

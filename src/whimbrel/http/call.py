@@ -5,7 +5,7 @@ from typing import ClassVar, TypeVar
 
 from whimbrel.http.problem import Problem
 from whimbrel.http.request import Request
-from whimbrel.ports.services.identity import Caller, Identity
+from whimbrel.ports.services.identity import Identity, Principal
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ class Admitted:
     body_limit_bytes: ClassVar = 1 << 20
 
     request: Request
-    caller: Caller
+    principal: Principal
 
     def path(self, name: str) -> str:
         """Return a parameter of the path."""
@@ -28,13 +28,13 @@ class Admitted:
         return await self.request.decoded(kind, self.body_limit_bytes)
 
 
-async def project_caller(request: Request, identity: Identity) -> Caller:
+async def project_principal(request: Request, identity: Identity) -> Principal:
     """Return the caller. Raises: Problem: 401 no valid token, 403 a token without a project, 400."""
     if request.has_nul:
         raise Problem(400, "A NUL character is not allowed.")
-    caller = await request.caller(identity)
-    if caller is None:
+    principal = await request.principal(identity)
+    if principal is None:
         raise Problem(401, "This request needs a valid token.")
-    if not caller.project_id:
+    if not principal.project_id:
         raise Problem(403, "This request needs a token for a project.")
-    return caller
+    return principal

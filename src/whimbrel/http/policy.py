@@ -18,7 +18,7 @@ import yaml
 from oslo_policy import _checks, _parser
 
 from whimbrel.domain.errors import Forbidden, Invalid
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.identity import Principal
 
 MOST_ANSWERS = 20_000
 
@@ -47,44 +47,44 @@ class Policy:
             raise Invalid(f"{path}: there is no rule {useless[0]!r}, and no other rule refers to it.")
         return cls(rules)
 
-    def allows(self, rule: str, caller: Caller, target: Mapping[str, str]) -> bool:
+    def allows(self, rule: str, principal: Principal, target: Mapping[str, str]) -> bool:
         """Check whether the caller passes the rule. target: the owner of the resource, as project_id and user_id."""
         key = (
-            *(rule, caller.user_id, caller.project_id, caller.roles),
-            *(caller.user_domain_id, caller.project_domain_id, caller.system_scope),
+            *(rule, principal.user_id, principal.project_id, principal.roles),
+            *(principal.user_domain_id, principal.project_domain_id, principal.system_scope),
             *target.items(),
         )
         answer = self._answers.get(key)
         if answer is None:
-            answer = self._evaluate(rule, caller, target)
+            answer = self._evaluate(rule, principal, target)
             if len(self._answers) >= MOST_ANSWERS:
                 self._answers.clear()
             self._answers[key] = answer
         return answer
 
-    def check(self, rule: str, caller: Caller, target: Mapping[str, str]) -> None:
+    def check(self, rule: str, principal: Principal, target: Mapping[str, str]) -> None:
         """Raises: Forbidden: the caller does not pass the rule."""
-        if not self.allows(rule, caller, target):
+        if not self.allows(rule, principal, target):
             raise Forbidden(f"Policy doesn't allow {rule} to be performed.")
 
-    def _evaluate(self, rule: str, caller: Caller, target: Mapping[str, str]) -> bool:
+    def _evaluate(self, rule: str, principal: Principal, target: Mapping[str, str]) -> bool:
         assert rule in self._rules, f"{rule} is not in the table"
-        return bool(self._rules[rule](dict(target), _credentials(caller), self._finder, rule))
+        return bool(self._rules[rule](dict(target), _credentials(principal), self._finder, rule))
 
 
-def _credentials(caller: Caller) -> dict[str, Any]:
+def _credentials(principal: Principal) -> dict[str, Any]:
     """Return the attributes of the caller that a rule can refer to."""
     return {
-        "user_id": caller.user_id,
-        "project_id": caller.project_id,
-        "user_domain_id": caller.user_domain_id,
-        "project_domain_id": caller.project_domain_id,
-        "system_scope": caller.system_scope or None,
-        "roles": sorted(caller.roles),
+        "user_id": principal.user_id,
+        "project_id": principal.project_id,
+        "user_domain_id": principal.user_domain_id,
+        "project_domain_id": principal.project_domain_id,
+        "system_scope": principal.system_scope or None,
+        "roles": sorted(principal.roles),
     }
 
 
-ATTRIBUTES: Final = frozenset(_credentials(Caller(user_id="", user_name="", project_id="")))  # type: ignore[arg-type]
+ATTRIBUTES: Final = frozenset(_credentials(Principal(user_id="", user_name="", project_id="")))  # type: ignore[arg-type]
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import starlette.requests
 from starlette.types import Receive, Scope
 
 from whimbrel.http.problem import Problem
-from whimbrel.ports.services.identity import Caller, Identity
+from whimbrel.ports.services.identity import Identity, Principal
 
 T = TypeVar("T")
 
@@ -56,10 +56,10 @@ class Request(starlette.requests.Request):
             self.scope["query_string"] and "\0" in "".join(self.query_params.values())
         )
 
-    async def caller(self, identity: Identity) -> Caller | None:
+    async def principal(self, identity: Identity) -> Principal | None:
         """Return the holder of the token; None: there is no token, or it is not valid."""
         token = self.headers.get("x-auth-token")
-        return await identity.caller(token) if token else None
+        return await identity.principal(token) if token else None
 
     def challenge(self, identity_url: str | None = None) -> dict[str, str]:
         """Return the header that tells a client without a token where to get one, by default on the same server."""

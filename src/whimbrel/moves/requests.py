@@ -17,7 +17,7 @@ from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.resize import RESIZE
 from whimbrel.moves.steps import quota_usage, record
 from whimbrel.moves.steps.target import decide
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.catalog import zone_of
 from whimbrel.ports.stores.journal import Booking, Limits
@@ -45,45 +45,51 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 async def resize(
-    cloud: Cloud, engine: Engine, asker: Asker, server: Server, flavor: Flavor, *, leaves_cell: bool = False
+    cloud: Cloud, engine: Engine, requester: Requester, server: Server, flavor: Flavor, *, leaves_cell: bool = False
 ) -> Run:
     """leaves_cell: whether it may go to another cell.
 
     Raises: Invalid: the same flavor; OverQuota; WrongState; Conflict; Unavailable.
     """
     facts = await resize_facts(cloud, server, flavor, leaves_cell=leaves_cell)
-    return await _accept(cloud, engine, asker, server, "resize", facts)
+    return await _accept(cloud, engine, requester, server, "resize", facts)
 
 
 async def migrate(
-    cloud: Cloud, engine: Engine, asker: Asker, server: Server, host: HostName | None, *, leaves_cell: bool = False
+    cloud: Cloud,
+    engine: Engine,
+    requester: Requester,
+    server: Server,
+    host: HostName | None,
+    *,
+    leaves_cell: bool = False,
 ) -> Run:
     """leaves_cell: whether it may go to another cell.
 
     Raises: Invalid: no such host, or the server is on it or may not go there; WrongState; Conflict; Unavailable.
     """
     facts = await migrate_facts(cloud, server, host, leaves_cell=leaves_cell)
-    return await _accept(cloud, engine, asker, server, "migrate", facts)
+    return await _accept(cloud, engine, requester, server, "migrate", facts)
 
 
-async def move(cloud: Cloud, engine: Engine, asker: Asker, server: Server, wanted: Wanted) -> Run:
+async def move(cloud: Cloud, engine: Engine, requester: Requester, server: Server, wanted: Wanted) -> Run:
     """Begin a resize where another flavor is wanted, else a migration.
 
     Raises: Invalid: the zone or the host cannot be; OverQuota; WrongState; Conflict; Unavailable.
     """
     facts = await wanted_facts(cloud, server, wanted)
     saga = "migrate" if facts.new_flavor == facts.old_flavor else "resize"
-    return await _accept(cloud, engine, asker, server, saga, facts)
+    return await _accept(cloud, engine, requester, server, saga, facts)
 
 
-async def confirm(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def confirm(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """Raises: Invalid: the server was not resized; WrongState; Conflict: it is being reverted; Unavailable."""
-    await _judge(cloud, engine, asker, server, "confirm")
+    await _judge(cloud, engine, requester, server, "confirm")
 
 
-async def revert(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def revert(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """Raises: Invalid: the server was not resized; WrongState; Conflict: it is being confirmed; Unavailable."""
-    await _judge(cloud, engine, asker, server, "revert")
+    await _judge(cloud, engine, requester, server, "revert")
 
 
 async def retry(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
@@ -233,19 +239,21 @@ async def _check_cell(cloud: Cloud, server: Server, facts: MoveFacts, host: Host
 
 
 async def _wish(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneWish:
-    """Raises: Invalid: nowhere; the choice would say so, but here the asker hears it at once."""
+    """Raises: Invalid: nowhere; the choice would say so, but here the requester gets the error at once."""
     try:
         return await needs.zone_wish(replace(facts, volumes=server.volumes), cloud)
     except Refused as error:
         raise Invalid(error.reason) from None
 
 
-async def _accept(cloud: Cloud, engine: Engine, asker: Asker, server: Server, saga: str, facts: MoveFacts) -> Run:
-    run = new_run(cloud, engine, asker, server, engine.book.newest(saga), facts)
+async def _accept(
+    cloud: Cloud, engine: Engine, requester: Requester, server: Server, saga: str, facts: MoveFacts
+) -> Run:
+    run = new_run(cloud, engine, requester, server, engine.book.newest(saga), facts)
     before = Booking(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib)
     booking = quota_usage.larger(server.flavor, facts.new_flavor)
     limits = await _limits(cloud, server) if booking != before else None
-    action = new_action(cloud, asker, server, saga, run.id)
+    action = new_action(cloud, requester, server, saga, run.id)
     run = await engine.accept(run, action, booking, limits, before=before)
     await engine.begin(run, before)
     return run
@@ -269,12 +277,12 @@ async def _limits(cloud: Cloud, server: Server) -> Limits:
     return Limits(cores=limits["cores"], ram_mib=limits["ram"])
 
 
-async def _judge(cloud: Cloud, engine: Engine, asker: Asker, server: Server, verdict: Verdict) -> None:
+async def _judge(cloud: Cloud, engine: Engine, requester: Requester, server: Server, verdict: Verdict) -> None:
     run = await cloud.journal.open_run(server.id)
     arrived = run is not None and (run.state == "parked" or run.verdict or server.vm_state == "resized")
     if run is None or run.saga not in MOVE_SAGAS or not arrived:
         raise Invalid("Instance has not been resized.")
-    action = new_action(cloud, asker, server, _ACTION[verdict], run.id)
+    action = new_action(cloud, requester, server, _ACTION[verdict], run.id)
     run = await cloud.journal.give_verdict(run.id, verdict, _STATUS[verdict], action, cloud.clock.now(), _HEARD_AT)
     if verdict == "revert" and has_facts(run, MoveFacts):
         # The conductor shows it too; done here, the user sees it in his next request already.

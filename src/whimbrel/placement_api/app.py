@@ -19,14 +19,14 @@ from whimbrel.placement.store import Store
 from whimbrel.placement_api import content_types, microversions, problems
 from whimbrel.placement_api.bodies import whole
 from whimbrel.placement_api.call import Call, Reply
-from whimbrel.placement_api.callers import Access, ByToken, ByWord, Callers, access
 from whimbrel.placement_api.dispatch import NOT_FOUND, Dispatcher, Route
+from whimbrel.placement_api.principals import Access, ByToken, ByWord, Principals, access
 from whimbrel.placement_api.problems import Problem
 from whimbrel.placement_api.routes import ROUTES
 from whimbrel.placement_api.version_document import DOCUMENT
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.meter import note_route
-from whimbrel.ports.services.identity import Caller, Identity
+from whimbrel.ports.services.identity import Identity, Principal
 
 log = structlog.get_logger(__name__)
 
@@ -51,8 +51,8 @@ def placement_app(
     identity: None: whoever asks is believed, for tests. identity_url: where clients without a token are sent; None:
     /identity on the same server. rights: None: the legacy defaults. most_candidates: in one answer, None: all.
     """
-    callers = ByToken(identity, identity_url) if identity else ByWord()
-    return Door(store, callers, rights or access("legacy"), clock, ids, most_candidates)
+    principals = ByToken(identity, identity_url) if identity else ByWord()
+    return Door(store, principals, rights or access("legacy"), clock, ids, most_candidates)
 
 
 class Door:
@@ -61,14 +61,14 @@ class Door:
     def __init__(
         self,
         store: Store,
-        callers: Callers,
+        principals: Principals,
         rights: Access,
         clock: Clock,
         ids: IdSource,
         most_candidates: int | None,
     ) -> None:
         self._store = store
-        self._callers = callers
+        self._principals = principals
         self._rights = rights
         self._clock = clock
         self._ids = ids
@@ -83,9 +83,9 @@ class Door:
         minor: int | None = None
         try:
             # The version document is the one thing for which nobody needs a token.
-            caller = None if _path(request) in ("", "/") else await self._callers.of(request)
+            principal = None if _path(request) in ("", "/") else await self._principals.of(request)
             minor = microversions.negotiate(request.headers.get("openstack-api-version"))
-            reply = await self._answer(request, caller, minor)
+            reply = await self._answer(request, principal, minor)
         except Problem as problem:
             reply = _refusal(problem, request_id, minor)
         except WorldError as error:
@@ -97,8 +97,8 @@ class Door:
             reply = _refusal(problems.unexpected(request_id), request_id, minor)
         await self._response(request, reply, request_id, minor)(scope, receive, send)
 
-    async def _answer(self, request: Request, caller: Caller | None, minor: int) -> Reply:
-        if caller is None:
+    async def _answer(self, request: Request, principal: Principal | None, minor: int) -> Reply:
+        if principal is None:
             return _document(request)
         path = _path(request)
         _check_has_type(request)
@@ -107,14 +107,14 @@ class Door:
         takes_body = route.body is not None and route.body.is_there(minor)
         _check_types(request, route, takes_body)
         is_of_project = route.keys is not None and "project_id" in route.keys
-        self._rights.check(route.rule, caller, request.query_params.get("project_id", "") if is_of_project else None)
+        self._rights.check(route.rule, principal, request.query_params.get("project_id", "") if is_of_project else None)
         if "\x00" in path:
             raise Problem(404, NOT_FOUND)
         query = route.keys.read(request.scope["query_string"], minor) if route.keys is not None else {}
         call = Call(
             store=self._store,
             ids=self._ids,
-            caller=caller,
+            principal=principal,
             minor=minor,
             params=params,
             query=query,

@@ -10,7 +10,7 @@ from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.store import Store
 from whimbrel.placement_api.problems import Problem
 from whimbrel.ports.clock import IdSource
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.identity import Principal
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Call:
 
     store: Store
     ids: IdSource
-    caller: Caller
+    principal: Principal
     minor: int  # of the microversion: 28 for 1.28
     params: Mapping[str, str]  # of the path
     query: Mapping[str, list[str]]  # key -> all its values

@@ -32,7 +32,7 @@ from whimbrel.ports.stores.zones import Zones
 from whimbrel.ports.unreachable_cells import Outages
 
 
-class Asker(msgspec.Struct, frozen=True, kw_only=True):
+class Requester(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks for something, under which request id."""
 
     user_id: UserId

@@ -4,7 +4,7 @@ from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
 from whimbrel.domain.run import Run
 from whimbrel.moves import requests
 from whimbrel.moves.migration_status import MOVE_SAGAS
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
 
@@ -19,9 +19,11 @@ async def confirm_expired(cloud: Cloud, engine: Engine) -> int:
 
 
 async def _confirm(cloud: Cloud, engine: Engine, run: Run) -> int:
-    asker = Asker(user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}", is_admin=True)
+    requester = Requester(
+        user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}", is_admin=True
+    )
     try:
-        await requests.confirm(cloud, engine, asker, await lookup.find(cloud, run.subject))
+        await requests.confirm(cloud, engine, requester, await lookup.find(cloud, run.subject))
     except (Conflict, Invalid, NotFound):
         return 0  # its owner was faster
     except Unavailable:

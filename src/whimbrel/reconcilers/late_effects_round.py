@@ -5,7 +5,7 @@ from whimbrel.domain.operation_facts import ErrandFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
@@ -43,8 +43,8 @@ async def _look_after(cloud: Cloud, engine: Engine, run: Run) -> int:
     try:
         if server is None:
             return int(await tidy_after_delete(run.subject, cloud))
-        asker = Asker(user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}")
-        return int(await tidy(cloud, engine, asker, server))
+        requester = Requester(user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}")
+        return int(await tidy(cloud, engine, requester, server))
     except (Conflict, Unavailable, Refused):
         return 0  # it is busy, or nobody says what its guest uses: the next round sees
 

@@ -7,7 +7,7 @@ Source: Nova's periodic _sync_power_states, without resume_guests_state_on_host_
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable, WrongState
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.proof.paged_reads import each
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
@@ -40,10 +40,10 @@ async def _follow(cloud: Cloud, engine: Engine, host: Host, guest: Guest) -> int
         server = await lookup.find(cloud, guest.key.server)
         if (server.host, server.slot) != (host.name, guest.key.slot) or server.task_state is not None:
             return 0
-        asker = Asker(
+        requester = Requester(
             user_id=server.user_id, project_id=server.project_id, request_id=f"req-{cloud.ids.uuid()}", is_admin=True
         )
-        await power.follow(cloud, engine, asker, server)
+        await power.follow(cloud, engine, requester, server)
     except (Conflict, NotFound, Unavailable, WrongState):
         return 0  # it is meant to be off, or busy, or its cell is away
     return 1

@@ -14,7 +14,7 @@ from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, Unavail
 from whimbrel.domain.ids import CellName, ProjectId, RunId, ServerId
 from whimbrel.domain.run import Action, Run
 from whimbrel.domain.server import Server
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.proof.evidence import ServerEvidence
 from whimbrel.proof.proof import Proof, prove
 from whimbrel.proof.recheck import Suspect, fresh
@@ -193,7 +193,7 @@ REPAIR_1 = Saga("repair", 1, RepairFacts, (*_TAKEN, *_MENDS), (Step(repaired),))
 REPAIR = Saga("repair", 2, RepairFacts, (*_TAKEN, *_CLOSE, *_SETTLE, *_MENDS), (Step(repaired),))
 
 
-async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) -> tuple[Run, Finding]:
+async def repair(cloud: Cloud, engine: Engine, requester: Requester, subject: ServerId) -> tuple[Run, Finding]:
     """Start to repair what does not hold under an id; give the run, and what it is to do.
 
     Raises: Invalid: all holds; Conflict: it is busy, or nothing can be done; Unavailable: also where a cell does not
@@ -213,15 +213,15 @@ async def repair(cloud: Cloud, engine: Engine, asker: Asker, subject: ServerId) 
             saga=REPAIR.name,
             version=REPAIR.version,
             subject=subject,
-            project_id=_project(seen, asker),
-            user_id=asker.user_id,
-            asker_project_id=asker.project_id,
-            action=asker.request_id,
+            project_id=_project(seen, requester),
+            user_id=requester.user_id,
+            asker_project_id=requester.project_id,
+            action=requester.request_id,
             at="",
             facts=facts,
         )
     )
-    run = await cloud.journal.accept(run, _action(cloud, asker, run), beside=facts.waiting)
+    run = await cloud.journal.accept(run, _action(cloud, requester, run), beside=facts.waiting)
     await engine.begin(run)
     return run, finding
 
@@ -256,19 +256,19 @@ async def _record(seen: ServerEvidence, planned: Plan, cloud: Cloud) -> tuple[Ce
     return (entry.cell, seen.records[entry.cell]) if entry.cell in seen.records else None
 
 
-def _project(seen: ServerEvidence, asker: Asker) -> ProjectId:
+def _project(seen: ServerEvidence, requester: Requester) -> ProjectId:
     if seen.entry:
         return seen.entry.project_id
-    return next((record.project_id for record in seen.records.values()), asker.project_id)
+    return next((record.project_id for record in seen.records.values()), requester.project_id)
 
 
-def _action(cloud: Cloud, asker: Asker, run: Repair) -> Action:
+def _action(cloud: Cloud, requester: Requester, run: Repair) -> Action:
     return Action(
         server_id=run.subject,
-        request_id=asker.request_id,
+        request_id=requester.request_id,
         name="repair",
-        project_id=asker.project_id,
-        user_id=asker.user_id,
+        project_id=requester.project_id,
+        user_id=requester.user_id,
         run_id=run.id,
         started_at=cloud.clock.now(),
     )

@@ -9,7 +9,7 @@ from whimbrel.domain import server_states
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.domain.server import Server
 from whimbrel.moves.opening import new_action
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 
 
 async def change(cloud: Cloud, server: Server, fields: Mapping[str, Any]) -> Server:
@@ -26,9 +26,11 @@ async def change(cloud: Cloud, server: Server, fields: Mapping[str, Any]) -> Ser
         raise Conflict(f"server {server.id} was moved meanwhile") from None
 
 
-async def reset_state(cloud: Cloud, asker: Asker, server: Server, vm_state: Literal["active", "error"]) -> Server:
+async def reset_state(
+    cloud: Cloud, requester: Requester, server: Server, vm_state: Literal["active", "error"]
+) -> Server:
     """Set vm_state as an administrator says; a run that is under way goes on and has the last word."""
-    action = with_(new_action(cloud, asker, server, "resetState"), updated_at=cloud.clock.now())
+    action = with_(new_action(cloud, requester, server, "resetState"), updated_at=cloud.clock.now())
     await cloud.journal.add_action(action)
     state = server_states.after(server.vm_state, f"reset to {vm_state}")
     if server.host is None:

@@ -11,7 +11,7 @@ from whimbrel.domain.pci import ALIAS
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.opening import new_action, new_run
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.hosts.agent import Agent
 from whimbrel.ports.stores.servers import Servers
 from whimbrel.saga.engine import Engine
@@ -67,7 +67,7 @@ async def settle(run: Errand, cloud: Cloud, fields: Mapping[str, Any]) -> None:
 async def accept(
     cloud: Cloud,
     engine: Engine,
-    asker: Asker,
+    requester: Requester,
     server: Server,
     saga: Saga[Kind],
     action: str,
@@ -89,8 +89,8 @@ async def accept(
         beside=beside,
         **{"devices": _has_any(server), **more},
     )
-    run = new_run(cloud, engine, asker, server, saga, facts)
-    run = await engine.accept(run, new_action(cloud, asker, server, action, run.id), beside=beside)
+    run = new_run(cloud, engine, requester, server, saga, facts)
+    run = await engine.accept(run, new_action(cloud, requester, server, action, run.id), beside=beside)
     await engine.begin(run)
     return run
 

@@ -156,9 +156,9 @@ def test_a_cell_in_which_servers_live_stays(tmp_path: Path) -> None:
         home = Home(tmp_path)
         process = await home.start(ONE)
         outside = await World.build()
-        asker, server = outside.asker(), outside.new_server("s", SMALL)
+        requester, server = outside.requester(), outside.new_server("s", SMALL)
         server.image_id = None
-        await create.accept(process.cloud, process.engine, asker, [server])
+        await create.accept(process.cloud, process.engine, requester, [server])
         await _drive(process)
         await process.close()
         await outside.close()
@@ -188,12 +188,12 @@ def test_a_cell_to_which_a_server_may_yet_go_back_stays(tmp_path: Path) -> None:
         two = CELL.format("two") + HOST.format("m1")
         process = await home.start(ONE + two)
         outside = await World.build()
-        asker, new = outside.asker(), outside.new_server("s", SMALL)
+        requester, new = outside.requester(), outside.new_server("s", SMALL)
         new.image_id = None
-        await create.accept(process.cloud, process.engine, asker, [new], HostName("n1"))
+        await create.accept(process.cloud, process.engine, requester, [new], HostName("n1"))
         await _drive(process)
         server = await lookup.find(process.cloud, new.id)
-        await requests.migrate(process.cloud, process.engine, asker, server, HostName("m1"), leaves_cell=True)
+        await requests.migrate(process.cloud, process.engine, requester, server, HostName("m1"), leaves_cell=True)
         await _drive(process)
         assert await process.cloud.directory.homes() == {"two": 1}
         await process.close()
@@ -203,7 +203,7 @@ def test_a_cell_to_which_a_server_may_yet_go_back_stays(tmp_path: Path) -> None:
 
         process = await home.start(ONE + two)
         server = await lookup.find(process.cloud, new.id)
-        await requests.revert(process.cloud, process.engine, asker, server)
+        await requests.revert(process.cloud, process.engine, requester, server)
         await _drive(process)
         assert await process.cloud.directory.homes() == {"one": 1}
         await process.close()
@@ -222,7 +222,7 @@ def test_a_journal_with_a_row_that_cannot_be_read_keeps_no_cloud_from_starting(t
         outside = await World.build()
         new = outside.new_server("s", SMALL)
         new.image_id = None
-        await create.accept(process.cloud, process.engine, outside.asker(), [new])
+        await create.accept(process.cloud, process.engine, outside.requester(), [new])
         await outside.close()
         await process.close()
         with closing(sqlite3.connect(tmp_path / "data/db/global.sqlite")) as by_hand, by_hand:

@@ -122,7 +122,7 @@ def test_a_conductor_takes_up_the_runs_of_dead_ones_only(tmp_path: Path) -> None
         begun: list[Run] = []
         engine = world.engine(living, adopt=lambda run: begun.append(run) is None)  # as if it drove the run
         server = world.new_server("s", SMALL)
-        await create.accept(world.cloud, engine, world.asker(), [server])
+        await create.accept(world.cloud, engine, world.requester(), [server])
         for predecessors, taken in ([], False), ([living], True):
             conductor = Conductor(world.cloud, world.engine_parts(namesake), predecessors=predecessors)
             serving = asyncio.create_task(conductor.serve())

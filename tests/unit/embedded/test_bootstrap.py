@@ -100,7 +100,7 @@ def test_a_lost_password_can_be_replaced(tell: Teller) -> None:
     async def story(services: Opened) -> None:
         password = await reset_password(services.store, "ann")
         assert await matches(password, (await services.store.user("ann")).password_hash)
-        assert await services.store.caller("token of ann") is None
+        assert await services.store.principal("token of ann") is None
         with pytest.raises(NotFound):
             await reset_password(services.store, "nobody")
 

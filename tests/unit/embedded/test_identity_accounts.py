@@ -46,7 +46,7 @@ def test_who_knows_his_password_changes_it(tell: Teller) -> None:
         assert (await services.ask("ann", "POST", f"{V3}/users/ann/password", body("wrong"))).status_code == 401
         answer = await services.ask("ann", "POST", f"{V3}/users/ann/password", body("secret of ann"))
         assert answer.status_code == 204
-        assert await services.store.caller("token of ann") is None
+        assert await services.store.principal("token of ann") is None
         assert await log_in(services, "ann", "new") == 201
 
     tell(story)

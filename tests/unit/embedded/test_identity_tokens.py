@@ -58,9 +58,9 @@ def test_a_password_gives_a_token_for_a_project(tell: Teller, scope: dict[str, A
         assert token["user"]["id"] == "ann"
         assert [role["name"] for role in token["roles"]] == ["member", "reader"]
         assert [service["type"] for service in token["catalog"]] == ["identity", "image"]
-        caller = await services.store.caller(answer.headers["X-Subject-Token"])
-        assert caller is not None
-        assert (caller.user_id, caller.project_id, set(caller.roles)) == ("ann", "p1", {"member", "reader"})
+        principal = await services.store.principal(answer.headers["X-Subject-Token"])
+        assert principal is not None
+        assert (principal.user_id, principal.project_id, set(principal.roles)) == ("ann", "p1", {"member", "reader"})
 
     tell(story)
 
@@ -147,7 +147,7 @@ def test_who_holds_a_token_may_look_at_it_and_end_it(tell: Teller) -> None:
         assert (await services.ask("ann", "HEAD", TOKENS, **mine)).status_code == 200
         assert (await services.ask("ann", "DELETE", TOKENS, **mine)).status_code == 204
         assert (await services.ask("ann", "GET", TOKENS, **mine)).status_code == 401
-        assert await services.store.caller("token of ann") is None
+        assert await services.store.principal("token of ann") is None
 
     tell(story)
 
@@ -170,9 +170,9 @@ def test_only_admins_and_services_look_at_other_tokens(tell: Teller) -> None:
 def test_a_token_ends_when_its_time_is_over(tell: Teller) -> None:
     async def story(services: Opened) -> None:
         services.clock.advance(3599)
-        assert await services.store.caller("token of ann") is not None
+        assert await services.store.principal("token of ann") is not None
         services.clock.advance(1)
-        assert await services.store.caller("token of ann") is None
+        assert await services.store.principal("token of ann") is None
         answer = await services.ask("ann", "GET", "/identity/v3/auth/projects")
         assert (answer.status_code, answer.json()) == (401, UNAUTHORIZED)
 

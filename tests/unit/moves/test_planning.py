@@ -99,10 +99,10 @@ async def furnish(world: World, given: dict[str, Any]) -> Server:
     server = world.new_server("one")
     server = with_devices(server) if given["devices"] else server
     engine = world.engine("setup")
-    await create.accept(cloud, engine, world.asker(), [server], NAMES[0])
+    await create.accept(cloud, engine, world.requester(), [server], NAMES[0])
     await world.settle(engine)
     for host, flavor in given["others"]:
-        await create.accept(cloud, engine, world.asker(), [world.new_server("other", flavor)], host)
+        await create.accept(cloud, engine, world.requester(), [world.new_server("other", flavor)], host)
     await world.settle(engine)
     for host in given["disabled"]:
         await cloud.cell(CELL).hosts.set_service(host, enabled=False, disabled_reason=None, forced_down=False)
@@ -118,7 +118,7 @@ async def facts(world: World, server: Server, wish: Flavor | HostName | None) ->
 async def really(world: World, server: Server, wish: Flavor | HostName | None) -> None:
     engine, cloud = world.engine("really"), world.cloud
     if isinstance(wish, Flavor):
-        await requests.resize(cloud, engine, world.asker(), server, wish)
+        await requests.resize(cloud, engine, world.requester(), server, wish)
     else:
-        await requests.migrate(cloud, engine, world.asker(), server, wish)
+        await requests.migrate(cloud, engine, world.requester(), server, wish)
     await world.settle(engine)

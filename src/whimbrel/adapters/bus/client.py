@@ -31,7 +31,7 @@ class HttpAgents:
         self._patience_s = patience_s
 
     def at(self, host: HostName) -> Agent:
-        return cast(Agent, _Caller(self, host))
+        return cast(Agent, _Principal(self, host))
 
     async def ask(self, host: HostName, name: str, question: msgspec.Struct) -> Any:
         """Send one order and give its answer. Raises: what the agent raised; Unavailable."""
@@ -46,7 +46,7 @@ class HttpAgents:
             raise Unavailable(f"no readable answer from host {host} to {name}: {error}") from error
 
 
-class _Caller:
+class _Principal:
     """The agent of one host, far away."""
 
     def __init__(self, agents: HttpAgents, host: HostName) -> None:

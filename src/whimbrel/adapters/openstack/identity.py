@@ -16,7 +16,7 @@ from whimbrel.adapters.unanswered import unanswered
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.identity import Principal
 
 log = structlog.get_logger(__name__)
 
@@ -99,32 +99,32 @@ class KeystoneIdentity:
         self._client = client
         self._clock = clock
         self._own = OwnToken(client, lambda: login)
-        self._believed: dict[str, tuple[Caller, float]] = {}  # token -> its holder, and until when
+        self._believed: dict[str, tuple[Principal, float]] = {}  # token -> its holder, and until when
 
-    async def caller(self, token: str) -> Caller | None:
+    async def principal(self, token: str) -> Principal | None:
         now = self._clock.now()
-        caller, until = self._believed.get(token, (None, 0.0))
-        if caller is None or now >= until:
-            caller = await self._ask(token) if token and token.isascii() else None
-            self._remember(token, caller, now)
-        return caller if caller and caller.expires_at > now else None
+        principal, until = self._believed.get(token, (None, 0.0))
+        if principal is None or now >= until:
+            principal = await self._ask(token) if token and token.isascii() else None
+            self._remember(token, principal, now)
+        return principal if principal and principal.expires_at > now else None
 
-    def _remember(self, token: str, caller: Caller | None, now: float) -> None:
-        if caller is None:
+    def _remember(self, token: str, principal: Principal | None, now: float) -> None:
+        if principal is None:
             self._believed.pop(token, None)
             return
         if len(self._believed) >= MOST_CALLERS:
             self._believed.clear()
-        self._believed[token] = caller, min(now + BELIEVED_S, caller.expires_at)
+        self._believed[token] = principal, min(now + BELIEVED_S, principal.expires_at)
 
-    async def _ask(self, token: str) -> Caller | None:
+    async def _ask(self, token: str) -> Principal | None:
         own = await self._own.get()
         answer = await self._show(own, token)
         if answer.status_code == httpx.codes.UNAUTHORIZED:  # that is about our own token: it has ended
             answer = await self._show(await self._own.get(ended=own), token)
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
-        return _caller(_checked(answer).content)
+        return _principal(_checked(answer).content)
 
     async def _show(self, own: str, token: str) -> httpx.Response:
         headers = {"X-Auth-Token": own, "X-Subject-Token": token}
@@ -156,14 +156,14 @@ def _proof(login: Login) -> dict[str, object]:
     }
 
 
-def _caller(content: bytes) -> Caller:
+def _principal(content: bytes) -> Principal:
     try:
         token = msgspec.json.decode(content, type=_Shown).token
     except msgspec.DecodeError as error:
         log.warning("the identity service cannot be understood", error=str(error))
         raise Unavailable("The identity service answers what cannot be understood.") from error
     project = token.project
-    return Caller(
+    return Principal(
         user_id=UserId(token.user.id),
         user_name=token.user.name,
         project_id=ProjectId(project.id if project else ""),

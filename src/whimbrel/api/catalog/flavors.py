@@ -36,7 +36,7 @@ async def find(call: Call, flavor_id: str) -> Flavor:
     """Give a flavor that the caller may see. Raises: NotFound."""
     flavors = call.cloud.flavors
     flavor = await flavors.get(flavor_id)
-    if flavor.is_public or call.is_admin or await flavors.has_access(flavor_id, call.caller.project_id):
+    if flavor.is_public or call.is_admin or await flavors.has_access(flavor_id, call.principal.project_id):
         return flavor
     raise NotFound(f"Flavor {flavor_id} could not be found.")
 
@@ -105,7 +105,7 @@ async def _page(call: Call, shown: Callable[[Call, Flavor], dict[str, Any]]) -> 
 async def _visible(call: Call) -> list[Flavor]:
     """Give the flavors that this list may show, sorted."""
     public = _wanted_visibility(call)
-    granted = await call.cloud.flavors.granted(call.caller.project_id)
+    granted = await call.cloud.flavors.granted(call.principal.project_id)
     found = [
         flavor
         for flavor in await call.cloud.flavors.all()

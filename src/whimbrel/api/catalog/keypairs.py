@@ -57,7 +57,7 @@ async def create(call: Call) -> Any:
     keypair = Keypair(
         user_id=user, name=wanted["name"], type=kind, public_key=public, fingerprint=fingerprint, created_at=now
     )
-    limits = await call.cloud.quotas.limits(call.caller.project_id, user)
+    limits = await call.cloud.quotas.limits(call.principal.project_id, user)
     await call.cloud.keypairs.create(keypair, limits["key_pairs"])
     shown = _brief(call, keypair) | {"user_id": user}
     if private is not None:
@@ -80,7 +80,7 @@ def _user(call: Call) -> UserId:
         sent = call.body["keypair"].get("user_id") if call.body else call.value("user_id")
         if sent:
             return UserId(sent)
-    return call.caller.user_id
+    return call.principal.user_id
 
 
 def _after_marker(call: Call, found: list[Keypair]) -> list[Keypair]:

@@ -27,7 +27,7 @@ _ABSOLUTE: tuple[tuple[str, str, int | None], ...] = (
 
 
 async def index(call: Call) -> Any:
-    project = call.caller.project_id
+    project = call.principal.project_id
     if (other := call.value("tenant_id")) is not None:
         call.check("os_compute_api:limits:other_project")
         project = ProjectId(other)

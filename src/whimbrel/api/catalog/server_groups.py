@@ -39,7 +39,7 @@ async def index(call: Call) -> Any:
     everybody = (
         asked is not None and asked.lower() not in NO and call.may("os_compute_api:os-server-groups:index:all_projects")
     )
-    whose = None if everybody else call.caller.project_id
+    whose = None if everybody else call.principal.project_id
     most = paging.limit(call) or call.context.max_limit
     found = await call.cloud.server_groups.find(whose, int(call.value("offset") or 0), most)
     return {"server_groups": [_shown(call, group) for group in found]}
@@ -58,8 +58,8 @@ async def create(call: Call) -> Any:
     group = ServerGroup(
         id=GroupId(call.cloud.ids.uuid()),
         name=wish["name"],
-        project_id=call.caller.project_id,
-        user_id=call.caller.user_id,
+        project_id=call.principal.project_id,
+        user_id=call.principal.user_id,
         policy=policy,
         max_server_per_host=int(rules["max_server_per_host"]) if rules else None,
         created_at=call.cloud.clock.now(),
@@ -85,7 +85,7 @@ async def check_wished(call: Call, hints: Mapping[str, Any]) -> None:
         group = await call.cloud.server_groups.get(wished)
     except NotFound as error:
         raise Invalid(error.reason) from None
-    if group.project_id != call.caller.project_id:
+    if group.project_id != call.principal.project_id:
         raise Invalid(f"Instance group {wished} could not be found.")
 
 

@@ -76,7 +76,7 @@ async def _unplug(call: Call, server: Server, port_id: str | None) -> int:
     if nic is None:
         return OK
     try:
-        await interfaces.detach(call.cloud, call.engine, call.asker, server, nic)
+        await interfaces.detach(call.cloud, call.engine, call.requester, server, nic)
     except Conflict:
         return NOT_NOW
     return OK

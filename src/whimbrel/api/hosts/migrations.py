@@ -75,9 +75,9 @@ def _project(call: Call) -> ProjectId | None:
     wanted = call.value("project_id")
     if call.may("os_compute_api:os-migrations:index:all_projects"):
         return ProjectId(wanted) if wanted else None
-    if wanted not in (None, call.caller.project_id):
+    if wanted not in (None, call.principal.project_id):
         raise Forbidden("Policy doesn't allow os_compute_api:os-migrations:index:all_projects to be performed.")
-    return call.caller.project_id
+    return call.principal.project_id
 
 
 def _host_filters(call: Call, *, hosts_shown: bool) -> list[Callable[[Move], bool]]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from whimbrel.domain.server import Server
-from whimbrel.ports.cloud import Asker, Cloud
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.cloud import Cloud, Requester
+from whimbrel.ports.services.identity import Principal
 from whimbrel.ports.stores.directory import Entry
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Call:
         *,
         context: Context,
         route: Route,
-        caller: Caller,
+        principal: Principal,
         request_id: str,
         minor: int,
         params: Mapping[str, str],
@@ -51,7 +51,7 @@ class Call:
     ) -> None:
         self.context = context
         self.route = route
-        self.caller = caller
+        self.principal = principal
         self.request_id = request_id
         self.minor = minor  # of the microversion: 53 for 2.53
         self.params = params  # of the path: {"server_id": ...}
@@ -82,10 +82,10 @@ class Call:
         return self.may("context_is_admin")
 
     @cached_property
-    def asker(self) -> Asker:
-        return Asker(
-            user_id=self.caller.user_id,
-            project_id=self.caller.project_id,
+    def requester(self) -> Requester:
+        return Requester(
+            user_id=self.principal.user_id,
+            project_id=self.principal.project_id,
             request_id=self.request_id,
             is_admin=self.is_admin,
         )
@@ -93,15 +93,15 @@ class Call:
     @property
     def own(self) -> dict[str, str]:
         """Give the policy target of what belongs to the caller."""
-        return {"project_id": self.caller.project_id, "user_id": self.caller.user_id}
+        return {"project_id": self.principal.project_id, "user_id": self.principal.user_id}
 
     def may(self, rule: str, target: Mapping[str, str] | None = None) -> bool:
         """Ask the policy; without a target about the caller's own project."""
-        return self.context.policy.allows(rule, self.caller, self.own if target is None else target)
+        return self.context.policy.allows(rule, self.principal, self.own if target is None else target)
 
     def check(self, rule: str, target: Mapping[str, str] | None = None) -> None:
         """Raises: Forbidden."""
-        self.context.policy.check(rule, self.caller, self.own if target is None else target)
+        self.context.policy.check(rule, self.principal, self.own if target is None else target)
 
     def value(self, key: str) -> str | None:
         """Give a query key's value, the last where there are several."""
@@ -111,12 +111,12 @@ class Call:
     @cached_property
     def versioned_url(self) -> str:
         """Give the URL under which resources have their `self` links."""
-        project = f"/{self.caller.project_id}" if self.project_in_url else ""
+        project = f"/{self.principal.project_id}" if self.project_in_url else ""
         return f"{self.root_url}/v2.1{project}"
 
     @cached_property
     def bookmark_url(self) -> str:
-        project = f"/{self.caller.project_id}" if self.project_in_url else ""
+        project = f"/{self.principal.project_id}" if self.project_in_url else ""
         return f"{self.root_url}{project}"
 
     def links(self, collection: str, id: str) -> list[dict[str, str]]:

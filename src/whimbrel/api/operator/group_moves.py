@@ -26,7 +26,7 @@ async def move(call: Call) -> ServerGroupAnswer:
     wish: dict[str, Any] = call.body["move"]
     group = await server_groups.in_path(call)
     zone = None if wish.get("zone") is None else await locations.zone_id(call, wish["zone"])
-    begun = await group_moves.move(call.cloud, call.engine, call.asker, group, wish.get("host"), zone)
+    begun = await group_moves.move(call.cloud, call.engine, call.requester, group, wish.get("host"), zone)
     return _shown(await co_location.look(call.cloud, group), begun.refused)
 
 

@@ -45,7 +45,7 @@ async def server_or_its_past(call: Call) -> Mapping[str, str]:
     """Find whose server it is or was. Raises: NotFound: there never was one, or it is another project's."""
     server_id = ServerId(call.params["server_id"])
     whose = await _whose(call, server_id, None)
-    if whose.project_id != call.caller.project_id and not call.is_admin:
+    if whose.project_id != call.principal.project_id and not call.is_admin:
         raise NotFound(f"Instance {server_id} could not be found.")
     return {"project_id": whose.project_id, "user_id": whose.user_id}
 

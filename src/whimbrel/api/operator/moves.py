@@ -72,7 +72,7 @@ async def decisions(call: Call) -> Decisions:
 async def project_of_run(call: Call) -> Mapping[str, str]:
     """Find whose server a run is about. Raises: NotFound: there is none, or it is another project's."""
     run = await call.cloud.journal.get(RunId(call.params["move_id"]))
-    if run.project_id != call.caller.project_id and not call.is_admin:
+    if run.project_id != call.principal.project_id and not call.is_admin:
         raise NotFound(f"no run {run.id}")  # as if it were not there
     return {"project_id": run.project_id, "user_id": run.user_id}
 
@@ -93,13 +93,13 @@ async def turn_back(call: Call) -> MoveAnswer:
 
 async def _note(call: Call, run: Run, word: str) -> None:
     """Write down in the server's history who said what of its move."""
-    asker = call.asker
+    requester = call.requester
     action = Action(
         server_id=run.subject,
-        request_id=asker.request_id,
+        request_id=requester.request_id,
         name=word,
-        project_id=asker.project_id,
-        user_id=asker.user_id,
+        project_id=requester.project_id,
+        user_id=requester.user_id,
         run_id=run.id,
         started_at=call.cloud.clock.now(),
     )

@@ -26,7 +26,7 @@ async def index(call: Call) -> Any:
 async def create(call: Call) -> Any:
     """Begin to heal the ports of a server; the move of this id tells how far it is."""
     server = await lookup.find(call.cloud, ServerId(call.body["healing"]["server_id"]))
-    run, found = await heal(call.cloud, call.engine, call.asker, server)
+    run, found = await heal(call.cloud, call.engine, call.requester, server)
     return {"healing": {"move_id": run.id, **_shown(found)}}
 
 

@@ -23,7 +23,7 @@ async def create(call: Call) -> Any:
     A cell that does not answer is in the way only if the server may be there; else it is named under `unseen`.
     """
     subject = ServerId(call.body["repair"]["subject"])
-    run, found = await repair(call.cloud, call.engine, call.asker, subject)
+    run, found = await repair(call.cloud, call.engine, call.requester, subject)
     return {"repair": {"move_id": run.id, **_shown(found), "unseen": list(found.unseen)}}
 
 

@@ -23,21 +23,21 @@ async def reboot(call: Call) -> None:
     allowed = ("active", "stopped", "error") if hard else ("active",)
     action_states.check(call.server, "reboot", allowed)
     action_states.check_placed(call.server)
-    await power.reboot(call.cloud, call.engine, call.asker, call.server, hard)
+    await power.reboot(call.cloud, call.engine, call.requester, call.server, hard)
 
 
 async def start(call: Call) -> None:
     action_states.check_lock(call)
     action_states.check_placed(call.server)
     action_states.check(call.server, "start", ("stopped",))
-    await power.start(call.cloud, call.engine, call.asker, call.server)
+    await power.start(call.cloud, call.engine, call.requester, call.server)
 
 
 async def stop(call: Call) -> None:
     action_states.check_lock(call)
     action_states.check_placed(call.server)
     action_states.check(call.server, "stop", ("active", "error"))
-    await power.stop(call.cloud, call.engine, call.asker, call.server)
+    await power.stop(call.cloud, call.engine, call.requester, call.server)
 
 
 # Moves
@@ -50,7 +50,7 @@ async def resize(call: Call) -> None:
     if call.server.has_local_root:
         flavor_and_image.check_growth(call.server.flavor, flavor)
     crosses = may_leave_cell(call)
-    await requests.resize(call.cloud, call.engine, call.asker, call.server, flavor, leaves_cell=crosses)
+    await requests.resize(call.cloud, call.engine, call.requester, call.server, flavor, leaves_cell=crosses)
 
 
 async def migrate(call: Call) -> None:
@@ -61,21 +61,21 @@ async def migrate(call: Call) -> None:
     if host is not None:
         call.check("os_compute_api:os-migrate-server:migrate:host", _target(call))
     target, crosses = None if host is None else HostName(host), may_leave_cell(call)
-    await requests.migrate(call.cloud, call.engine, call.asker, call.server, target, leaves_cell=crosses)
+    await requests.migrate(call.cloud, call.engine, call.requester, call.server, target, leaves_cell=crosses)
 
 
 async def confirm_resize(call: Call) -> None:
     """May be asked again: it goes on where it stands."""
     action_states.check_lock(call)
     action_states.check(call.server, "confirmResize", ("resized",))
-    await requests.confirm(call.cloud, call.engine, call.asker, call.server)
+    await requests.confirm(call.cloud, call.engine, call.requester, call.server)
 
 
 async def revert_resize(call: Call) -> None:
     """May be asked again: it goes on where it stands."""
     action_states.check_lock(call)
     action_states.check(call.server, "revertResize", ("resized",), tasks=(None, "resize_reverting"))
-    await requests.revert(call.cloud, call.engine, call.asker, call.server)
+    await requests.revert(call.cloud, call.engine, call.requester, call.server)
 
 
 # Records
@@ -84,13 +84,13 @@ async def revert_resize(call: Call) -> None:
 async def lock(call: Call) -> None:
     wish = call.body["lock"]
     reason = wish.get("locked_reason") if call.minor >= 73 and isinstance(wish, dict) else None
-    by = "owner" if call.server.project_id == call.caller.project_id else "admin"
+    by = "owner" if call.server.project_id == call.principal.project_id else "admin"
     await edit.change(call.cloud, call.server, {"locked_by": by, "locked_reason": reason})
     await _remember(call, "lock")
 
 
 async def unlock(call: Call) -> None:
-    by = "owner" if call.server.project_id == call.caller.project_id else "admin"
+    by = "owner" if call.server.project_id == call.principal.project_id else "admin"
     if call.server.locked_by not in (None, by) and not call.may(
         "os_compute_api:os-lock-server:unlock:unlock_override", _target(call)
     ):
@@ -101,7 +101,7 @@ async def unlock(call: Call) -> None:
 
 async def reset_state(call: Call) -> None:
     state: Literal["active", "error"] = call.body["os-resetState"]["state"]
-    await edit.reset_state(call.cloud, call.asker, call.server, state)
+    await edit.reset_state(call.cloud, call.requester, call.server, state)
 
 
 async def _remember(call: Call, name: str) -> None:
@@ -111,8 +111,8 @@ async def _remember(call: Call, name: str) -> None:
         server_id=call.server.id,
         request_id=call.request_id,
         name=name,
-        project_id=call.caller.project_id,
-        user_id=call.caller.user_id,
+        project_id=call.principal.project_id,
+        user_id=call.principal.user_id,
         started_at=now,
         updated_at=now,
     )
@@ -132,7 +132,7 @@ async def create_image(call: Call) -> Any:
     if not call.server.has_local_root:
         raise Invalid(f"Instance {call.server.id} boots from a volume: take a snapshot of that volume instead.")
     image_id = await snapshot.accept(
-        call.cloud, call.engine, call.asker, call.server, wish["name"], wish.get("metadata", {})
+        call.cloud, call.engine, call.requester, call.server, wish["name"], wish.get("metadata", {})
     )
     if call.minor >= 45:
         return {"image_id": image_id}

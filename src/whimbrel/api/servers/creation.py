@@ -49,8 +49,8 @@ async def create(call: Call) -> Reply:
     reservation_id = "r-" + _short(call.cloud.ids.uuid())
     first = Server(
         id=ServerId(call.cloud.ids.uuid()),
-        project_id=call.caller.project_id,
-        user_id=call.caller.user_id,
+        project_id=call.principal.project_id,
+        user_id=call.principal.user_id,
         name=wish["name"],
         flavor=flavor,
         image_id=disks.image.id if disks.image else None,
@@ -84,7 +84,7 @@ async def create(call: Call) -> Reply:
 async def _accept(call: Call, servers: list[Server], host: HostName | None, note: str | None) -> None:
     """Have them all made, or none: where the quota was used up meanwhile, those that were begun go again."""
     try:
-        await births.accept(call.cloud, call.engine, call.asker, servers, host, note)
+        await births.accept(call.cloud, call.engine, call.requester, servers, host, note)
     except OverQuota:
         for server in servers[:-1]:
             await _take_back(call, server)
@@ -96,7 +96,7 @@ async def _take_back(call: Call, server: Server) -> None:
         begun = await lookup.find(call.cloud, server.id)
     except NotFound:
         return
-    await delete.accept(call.cloud, call.engine, call.asker, begun)
+    await delete.accept(call.cloud, call.engine, call.requester, begun)
 
 
 def _reply(call: Call, wish: dict[str, Any], first: Server) -> Reply:
@@ -150,7 +150,7 @@ async def check_metadata(call: Call, wish: dict[str, Any]) -> None:
     items = len(wish.get("metadata", {}))
     if not items:
         return
-    limit = (await call.cloud.quotas.limits(call.caller.project_id)).get("metadata_items", -1)
+    limit = (await call.cloud.quotas.limits(call.principal.project_id)).get("metadata_items", -1)
     if 0 <= limit < items:
         raise OverQuota(f"Maximum number of metadata items exceeds {limit}")
 
@@ -161,7 +161,7 @@ async def public_key(call: Call, wish: dict[str, Any]) -> str | None:
     if name is None:
         return None
     try:
-        return (await call.cloud.keypairs.get(call.caller.user_id, name)).public_key
+        return (await call.cloud.keypairs.get(call.principal.user_id, name)).public_key
     except NotFound:
         raise Invalid("Invalid key_name provided.") from None
 
@@ -262,8 +262,8 @@ async def how_many(call: Call, wish: dict[str, Any], flavor: Flavor) -> int:
 
 async def _room(call: Call, flavor: Flavor) -> int:
     """Give how many servers of a flavor the project's quota has room for."""
-    limits = await call.cloud.quotas.limits(call.caller.project_id)
-    usage = await call.cloud.directory.usage(call.caller.project_id)
+    limits = await call.cloud.quotas.limits(call.principal.project_id)
+    usage = await call.cloud.directory.usage(call.principal.project_id)
     rooms = [
         (limits[name] - used) // need
         for name, used, need in (

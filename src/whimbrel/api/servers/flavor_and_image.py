@@ -28,7 +28,7 @@ async def image(call: Call, ref: str) -> Image:
     except NotFound:
         raise _no_image(image_id) from None
     shared = found.visibility in ("public", "community") or found.owner is None
-    if not shared and found.owner != call.caller.project_id and not call.is_admin:
+    if not shared and found.owner != call.principal.project_id and not call.is_admin:
         raise _no_image(image_id)
     if found.status != "active":
         raise Invalid(f"Image {image_id} is not active: it is {found.status}.")
@@ -66,7 +66,7 @@ def last_part(ref: str) -> str:
 async def _is_visible(call: Call, found: Flavor) -> bool:
     if found.is_public or call.is_admin:
         return True
-    return call.caller.project_id in await call.cloud.flavors.projects(found.flavor_id)
+    return call.principal.project_id in await call.cloud.flavors.projects(found.flavor_id)
 
 
 def _no_flavor(flavor_id: str) -> Invalid:

@@ -51,7 +51,7 @@ async def create(call: Call) -> Any:
     action_states.check_placed(call.server)
     if wish.port_id:
         await interfaces.check_room(call.cloud, call.server, await call.cloud.network.port(wish.port_id))
-    port = await interfaces.attach(call.cloud, call.engine, call.asker, call.server, wish)
+    port = await interfaces.attach(call.cloud, call.engine, call.requester, call.server, wish)
     if port is None:
         raise NotFound("The port was deleted meanwhile.")
     return {"interfaceAttachment": _shown(call, port, {port.id: wish.tag})}
@@ -63,7 +63,7 @@ async def delete(call: Call) -> None:
     nic = next((nic for nic in call.server.nics if nic.port_id == call.params["port_id"]), None)
     if nic is None:
         raise NotFound(f"Port id {call.params['port_id']} could not be found.")
-    await interfaces.detach(call.cloud, call.engine, call.asker, call.server, nic)
+    await interfaces.detach(call.cloud, call.engine, call.requester, call.server, nic)
 
 
 async def _wish(call: Call, sent: dict[str, Any]) -> WishedNic:

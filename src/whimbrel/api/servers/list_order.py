@@ -58,7 +58,7 @@ async def marker_of(call: Call, sort: Sequence[tuple[str, str]]) -> Server | Non
     marker = call.value("marker")
     if marker is None:
         return None
-    project = None if call.is_admin else call.caller.project_id
+    project = None if call.is_admin else call.principal.project_id
     query = ServerQuery(ids=[ServerId(marker)], project_id=project, deleted=None)
     listed = await Census(call.cloud, query).take(with_absent=True)
     if listed.servers:
@@ -74,7 +74,7 @@ async def _absent_marker(call: Call, marker: ServerId, sort: Sequence[tuple[str,
     Raises: Invalid: another project's; Unavailable: in this order nobody knows where that is.
     """
     entry = await call.cloud.directory.entry(marker, deleted_too=True)
-    if entry.project_id != call.caller.project_id and not call.is_admin:
+    if entry.project_id != call.principal.project_id and not call.is_admin:
         raise paging.no_marker(call)
     if {name for name, _ in sort} != {"created_at", "id"}:
         raise Unavailable(f"The cell of instance {marker} is not responding: it cannot be a marker in this order now.")

@@ -174,7 +174,7 @@ def _project(call: Call, sent: dict[str, list[str]], wanted: _Wanted, *, detail:
     else:
         all_projects = everywhere == "" or _strict_truth("all_tenants", everywhere)
     if not all_projects:
-        wanted.query["project_id"] = call.caller.project_id
+        wanted.query["project_id"] = call.principal.project_id
         return
     call.check(f"os_compute_api:servers:{'detail' if detail else 'index'}:get_all_tenants")
     wanted.query["project_id"] = ProjectId(one) if one else None

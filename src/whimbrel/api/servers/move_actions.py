@@ -31,7 +31,7 @@ async def create(call: Call) -> MoveAnswer:
         leaves_zone=_leaves_zone(call, wish.get("leave_zone", False)),
         leaves_cell=may_leave_cell(call),
     )
-    run = await requests.move(call.cloud, call.engine, call.asker, server, wanted)
+    run = await requests.move(call.cloud, call.engine, call.requester, server, wanted)
     return await moves.answer(call, run)
 
 

@@ -25,7 +25,7 @@ async def read(call: Call, wish: Mapping[str, Any], *, several: bool) -> tuple[W
     if named == "none":
         return ()
     if named == "auto" or not named:
-        return await by_default(call, call.caller.project_id)
+        return await by_default(call, call.principal.project_id)
     call.check("os_compute_api:servers:create:attach_network")
     nics = [_nic(one, several=several) for one in named]
     twice = [nic.port_id for nic in nics if nic.port_id and [other.port_id for other in nics].count(nic.port_id) > 1]
@@ -54,7 +54,7 @@ async def _checked(call: Call, nic: WishedNic, networks: Mapping[str, NetworkInf
         check_network(call, nic.network_id, networks)
         return nic
     try:
-        port = await own_port(call, nic.port_id, call.caller.project_id)
+        port = await own_port(call, nic.port_id, call.principal.project_id)
     except NotFound as error:
         raise Invalid(error.reason) from None
     if port.requests and call.minor < PORTS_WITH_REQUESTS:
@@ -75,7 +75,7 @@ async def own_port(call: Call, port_id: str, project: ProjectId) -> Port:
 
 
 async def _networks(call: Call, ids: Sequence[str]) -> dict[str, NetworkInfo]:
-    found = await call.cloud.network.networks(call.caller.project_id, ids) if ids else []
+    found = await call.cloud.network.networks(call.principal.project_id, ids) if ids else []
     return {network.id: network for network in found}
 
 
@@ -112,7 +112,7 @@ async def security_groups(call: Call, names: Sequence[str]) -> dict[str, str]:
     wanted = list(dict.fromkeys(names))
     if wanted in ([], ["default"]):
         return {}
-    known = await call.cloud.network.security_groups(call.caller.project_id)
+    known = await call.cloud.network.security_groups(call.principal.project_id)
     return {group: known[group] for group in (find_group(known, name) for name in wanted)}
 
 

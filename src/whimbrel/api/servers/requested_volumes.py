@@ -111,7 +111,7 @@ async def _source(call: Call, device: Device) -> Volume:
         volume = await (volumes.volume if device.source == "volume" else volumes.snapshot_volume)(device.id)
     except NotFound:
         raise _no_source(device) from None
-    if volume.project_id != call.caller.project_id and not call.is_admin:
+    if volume.project_id != call.principal.project_id and not call.is_admin:
         raise _no_source(device)
     return volume
 

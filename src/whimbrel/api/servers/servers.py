@@ -62,7 +62,7 @@ async def update(call: Call) -> Any:
 
 async def delete(call: Call) -> None:
     action_states.check_lock(call)
-    await ends.accept(call.cloud, call.engine, call.asker, call.server)
+    await ends.accept(call.cloud, call.engine, call.requester, call.server)
 
 
 _FIELDS: Mapping[str, str] = {

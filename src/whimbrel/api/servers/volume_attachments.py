@@ -53,7 +53,7 @@ async def create(call: Call) -> Any:
     volumes.check_free(call.server, device)
     if call.minor < LATER:
         await volumes.check_usable(call.cloud, call.server, volume)
-    await volumes.attach(call.cloud, call.engine, call.asker, call.server, device, at_once=call.minor < LATER)
+    await volumes.attach(call.cloud, call.engine, call.requester, call.server, device, at_once=call.minor < LATER)
     if call.minor >= LATER:
         return Reply(status=202)
     return {"volumeAttachment": {"id": device.volume_id} | _plain(call, device)}
@@ -80,7 +80,7 @@ async def delete(call: Call) -> None:
     device = _device(call)
     if device.boot_index == 0:
         raise Forbidden("Cannot detach a root device volume")
-    await volumes.detach(call.cloud, call.engine, call.asker, call.server, device)
+    await volumes.detach(call.cloud, call.engine, call.requester, call.server, device)
 
 
 def _device(call: Call) -> BlockDevice:
@@ -93,7 +93,7 @@ def _device(call: Call) -> BlockDevice:
 
 async def _volume(call: Call, volume_id: str) -> Volume:
     volume = await call.cloud.volumes.volume(volume_id)
-    if volume.project_id != call.caller.project_id and not call.is_admin:
+    if volume.project_id != call.principal.project_id and not call.is_admin:
         raise NotFound(f"Volume {volume_id} could not be found.")
     return volume
 

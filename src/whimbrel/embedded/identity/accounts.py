@@ -185,7 +185,7 @@ async def show_domain(ask: Ask) -> Reply:
 
 
 async def _domain_id(ask: Ask, given: str | None) -> str:
-    wanted = given or ask.caller.project_domain_id
+    wanted = given or ask.principal.project_domain_id
     if all(domain.id != wanted for domain in await ask.store.domains()):
         raise Problem(404, f"Could not find domain: {wanted}.")
     return wanted

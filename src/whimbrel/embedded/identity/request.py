@@ -19,9 +19,9 @@ from whimbrel.http.reply import Reply
 from whimbrel.http.request import Request
 from whimbrel.http.routes import Route
 from whimbrel.ports.clock import Clock, IdSource
-from whimbrel.ports.services.identity import Caller, IdentityStore
+from whimbrel.ports.services.identity import IdentityStore, Principal
 
-NOBODY = Caller(user_id=UserId(""), user_name="", project_id=ProjectId(""))
+NOBODY = Principal(user_id=UserId(""), user_name="", project_id=ProjectId(""))
 UNAUTHORIZED = "The request you have made requires authentication."
 FORBIDDEN = "You are not authorized to perform the requested action."
 
@@ -86,21 +86,21 @@ def everybody(ask: Ask) -> bool:
 
 def holder(ask: Ask) -> bool:
     """Admit the holder of a valid token."""
-    return ask.caller is not NOBODY
+    return ask.principal is not NOBODY
 
 
 def admin(ask: Ask) -> bool:
-    return "admin" in ask.caller.roles
+    return "admin" in ask.principal.roles
 
 
 def oneself(ask: Ask) -> bool:
     """Admit an administrator, and the user that the path names."""
-    return admin(ask) or (holder(ask) and ask.path("user_id") == ask.caller.user_id)
+    return admin(ask) or (holder(ask) and ask.path("user_id") == ask.principal.user_id)
 
 
 def insider(ask: Ask) -> bool:
     """Admit an administrator, and a token for the project that the path names."""
-    return admin(ask) or (holder(ask) and ask.path("project_id") == ask.caller.project_id)
+    return admin(ask) or (holder(ask) and ask.path("project_id") == ask.principal.project_id)
 
 
 def admission(context: Context) -> Callable[[Request, Route], Awaitable[Ask]]:
@@ -109,7 +109,7 @@ def admission(context: Context) -> Callable[[Request, Route], Awaitable[Ask]]:
     async def admit(request: Request, route: Route) -> Ask:
         if request.has_nul:
             raise Problem(400, "A NUL character is not allowed.")
-        ask = Ask(context=context, request=request, caller=await request.caller(context.store) or NOBODY)
+        ask = Ask(context=context, request=request, principal=await request.principal(context.store) or NOBODY)
         if not route.rule(ask):
             raise Problem(403, FORBIDDEN) if holder(ask) else Problem(401, UNAUTHORIZED)
         return ask

@@ -29,7 +29,7 @@ async def create(ask: Ask) -> Reply:
         project_id=await _project_id(ask.store, auth, user),
         methods=[*dict.fromkeys([*proof.methods, *(earlier.methods if earlier else [])])],
         audit_ids=[secrets.token_urlsafe(16), *(earlier.audit_ids[-1:] if earlier else [])],
-        expires_at=earlier.caller.expires_at if earlier else ask.context.clock.now() + ask.context.token_lifetime_s,
+        expires_at=earlier.principal.expires_at if earlier else ask.context.clock.now() + ask.context.token_lifetime_s,
     )
     try:
         grant = await ask.store.issue(wanted)
@@ -49,14 +49,14 @@ async def revoke(ask: Ask) -> Reply:
 
 
 async def show_catalog(ask: Ask) -> Reply:
-    if not ask.caller.project_id:
+    if not ask.principal.project_id:
         raise Problem(403, FORBIDDEN)
     return Reply({"catalog": ask.context.catalog.view(), "links": {"self": f"{ask.root_url}/v3/auth/catalog"}})
 
 
 async def list_projects(ask: Ask) -> Reply:
     """List what the caller may scope a token to."""
-    found = [project for project in await ask.store.projects_of(ask.caller.user_id) if project.enabled]
+    found = [project for project in await ask.store.projects_of(ask.principal.user_id) if project.enabled]
     return Reply(views.listing(ask.root_url, "projects", [views.project(ask.root_url, project) for project in found]))
 
 
@@ -77,9 +77,9 @@ async def _subject(ask: Ask) -> str:
     subject = headers.get("x-subject-token")
     if not subject:
         raise Problem(400, "The header X-Subject-Token is missing.")
-    if subject == headers.get("x-auth-token") or ask.caller.roles & {"admin", "service"}:
+    if subject == headers.get("x-auth-token") or ask.principal.roles & {"admin", "service"}:
         return subject
-    if (await ask.store.grant(subject)).caller.user_id != ask.caller.user_id:
+    if (await ask.store.grant(subject)).principal.user_id != ask.principal.user_id:
         raise Problem(403, FORBIDDEN)
     return subject
 
@@ -93,7 +93,7 @@ async def _prove(ask: Ask, proof: Proof) -> tuple[User, Grant | None]:
             found = await _by_password(ask, proof)
         else:
             earlier = await _by_token(ask.store, proof)
-            found = await ask.store.user(earlier.caller.user_id)
+            found = await ask.store.user(earlier.principal.user_id)
         if user is not None and user.id != found.id:
             raise Problem(401, UNAUTHORIZED)
         user = found

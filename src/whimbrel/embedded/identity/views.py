@@ -64,7 +64,7 @@ def token(
     grant: Grant, domains: Sequence[Domain], roles: Sequence[Role], catalog: list[dict[str, Any]] | None
 ) -> dict[str, Any]:
     """Give a token's contents. catalog None: it is left out, as from unscoped tokens."""
-    caller = grant.caller
+    principal = grant.principal
     names = {record.id: record.name for record in domains}
 
     def of_domain(id_: str) -> dict[str, str]:
@@ -73,23 +73,23 @@ def token(
     view: dict[str, Any] = {
         "methods": grant.methods,
         "user": {
-            "id": caller.user_id,
-            "name": caller.user_name,
-            "domain": of_domain(caller.user_domain_id),
+            "id": principal.user_id,
+            "name": principal.user_name,
+            "domain": of_domain(principal.user_domain_id),
             "password_expires_at": None,
         },
         "audit_ids": grant.audit_ids,
         "issued_at": moment(grant.issued_at),
-        "expires_at": moment(caller.expires_at),
+        "expires_at": moment(principal.expires_at),
     }
-    if caller.project_id:
+    if principal.project_id:
         view["project"] = {
-            "id": caller.project_id,
-            "name": caller.project_name,
-            "domain": of_domain(caller.project_domain_id),
+            "id": principal.project_id,
+            "name": principal.project_name,
+            "domain": of_domain(principal.project_domain_id),
         }
         view["is_domain"] = False
-        view["roles"] = [{"id": role.id, "name": role.name} for role in roles if role.name in caller.roles]
+        view["roles"] = [{"id": role.id, "name": role.name} for role in roles if role.name in principal.roles]
         if catalog is not None:
             view["catalog"] = catalog
     return {"token": view}

@@ -76,10 +76,10 @@ def new_record(ask: Ask, sent: dict[str, Any]) -> ImageRecord:
         check_writable(name)
     now = ask.service.clock.now()
     empty = ImageRecord(
-        id=image_id, name=None, owner=ask.caller.project_id, visibility="shared", disk_format=None,
+        id=image_id, name=None, owner=ask.principal.project_id, visibility="shared", disk_format=None,
         container_format=None, created_at=now, updated_at=now,
     )  # fmt: skip
-    return applied(ask, empty, {"owner": ask.caller.project_id, **sent})
+    return applied(ask, empty, {"owner": ask.principal.project_id, **sent})
 
 
 def applied(ask: Ask, record: ImageRecord, flat: dict[str, Any]) -> ImageRecord:

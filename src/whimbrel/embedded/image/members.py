@@ -45,7 +45,7 @@ async def update(ask: Ask) -> Reply:
     """Accept or reject: that is for the one with whom it is shared."""
     record = _shareable(await ask.seen())
     project_id = ask.path("project_id")
-    if not (ask.is_admin or project_id == ask.caller.project_id):
+    if not (ask.is_admin or project_id == ask.principal.project_id):
         raise Refused("Only the member itself accepts or rejects an image.")
     status = (await ask.body(ChangedMember)).status
     return Reply(views.member(await ask.store.change_member(record.id, project_id, status, ask.service.clock.now())))
@@ -61,9 +61,9 @@ async def _seen_members(ask: Ask) -> list[Member]:
     """Give all members to the owner, and to a member himself only."""
     record = await ask.seen()
     found = await ask.store.members(record.id)
-    if ask.is_admin or record.owner == ask.caller.project_id:
+    if ask.is_admin or record.owner == ask.principal.project_id:
         return found
-    return [member for member in found if member.project_id == ask.caller.project_id]
+    return [member for member in found if member.project_id == ask.principal.project_id]
 
 
 def _shareable(record: ImageRecord) -> ImageRecord:

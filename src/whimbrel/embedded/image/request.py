@@ -14,7 +14,7 @@ from whimbrel.domain.errors import NotFound, OverQuota, Refused, WorldError
 from whimbrel.embedded.image.file_store import TooLarge
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.http.app import Shape
-from whimbrel.http.call import Admitted, project_caller
+from whimbrel.http.call import Admitted, project_principal
 from whimbrel.http.problem import Problem, problem_of
 from whimbrel.http.reply import Reply
 from whimbrel.http.request import Request
@@ -42,12 +42,12 @@ class Ask(Admitted):
     @property
     def is_admin(self) -> bool:
         """Check whether the caller may do everything. The cloud's own services may: they store images of others."""
-        return bool(self.caller.roles & SEES_ALL)
+        return bool(self.principal.roles & SEES_ALL)
 
     @property
     def viewer(self) -> str | None:
         """Return the project of which the caller lists images; None: all projects."""
-        return None if self.is_admin else self.caller.project_id
+        return None if self.is_admin else self.principal.project_id
 
     async def seen(self) -> ImageRecord:
         """Return the image that the path names. Raises: NotFound: also if the caller may not see it."""
@@ -64,11 +64,11 @@ class Ask(Admitted):
         return record
 
     def _owns(self, record: ImageRecord) -> bool:
-        return self.is_admin or record.owner == self.caller.project_id
+        return self.is_admin or record.owner == self.principal.project_id
 
     async def _check_member(self, record: ImageRecord) -> None:
         members = await self.store.members(record.id) if record.visibility == "shared" else []
-        if all(member.project_id != self.caller.project_id for member in members):
+        if all(member.project_id != self.principal.project_id for member in members):
             raise NotFound(f"No image found with ID {record.id}")
 
 
@@ -79,10 +79,10 @@ def admission(service: ImageService, identity: Identity, ids: IdSource) -> Calla
     """Return the check of callers."""
 
     async def admit(request: Request, _route: Route) -> Ask:
-        caller = await project_caller(request, identity)
-        if request.method not in ("GET", "HEAD") and not caller.roles & {"member", *SEES_ALL}:
+        principal = await project_principal(request, identity)
+        if request.method not in ("GET", "HEAD") and not principal.roles & {"member", *SEES_ALL}:
             raise Problem(403, "You are not authorized to complete this action.")
-        return Ask(request=request, caller=caller, service=service, ids=ids)
+        return Ask(request=request, principal=principal, service=service, ids=ids)
 
     return admit
 

@@ -9,7 +9,7 @@ NO_LIMIT = -1
 
 async def show(ask: Ask) -> Reply:
     """Show the usage of the caller's project, in images and in MiB. Nothing is ever staged here."""
-    project, allowance = ask.caller.project_id, ask.service.allowance
+    project, allowance = ask.principal.project_id, ask.service.allowance
     used, limits = await ask.store.usage(project), allowance.limits
     usage = {
         "image_size_total": (used.size_bytes // MIB, limits.size_bytes // MIB if limits.size_bytes >= 0 else NO_LIMIT),

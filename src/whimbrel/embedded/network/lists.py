@@ -49,14 +49,14 @@ class Resource(Generic[R]):
 
     async def view(self, ask: Ask, record: R) -> dict[str, Any]:
         [view] = await self.views(ask, [record])
-        return policy.shown(self.name, ask.caller, view)
+        return policy.shown(self.name, ask.principal, view)
 
     async def answer(self, ask: Ask, records: Sequence[R], *, several: bool = False, status: int = 200) -> Reply:
         """Give records as they are: one, or a list."""
         return self.said(ask, await self.views(ask, records), several=several, status=status)
 
     def said(self, ask: Ask, views: Sequence[dict[str, Any]], *, several: bool = False, status: int = 200) -> Reply:
-        shown = [policy.shown(self.name, ask.caller, view) for view in views]
+        shown = [policy.shown(self.name, ask.principal, view) for view in views]
         return Reply({self.plural: shown} if several else {self.name: shown[0]}, status)
 
     async def show(self, ask: Ask) -> Reply:
@@ -74,7 +74,7 @@ class Resource(Generic[R]):
         query = await self._query(ask, params)
         found = [] if query is None or query.limit == 0 else await ask.store.search(self.kind, query)
         fields = params.getlist("fields")
-        views = [policy.shown(self.name, ask.caller, view) for view in await self.views(ask, found)]
+        views = [policy.shown(self.name, ask.principal, view) for view in await self.views(ask, found)]
         page: dict[str, Any] = {self.plural: [pruned(view, fields) for view in views]}
         if query and query.limit and len(found) == query.limit:
             following = f"{ask.request.root_url}{ask.request.path}?{next_query(ask.request, found[-1].id)}"

@@ -6,7 +6,7 @@ Whoever owns a thing may change it; the names below are for fewer. An attribute 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.identity import Principal
 
 SEES_ALL: Final = frozenset({"admin", "service"})
 WRITES: Final = frozenset({"member", *SEES_ALL})
@@ -38,13 +38,13 @@ HIDDEN: Final[Mapping[str, frozenset[str]]] = {
 """Resource -> attributes that only an administrator or a service sees."""
 
 
-def is_admin(caller: Caller) -> bool:
-    return bool(caller.roles & SEES_ALL)
+def is_admin(principal: Principal) -> bool:
+    return bool(principal.roles & SEES_ALL)
 
 
-def shown(resource: str, caller: Caller, view: dict[str, Any]) -> dict[str, Any]:
+def shown(resource: str, principal: Principal, view: dict[str, Any]) -> dict[str, Any]:
     """Leave out of a view what is not for this caller's eyes."""
     hidden = HIDDEN.get(resource)
-    if hidden is None or is_admin(caller):
+    if hidden is None or is_admin(principal):
         return view
     return {name: value for name, value in view.items() if name not in hidden}

@@ -199,7 +199,7 @@ async def _new(ask: Ask, wish: NewPort) -> Port:
 
 def _check_owner_of(ask: Ask, network: Network, wish: NewPort | ChangedPort) -> None:
     """Raises: Problem: he asks for what is for the network's owner."""
-    if ask.is_admin or network.project_id == ask.caller.project_id:
+    if ask.is_admin or network.project_id == ask.principal.project_id:
         return
     for name in NETWORK_OWNERS_ONLY:
         if getattr(wish, name) not in (None, UNSET):

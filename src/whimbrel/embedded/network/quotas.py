@@ -9,6 +9,6 @@ RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule
 
 async def show(ask: Ask) -> Reply:
     """Show the quota of a project; that of others is for administrators."""
-    if not (ask.is_admin or ask.path("id") == ask.caller.project_id):
+    if not (ask.is_admin or ask.path("id") == ask.principal.project_id):
         raise forbidden("rule:get_quota")
     return Reply({"quota": dict.fromkeys(RESOURCES, UNLIMITED)})

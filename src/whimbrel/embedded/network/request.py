@@ -16,7 +16,7 @@ from whimbrel.domain.errors import NotFound, Unavailable
 from whimbrel.domain.host_nics import HostNet
 from whimbrel.embedded.network import policy
 from whimbrel.http.app import Shape
-from whimbrel.http.call import Admitted, project_caller
+from whimbrel.http.call import Admitted, project_principal
 from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
 from whimbrel.http.request import Request
@@ -57,12 +57,12 @@ class Ask(Admitted):
 
     @property
     def is_admin(self) -> bool:
-        return policy.is_admin(self.caller)
+        return policy.is_admin(self.principal)
 
     @property
     def viewer(self) -> str | None:
         """Return the project of which the caller sees records; None: all projects."""
-        return None if self.is_admin else self.caller.project_id
+        return None if self.is_admin else self.principal.project_id
 
     async def seen(self, kind: type[R], record_id: str) -> R:
         """Return a record that the caller may see. Raises: NotFound, of the kind."""
@@ -82,14 +82,14 @@ class Ask(Admitted):
 
     def check_owner(self, project_id: str) -> None:
         """Raises: Problem: 403."""
-        if not (self.is_admin or project_id == self.caller.project_id):
+        if not (self.is_admin or project_id == self.principal.project_id):
             raise forbidden("rule:admin_or_owner")
 
     def project(self, asked: str | None) -> str:
         """Return the project of a new record. Raises: Problem: 403: the caller may not name another project."""
-        if asked and asked != self.caller.project_id and not self.is_admin:
+        if asked and asked != self.principal.project_id and not self.is_admin:
             raise forbidden("rule:admin_or_owner")
-        return asked or self.caller.project_id
+        return asked or self.principal.project_id
 
     async def changed(self, kind: type[R], record_id: str, edit: Callable[[R], Awaitable[R]]) -> tuple[R, R]:
         """Change a record of the caller: return it as it was and as it is. After a concurrent change it is read again.
@@ -123,10 +123,10 @@ def admission(context: Context) -> Callable[[Request, Route], Awaitable[Ask]]:
     """Return the check of callers."""
 
     async def admit(request: Request, _route: Route) -> Ask:
-        caller = await project_caller(request, context.identity)
-        if request.method not in ("GET", "HEAD") and not caller.roles & policy.WRITES:
+        principal = await project_principal(request, context.identity)
+        if request.method not in ("GET", "HEAD") and not principal.roles & policy.WRITES:
             raise forbidden("rule:member")
-        return Ask(context=context, request=request, caller=caller)
+        return Ask(context=context, request=request, principal=principal)
 
     return admit
 

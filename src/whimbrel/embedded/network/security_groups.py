@@ -147,7 +147,7 @@ async def search(ask: Ask) -> Reply:
     """List groups, with the default one of the project that is looked at."""
     params = ask.request.query_params
     project = params.get("project_id") or params.get("tenant_id") or ""
-    await default_of(ask, project if project and ask.is_admin else ask.caller.project_id)
+    await default_of(ask, project if project and ask.is_admin else ask.principal.project_id)
     return await GROUPS.search(ask)
 
 

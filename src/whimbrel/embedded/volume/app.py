@@ -14,7 +14,7 @@ from whimbrel.embedded.volume.request import ADMINS, SHAPE, Handler, Rule, admis
 from whimbrel.embedded.volume.service import VolumeService
 from whimbrel.http.app import App, routed
 from whimbrel.http.routes import OPEN, Route
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.identity import Principal
 
 ATTACHMENT = "/attachments/{attachment_id}"
 VOLUME = "/volumes/{volume_id}"
@@ -23,17 +23,17 @@ TYPE = "/types/{type_id}"
 QUOTAS = "/os-quota-sets/{target_id}"
 
 
-def reader(caller: Caller) -> bool:
+def reader(principal: Principal) -> bool:
     """Every caller with a token for a project reads its own records."""
     return True
 
 
-def member(caller: Caller) -> bool:
-    return bool(caller.roles & {"member", *ADMINS})
+def member(principal: Principal) -> bool:
+    return bool(principal.roles & {"member", *ADMINS})
 
 
-def admin(caller: Caller) -> bool:
-    return bool(caller.roles & ADMINS)
+def admin(principal: Principal) -> bool:
+    return bool(principal.roles & ADMINS)
 
 
 ROUTES: tuple[tuple[str, str, Handler, Rule, int], ...] = (

@@ -14,13 +14,13 @@ from whimbrel.domain.errors import Forbidden, NotFound, OverQuota, WorldError, W
 from whimbrel.embedded.volume.microversions import HEADER, VERSIONS
 from whimbrel.embedded.volume.service import Change, Decide, VolumeService
 from whimbrel.http.app import Shape
-from whimbrel.http.call import Admitted, project_caller
+from whimbrel.http.call import Admitted, project_principal
 from whimbrel.http.problem import Problem, problem_of
 from whimbrel.http.reply import Reply
 from whimbrel.http.request import Request
 from whimbrel.http.routes import Route
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, SnapshotRecord, VolumeRecord, VolumeStore
-from whimbrel.ports.services.identity import Caller
+from whimbrel.ports.services.identity import Principal
 
 ADMINS = {"admin", "service"}
 """Roles that may do everything: administrators, and the cloud's own services, which keep volumes of others."""
@@ -41,12 +41,12 @@ class Ask(Admitted):
 
     @property
     def is_admin(self) -> bool:
-        return bool(self.caller.roles & ADMINS)
+        return bool(self.principal.roles & ADMINS)
 
     @property
     def project_id(self) -> str:
         """Return the project of the request: the caller's own, or for an administrator the one in the path."""
-        return str(self.request.params.get("project_id") or self.caller.project_id)
+        return str(self.request.params.get("project_id") or self.principal.project_id)
 
     @property
     def viewer(self) -> str | None:
@@ -55,7 +55,7 @@ class Ask(Admitted):
         return None if self.is_admin and wants_all else self.project_id
 
     def sees(self, project_id: str) -> bool:
-        return self.is_admin or project_id == self.caller.project_id
+        return self.is_admin or project_id == self.principal.project_id
 
     async def volume(self, volume_id: str | None = None) -> VolumeRecord:
         """Return a volume, by default the one in the path. Raises: NotFound: also if the caller may not see it."""
@@ -94,7 +94,7 @@ class Ask(Admitted):
 
 
 Handler = Callable[[Ask], Awaitable[Reply]]
-Rule = Callable[[Caller], bool]
+Rule = Callable[[Principal], bool]
 
 ACCEPTED: Final = Reply(status=202)
 
@@ -104,21 +104,21 @@ def admission(service: VolumeService) -> Callable[[Request, Route], Awaitable[As
 
     async def admit(request: Request, route: Route) -> Ask:
         minor = request.minor = VERSIONS.negotiate(request.folded(HEADER))
-        caller = await project_caller(request, service.identity)
-        _check_project(request, caller)
+        principal = await project_principal(request, service.identity)
+        _check_project(request, principal)
         if minor < route.since:
             raise Problem(404, f"This is there from version 3.{route.since} on.")
-        if not route.rule(caller):
+        if not route.rule(principal):
             raise Forbidden("Policy does not allow this to be performed.")
-        return Ask(service=service, request=request, caller=caller, minor=minor)
+        return Ask(service=service, request=request, principal=principal, minor=minor)
 
     return admit
 
 
-def _check_project(request: Request, caller: Caller) -> None:
+def _check_project(request: Request, principal: Principal) -> None:
     """Raises: Problem: the path names another project than the token."""
-    named = request.params.get("project_id", caller.project_id)
-    if named != caller.project_id and (len(named) > 255 or not caller.roles & ADMINS):
+    named = request.params.get("project_id", principal.project_id)
+    if named != principal.project_id and (len(named) > 255 or not principal.roles & ADMINS):
         raise Problem(400, "Malformed request url: the token is for another project.")
 
 

@@ -61,7 +61,7 @@ async def _taken(ask: Ask, sent: NewSnapshot) -> SnapshotRecord:
             id=ask.service.ids.uuid(),
             volume_id=volume.id,
             project_id=volume.project_id,
-            user_id=ask.caller.user_id,
+            user_id=ask.principal.user_id,
             name=cleaned(sent.name if sent.name is not None else sent.display_name),
             description=cleaned(sent.description if sent.description is not None else sent.display_description),
             status="creating",

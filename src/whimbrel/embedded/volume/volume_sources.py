@@ -52,7 +52,7 @@ async def planned(ask: Ask, sent: NewVolume) -> VolumeRecord:
         name=cleaned(sent.name if sent.name is not None else sent.display_name),
         description=cleaned(sent.description if sent.description is not None else sent.display_description),
         project_id=ask.project_id,
-        user_id=ask.caller.user_id,
+        user_id=ask.principal.user_id,
         size_gib=1,
         status="creating",
         type_id="",

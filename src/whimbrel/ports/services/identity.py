@@ -25,7 +25,7 @@ def with_implied(roles: Iterable[str]) -> frozenset[str]:
     return frozenset(whole)
 
 
-class Caller(msgspec.Struct, frozen=True, kw_only=True):
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The person or service behind a request, from his token.
 
     An unscoped token: project_id "" and no roles. One for the whole system: project_id "" and system_scope "all".
@@ -43,7 +43,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Identity(Protocol):
-    async def caller(self, token: str) -> Caller | None:
+    async def principal(self, token: str) -> Principal | None:
         """Give who holds this token; None: unknown, expired or revoked. Raises: Unavailable."""
         ...
 
@@ -91,7 +91,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """All that a token says."""
 
-    caller: Caller
+    principal: Principal
     methods: list[str]
     audit_ids: list[str]  # its own, then the one that the chain began with
     issued_at: float

@@ -16,7 +16,7 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.moves.steps.ports import ALLOCATION
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.placement.assignments import Lack
 from whimbrel.ports.placement.capacity import ProviderState
 from whimbrel.ports.services.network import Port
@@ -203,7 +203,7 @@ HEAL_PORTS: Saga[HealFacts] = Saga(
 )
 
 
-async def heal(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> tuple[Run, Finding]:
+async def heal(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> tuple[Run, Finding]:
     """Start to heal a server's ports; give the run, and what is wrong.
 
     Raises: Invalid: nothing is wrong; Conflict: it is busy, in the wrong state, or cannot be healed now; Unavailable.
@@ -217,5 +217,5 @@ async def heal(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> tu
     if one.obstacle:
         raise Conflict(f"The ports of server {server.id} cannot be healed now: {one.obstacle}.")
     return await operation.accept(
-        cloud, engine, asker, server, HEAL_PORTS, "heal_ports", None, STATES, devices=True
+        cloud, engine, requester, server, HEAL_PORTS, "heal_ports", None, STATES, devices=True
     ), one

@@ -24,7 +24,7 @@ from whimbrel.moves.facts import Move, MoveFacts, moves_of
 from whimbrel.moves.steps import ports as network
 from whimbrel.moves.steps import volumes
 from whimbrel.moves.steps.lease_check import check_in_hand
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.network import Port, own_ports
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.evidence_reader import is_ended
@@ -142,7 +142,7 @@ TIDY: Saga[TidyFacts] = Saga(
 )
 
 
-async def tidy(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> bool:
+async def tidy(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> bool:
     """Start to let go what came too late, or a port that is no more; tell whether there is anything.
 
     A server that is in use is left alone.
@@ -152,17 +152,17 @@ async def tidy(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> bo
     if server.task_state is not None:
         return False
     if server.vm_state in interfaces.STATES and (nic := await lost_nic(server, cloud)):
-        await interfaces.detach(cloud, engine, asker, server, nic)
+        await interfaces.detach(cloud, engine, requester, server, nic)
         return True
     if not await strays.see(server, cloud):
         return False
     if (await lookup.find(cloud, server.id)).generation != server.generation:
         return False  # what was seen may have been of a move
-    await operation.accept(cloud, engine, asker, server, TIDY, "tidy", None, STATES)
+    await operation.accept(cloud, engine, requester, server, TIDY, "tidy", None, STATES)
     return True
 
 
-async def tidy_waiting(cloud: Cloud, engine: Engine, asker: Asker, move: Run) -> bool:
+async def tidy_waiting(cloud: Cloud, engine: Engine, requester: Requester, move: Run) -> bool:
     """Start to give back the ports that are cut off while a move waits for its verdict; tell whether there are any.
 
     Raises: WrongState; Conflict: there is a verdict, or something is done beside the move; NotFound; Unavailable.
@@ -170,7 +170,7 @@ async def tidy_waiting(cloud: Cloud, engine: Engine, asker: Asker, move: Run) ->
     server = await lookup.find(cloud, move.subject)
     if not await strays.see_cut_off(server, cloud):
         return False
-    await operation.accept(cloud, engine, asker, server, TIDY, "tidy", None, ("resized",), beside=move.id)
+    await operation.accept(cloud, engine, requester, server, TIDY, "tidy", None, ("resized",), beside=move.id)
     return True
 
 

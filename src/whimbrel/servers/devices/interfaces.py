@@ -11,7 +11,7 @@ from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import GuestNic, Nic, WishedNic
 from whimbrel.moves.steps import ports as network
 from whimbrel.moves.steps.lease_check import check_in_hand
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.network import NewPort, Port, allocation
 from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
@@ -233,14 +233,19 @@ DETACH_INTERFACE = Saga(
 
 
 async def attach(
-    cloud: Cloud, engine: Engine, asker: Asker, server: Server, wish: WishedNic, security_groups: tuple[str, ...] = ()
+    cloud: Cloud,
+    engine: Engine,
+    requester: Requester,
+    server: Server,
+    wish: WishedNic,
+    security_groups: tuple[str, ...] = (),
 ) -> Port | None:
     """Start to attach an interface: by a port, or by a network. Give its port, None: it is gone again.
 
     Raises: WrongState; Conflict; Unavailable; and what the network service says.
     """
     run = await operation.accept(
-        cloud, engine, asker, server, ATTACH_INTERFACE, "attach_interface", None, STATES,
+        cloud, engine, requester, server, ATTACH_INTERFACE, "attach_interface", None, STATES,
         wish=wish, zone=await _zone(cloud, server), security_groups=security_groups, devices=True,
         mac="" if wish.port_id else mac_of(cloud.ids.uuid()),
     )  # fmt: skip
@@ -253,10 +258,10 @@ async def check_room(cloud: Cloud, server: Server, port: Port) -> None:
         await find_way(cloud, server, port)
 
 
-async def detach(cloud: Cloud, engine: Engine, asker: Asker, server: Server, nic: Nic) -> None:
+async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Server, nic: Nic) -> None:
     """Start to detach an interface. Raises: WrongState; Conflict; Unavailable."""
     await operation.accept(
-        cloud, engine, asker, server, DETACH_INTERFACE, "detach_interface", None, STATES,
+        cloud, engine, requester, server, DETACH_INTERFACE, "detach_interface", None, STATES,
         wish=WishedNic(port_id=nic.port_id), zone=await _zone(cloud, server), nic=nic, devices=True,
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice, free_disk_names
 from whimbrel.moves.steps import volumes
 from whimbrel.moves.steps.lease_check import check_in_hand
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.volumes import Volume
 from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
@@ -213,7 +213,7 @@ DETACH_VOLUME = Saga(
 
 
 async def attach(
-    cloud: Cloud, engine: Engine, asker: Asker, server: Server, device: BlockDevice, *, at_once: bool
+    cloud: Cloud, engine: Engine, requester: Requester, server: Server, device: BlockDevice, *, at_once: bool
 ) -> None:
     """Start to attach a volume. device: as it is to be, with no attachment yet.
 
@@ -223,18 +223,18 @@ async def attach(
     check_free(server, device)
     beside = await _waiting_move(cloud, server)
     await operation.accept(
-        cloud, engine, asker, server, ATTACH_VOLUME, "attach_volume", None, STATES,
+        cloud, engine, requester, server, ATTACH_VOLUME, "attach_volume", None, STATES,
         beside=beside, device=device, at_once=at_once, devices=True,
     )  # fmt: skip
 
 
-async def detach(cloud: Cloud, engine: Engine, asker: Asker, server: Server, device: BlockDevice) -> None:
+async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Server, device: BlockDevice) -> None:
     """Start to detach a volume. Raises: WrongState; Conflict; Unavailable."""
     beside = await _waiting_move(cloud, server)
     await operation.accept(
         cloud,
         engine,
-        asker,
+        requester,
         server,
         DETACH_VOLUME,
         "detach_volume",

@@ -11,7 +11,7 @@ from whimbrel.domain.errors import Conflict, Refused, WorldError
 from whimbrel.domain.ids import HostName, ProviderId, RunId, ServerId
 from whimbrel.moves import requests
 from whimbrel.moves.requests import Wanted
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.decision import Record
@@ -37,7 +37,12 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def move(
-    cloud: Cloud, engine: Engine, asker: Asker, group: ServerGroup, host: HostName | None, zone: str | None = None
+    cloud: Cloud,
+    engine: Engine,
+    requester: Requester,
+    group: ServerGroup,
+    host: HostName | None,
+    zone: str | None = None,
 ) -> Begun:
     """Have all servers of a group move to one host. zone: id of the one in which it is to be.
 
@@ -49,7 +54,7 @@ async def move(
     now = to.now
     since = now.places.moving_since if now.places.moving_to == root else cloud.clock.now()
     await cloud.placement.move_group(group.id, root, since)
-    begun = await _begin_all(cloud, engine, asker, to, target)
+    begun = await _begin_all(cloud, engine, requester, to, target)
     if not (begun.runs or to.staying or now.moving_to):
         await cloud.placement.move_group(group.id, None, cloud.clock.now())
         raise Conflict("None of the servers can be moved now: " + "; ".join(sorted(set(begun.refused.values()))))
@@ -84,7 +89,7 @@ async def _choose(cloud: Cloud, to: Aim) -> tuple[HostName, ProviderId]:
     return found.choices[0].host, found.choices[0].provider
 
 
-async def _begin_all(cloud: Cloud, engine: Engine, asker: Asker, to: Aim, host: HostName) -> Begun:
+async def _begin_all(cloud: Cloud, engine: Engine, requester: Requester, to: Aim, host: HostName) -> Begun:
     runs: dict[ServerId, RunId] = {}
     refused: dict[ServerId, str] = {}
     for member in to.going:
@@ -93,7 +98,9 @@ async def _begin_all(cloud: Cloud, engine: Engine, asker: Asker, to: Aim, host: 
             runs[server.id] = member.move.id
             continue
         try:
-            runs[server.id] = (await requests.move(cloud, engine, asker, server, Wanted(host=host, zone=to.zone))).id
+            runs[server.id] = (
+                await requests.move(cloud, engine, requester, server, Wanted(host=host, zone=to.zone))
+            ).id
         except WorldError as error:
             refused[server.id] = error.reason
     return Begun(host=host, runs=runs, refused=refused)

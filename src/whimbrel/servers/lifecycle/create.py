@@ -14,7 +14,7 @@ from whimbrel.moves.facts import Move, MoveFacts, needs_disks, target_of, wishes
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.steps import build_failures, claims, disk, guest, pci_devices, ports, volumes
 from whimbrel.moves.steps.target import choose_target, next_alternate
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.journal import Booking, Limits
 from whimbrel.saga.engine import Engine
@@ -115,7 +115,7 @@ CREATE = Saga(
 async def accept(
     cloud: Cloud,
     engine: Engine,
-    asker: Asker,
+    requester: Requester,
     servers: Sequence[Server],
     host: HostName | None = None,
     note: str | None = None,
@@ -127,17 +127,17 @@ async def accept(
     """
     for server in servers[:1]:
         needs.check(_facts(server, host), cloud)
-    limits = await cloud.quotas.limits(asker.project_id)
+    limits = await cloud.quotas.limits(requester.project_id)
     if len(servers) > 1:
-        await _check_all(cloud, asker, servers, limits)
+        await _check_all(cloud, requester, servers, limits)
     for server in servers:
-        await _accept(cloud, engine, asker, server, host, limits, note)
+        await _accept(cloud, engine, requester, server, host, limits, note)
     return list(servers)
 
 
-async def _check_all(cloud: Cloud, asker: Asker, servers: Sequence[Server], limits: dict[str, int]) -> None:
+async def _check_all(cloud: Cloud, requester: Requester, servers: Sequence[Server], limits: dict[str, int]) -> None:
     """Refuse all where not all are allowed; each is checked again when it is booked."""
-    used = await cloud.directory.usage(asker.project_id)
+    used = await cloud.directory.usage(requester.project_id)
     wanted = {
         "instances": used.instances + len(servers),
         "cores": used.cores + sum(server.flavor.vcpus for server in servers),
@@ -151,14 +151,14 @@ async def _check_all(cloud: Cloud, asker: Asker, servers: Sequence[Server], limi
 async def _accept(
     cloud: Cloud,
     engine: Engine,
-    asker: Asker,
+    requester: Requester,
     server: Server,
     host: HostName | None,
     limits: dict[str, int],
     note: str | None,
 ) -> None:
-    run = new_run(cloud, engine, asker, server, CREATE, _facts(server, host))
-    action = replace(new_action(cloud, asker, server, "create", run.id), message=note)
+    run = new_run(cloud, engine, requester, server, CREATE, _facts(server, host))
+    action = replace(new_action(cloud, requester, server, "create", run.id), message=note)
     run = await cloud.journal.accept(
         run,
         action,

@@ -9,7 +9,7 @@ from whimbrel.domain.errors import Superseded
 from whimbrel.domain.operation_facts import Errand, ErrandFacts
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.disk import finished
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.images import Image
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
@@ -67,12 +67,12 @@ SNAPSHOT = Saga(
 
 
 async def accept(
-    cloud: Cloud, engine: Engine, asker: Asker, server: Server, name: str, properties: Mapping[str, str]
+    cloud: Cloud, engine: Engine, requester: Requester, server: Server, name: str, properties: Mapping[str, str]
 ) -> str:
     """Start a snapshot; give the id of its image. Raises: WrongState; Conflict; Unavailable."""
     image_id = cloud.ids.uuid()
     await operation.accept(
-        cloud, engine, asker, server, SNAPSHOT, "createImage", "image_uploading", ("active", "stopped"),
+        cloud, engine, requester, server, SNAPSHOT, "createImage", "image_uploading", ("active", "stopped"),
         image_id=image_id, image_name=name, image_owner=server.project_id, image_properties=dict(properties),
     )  # fmt: skip
     return image_id

@@ -7,7 +7,7 @@ from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.steps import claims, ports, volumes
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import lookup, operation
@@ -81,16 +81,16 @@ DELETE: Saga[ErrandFacts] = Saga(
 )
 
 
-async def accept(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def accept(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """Delete a server, or note that it is to be deleted as soon as what is under way has ended.
 
     Raises: NotFound; Unavailable.
     """
     try:
-        await _start(cloud, engine, asker, server)
+        await _start(cloud, engine, requester, server)
     except Conflict:
-        await cloud.directory.want_delete(server.id, asker.request_id, asker.user_id)
-        await _hasten(cloud, engine, asker, server)
+        await cloud.directory.want_delete(server.id, requester.request_id, requester.user_id)
+        await _hasten(cloud, engine, requester, server)
 
 
 async def follow_up(cloud: Cloud, engine: Engine) -> int:
@@ -99,8 +99,8 @@ async def follow_up(cloud: Cloud, engine: Engine) -> int:
     for server_id, request_id, user_id in await cloud.directory.wanted_deletes():
         try:
             server = await lookup.find(cloud, server_id)
-            asker = Asker(user_id=user_id, project_id=server.project_id, request_id=request_id)
-            started += await _start_or_hasten(cloud, engine, asker, server)
+            requester = Requester(user_id=user_id, project_id=server.project_id, request_id=request_id)
+            started += await _start_or_hasten(cloud, engine, requester, server)
         except NotFound:
             continue  # it is gone
         except Unavailable:
@@ -108,28 +108,28 @@ async def follow_up(cloud: Cloud, engine: Engine) -> int:
     return started
 
 
-async def _start_or_hasten(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> int:
+async def _start_or_hasten(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> int:
     """Give how many were started. A move that waits is in the way where an errand was when the delete was asked for."""
     try:
-        await _start(cloud, engine, asker, server)
+        await _start(cloud, engine, requester, server)
     except Conflict:
-        await _hasten(cloud, engine, asker, server)
+        await _hasten(cloud, engine, requester, server)
         return 0
     return 1
 
 
-async def _start(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
-    await operation.accept(cloud, engine, asker, server, DELETE, "delete", "deleting", server_states.VM_STATES)
+async def _start(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
+    await operation.accept(cloud, engine, requester, server, DELETE, "delete", "deleting", server_states.VM_STATES)
 
 
-async def _hasten(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def _hasten(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """End what is under way: a move that waits is confirmed, one that can still be undone is turned back."""
     run = await cloud.journal.open_run(server.id)
     if run is None or run.saga == DELETE.name:
         return
     try:
         if run.state == "parked" and run.saga in MOVE_SAGAS:
-            await requests.confirm(cloud, engine, asker, server)
+            await requests.confirm(cloud, engine, requester, server)
         elif run.way == "forward" and engine.book.of(run).may_turn_back(run.at):
             await requests.turn_back(cloud, engine, run.id)
     except (Conflict, Invalid):

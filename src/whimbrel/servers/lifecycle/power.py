@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from whimbrel.domain import server_states
 from whimbrel.domain.operation_facts import Errand, ErrandFacts
 from whimbrel.domain.server import Server
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
@@ -86,26 +86,26 @@ FOLLOW_POWER = Saga(
 )
 
 
-async def start(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def start(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """Raises: WrongState; Conflict; Unavailable."""
-    await operation.accept(cloud, engine, asker, server, START, "start", "powering-on", ("stopped",))
+    await operation.accept(cloud, engine, requester, server, START, "start", "powering-on", ("stopped",))
 
 
-async def stop(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def stop(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """Raises: WrongState; Conflict; Unavailable."""
-    await operation.accept(cloud, engine, asker, server, STOP, "stop", "powering-off", ("active", "error"))
+    await operation.accept(cloud, engine, requester, server, STOP, "stop", "powering-off", ("active", "error"))
 
 
-async def reboot(cloud: Cloud, engine: Engine, asker: Asker, server: Server, hard: bool) -> None:
+async def reboot(cloud: Cloud, engine: Engine, requester: Requester, server: Server, hard: bool) -> None:
     """Raises: WrongState; Conflict; Unavailable."""
     allowed = ("active", "stopped", "error") if hard else ("active",)
     shows = "rebooting_hard" if hard else "rebooting"
-    await operation.accept(cloud, engine, asker, server, REBOOT, "reboot", shows, allowed, hard=hard)
+    await operation.accept(cloud, engine, requester, server, REBOOT, "reboot", shows, allowed, hard=hard)
 
 
-async def follow(cloud: Cloud, engine: Engine, asker: Asker, server: Server) -> None:
+async def follow(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     """Have the record of a server that is said to run say whether it does.
 
     Raises: WrongState; Conflict; Unavailable.
     """
-    await operation.accept(cloud, engine, asker, server, FOLLOW_POWER, "stop", "powering-off", ("active",))
+    await operation.accept(cloud, engine, requester, server, FOLLOW_POWER, "stop", "powering-off", ("active",))

@@ -38,7 +38,7 @@ from whimbrel.domain.host import Host, Zone
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, ServerId, UserId
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.placement.inventory import of_host
-from whimbrel.ports.cloud import Asker, Cell, Cloud, Rules
+from whimbrel.ports.cloud import Cell, Cloud, Requester, Rules
 from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
@@ -276,8 +276,8 @@ class World:
 
     # Users
 
-    def asker(self) -> Asker:
-        return Asker(user_id=USER, project_id=PROJECT, request_id=f"req-{self.cloud.ids.uuid()}")
+    def requester(self) -> Requester:
+        return Requester(user_id=USER, project_id=PROJECT, request_id=f"req-{self.cloud.ids.uuid()}")
 
     def new_server(self, name: str, flavor: Flavor = SMALL) -> Server:
         now = self.cloud.clock.now()

@@ -79,7 +79,7 @@ async def _build(size: Size) -> tuple[World, list[str]]:
     servers = [_server(world, number, size) for number in range(size.servers)]
     for number, server in enumerate(servers):
         host = HostName(size.all_hosts[number % size.hosts])
-        await create.accept(world.cloud, engine, world.asker(), [server], host)
+        await create.accept(world.cloud, engine, world.requester(), [server], host)
     await world.settle(engine)
     return world, [str(server.id) for server in servers]
 

@@ -18,7 +18,7 @@ from whimbrel.domain.ids import HostName, ProjectId, UserId
 from whimbrel.domain.run import Run
 from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.services.identity import Caller, with_implied
+from whimbrel.ports.services.identity import Principal, with_implied
 from whimbrel.ports.services.images import Images
 from whimbrel.ports.unreachable_cells import Outages
 from whimbrel.saga.engine import Engine
@@ -60,9 +60,9 @@ NO_ANSWER = Answer(0, None)
 class SimulatedIdentity:
     """Fulfils ports.identity.Identity: a token is a role."""
 
-    async def caller(self, token: str) -> Caller | None:
+    async def principal(self, token: str) -> Principal | None:
         user = UserId("admin") if token == "admin" else USER
-        return Caller(user_id=user, user_name=token, project_id=ProjectId(PROJECT), roles=with_implied([token]))
+        return Principal(user_id=user, user_name=token, project_id=ProjectId(PROJECT), roles=with_implied([token]))
 
 
 class Staff:

@@ -75,15 +75,15 @@ class Replay:
         world = self._world
         world.book = self._scripted(world.book)
         self._next_conductor()
-        cloud, asker, server = self._cloud(), world.asker(), self._server
+        cloud, requester, server = self._cloud(), world.requester(), self._server
         try:
             if self._export.run["saga"] == "resize":
                 new = plain(self._facts.new_flavor)
                 far = self._facts.leaves_cell
-                return await requests.resize(cloud, self._engine, asker, server, new, leaves_cell=far)
+                return await requests.resize(cloud, self._engine, requester, server, new, leaves_cell=far)
             wanted = self._facts.wanted_host
             far = self._facts.leaves_cell
-            return await requests.migrate(cloud, self._engine, asker, server, wanted, leaves_cell=far)
+            return await requests.migrate(cloud, self._engine, requester, server, wanted, leaves_cell=far)
         except WorldError as refusal:
             self._tell("user", f"is told: {refusal.reason}")
             return await world.cloud.journal.open_run(server.id)
@@ -93,7 +93,7 @@ class Replay:
         if run.state == "parked":
             verdict = self._verdict(run)
             say = requests.confirm if verdict == "confirm" else requests.revert
-            await say(self._cloud(), self._engine, world.asker(), await lookup.find(world.cloud, self._server.id))
+            await say(self._cloud(), self._engine, world.requester(), await lookup.find(world.cloud, self._server.id))
         clock = world.cloud.clock
         due = max(run.due_at - clock.now(), 0.0) + 0.001 if run.state == "open" else 0.0
         await clock.sleep(due)

@@ -79,10 +79,10 @@ async def _create_server(world: World, facts: MoveFacts) -> Server:
         image_id=IMAGE if facts.image_id else None,
     )
     engine = world.engine("scene")
-    await create.accept(world.cloud, engine, world.asker(), [made], facts.source.host)
+    await create.accept(world.cloud, engine, world.requester(), [made], facts.source.host)
     await world.settle(engine)
     if facts.was == "stopped":
-        await power.stop(world.cloud, engine, world.asker(), await lookup.find(world.cloud, made.id))
+        await power.stop(world.cloud, engine, world.requester(), await lookup.find(world.cloud, made.id))
         await world.settle(engine)
     return await lookup.find(world.cloud, made.id)
 

@@ -73,7 +73,7 @@ class Restores:
         for _ in range(TRIES):
             cloud, engine = self._staff.operator()
             try:
-                self.left = await restore(cloud, engine, self._staff.world.asker, _let_repair)
+                self.left = await restore(cloud, engine, self._staff.world.requester, _let_repair)
             except (Unsettled, WorldError) as trouble:
                 why = str(trouble)
                 self._trace.note(self._staff.loop.time(), "operator", f"the restore cannot end yet: {why}")

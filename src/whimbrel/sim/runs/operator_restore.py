@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.errors import Conflict, WorldError
 from whimbrel.domain.ids import ServerId
-from whimbrel.ports.cloud import Asker, Cloud
+from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.repair.service import repair, survey
 from whimbrel.restore import restore as service
 from whimbrel.saga.engine import Engine
@@ -19,7 +19,7 @@ class Unsettled(Exception):
 
 
 async def restore(
-    cloud: Cloud, engine: Engine, asker: Callable[[], Asker], wait: Callable[[], Awaitable[None]]
+    cloud: Cloud, engine: Engine, requester: Callable[[], Requester], wait: Callable[[], Awaitable[None]]
 ) -> list[str]:
     """Lead through a restore; return what nothing can be done about, in sentences. Repeatable.
 
@@ -38,7 +38,7 @@ async def restore(
             break
         for subject in wanted:
             try:
-                await repair(cloud, engine, asker(), subject)
+                await repair(cloud, engine, requester(), subject)
             except (Conflict, WorldError):
                 continue
             await wait()

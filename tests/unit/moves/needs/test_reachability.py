@@ -24,7 +24,7 @@ async def booted(**reaches: frozenset[str]) -> tuple[World, Server]:
     for cell in (CellInfo(name=NEAR), CellInfo(name=FAR, **reaches)):
         await world.cloud.cell_infos.ensure(cell)
     engine, server = world.engine("one"), with_devices(world.new_server("s"))
-    await create.accept(world.cloud, engine, world.asker(), [server], HostName("h1"))
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
     return world, await lookup.find(world.cloud, server.id)
 
@@ -46,7 +46,9 @@ def test_a_cell_that_cannot_serve_it_is_no_target_and_nothing_is_touched(
 ) -> None:
     async def story() -> None:
         world, server = await booted(**reaches)
-        run = await requests.resize(world.cloud, world.engine("one"), world.asker(), server, LARGE, leaves_cell=True)
+        run = await requests.resize(
+            world.cloud, world.engine("one"), world.requester(), server, LARGE, leaves_cell=True
+        )
         await world.settle(world.engine("one"))
         ended = await world.cloud.journal.get(run.id)
         assert ended.state == "undone"
@@ -60,7 +62,7 @@ def test_a_cell_that_cannot_serve_it_is_no_target_and_nothing_is_touched(
 def test_a_cell_that_reaches_all_of_it_is() -> None:
     async def story() -> None:
         world, server = await booted(physnets=frozenset({"physnet0"}), storage=frozenset({"lvm"}))
-        await requests.resize(world.cloud, world.engine("one"), world.asker(), server, LARGE, leaves_cell=True)
+        await requests.resize(world.cloud, world.engine("one"), world.requester(), server, LARGE, leaves_cell=True)
         await world.settle(world.engine("one"))
         assert (await lookup.find(world.cloud, server.id)).cell == FAR
 

@@ -17,14 +17,14 @@ from whimbrel.sim.world.equipment import EGRESS, PORT, REQUEST, with_devices
 
 async def _with_port(world: World) -> Server:
     engine, server = world.engine("setup"), with_devices(world.new_server("s"))
-    await create.accept(world.cloud, engine, world.asker(), [server])
+    await create.accept(world.cloud, engine, world.requester(), [server])
     await world.settle(engine)
     return await lookup.find(world.cloud, server.id)
 
 
 async def _unplug(world: World, server: Server) -> None:
     engine, [nic] = world.engine("after"), [nic for nic in server.nics if nic.port_id == PORT]
-    await interfaces.detach(world.cloud, engine, world.asker(), server, nic)
+    await interfaces.detach(world.cloud, engine, world.requester(), server, nic)
     await world.settle(engine)
     assert PORT not in {nic.port_id for nic in (await lookup.find(world.cloud, server.id)).nics}
 

@@ -14,12 +14,12 @@ from whimbrel.adapters.sql.tables.identity import assignments, roles, tokens
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.services.identity import Caller, Grant, NewToken, Project, User, with_implied
+from whimbrel.ports.services.identity import Grant, NewToken, Principal, Project, User, with_implied
 
 _read_json = msgspec.json.Decoder(list[str]).decode
 
 _LIVE = (tokens.c.digest == sa.bindparam("digest"), tokens.c.expires_at > sa.bindparam("now"))
-_CALLER = fixed(
+_PRINCIPAL = fixed(
     sa.select(
         tokens.c.user_id,
         tokens.c.user_name,
@@ -31,7 +31,7 @@ _CALLER = fixed(
         tokens.c.expires_at,
     ).where(*_LIVE)
 )
-_GRANT = _CALLER.add_columns(tokens.c.methods, tokens.c.audit_ids, tokens.c.issued_at)
+_GRANT = _PRINCIPAL.add_columns(tokens.c.methods, tokens.c.audit_ids, tokens.c.issued_at)
 _REVOKE = sa.delete(tokens).where(*_LIVE)
 _PRUNE = sa.delete(tokens).where(
     tokens.c.digest.in_(
@@ -56,10 +56,10 @@ class TokenStore:
     _db: Database
     _clock: Clock
 
-    async def caller(self, token: str) -> Caller | None:
+    async def principal(self, token: str) -> Principal | None:
         async with self._db.read() as tx:
-            row = await tx.row(_CALLER, {"digest": _digest(token), "now": self._clock.now()})
-        return None if row is None else _caller(row)
+            row = await tx.row(_PRINCIPAL, {"digest": _digest(token), "now": self._clock.now()})
+        return None if row is None else _principal(row)
 
     async def grant(self, token: str) -> Grant:
         async with self._db.read() as tx:
@@ -67,7 +67,7 @@ class TokenStore:
         if row is None:
             raise NotFound("Could not find token.")
         return Grant(
-            caller=_caller(row),
+            principal=_principal(row),
             methods=_read_json(row.methods),
             audit_ids=_read_json(row.audit_ids),
             issued_at=row.issued_at,
@@ -80,7 +80,7 @@ class TokenStore:
             if not user.enabled:
                 raise Refused(f"The user {user.id} is disabled.")
             project = await _scope(tx, user.id, wanted.project_id)
-            caller = Caller(
+            principal = Principal(
                 user_id=user.id,
                 user_name=user.name,
                 user_domain_id=user.domain_id,
@@ -90,7 +90,9 @@ class TokenStore:
                 roles=await _roles_in(tx, user.id, project.id) if project else frozenset(),
                 expires_at=wanted.expires_at,
             )
-            grant = Grant(caller=caller, methods=list(wanted.methods), audit_ids=list(wanted.audit_ids), issued_at=now)
+            grant = Grant(
+                principal=principal, methods=list(wanted.methods), audit_ids=list(wanted.audit_ids), issued_at=now
+            )
             await tx.run(_ISSUE, _token_row(wanted.text, grant))
             await tx.run(_PRUNE, {"now": now})
         return grant
@@ -138,9 +140,9 @@ def _json(names: Iterable[str]) -> str:
     return msgspec.json.encode(list(names)).decode()
 
 
-def _caller(row: Sequence[Any]) -> Caller:
+def _principal(row: Sequence[Any]) -> Principal:
     user_id, user_name, user_domain_id, project_id, project_name, project_domain_id, names, expires_at = row[:8]
-    return Caller(
+    return Principal(
         user_id=UserId(user_id),
         user_name=user_name,
         user_domain_id=user_domain_id,
@@ -153,19 +155,19 @@ def _caller(row: Sequence[Any]) -> Caller:
 
 
 def _token_row(token: str, grant: Grant) -> dict[str, Any]:
-    caller = grant.caller
-    scoped = bool(caller.project_id)
+    principal = grant.principal
+    scoped = bool(principal.project_id)
     return {
         "digest": _digest(token),
-        "user_id": caller.user_id,
-        "user_name": caller.user_name,
-        "user_domain_id": caller.user_domain_id,
-        "project_id": caller.project_id if scoped else None,
-        "project_name": caller.project_name if scoped else None,
-        "project_domain_id": caller.project_domain_id if scoped else None,
-        "roles": _json(sorted(caller.roles)),
+        "user_id": principal.user_id,
+        "user_name": principal.user_name,
+        "user_domain_id": principal.user_domain_id,
+        "project_id": principal.project_id if scoped else None,
+        "project_name": principal.project_name if scoped else None,
+        "project_domain_id": principal.project_domain_id if scoped else None,
+        "roles": _json(sorted(principal.roles)),
         "methods": _json(grant.methods),
         "audit_ids": _json(grant.audit_ids),
         "issued_at": grant.issued_at,
-        "expires_at": caller.expires_at,
+        "expires_at": principal.expires_at,
     }

@@ -11,16 +11,16 @@ from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.policy import Policy
 from whimbrel.placement_api.policy import DEFAULTS, Defaults
 from whimbrel.placement_api.problems import Problem
-from whimbrel.ports.services.identity import Caller, Identity
+from whimbrel.ports.services.identity import Identity, Principal
 
 UNAUTHORIZED = "The request you have made requires authentication."
 NO_AUTH_ADMINS = frozenset({"admin", "notused"})  # clients send the latter where they are told not to log in
 
 
-class Callers(Protocol):
+class Principals(Protocol):
     """A way to find out who asks."""
 
-    async def of(self, request: Request) -> Caller:
+    async def of(self, request: Request) -> Principal:
         """Raises: Problem: 401. Unavailable: nobody can tell now."""
         ...
 
@@ -32,13 +32,13 @@ class ByToken:
         self._identity = identity
         self._identity_url = identity_url
 
-    async def of(self, request: Request) -> Caller:
+    async def of(self, request: Request) -> Principal:
         token = request.headers.get("x-auth-token")
-        caller = await self._identity.caller(token) if token else None
-        if caller is None:
+        principal = await self._identity.principal(token) if token else None
+        if principal is None:
             url = self._identity_url or f"{request.url.scheme}://{request.url.netloc}/identity"
             raise Problem(401, UNAUTHORIZED, headers={"www-authenticate": f'Keystone uri="{url}"'})
-        return caller
+        return principal
 
 
 class ByWord:
@@ -47,7 +47,7 @@ class ByWord:
     Source: Placement's auth_strategy noauth2.
     """
 
-    async def of(self, request: Request) -> Caller:
+    async def of(self, request: Request) -> Principal:
         headers = request.headers
         token = headers.get("x-auth-token")
         if not token:
@@ -58,7 +58,7 @@ class ByWord:
         roles = headers.get("x-roles")
         if roles is None:
             roles = "admin" if user in NO_AUTH_ADMINS else ""
-        return Caller(
+        return Principal(
             user_id=UserId(user),
             user_name=user,
             project_id=ProjectId(project),
@@ -73,13 +73,13 @@ class Access:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
-    def check(self, rule: str, caller: Caller, project: str | None) -> None:
+    def check(self, rule: str, principal: Principal, project: str | None) -> None:
         """Hold a request against its rule. project: what it is about; None: the caller's own.
 
         Raises: Problem: 403: also for every token that is for no project, whatever its roles.
         """
-        target = {"project_id": caller.project_id if project is None else project, "user_id": caller.user_id}
-        if not (caller.project_id and self._policy.allows(rule, caller, target)):
+        target = {"project_id": principal.project_id if project is None else project, "user_id": principal.user_id}
+        if not (principal.project_id and self._policy.allows(rule, principal, target)):
             raise Problem(403, f"Policy does not allow {rule} to be performed.")
 
 
