@@ -1,10 +1,10 @@
 """The keep in a database: one table of values by space and key. A put is on the disk when it returns."""
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.upserts import inserts_if_new, upserts
 from whimbrel.adapters.sql.tables.keep import kept
 
 _HERE = (kept.c.space == sa.bindparam("in_space"), kept.c.key == sa.bindparam("at_key"))
@@ -12,19 +12,9 @@ _GET = fixed(sa.select(kept.c.value).where(*_HERE))
 _DELETE = fixed(sa.delete(kept).where(*_HERE))
 _SCAN = fixed(sa.select(kept.c.key, kept.c.value).where(kept.c.space == sa.bindparam("in_space")).order_by(kept.c.key))
 
-_INSERTS: dict[str, sqlite.Insert | postgresql.Insert] = {
-    "sqlite": sqlite.insert(kept),
-    "postgresql": postgresql.insert(kept),
-}
 _REPLACE = fixed(sa.update(kept).where(*_HERE, kept.c.value == sa.bindparam("was")).values(value=sa.bindparam("to_be")))
-_INSERT_NEW = {
-    dialect: fixed(insert.on_conflict_do_nothing(index_elements=["space", "key"]))
-    for dialect, insert in _INSERTS.items()
-}
-_PUTS = {
-    dialect: fixed(insert.on_conflict_do_update(index_elements=["space", "key"], set_={"value": insert.excluded.value}))
-    for dialect, insert in _INSERTS.items()
-}
+_INSERT_NEW = inserts_if_new(kept, "space", "key")
+_PUTS = upserts(kept, ("space", "key"), ["value"])
 
 
 class SqlKeep:

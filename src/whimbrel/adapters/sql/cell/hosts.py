@@ -6,15 +6,16 @@ different methods, and neither touches the other's columns.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.cell.fences import pass_fence
 from whimbrel.adapters.sql.engine.change_counter import Counting
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.upserts import Insert, inserts, inserts_if_new
 from whimbrel.adapters.sql.tables.cell import build_failures as failures
 from whimbrel.adapters.sql.tables.cell import hosts, servers
 from whimbrel.domain.errors import NotFound
@@ -48,26 +49,17 @@ _SET_SERVICE = (
 
 _COLUMNS = [column.name for column in hosts.columns if column.name not in ("number", "numa", "metrics")]
 _REGISTERED = (*_COLUMNS, "numa")
-_INSERTS: dict[str, sqlite.Insert | postgresql.Insert] = {
-    "sqlite": sqlite.insert(hosts),
-    "postgresql": postgresql.insert(hosts),
-}
-_REGISTERS = {
-    dialect: fixed(
-        insert.values({name: sa.bindparam(name) for name in _REGISTERED})
-        .on_conflict_do_update(
-            index_elements=["name"],
-            set_={name: insert.excluded[name] for name in SAID_BY_THE_HOST}
-            | {
-                "seen_at": sa.case(
-                    (insert.excluded.seen_at > hosts.c.seen_at, insert.excluded.seen_at), else_=hosts.c.seen_at
-                )
-            },
-        )
-        .returning(*hosts.c)
-    )
-    for dialect, insert in _INSERTS.items()
-}
+
+
+def _registering(insert: Insert) -> sa.Executable:
+    new = insert.excluded
+    written: dict[str, Any] = {name: new[name] for name in SAID_BY_THE_HOST}
+    written["seen_at"] = sa.case((new.seen_at > hosts.c.seen_at, new.seen_at), else_=hosts.c.seen_at)
+    insert = insert.values({name: sa.bindparam(name) for name in _REGISTERED})
+    return insert.on_conflict_do_update(index_elements=["name"], set_=written).returning(*hosts.c)
+
+
+_REGISTERS = inserts(hosts, _registering)
 _TELL = fixed(sa.update(hosts).where(_NAMED).values(metrics=sa.bindparam("told")))
 
 _nodes = lru_cache(maxsize=1024)(msgspec.json.Decoder(tuple[NumaNode, ...]).decode)  # most hosts are alike
@@ -88,10 +80,7 @@ _FORGIVE = fixed(
     )
 )
 _FORGET_FAILED = fixed(sa.delete(failures).where(_FAILED_THERE))
-_FAILED = {
-    "sqlite": sqlite.insert(failures).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(failures).on_conflict_do_nothing(),
-}
+_FAILED = inserts_if_new(failures)
 
 
 def _values(host: Host) -> dict[str, object]:

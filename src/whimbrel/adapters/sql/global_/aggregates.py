@@ -7,11 +7,11 @@ checks under that lock; there are few of them and they change rarely.
 from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.change_counter import Counting
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.upserts import inserts
 from whimbrel.adapters.sql.tables.global_ import aggregate_hosts, aggregates, zone_mends, zones
 from whimbrel.domain.errors import Conflict, NotFound, Refused
 from whimbrel.domain.host import Aggregate
@@ -44,13 +44,10 @@ _REMOVE_HOST = sa.delete(aggregate_hosts).where(*_MEMBER)
 
 _MENDS = fixed(sa.select(zone_mends.c.number))
 _HOLD_MENDS = _MENDS.with_for_update(read=True)
-
-
-def _counting(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
-    return insert.on_conflict_do_update(index_elements=["id"], set_={"number": zone_mends.c.number + 1})
-
-
-_MEND = {"sqlite": _counting(sqlite.insert(zone_mends)), "postgresql": _counting(postgresql.insert(zone_mends))}
+_MEND = inserts(
+    zone_mends,
+    lambda insert: insert.on_conflict_do_update(index_elements=["id"], set_={"number": zone_mends.c.number + 1}),
+)
 
 
 class SqlAggregates(Counting):

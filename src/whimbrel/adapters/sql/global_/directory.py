@@ -7,12 +7,12 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import bindparam
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.id_pages import EntryIds
 from whimbrel.adapters.sql.engine.transactions import reads
+from whimbrel.adapters.sql.engine.upserts import inserts
 from whimbrel.adapters.sql.global_ import quota_usage
 from whimbrel.adapters.sql.tables.global_ import directory, runs, switches
 from whimbrel.domain.errors import Conflict, NotFound, Superseded
@@ -54,20 +54,14 @@ _all_unplaced = fixed(_unplaced)
 _its_unplaced = fixed(_unplaced.where(directory.c.project_id == bindparam("b_project")))
 _all_unplaced_ids = fixed(_unplaced.with_only_columns(directory.c.server_id))
 _its_unplaced_ids = fixed(_its_unplaced.with_only_columns(directory.c.server_id))
-
-
-def _next_number(insert: sqlite.Insert | postgresql.Insert) -> Any:
-    counted = insert.values(id=1, number=1).on_conflict_do_update(
-        index_elements=[switches.c.id], set_={"number": switches.c.number + 1}
-    )
-    return counted.returning(switches.c.number)
-
-
-_NEXT_NUMBER = {
-    "sqlite": _next_number(sqlite.insert(switches)),
-    "postgresql": _next_number(postgresql.insert(switches)),
-}
-
+_NEXT_NUMBER = inserts(
+    switches,
+    lambda insert: (
+        insert.values(id=1, number=1)
+        .on_conflict_do_update(index_elements=[switches.c.id], set_={"number": switches.c.number + 1})
+        .returning(switches.c.number)
+    ),
+)
 
 _OF_RECORD = ("project_id", "user_id", "cell", "created_at")
 _adopt = fixed(sa.insert(directory))

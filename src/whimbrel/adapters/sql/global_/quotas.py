@@ -1,12 +1,12 @@
 """Quota limits in the global database: a user's, else his project's, else the default class's, else the defaults."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.upserts import upserts
 from whimbrel.adapters.sql.tables.global_ import quota_class_limits, quota_limits
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.ports.stores.catalog import DEFAULT_LIMITS, DEFAULT_QUOTA_CLASS
@@ -31,24 +31,8 @@ _THAT_HOLD = fixed(
 _OF_CLASS = sa.select(quota_class_limits.c.resource, quota_class_limits.c.hard_limit).where(_CLASS)
 _RESET_PROJECT = sa.delete(quota_limits).where(_PROJECT)
 _RESET_USER = _RESET_PROJECT.where(quota_limits.c.user_id == sa.bindparam("user"))
-
-_Upsert = sqlite.Insert | postgresql.Insert
-
-
-def _upsert(insert: _Upsert, keys: Sequence[str]) -> _Upsert:
-    return insert.on_conflict_do_update(index_elements=list(keys), set_={"hard_limit": insert.excluded.hard_limit})
-
-
-_LIMIT_KEY = ("project_id", "user_id", "resource")
-_CLASS_KEY = ("class_name", "resource")
-_SETS = {
-    "sqlite": _upsert(sqlite.insert(quota_limits), _LIMIT_KEY),
-    "postgresql": _upsert(postgresql.insert(quota_limits), _LIMIT_KEY),
-}
-_CLASS_SETS = {
-    "sqlite": _upsert(sqlite.insert(quota_class_limits), _CLASS_KEY),
-    "postgresql": _upsert(postgresql.insert(quota_class_limits), _CLASS_KEY),
-}
+_SETS = upserts(quota_limits, ("project_id", "user_id", "resource"), ["hard_limit"])
+_CLASS_SETS = upserts(quota_class_limits, ("class_name", "resource"), ["hard_limit"])
 
 
 class SqlQuotas:

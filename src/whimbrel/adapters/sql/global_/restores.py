@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.transactions import reads
+from whimbrel.adapters.sql.engine.upserts import inserts_if_new, upserts
 from whimbrel.adapters.sql.global_.run_rows import decode_log, run_values
 from whimbrel.adapters.sql.tables.global_ import cloud, runs
 from whimbrel.domain.errors import Unavailable
@@ -43,19 +43,8 @@ _close = fixed(
     )
 )
 _end = fixed(sa.update(cloud).values(held_at=None, held_because=None, restoring=False))
-
-
-def _upsert(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
-    given = insert.excluded
-    written = {name: given[name] for name in ("incarnation", "held_at", "held_because", "restoring")}
-    return fixed(insert.on_conflict_do_update(index_elements=["id"], set_=written))
-
-
-_WRITE = {"sqlite": _upsert(sqlite.insert(cloud)), "postgresql": _upsert(postgresql.insert(cloud))}
-_ADD_RUN = {
-    "sqlite": fixed(sqlite.insert(runs).on_conflict_do_nothing(index_elements=["id"])),
-    "postgresql": fixed(postgresql.insert(runs).on_conflict_do_nothing(index_elements=["id"])),
-}
+_WRITE = upserts(cloud, ["id"], ("incarnation", "held_at", "held_because", "restoring"))
+_ADD_RUN = inserts_if_new(runs, "id")
 
 
 async def read_state(tx: Tx) -> CloudState:

@@ -2,21 +2,20 @@
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Database
-from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.upserts import Insert, inserts
 from whimbrel.adapters.sql.tables.global_ import rounds
 
 
-def _if_due(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+def _if_due(insert: Insert) -> sa.Executable:
     """Begin a round that nobody has begun lately. One of the future is of a clock that has gone back since."""
     at = insert.excluded.at
     due = sa.or_(rounds.c.at <= at - bindparam("b_every", type_=sa.Double), rounds.c.at > at)
-    return fixed(insert.on_conflict_do_update(index_elements=["name"], set_={"at": at}, where=due))
+    return insert.on_conflict_do_update(index_elements=["name"], set_={"at": at}, where=due)
 
 
-_TAKE = {"sqlite": _if_due(sqlite.insert(rounds)), "postgresql": _if_due(postgresql.insert(rounds))}
+_TAKE = inserts(rounds, _if_due)
 
 
 async def take(db: Database, name: str, now: float, every_s: float) -> bool:

@@ -9,10 +9,10 @@ from collections import Counter
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy import bindparam
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.upserts import Insert, inserts
 from whimbrel.adapters.sql.tables.global_ import last_proof, runs, takeovers
 from whimbrel.ports.stores.journal import LastProof, RunGroup, Tally
 
@@ -46,7 +46,7 @@ _TAKEOVERS = fixed(sa.select(sa.func.count()).select_from(takeovers))
 _PROOF = fixed(sa.select(last_proof.c.at, last_proof.c.violations, last_proof.c.unseen))
 
 
-def _keeping_the_later(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+def _keeping_the_later(insert: Insert) -> sa.Executable:
     fields = ("at", "violations", "unseen")
     return insert.on_conflict_do_update(
         index_elements=["id"],
@@ -55,10 +55,7 @@ def _keeping_the_later(insert: sqlite.Insert | postgresql.Insert) -> sa.Executab
     )
 
 
-_NOTE_PROOF = {
-    "sqlite": _keeping_the_later(sqlite.insert(last_proof)),
-    "postgresql": _keeping_the_later(postgresql.insert(last_proof)),
-}
+_NOTE_PROOF = inserts(last_proof, _keeping_the_later)
 
 _NO_DEBTS = msgspec.json.encode(())
 _NEVER = 1e18

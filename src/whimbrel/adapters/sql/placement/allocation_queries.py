@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.upserts import Insert, inserts
 from whimbrel.adapters.sql.tables.placement import allocations, consumers, inventories, providers
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
 from whimbrel.placement.provider import Consumer, Usage
@@ -37,7 +37,7 @@ _OWNERS = fixed(sa.select(_c.uuid, _c.project, _c.user).where(_c.uuid.in_(bindpa
 _HOLDS = fixed(sa.select(_a.consumer).where(_a.consumer == bindparam("this")).limit(1))
 
 
-def _naming(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+def _naming(insert: Insert) -> sa.Executable:
     new = insert.excluded
     return insert.on_conflict_do_update(
         index_elements=["uuid"],
@@ -46,10 +46,7 @@ def _naming(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
     )
 
 
-_NAME_OWNER = {
-    "sqlite": fixed(_naming(sqlite.insert(consumers))),
-    "postgresql": fixed(_naming(postgresql.insert(consumers))),
-}
+_NAME_OWNER = inserts(consumers, _naming)
 _HELD = sa.func.coalesce(sa.func.sum(_a.amount), 0)
 _MISCOUNTS = fixed(
     sa.select(_i.provider, _p.name, _i.resource_class, _i.used, _HELD.label("held"))

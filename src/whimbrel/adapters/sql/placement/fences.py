@@ -5,16 +5,16 @@ is refused whatever it wants.
 """
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.known_orders import forgetting, known_orders
+from whimbrel.adapters.sql.engine.upserts import Insert, inserts
 from whimbrel.adapters.sql.tables.placement import fences
 from whimbrel.domain.guest import Order
 
 
-def _raising(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
+def _raising(insert: Insert) -> sa.Executable:
     epoch, progress = insert.excluded.epoch, insert.excluded.progress
     return insert.on_conflict_do_update(
         index_elements=["run"],
@@ -23,11 +23,7 @@ def _raising(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
     ).returning(fences.c.epoch)
 
 
-_RAISE = {
-    "sqlite": fixed(_raising(sqlite.insert(fences))),
-    "postgresql": fixed(_raising(postgresql.insert(fences))),
-}
-
+_RAISE = inserts(fences, _raising)
 
 orders_of = known_orders(fences)
 forget_fences = forgetting(fences)

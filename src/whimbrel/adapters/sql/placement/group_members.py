@@ -9,49 +9,27 @@ from collections.abc import Collection
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.upserts import Insert, inserts, upserts
 from whimbrel.adapters.sql.tables.placement import claimed_groups, group_places
 from whimbrel.domain.ids import ConsumerId, GroupId, ProviderId
 from whimbrel.ports.placement.placement import GroupPlaces, GroupRule
 
 _g, _p = claimed_groups.c, group_places.c
-_Upsert = sqlite.Insert | postgresql.Insert
 
 
-def _locking(insert: _Upsert) -> sa.Executable:
+def _locking(insert: Insert) -> sa.Executable:
     """An update that changes nothing: the row is there and ours then, also where it was not."""
     return insert.values(group_id=bindparam("group")).on_conflict_do_update(
         index_elements=["group_id"], set_={"group_id": insert.excluded.group_id}
     ).returning(_g.moving_to, _g.moving_since)  # fmt: skip
 
 
-def _moving(insert: _Upsert) -> sa.Executable:
-    return insert.on_conflict_do_update(
-        index_elements=["group_id"],
-        set_={"moving_to": insert.excluded.moving_to, "moving_since": insert.excluded.moving_since},
-    )
-
-
-def _placing(insert: _Upsert) -> sa.Executable:
-    changed = {name: insert.excluded[name] for name in ("group_id", "server", "root")}
-    return insert.on_conflict_do_update(index_elements=["consumer"], set_=changed)
-
-
-_LOCK = {
-    "sqlite": fixed(_locking(sqlite.insert(claimed_groups))),
-    "postgresql": fixed(_locking(postgresql.insert(claimed_groups))),
-}
-_MOVE = {
-    "sqlite": fixed(_moving(sqlite.insert(claimed_groups))),
-    "postgresql": fixed(_moving(postgresql.insert(claimed_groups))),
-}
-_PUT = {
-    "sqlite": fixed(_placing(sqlite.insert(group_places))),
-    "postgresql": fixed(_placing(postgresql.insert(group_places))),
-}
+_LOCK = inserts(claimed_groups, _locking)
+_MOVE = upserts(claimed_groups, ["group_id"], ("moving_to", "moving_since"))
+_PUT = upserts(group_places, ["consumer"], ("group_id", "server", "root"))
 _STATE = fixed(sa.select(_g.moving_to, _g.moving_since).where(_g.group_id == bindparam("group")))
 _PLACES = fixed(sa.select(_p.server, _p.root).where(_p.group_id == bindparam("group")))
 _GIVE = fixed(sa.update(group_places).where(_p.consumer == bindparam("giver")).values(consumer=bindparam("taker")))

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.upserts import inserts
 from whimbrel.adapters.sql.placement.claims import LOCK_PROVIDERS
 from whimbrel.adapters.sql.tables.placement import allocations, host_zones, providers
 from whimbrel.domain.ids import ProviderId
@@ -19,18 +19,12 @@ from whimbrel.placement.errors import HostInUse
 from whimbrel.ports.placement.placement import HostZone
 
 _z, _p, _a = host_zones.c, providers.c, allocations.c
-
-
-def _saying(insert: sqlite.Insert | postgresql.Insert) -> sa.Executable:
-    return insert.on_conflict_do_update(
+_SAY = inserts(
+    host_zones,
+    lambda insert: insert.on_conflict_do_update(
         index_elements=["root"], set_={"zone": insert.excluded.zone, "version": _z.version + 1}
-    )
-
-
-_SAY = {
-    "sqlite": fixed(_saying(sqlite.insert(host_zones))),
-    "postgresql": fixed(_saying(postgresql.insert(host_zones))),
-}
+    ),
+)
 _ALL = fixed(sa.select(_z.root, _z.zone, _z.version).order_by(_z.root))
 _CORRECT = fixed(
     sa.update(host_zones)

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 
 import sqlalchemy as sa
 from sqlalchemy import bindparam
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.upserts import inserts, inserts_if_new
 from whimbrel.adapters.sql.placement.changes import note
 from whimbrel.adapters.sql.tables.placement import inventories, provider_traits, resource_classes, traits
 from whimbrel.domain.errors import NotFound
@@ -24,13 +24,11 @@ class Names:
     def __init__(self, word: str, table: sa.Table, used_by: sa.Column[str], *, missing: str) -> None:
         self.word = word
         self._missing = missing  # how clients know that there is none
-        self._name = name = table.c.name
+        name = table.c.name
         self._all = sa.select(name).order_by(name)
         self._some = fixed(sa.select(name).where(name.in_(bindparam("names", expanding=True))))
-        self._add = {
-            "sqlite": sqlite.insert(table).on_conflict_do_nothing(),
-            "postgresql": postgresql.insert(table).on_conflict_do_nothing(),
-        }
+        self._new = inserts_if_new(table)
+        self._add = inserts(table, lambda insert: insert.on_conflict_do_nothing().returning(name))
         self._rename = sa.update(table).where(name == bindparam("was")).values(name=bindparam("now"))
         self._delete = sa.delete(table).where(name == bindparam("name"))
         self._in_use = sa.select(sa.exists().where(used_by == bindparam("name")))
@@ -48,7 +46,7 @@ class Names:
 
     async def add(self, tx: Tx, name: str) -> bool:
         """Have a name; False: it was there."""
-        return await tx.row(self._add[tx.dialect].returning(self._name), {"name": name}) is not None
+        return await tx.row(self._add[tx.dialect], {"name": name}) is not None
 
     async def refer(self, tx: Tx, names: Collection[str], standard: Collection[str]) -> None:
         """Have a row for each of these names. Raises: UnknownName: some are neither standard nor made."""
@@ -63,7 +61,7 @@ class Names:
 
     async def _add_all(self, tx: Tx, names: Iterable[str]) -> None:
         if rows := [{"name": name} for name in names]:
-            await tx.run(self._add[tx.dialect], rows)
+            await tx.run(self._new[tx.dialect], rows)
 
     async def rename(self, tx: Tx, was: str, now: str) -> None:
         """Raises: NotFound; Duplicate."""

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.transactions import reads
+from whimbrel.adapters.sql.engine.upserts import upserts
 from whimbrel.adapters.sql.tables.volumes import limits, snapshots, volumes
 from whimbrel.domain.errors import OverQuota
 from whimbrel.ports.embedded.volume_store import VolumeUsage
@@ -15,7 +15,7 @@ from whimbrel.ports.embedded.volume_store import VolumeUsage
 # PostgreSQL lets two transactions count at the same time; one project's additions wait for each other.
 _ONE_AT_A_TIME = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sa.bindparam("what", type_=sa.String))))
 _OF_PROJECT = sa.select(limits.c.resource, limits.c.hard_limit).where(limits.c.project_id == sa.bindparam("project"))
-_KEY = ("project_id", "resource")
+_SETS = upserts(limits, ("project_id", "resource"), ["hard_limit"])
 
 
 def _use(table: sa.Table) -> sa.Select[Any]:
@@ -78,10 +78,3 @@ class Limits:
     async def reset_limits(self, project_id: str) -> None:
         async with self._db.write() as tx:
             await tx.run(sa.delete(limits).where(limits.c.project_id == project_id))
-
-
-def _upsert(insert: sqlite.Insert | postgresql.Insert) -> sqlite.Insert | postgresql.Insert:
-    return insert.on_conflict_do_update(index_elements=_KEY, set_={"hard_limit": insert.excluded.hard_limit})
-
-
-_SETS = {"sqlite": _upsert(sqlite.insert(limits)), "postgresql": _upsert(postgresql.insert(limits))}
