@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.markers import behind
+from whimbrel.adapters.sql.engine.turns import wait_for_turn
 from whimbrel.adapters.sql.tables.images import images, members, properties, tags
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused
 from whimbrel.ports.services.images import ImageQuery, ImageRecord, ImageUsage, Member, StoredFile
@@ -24,9 +25,6 @@ _MEMBERS = sa.select(members).where(members.c.image_id == sa.bindparam("image"))
 _MEMBER = (members.c.image_id == sa.bindparam("image"), members.c.project_id == sa.bindparam("project"))
 
 _OWNED = fixed(sa.select(images.c.file_name, images.c.size_bytes).where(images.c.owner == sa.bindparam("owner")))
-
-# PostgreSQL lets two transactions count at the same time; one project's additions wait for each other.
-_ONE_AT_A_TIME = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sa.bindparam("what", type_=sa.String))))
 
 _OWN_COLUMNS = (
     "id", "name", "owner", "visibility", "disk_format", "container_format", "min_disk_gib", "min_ram_mib",
@@ -234,8 +232,7 @@ def _columns(record: ImageRecord) -> dict[str, Any]:
 
 async def _check_number(tx: Tx, project_id: str, most: int) -> None:
     """Raises: OverQuota: one image more is more than the project may have."""
-    if tx.dialect == "postgresql":
-        await tx.run(_ONE_AT_A_TIME, {"what": f"images of {project_id}"})
+    await wait_for_turn(tx, f"images of {project_id}")
     has = len(await tx.rows(_OWNED, {"owner": project_id}))
     if has >= most:
         raise OverQuota(f"The project may have {most} images and has {has}.")

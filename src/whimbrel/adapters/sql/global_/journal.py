@@ -11,6 +11,7 @@ from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.turns import wait_for_turn
 from whimbrel.adapters.sql.global_ import quota_usage, rounds
 from whimbrel.adapters.sql.global_.decision_evidence import add_evidence, read_evidence
 from whimbrel.adapters.sql.global_.restores import check_not_held, may_go_on, read_state
@@ -167,7 +168,7 @@ class SqlJournal:
             if there != ([(beside, "parked")] if beside else []):
                 raise Conflict(f"something is under way on server {run.subject}")
             if booking:
-                await quota_usage.lock(tx, run.project_id)
+                await wait_for_turn(tx, run.project_id)
                 if new_server:
                     await quota_usage.enter(tx, booking, new_server)
                 else:

@@ -4,6 +4,7 @@ import msgspec
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.turns import wait_for_turn
 from whimbrel.adapters.sql.tables.global_ import keypairs
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota
 from whimbrel.domain.ids import UserId
@@ -16,8 +17,6 @@ _LIST = sa.select(keypairs).where(_OF_USER)
 _COUNT = sa.select(sa.func.count()).select_from(keypairs).where(_OF_USER)
 _INSERT = sa.insert(keypairs).returning(keypairs.c.number)
 _DELETE = sa.delete(keypairs).where(*_ONE)
-# PostgreSQL lets two transactions count at the same time; one user's additions wait for each other.
-_ONE_AT_A_TIME = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sa.bindparam("what", type_=sa.String))))
 
 
 class SqlKeypairs:
@@ -40,8 +39,7 @@ class SqlKeypairs:
 
     async def create(self, keypair: Keypair, limit: int) -> Keypair:
         async with self._db.write() as tx:
-            if self._db.dialect == "postgresql":
-                await tx.run(_ONE_AT_A_TIME, {"what": f"keypairs of {keypair.user_id}"})
+            await wait_for_turn(tx, f"keypairs of {keypair.user_id}")
             if limit >= 0 and await tx.value(_COUNT, {"user": keypair.user_id}) >= limit:
                 raise OverQuota("Quota exceeded, too many key pairs.")
             if await tx.row(_GET, {"user": keypair.user_id, "called": keypair.name}):

@@ -35,12 +35,6 @@ _book_if = fixed(
 )
 
 
-async def lock(tx: Tx, project_id: ProjectId) -> None:
-    """Let nobody else book in this project; on SQLite who writes is alone already."""
-    if tx.dialect == "postgresql":
-        await tx.run(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(project_id))))
-
-
 async def enter(tx: Tx, booking: Booking, server: Server) -> None:
     """Book a new server, and enter it in the directory."""
     entry = {

@@ -9,6 +9,7 @@ from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.fixed import fixed
+from whimbrel.adapters.sql.engine.turns import wait_for_turn
 from whimbrel.adapters.sql.tables.global_ import directory, server_group_members, server_groups
 from whimbrel.domain.errors import Invalid, NotFound, OverQuota
 from whimbrel.domain.ids import GroupId, ProjectId, ServerId, UserId
@@ -34,8 +35,6 @@ _LIST = sa.select(*_SHOWN).order_by(_g.number)
 _COUNT = sa.select(sa.func.count()).where(_g.project_id == bindparam("project"))
 _INSERT = sa.insert(server_groups)
 _DELETE = sa.delete(server_groups).where(_g.id == bindparam("group"))
-# PostgreSQL lets two transactions count at the same time; one project's additions wait for each other.
-_ONE_AT_A_TIME = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(bindparam("what", type_=sa.String))))
 
 _LOCK_GROUP = fixed(sa.select(_g.id).where(_g.id == bindparam("group")).with_for_update())
 _JOIN = fixed(sa.insert(server_group_members))
@@ -56,8 +55,7 @@ class SqlServerGroups:
         values = asdict(group)
         del values["members"]
         async with self._db.write() as tx:
-            if self._db.dialect == "postgresql":
-                await tx.run(_ONE_AT_A_TIME, {"what": f"server groups of {group.project_id}"})
+            await wait_for_turn(tx, f"server groups of {group.project_id}")
             if 0 <= limit <= await tx.value(_COUNT, {"project": group.project_id}):
                 raise OverQuota("Quota exceeded, too many server groups.")
             await tx.run(_INSERT, values)

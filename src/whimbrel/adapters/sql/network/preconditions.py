@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.turns import wait_for_turn_in_schema
 from whimbrel.adapters.sql.network import address_allocation
 from whimbrel.adapters.sql.network.record_types import GROUP, NETWORK, POLICY, SEGMENT, SUBNET
 from whimbrel.adapters.sql.tables import network as tables
@@ -33,8 +34,6 @@ _GIVEN_OUT = sa.select(tables.segments.c.segmentation_id).where(
     tables.segments.c.network_type == sa.bindparam("type"),
     tables.segments.c.physical_network == sa.bindparam("physnet"),
 )
-# Whoever chooses a number waits for who chooses one at the same time.
-_CHOOSING = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sa.func.current_schema().concat(" segments"))))
 
 
 async def _network(tx: Tx, network: Network, before: Network | None) -> Network:
@@ -51,8 +50,7 @@ async def _segment(tx: Tx, segment: Segment, before: Segment | None) -> Segment:
 
 
 async def _numbered(tx: Tx, segment: Segment) -> Segment:
-    if tx.dialect == "postgresql":
-        await tx.run(_CHOOSING)
+    await wait_for_turn_in_schema(tx, "segments")  # others may choose a number at the same time
     where = {"type": segment.network_type, "physnet": segment.physical_network}
     given_out = {row.segmentation_id for row in await tx.rows(_GIVEN_OUT, where)}
     number = segment.segmentation_id

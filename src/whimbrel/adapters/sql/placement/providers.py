@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import bindparam
 
 from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.turns import wait_for_turn_in_schema
 from whimbrel.adapters.sql.placement.changes import note
 from whimbrel.adapters.sql.placement.claims import Place
 from whimbrel.adapters.sql.placement.resource_names import refer_classes
@@ -47,7 +48,6 @@ _LOCK = _GET.with_for_update()
 _TAKEN = sa.select(_p.uuid, _p.name).where(
     sa.or_(_p.uuid == _THIS, _p.name == bindparam("named")), _p.uuid != bindparam("but")
 )
-_TREES = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sa.func.current_schema().concat(" placement trees"))))
 _ADD = sa.insert(providers)
 _CHANGE = (
     sa.update(providers)
@@ -119,7 +119,7 @@ async def _get(tx: Tx, statement: sa.Executable, uuid: ProviderId) -> Provider:
 
 async def create(tx: Tx, uuid: ProviderId, name: str, parent: ProviderId | None) -> Provider:
     """Raises: Duplicate; BadParent."""
-    await _lock_trees(tx)
+    await wait_for_turn_in_schema(tx, "placement trees")
     await _check_free(tx, uuid, name, but="")
     root = await _root_under(tx, uuid, parent)
     provider = Provider(uuid=uuid, name=name, generation=0, parent=parent, root=root)
@@ -140,7 +140,7 @@ async def rename(tx: Tx, uuid: ProviderId, name: str) -> Provider:
 
 async def move(tx: Tx, uuid: ProviderId, parent: ProviderId | None, *, freely: bool) -> None:
     """Give it another parent, and all below it another root. Raises: ProviderNotFound; BadParent."""
-    await _lock_trees(tx)
+    await wait_for_turn_in_schema(tx, "placement trees")
     now = await lock(tx, uuid)
     if parent == now.parent:
         return
@@ -171,14 +171,9 @@ async def delete(tx: Tx, uuid: ProviderId) -> None:
 
 async def delete_tree(tx: Tx, uuid: ProviderId) -> None:
     """Delete a provider and all below it. Raises: ProviderNotFound; ProviderInUse."""
-    await _lock_trees(tx)
+    await wait_for_turn_in_schema(tx, "placement trees")
     for each in reversed(await _subtree(tx, await read(tx, uuid))):
         await delete(tx, each)
-
-
-async def _lock_trees(tx: Tx) -> None:
-    if tx.dialect == "postgresql":
-        await tx.run(_TREES)
 
 
 async def _check_free(tx: Tx, uuid: ProviderId, name: str, but: str) -> None:

@@ -7,13 +7,12 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.engine.transactions import reads
+from whimbrel.adapters.sql.engine.turns import wait_for_turn
 from whimbrel.adapters.sql.engine.upserts import upserts
 from whimbrel.adapters.sql.tables.volumes import limits, snapshots, volumes
 from whimbrel.domain.errors import OverQuota
 from whimbrel.ports.embedded.volume_store import VolumeUsage
 
-# PostgreSQL lets two transactions count at the same time; one project's additions wait for each other.
-_ONE_AT_A_TIME = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtext(sa.bindparam("what", type_=sa.String))))
 _OF_PROJECT = sa.select(limits.c.resource, limits.c.hard_limit).where(limits.c.project_id == sa.bindparam("project"))
 _SETS = upserts(limits, ("project_id", "resource"), ["hard_limit"])
 
@@ -43,8 +42,7 @@ async def check_room(
 
     Raises: OverQuota.
     """
-    if tx.dialect == "postgresql":
-        await tx.run(_ONE_AT_A_TIME, {"what": f"volumes of {project_id}"})
+    await wait_for_turn(tx, f"volumes of {project_id}")
     own = {row.resource: row.hard_limit for row in await tx.rows(_OF_PROJECT, {"project": project_id})}
     most = {**defaults, **own}
     has = await used(tx, project_id)

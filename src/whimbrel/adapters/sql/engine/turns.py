@@ -1,0 +1,26 @@
+"""Transactions that wait for each other by a name, because they count or choose among rows that do not exist yet.
+
+PostgreSQL lets two of them look at the same time. On SQLite the one that writes is alone already.
+"""
+
+import sqlalchemy as sa
+
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.fixed import fixed
+
+_NAME = sa.bindparam("name", type_=sa.String)
+_lock = sa.func.pg_advisory_xact_lock
+_IN_DATABASE = fixed(sa.select(_lock(sa.func.hashtext(_NAME))))
+_IN_SCHEMA = fixed(sa.select(_lock(sa.func.hashtext(sa.func.current_schema().concat(_NAME)))))
+
+
+async def wait_for_turn(tx: Tx, name: str) -> None:
+    """Hold this name until the transaction ends."""
+    if tx.dialect == "postgresql":
+        await tx.run(_IN_DATABASE, {"name": name})
+
+
+async def wait_for_turn_in_schema(tx: Tx, name: str) -> None:
+    """Hold this name of the transaction's schema until the transaction ends."""
+    if tx.dialect == "postgresql":
+        await tx.run(_IN_SCHEMA, {"name": f" {name}"})
