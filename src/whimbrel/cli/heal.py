@@ -11,7 +11,8 @@ from cyclopts import App, Parameter
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from whimbrel.api.views.moves import Move
+from whimbrel.api.views.moves import Move, MoveAnswer
+from whimbrel.api.views.port_healings import HealingAnswer, PortFinding, PortHealings
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.move import POLL_S, Where
@@ -21,38 +22,6 @@ URL = "/whimbrel/port-healings"
 AS_USUAL = Where()
 
 app = App(name="heal", help="Heal what servers hold for their ports.", default_parameter=Parameter(negative=()))
-
-
-class Problem(msgspec.Struct, kw_only=True):
-    port_id: str | None
-    problem: str
-
-
-class Part(msgspec.Struct, kw_only=True):
-    """What is held of one provider."""
-
-    provider: str
-    provider_name: str | None
-    resources: dict[str, int]
-
-
-class Profile(msgspec.Struct, kw_only=True):
-    port_id: str
-    allocation: Any
-    due: Any
-
-
-class Finding(msgspec.Struct, kw_only=True):
-    """A server whose ports are not served as they ask, as the API shows it."""
-
-    server_id: str
-    server_name: str
-    host: str
-    problems: list[Problem]
-    obstacle: str | None
-    held: list[Part]
-    due: list[Part]
-    profiles: list[Profile]
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -82,7 +51,7 @@ def ports(*, dry_run: bool = False, json: bool = False, server: str | None = Non
     """
     with where.api() as api:
         document = api.get("compute", URL + ("?" + urlencode({"server_id": server}) if server else ""))
-        found = msgspec.convert(document["port_healings"], list[Finding])
+        found = msgspec.convert(document, PortHealings).port_healings
         console = terminal.console()
         if not json:
             console.print(listing(found), soft_wrap=True)
@@ -95,7 +64,7 @@ def ports(*, dry_run: bool = False, json: bool = False, server: str | None = Non
     return 0 if all(outcome.healed for outcome in outcomes) else SAYS_NO
 
 
-def _heal(api: Api, one: Finding, console: Console | None) -> Outcome:
+def _heal(api: Api, one: PortFinding, console: Console | None) -> Outcome:
     """Heal a server, if it can be, and say how it went. console None: say nothing."""
     if console is None:
         return _try_to_heal(api, one)
@@ -105,11 +74,12 @@ def _heal(api: Api, one: Finding, console: Console | None) -> Outcome:
     return outcome
 
 
-def _try_to_heal(api: Api, one: Finding) -> Outcome:
+def _try_to_heal(api: Api, one: PortFinding) -> Outcome:
     if one.obstacle:
         return _as_it_is(one)
     try:
-        move_id = api.post("compute", URL, {"healing": {"server_id": one.server_id}})["healing"]["move_id"]
+        answer = api.post("compute", URL, {"healing": {"server_id": one.server_id}})
+        move_id = msgspec.convert(answer, HealingAnswer).healing.move_id
         move = wait_until_over(api, move_id)
     except (NotFound, Refused) as no:
         return Outcome(server_id=one.server_id, healed=False, message=no.reason)
@@ -117,7 +87,7 @@ def _try_to_heal(api: Api, one: Finding) -> Outcome:
     return Outcome(server_id=one.server_id, healed=move.state == "done", move_id=move_id, message=message)
 
 
-def _as_it_is(one: Finding) -> Outcome:
+def _as_it_is(one: PortFinding) -> Outcome:
     return Outcome(server_id=one.server_id, healed=False, message=one.obstacle)
 
 
@@ -125,7 +95,7 @@ def wait_until_over(api: Api, move_id: str, patience_s: float = math.inf) -> Mov
     """Wait until a move is over, or stands still at a bug, or for so long; give how it stands then."""
     until = time.monotonic() + patience_s
     while True:
-        move = msgspec.convert(api.get("compute", f"/whimbrel/moves/{move_id}")["move"], Move)
+        move = msgspec.convert(api.get("compute", f"/whimbrel/moves/{move_id}"), MoveAnswer).move
         if move.is_over or move.problem or time.monotonic() > until:
             return move
         time.sleep(POLL_S)
@@ -134,25 +104,25 @@ def wait_until_over(api: Api, move_id: str, patience_s: float = math.inf) -> Mov
 # How it looks
 
 
-def listing(found: Sequence[Finding]) -> RenderableType:
+def listing(found: Sequence[PortFinding]) -> RenderableType:
     """Show what is wrong, and what healing changes: by server, a line for each."""
     if not found:
         return Text("the ports of all servers with which nothing is done are served as they ask")
     return Group(*(line for one in found for line in _lines(one)))
 
 
-def _lines(one: Finding) -> Iterator[Text]:
+def _lines(one: PortFinding) -> Iterator[Text]:
     yield Text.assemble((one.server_name, "bold"), f" on {one.host}", (f"  (server {one.server_id})", "dim"))
     for each in one.problems:
         subject = f"port {each.port_id}: " if each.port_id else ""
-        yield Text.assemble("  ", (f"{'wrong':<18}", "yellow"), subject, each.problem)
+        yield Text.assemble("  ", (f"{'wrong':<18}", "yellow"), subject, each.sentence)
     if one.obstacle:
         yield Text.assemble("  ", (f"{'cannot be healed':<18}", "bold red"), one.obstacle)
     for sentence in changes(one):
         yield Text.assemble("  ", (f"{'would change':<18}", "cyan"), sentence)
 
 
-def result(one: Finding, outcome: Outcome) -> RenderableType:
+def result(one: PortFinding, outcome: Outcome) -> RenderableType:
     """Say what was changed, or why nothing was."""
     server = f"{one.server_name} ({one.server_id})"
     if not outcome.healed:
@@ -160,7 +130,7 @@ def result(one: Finding, outcome: Outcome) -> RenderableType:
     return Group(Text.assemble(("healed", "green"), f": {server}"), *(Text(f"  {each}") for each in changes(one)))
 
 
-def changes(one: Finding) -> list[str]:
+def changes(one: PortFinding) -> list[str]:
     """Say in sentences what is different once a server is healed."""
     held, due = ({part.provider: part for part in parts} for parts in (one.held, one.due))
     said = []
@@ -171,7 +141,7 @@ def changes(one: Finding) -> list[str]:
                 whose = part.provider_name or provider
                 said.append(f"{name} of {whose}: {before.get(name, 0)} -> {after.get(name, 0)}")
     return said + [
-        f"profile of port {each.port_id}: {_words(each.allocation)} -> {_words(each.due)}" for each in one.profiles
+        f"profile of port {each.port_id}: {_words(each.before)} -> {_words(each.after)}" for each in one.profiles
     ]
 
 

@@ -13,7 +13,7 @@ from whimbrel.api.views.zones import Zones
 
 SOURCE = Path(whimbrel.__file__).parent
 VIEWS = "whimbrel.api.views"
-WITHOUT = {"/whimbrel/port-healings", "/whimbrel/repairs"}
+WITHOUT = {"/whimbrel/repairs"}
 """URLs whose answers are still dicts."""
 
 

@@ -7,8 +7,9 @@ import pytest
 from rich.console import RenderableType
 
 from tests.unit.cli.test_commands import refusal
+from whimbrel.api.views.port_healings import PortFinding
 from whimbrel.cli import heal, terminal
-from whimbrel.cli.heal import Finding, Outcome
+from whimbrel.cli.heal import Outcome
 
 ROOT = {"provider": "r", "provider_name": "n1", "resources": {"VCPU": 1}}
 DOCUMENT: dict[str, Any] = {
@@ -38,8 +39,8 @@ CHANGES = [
 ]
 
 
-def read(**changes: Any) -> Finding:
-    return msgspec.convert(DOCUMENT | changes, Finding)
+def read(**changes: Any) -> PortFinding:
+    return msgspec.convert(DOCUMENT | changes, PortFinding)
 
 
 def lines(what: RenderableType) -> list[str]:
