@@ -1,5 +1,6 @@
 """A violation: one law that does not hold of one thing, with what was read of it."""
 
+from enum import StrEnum, auto
 from typing import Any
 
 import msgspec
@@ -7,15 +8,85 @@ import msgspec
 from whimbrel.domain.ids import HostName
 
 
-class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """law: its number in proof/invariants/table.py. kind: what is so, one word for programs. subject: whose it is.
+class Kind(StrEnum):
+    """What exactly is wrong: one word for programs, by law."""
 
-    subject is a server's id, or the id under which something is held that is no server's; a provider's, a group's or a
-    run's in the laws about these. about: which of the subject's things it is.
+    # I1: guests
+    RUNS_TWICE = auto()
+    STRAY_GUEST = auto()
+    MISSING_GUEST = auto()
+    GUEST_DIFFERS = auto()
+    NO_WAY_BACK = auto()
+    # I2: directory, records and hosts
+    NO_RECORD = auto()
+    NO_ENTRY = auto()
+    NO_HOST = auto()
+    NO_COPY = auto()
+    NOT_AT_TARGET = auto()
+    STRAY_RECORD = auto()
+    STRAY_STANDING = auto()
+    WRONG_CELL = auto()
+    COLUMNS_DIFFER = auto()
+    # I3, I4: claims and images
+    MISSING_CLAIM = auto()
+    WRONG_CLAIM = auto()
+    WRONG_CLAIM_OF_MOVE = auto()
+    UNCLAIMED_GUEST = auto()
+    WRONG_OWNER = auto()
+    NO_CONSUMER = auto()
+    LEAKED_CLAIM = auto()
+    LEAKED_IMAGE = auto()
+    # I5: providers
+    OVER_CAPACITY = auto()
+    NOT_OFFERED = auto()
+    MISCOUNTED = auto()
+    # I6: ports
+    UNBOUND_PORT = auto()
+    PORT_ELSEWHERE = auto()
+    STRAY_BINDING = auto()
+    STRAY_PORT = auto()
+    LOST_PORT = auto()
+    PORT_OF_NOBODY = auto()
+    # I7: volumes
+    STRAY_ATTACHMENT = auto()
+    ATTACHMENT_OF_NOBODY = auto()
+    LOOSE_ATTACHMENT = auto()
+    LOST_ATTACHMENT = auto()
+    NO_VOLUME = auto()
+    ATTACHED_ELSEWHERE = auto()
+    ATTACHED_TWICE = auto()
+    SAID_TO_BE_FREE = auto()
+    VOLUMES_OF_GUEST = auto()
+    # I8: devices
+    LEAKED_DEVICE = auto()
+    DEVICES_DIFFER = auto()
+    # I9: zones and groups
+    ZONE_DIFFERS = auto()
+    ZONE_MISTOLD = auto()
+    PLACES_DIFFER = auto()
+    BROKEN_RULE = auto()
+    # I10: quota
+    WRONG_BOOKING = auto()
+    # I11, I12, I14: runs and locks
+    FALLEN_EPOCH = auto()
+    JOURNAL_BEHIND = auto()
+    STANDS_STILL = auto()
+    NEVER_DUE = auto()
+    LEAKED_LOCK = auto()
+    LOST_LOCK = auto()
+    NO_MOVE = auto()
+    NO_REASON = auto()
+
+
+class Violation(msgspec.Struct, frozen=True, kw_only=True):
+    """law: its number in invariants/table.py. subject: the id of what it is about. about: which of its things.
+
+    The subject is a server, or the id under which something is held that is no server's; in the laws about these a
+    provider, a group, a run or a volume.
     """
 
     law: str
-    kind: str
+    kind: Kind
     subject: str
     sentence: str
     about: str = ""
@@ -24,10 +95,10 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """Give what is the same as long as it is the same thing that is wrong."""
+        """Return what is the same as long as the same thing is wrong."""
         return self.law, self.kind, self.subject, self.about
 
     @property
     def order(self) -> tuple[int, tuple[str, str, str, str]]:
-        """Give where it stands in a list: by the numbers of the laws."""
+        """Return the sort key of lists: by the number of the law."""
         return int(self.law.removeprefix("I")), self.key

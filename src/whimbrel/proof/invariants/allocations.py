@@ -7,7 +7,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.proof.due_allocations import NOTHING, Claims, Due, Roots, due
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence, shown
-from whimbrel.proof.violation import Violation
+from whimbrel.proof.violation import Kind, Violation
 
 CHANGE_CLAIMS = ("delete", "attach_interface", "detach_interface", "heal_ports", "repair")
 """Errands that change what their server holds: it may be as before or as after."""
@@ -31,7 +31,7 @@ def owned(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
 def of_somebody(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     if seen.is_nobody and seen.own and seen.is_consumer:
         held = snapshot.in_words(seen.own)
-        yield Violation(law="I4", kind="leaked_claim", subject=seen.id, evidence={"held": held},
+        yield Violation(law="I4", kind=Kind.LEAKED_CLAIM, subject=seen.id, evidence={"held": held},
                         sentence=f"{seen.id} holds {'; '.join(held)}, and is neither a server nor a move that is"
                         " under way")  # fmt: skip
 
@@ -41,11 +41,13 @@ def under_its_name(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Vi
     held, record = snapshot.in_words(seen.own), seen.record
     if not seen.is_consumer and seen.own:
         sentence = f"{seen.id} holds {'; '.join(held)}, and Placement does not know who it is"
-        yield Violation(law="I3", kind="no_consumer", subject=seen.id, evidence={"held": held}, sentence=sentence)
+        yield Violation(law="I3", kind=Kind.NO_CONSUMER, subject=seen.id, evidence={"held": held}, sentence=sentence)
     elif seen.owner and seen.own and record and seen.is_still and seen.owner.project != record.project_id:
         project = seen.owner.project
         sentence = f"what server {seen.id} holds is of project {project}, and its record says {record.project_id}"
-        yield Violation(law="I3", kind="wrong_owner", subject=seen.id, evidence={"project": project}, sentence=sentence)
+        yield Violation(
+            law="I3", kind=Kind.WRONG_OWNER, subject=seen.id, evidence={"project": project}, sentence=sentence
+        )
 
 
 def owns_what_it_should(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
@@ -99,7 +101,7 @@ def guests_are_claimed(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterato
     for host, guest in seen.guests:
         if snapshot.root(host) not in trees:
             sentence = f"a guest of server {seen.id} is on {host}, where nothing is claimed for it"
-            yield Violation(law="I3", kind="unclaimed_guest", subject=seen.id, about=f"{host}/{guest.key.slot}",
+            yield Violation(law="I3", kind=Kind.UNCLAIMED_GUEST, subject=seen.id, about=f"{host}/{guest.key.slot}",
                             host=host, sentence=sentence,
                             evidence={"guest": shown((host, guest)), "held": snapshot.in_words(held)})  # fmt: skip
 
@@ -114,7 +116,7 @@ def _wrong(seen: ServerEvidence, snapshot: CloudSnapshot) -> Violation:
     moves = "; ".join(part for parts in evidence.get("held_by_runs", {}).values() for part in parts) or "nothing"
     sentence = f"server {seen.id} holds {held}, and what is under way with it {moves}, which fits no step of it"
     evidence["run"] = {"id": seen.move.id, "saga": seen.move.saga, "at": seen.move.at, "way": seen.move.way}
-    return Violation(law="I3", kind="wrong_claim_of_move", subject=seen.id, sentence=sentence, evidence=evidence)
+    return Violation(law="I3", kind=Kind.WRONG_CLAIM_OF_MOVE, subject=seen.id, sentence=sentence, evidence=evidence)
 
 
 def _settled(seen: ServerEvidence, snapshot: CloudSnapshot, evidence: dict[str, Any]) -> Violation:
@@ -123,6 +125,6 @@ def _settled(seen: ServerEvidence, snapshot: CloudSnapshot, evidence: dict[str, 
     wanted = due_of(seen, snapshot).either[0] if record.host else []
     evidence["due"] = snapshot.in_words(wanted)
     held, due_words = "; ".join(evidence["held"]) or "nothing", "; ".join(evidence["due"]) or "nothing"
-    kind = "missing_claim" if not seen.own else "wrong_claim"
+    kind = Kind.MISSING_CLAIM if not seen.own else Kind.WRONG_CLAIM
     return Violation(law="I3", kind=kind, subject=seen.id, host=record.host, evidence=evidence,
                      sentence=f"server {seen.id} holds {held}, and should hold {due_words}")  # fmt: skip

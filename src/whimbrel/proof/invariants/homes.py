@@ -6,7 +6,7 @@ from typing import Any
 from whimbrel.domain.ids import CellName
 from whimbrel.moves.facts import MoveFacts, source_of
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
-from whimbrel.proof.violation import Violation
+from whimbrel.proof.violation import Kind, Violation
 
 
 def count(seen: ServerEvidence) -> int:
@@ -18,15 +18,15 @@ def one_home(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violatio
         return  # it is being deleted; what is left then is looked at when that is over
     if seen.is_alive and seen.record is None and not any(run.saga == "delete" for run in seen.runs):
         assert seen.entry
-        yield _violation(seen, "no_record", f"the directory has server {seen.id} in cell {seen.entry.cell}, which"
+        yield _violation(seen, Kind.NO_RECORD, f"the directory has server {seen.id} in cell {seen.entry.cell}, which"
                          " has no record of it")  # fmt: skip
     if seen.record and seen.record.host and not _has_host(seen, snapshot):
         record = seen.record
-        yield _violation(seen, "no_host", f"server {seen.id} is said to be on {record.host}, which is no host of cell"
-                         f" {record.cell}")  # fmt: skip
+        yield _violation(seen, Kind.NO_HOST, f"server {seen.id} is said to be on {record.host}, which is no host of"
+                         f" cell {record.cell}")  # fmt: skip
     if seen.is_settled and seen.record and seen.entry and seen.record.cell != seen.entry.cell:
-        yield _violation(seen, "wrong_cell", f"the directory has server {seen.id} in cell {seen.entry.cell}, whose"
-                         f" record of it says cell {seen.record.cell}")  # fmt: skip
+        yield _violation(seen, Kind.WRONG_CELL, f"the directory has server {seen.id} in cell {seen.entry.cell},"
+                         f" whose record of it says cell {seen.record.cell}")  # fmt: skip
     if seen.waiting:
         yield from _is_at_target(seen, seen.waiting.facts)
     if not seen.runs or seen.waiting:
@@ -40,11 +40,11 @@ def _is_at_target(seen: ServerEvidence, facts: MoveFacts) -> Iterator[Violation]
     assert target
     assert source
     if (record.host, record.slot) != (target.host, target.slot):
-        yield _violation(seen, "not_at_target", f"server {seen.id} waits for a verdict on its move to {target.host},"
-                         f" and its record says {record.host}")  # fmt: skip
+        yield _violation(seen, Kind.NOT_AT_TARGET, f"server {seen.id} waits for a verdict on its move to"
+                         f" {target.host}, and its record says {record.host}")  # fmt: skip
     if source.cell != target.cell and source.cell not in seen.records:
-        yield _violation(seen, "no_copy", f"server {seen.id} may have to go back to cell {source.cell}, which has no"
-                         " record of it any more")  # fmt: skip
+        yield _violation(seen, Kind.NO_COPY, f"server {seen.id} may have to go back to cell {source.cell}, which has"
+                         " no record of it any more")  # fmt: skip
 
 
 def _has_copy(seen: ServerEvidence, cell: CellName) -> bool:
@@ -62,15 +62,15 @@ def _has_host(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
 def _no_other_record(seen: ServerEvidence) -> Iterator[Violation]:
     for cell in seen.records:
         if seen.entry is None:
-            yield _violation(seen, "no_entry", f"cell {cell} has a record of server {seen.id}, which the directory"
+            yield _violation(seen, Kind.NO_ENTRY, f"cell {cell} has a record of server {seen.id}, which the directory"
                              " does not know", cell)  # fmt: skip
         elif (not seen.is_alive or cell != seen.entry.cell) and not _has_copy(seen, cell):
             counts = f"in cell {seen.entry.cell}" if seen.is_alive else "deleted"
-            yield _violation(seen, "stray_record", f"cell {cell} has a record of server {seen.id}, and the directory"
-                             f" has it {counts}", cell)  # fmt: skip
+            yield _violation(seen, Kind.STRAY_RECORD, f"cell {cell} has a record of server {seen.id}, and the"
+                             f" directory has it {counts}", cell)  # fmt: skip
 
 
-def _violation(seen: ServerEvidence, kind: str, sentence: str, about: str = "") -> Violation:
+def _violation(seen: ServerEvidence, kind: Kind, sentence: str, about: str = "") -> Violation:
     evidence: dict[str, Any] = {
         "directory": None if seen.entry is None else {
             "cell": seen.entry.cell, "unplaced": seen.entry.unplaced is not None, "deleted_at": seen.entry.deleted_at

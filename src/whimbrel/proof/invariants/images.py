@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from whimbrel.moves.steps.disk import PARCEL
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
-from whimbrel.proof.violation import Violation
+from whimbrel.proof.violation import Kind, Violation
 
 
 def count(seen: ServerEvidence) -> int:
@@ -15,5 +15,5 @@ def awaited(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation
     for image in seen.images if not seen.runs else ():
         what = "carries the disk of" if PARCEL in image.properties else "waits for a snapshot of"
         sentence = f"image {image.id} {what} server {seen.id}, and nothing is under way"
-        yield Violation(law="I4", kind="leaked_image", subject=seen.id, about=image.id, sentence=sentence,
+        yield Violation(law="I4", kind=Kind.LEAKED_IMAGE, subject=seen.id, about=image.id, sentence=sentence,
                         evidence={"name": image.name, "status": image.status, "owner": image.owner})  # fmt: skip

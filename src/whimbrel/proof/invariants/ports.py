@@ -5,7 +5,7 @@ from typing import Any
 
 from whimbrel.ports.services.network import Port
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
-from whimbrel.proof.violation import Violation
+from whimbrel.proof.violation import Kind, Violation
 
 
 def count(seen: ServerEvidence) -> int:
@@ -46,9 +46,9 @@ def _not_served(seen: ServerEvidence, ports: Sequence[Port]) -> Iterator[Violati
     home = seen.home
     for port in ports:
         if not port.host and not (home is None and seen.is_settled):
-            yield _violation(seen, "unbound_port", port, f"port {port.id} of server {seen.id} is bound to no host")
+            yield _violation(seen, Kind.UNBOUND_PORT, port, f"port {port.id} of server {seen.id} is bound to no host")
         elif home and port.host != home.host:
-            yield _violation(seen, "port_elsewhere", port, f"port {port.id} of server {seen.id} is bound to"
+            yield _violation(seen, Kind.PORT_ELSEWHERE, port, f"port {port.id} of server {seen.id} is bound to"
                              f" {port.host}, and its server is on {home.host}")  # fmt: skip
 
 
@@ -60,27 +60,27 @@ def _left_over(seen: ServerEvidence) -> Iterator[Violation]:
         for binding in seen.bindings.get(port.id, ()):
             if not binding.is_active and binding.host not in due:
                 sentence = f"port {port.id} of server {seen.id} is still bound to {binding.host}, inactively"
-                yield _violation(seen, "stray_binding", port, sentence, binding.host)
+                yield _violation(seen, Kind.STRAY_BINDING, port, sentence, binding.host)
     for port in seen.ports:
         if port not in named:
             sentence = f"port {port.id} says that it is of server {seen.id}, whose record does not name it"
-            yield _violation(seen, "stray_port", port, sentence)
+            yield _violation(seen, Kind.STRAY_PORT, port, sentence)
 
 
 def _missing(seen: ServerEvidence) -> Iterator[Violation]:
     for port_id in sorted(seen.nics - {port.id for port in seen.ports}):
         sentence = f"port {port_id}, which the record of server {seen.id} names, is not there or not its own"
-        yield Violation(law="I6", kind="lost_port", subject=seen.id, about=port_id, sentence=sentence)
+        yield Violation(law="I6", kind=Kind.LOST_PORT, subject=seen.id, about=port_id, sentence=sentence)
 
 
 def _of_nobody(seen: ServerEvidence) -> Iterator[Violation]:
     """Only of servers that were ours: the network service may serve others too."""
     for port in seen.ports if seen.is_known else ():
         sentence = f"port {port.id} says that it is of server {seen.id}, which is no more"
-        yield _violation(seen, "port_of_nobody", port, sentence)
+        yield _violation(seen, Kind.PORT_OF_NOBODY, port, sentence)
 
 
-def _violation(seen: ServerEvidence, kind: str, port: Port, sentence: str, host: str = "") -> Violation:
+def _violation(seen: ServerEvidence, kind: Kind, port: Port, sentence: str, host: str = "") -> Violation:
     evidence: dict[str, Any] = {
         "port": {"device_id": port.device_id, "device_owner": port.device_owner, "host": port.host},
         "bindings": [

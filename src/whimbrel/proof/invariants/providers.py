@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from whimbrel.ports.placement.capacity import ProviderState
 from whimbrel.ports.placement.placement import Miscount
-from whimbrel.proof.violation import Violation
+from whimbrel.proof.violation import Kind, Violation
 
 
 def within_capacity(provider: ProviderState) -> Iterator[Violation]:
     over = {name: -free for name, free in provider.free.items() if free < 0}
     if over:
         words = ", ".join(f"{name} {amount}" for name, amount in sorted(over.items()))
-        yield Violation(law="I5", kind="over_capacity", subject=provider.id, evidence={"over": over},
+        yield Violation(law="I5", kind=Kind.OVER_CAPACITY, subject=provider.id, evidence={"over": over},
                         sentence=f"more is held of provider {provider.name} than it has: {words} too much")  # fmt: skip
 
 
@@ -19,7 +19,7 @@ def counted(one: Miscount) -> Violation:
     if not one.is_offered:
         return Violation(
             law="I5",
-            kind="not_offered",
+            kind=Kind.NOT_OFFERED,
             subject=one.provider,
             about=one.resource_class,
             sentence=f"{one.held} {one.resource_class} of provider {one.name} are held, which has none to give",
@@ -27,7 +27,7 @@ def counted(one: Miscount) -> Violation:
         )
     return Violation(
         law="I5",
-        kind="miscounted",
+        kind=Kind.MISCOUNTED,
         subject=one.provider,
         about=one.resource_class,
         sentence=f"{one.used} {one.resource_class} of provider {one.name} are said to be used, and {one.held} are held",

@@ -7,7 +7,7 @@ from whimbrel.moves.facts import Move, changes_size
 from whimbrel.moves.resize import RESIZE
 from whimbrel.moves.steps import quota_usage
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
-from whimbrel.proof.violation import Violation
+from whimbrel.proof.violation import Kind, Violation
 
 Counted = tuple[int, int]
 """Cpus and MiB."""
@@ -35,7 +35,7 @@ def counts_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Viola
         f"server {seen.id} counts for {booked[0]} cpus and {booked[1]} MiB in its project's quota, and has {cpus}"
         f" and {mib}"
     )
-    yield Violation(law="I10", kind="wrong_booking", subject=seen.id, sentence=sentence,
+    yield Violation(law="I10", kind=Kind.WRONG_BOOKING, subject=seen.id, sentence=sentence,
                     evidence={"booked": list(booked), "flavor": [cpus, mib]})  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import msgspec
 from whimbrel.domain.ids import HostName, ProviderId, ServerId
 from whimbrel.ports.placement.placement import GroupPlaces
 from whimbrel.ports.stores.server_groups import ServerGroup
-from whimbrel.proof.violation import Violation
+from whimbrel.proof.violation import Kind, Violation
 
 Place = tuple[ServerId, ProviderId]
 
@@ -35,12 +35,12 @@ def rule_holds(one: Grouped) -> Iterator[Violation]:
     if one.claimed != one.places.held:
         said, claimed = one.in_words(one.places.held), one.in_words(one.claimed)
         sentence = f"group {group.id} is said to hold {said}, and its members hold {claimed}"
-        yield _violation(one, "places_differ", sentence)
+        yield _violation(one, Kind.PLACES_DIFFER, sentence)
     for name, where in (("claims", one.claimed), ("records", one.living)):
         if _is_broken(group, where, one.places):
             places = one.in_words(where)
             sentence = f"{group.policy} of group {group.id} does not hold by the {name} of its servers: {places}"
-            yield _violation(one, "broken_rule", sentence, name)
+            yield _violation(one, Kind.BROKEN_RULE, sentence, name)
 
 
 def _is_broken(group: ServerGroup, where: frozenset[Place], places: GroupPlaces) -> bool:
@@ -52,6 +52,6 @@ def _is_broken(group: ServerGroup, where: frozenset[Place], places: GroupPlaces)
     return False
 
 
-def _violation(one: Grouped, kind: str, sentence: str, about: str = "") -> Violation:
+def _violation(one: Grouped, kind: Kind, sentence: str, about: str = "") -> Violation:
     evidence = {"members": list(one.group.members), "policy": one.group.policy}
     return Violation(law="I9", kind=kind, subject=one.group.id, about=about, sentence=sentence, evidence=evidence)

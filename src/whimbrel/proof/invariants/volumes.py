@@ -6,7 +6,7 @@ from typing import Any
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.services.volumes import Attachment, Volume
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
-from whimbrel.proof.violation import Violation
+from whimbrel.proof.violation import Kind, Violation
 
 
 def count(seen: ServerEvidence) -> int:
@@ -17,14 +17,14 @@ def count(seen: ServerEvidence) -> int:
 def attached_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     if seen.is_nobody and seen.is_known:
         for one in seen.attachments:
-            yield _violation(seen, "attachment_of_nobody", one, f"attachment {one.id} keeps volume {one.volume_id} for"
-                             f" server {seen.id}, which is no more")  # fmt: skip
+            yield _violation(seen, Kind.ATTACHMENT_OF_NOBODY, one, f"attachment {one.id} keeps volume {one.volume_id}"
+                             f" for server {seen.id}, which is no more")  # fmt: skip
     if seen.record is None or not seen.is_still:
         return
     recorded = {device.attachment_id for device in seen.record.volumes}
     for one in seen.attachments:
         if one.id not in recorded:
-            yield _violation(seen, "stray_attachment", one, f"attachment {one.id} keeps volume {one.volume_id} for"
+            yield _violation(seen, Kind.STRAY_ATTACHMENT, one, f"attachment {one.id} keeps volume {one.volume_id} for"
                              f" server {seen.id}, whose record does not name it")  # fmt: skip
     yield from used_as_recorded(seen, snapshot)
     yield from _used_from_home(seen)
@@ -39,12 +39,12 @@ def used_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[
     for device in seen.record.volumes:
         if device.attachment_id in kept:
             sentence = f"the attachment {device.attachment_id} by which server {seen.id} uses volume"
-            yield Violation(law="I7", kind="loose_attachment", subject=seen.id, about=device.volume_id,
+            yield Violation(law="I7", kind=Kind.LOOSE_ATTACHMENT, subject=seen.id, about=device.volume_id,
                             sentence=f"{sentence} {device.volume_id} keeps it only, and is connected to no host",
                             evidence={"status": "reserved"})  # fmt: skip
         if there.get(device.attachment_id) != device.volume_id:
             sentence = f"the attachment {device.attachment_id} by which server {seen.id} uses volume"
-            yield Violation(law="I7", kind="lost_attachment", subject=seen.id, about=device.volume_id,
+            yield Violation(law="I7", kind=Kind.LOST_ATTACHMENT, subject=seen.id, about=device.volume_id,
                             sentence=f"{sentence} {device.volume_id} is not there",
                             evidence={"attachments": sorted(there)})  # fmt: skip
     yield from _of_guest(seen)
@@ -58,14 +58,14 @@ def _used_from_home(seen: ServerEvidence) -> Iterator[Violation]:
         use = seen.uses.get(device.volume_id)
         host = use.hosts.get(device.attachment_id) if use else None
         if use is None:
-            yield _differs(seen, device.volume_id, "no_volume", "which is not there", {})
+            yield _differs(seen, device.volume_id, Kind.NO_VOLUME, "which is not there", {})
         elif host and home and host != home.host:
-            yield _differs(seen, device.volume_id, "attached_elsewhere", f"which is attached on {host}", use.hosts)
+            yield _differs(seen, device.volume_id, Kind.ATTACHED_ELSEWHERE, f"which is attached on {host}", use.hosts)
         elif use.status == "available" and device.attachment_id in attached:
-            yield _differs(seen, device.volume_id, "said_to_be_free", "which is said to be available", use.hosts)
+            yield _differs(seen, device.volume_id, Kind.SAID_TO_BE_FREE, "which is said to be available", use.hosts)
 
 
-def _differs(seen: ServerEvidence, volume_id: str, kind: str, what: str, hosts: Mapping[str, str | None]) -> Violation:
+def _differs(seen: ServerEvidence, volume_id: str, kind: Kind, what: str, hosts: Mapping[str, str | None]) -> Violation:
     assert seen.home
     return Violation(law="I7", kind=kind, subject=seen.id, about=volume_id, host=seen.home.host,
                      sentence=f"server {seen.id} on {seen.home.host} has volume {volume_id}, {what}",
@@ -76,7 +76,7 @@ def shared_by(volume_id: str, servers: Collection[ServerId], volume: Volume | No
     """See that a volume is held by one server, or may be by several. volume: None: there is no such volume."""
     if len(servers) > 1 and not (volume and volume.is_multiattach):
         evidence = {"servers": sorted(servers), "status": volume.status if volume else None}
-        yield Violation(law="I7", kind="attached_twice", subject=volume_id, evidence=evidence,
+        yield Violation(law="I7", kind=Kind.ATTACHED_TWICE, subject=volume_id, evidence=evidence,
                         sentence=f"volume {volume_id} is attached for the servers {' and '.join(sorted(servers))}, and"
                         " may be for one only")  # fmt: skip
 
@@ -90,7 +90,7 @@ def _of_guest(seen: ServerEvidence) -> Iterator[Violation]:
     has, due = set(guest.volumes), {device.volume_id for device in home.volumes}
     if has != due:
         sentence = f"the guest of server {seen.id} has the volumes {_list(has)}, and its record says {_list(due)}"
-        yield Violation(law="I7", kind="volumes_of_guest", subject=seen.id, host=home.host, sentence=sentence,
+        yield Violation(law="I7", kind=Kind.VOLUMES_OF_GUEST, subject=seen.id, host=home.host, sentence=sentence,
                         evidence={"guest": sorted(has), "record": sorted(due)})  # fmt: skip
 
 
@@ -98,6 +98,6 @@ def _list(ids: set[str]) -> str:
     return ", ".join(sorted(ids)) or "none"
 
 
-def _violation(seen: ServerEvidence, kind: str, one: Attachment, sentence: str) -> Violation:
+def _violation(seen: ServerEvidence, kind: Kind, one: Attachment, sentence: str) -> Violation:
     evidence: dict[str, Any] = {"attachment": one.id, "volume": one.volume_id, "status": one.status}
     return Violation(law="I7", kind=kind, subject=seen.id, about=one.id, sentence=sentence, evidence=evidence)

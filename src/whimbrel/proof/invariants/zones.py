@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.placement.placement import HostZone
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
-from whimbrel.proof.violation import Violation
+from whimbrel.proof.violation import Kind, Violation
 
 
 def count(seen: ServerEvidence) -> int:
@@ -21,7 +21,7 @@ def as_its_host(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Viola
         zone, its_zone = snapshot.zone_name(meant), snapshot.zone_name(is_in)
         yield Violation(
             law="I9",
-            kind="zone_differs",
+            kind=Kind.ZONE_DIFFERS,
             subject=seen.id,
             sentence=f"server {seen.id} is in zone {zone} by its record, its host {record.host} is in zone {its_zone}",
             about=record.host,
@@ -34,7 +34,7 @@ def told_otherwise(told: HostZone, host: HostName, zone: str, snapshot: CloudSna
     name = snapshot.zone_name(zone)
     return Violation(
         law="I9",
-        kind="zone_mistold",
+        kind=Kind.ZONE_MISTOLD,
         subject=told.root,
         about=told.zone,
         host=host,
