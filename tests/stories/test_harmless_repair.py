@@ -36,7 +36,7 @@ UNKNOWN = RunId("12121212-1212-4212-8212-121212121212")
 async def left(scene: Scene) -> list[str]:
     """Say what is left, and see that nothing is to be done but that."""
     _, findings = await survey(scene.world.cloud)
-    assert [mend.sentence for one in findings for mend in one.plan.mends] == []
+    assert [action.sentence for one in findings for action in one.plan.actions] == []
     return [words for one in findings for words in one.plan.left]
 
 
@@ -121,7 +121,7 @@ def test_what_a_stranger_holds_is_not_for_a_guest_whose_own_claim_is_missing() -
         await hold(world, scene.plain.id, {})
         await hold(world, breaking.STRANGER, {await provider(world, "h2"): {"VCPU": 1}})
         _, findings = await survey(world.cloud)
-        assert {mend.kind for one in findings for mend in one.plan.mends} == {"claim_due", "release_claim"}
+        assert {action.kind for one in findings for action in one.plan.actions} == {"claim_due", "release_claim"}
 
     told(story)
 
@@ -172,7 +172,7 @@ def test_where_a_guest_is_as_each_record_says_neither_is_erased() -> None:
         assert scene.plain.slot
         await breaking.make_guest(scene, scene.plain, "h4", scene.plain.slot, runs=False)
         _, findings = await survey(scene.world.cloud)
-        assert "erase_copy" not in [mend.kind for one in findings for mend in one.plan.mends]
+        assert "erase_copy" not in [action.kind for one in findings for action in one.plan.actions]
         assert any("which is right nobody can say" in words for one in findings for words in one.plan.left)
 
     told(story)

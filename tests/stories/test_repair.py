@@ -63,7 +63,7 @@ def test_what_was_broken_is_named_and_mended(broken: Break) -> None:
         before = await books(scene.world)
         await broken.act(scene)
         findings = await find(scene, broken)
-        assert all(one.plan.mends and not one.plan.left for one in findings), findings
+        assert all(one.plan.actions and not one.plan.left for one in findings), findings
         await mend_all(scene, findings)
         proof = await prove(scene.world.cloud)
         assert proof.holds, proof.violations
@@ -92,7 +92,7 @@ def test_what_nobody_can_decide_is_left(broken: Break) -> None:
         await broken.act(scene)
         findings = await find(scene, broken)
         before = await books(scene.world)
-        assert [one.plan.mends for one in findings] == [()] * len(findings)
+        assert [one.plan.actions for one in findings] == [()] * len(findings)
         assert all(one.plan.left for one in findings)
         with pytest.raises((Conflict, Invalid)):
             await mend_all(scene, findings)

@@ -74,7 +74,7 @@ def test_the_rest_is_repaired() -> None:
         await breaking.guest("plain", "h3", runs=False)(scene)
         _, findings = await survey(scene.world.cloud)
         [one] = findings
-        assert [mend.kind for mend in one.plan.mends] == ["destroy_guest"]
+        assert [action.kind for action in one.plan.actions] == ["destroy_guest"]
         assert [REFUSED[groups_that_its_host_has_not] in words for words in one.plan.left] == [True]
         await mend_all(scene, findings)
         assert [one.kind for one in (await prove(scene.world.cloud)).violations] == ["wrong_claim"]
@@ -89,7 +89,7 @@ def test_what_can_be_claimed_is() -> None:
         world = scene.world
         await groups_that_are_taken(scene)
         _, findings = await survey(world.cloud)
-        assert [{mend.kind for mend in one.plan.mends} for one in findings] == [{"release_claim"}, set()]
+        assert [{action.kind for action in one.plan.actions} for one in findings] == [{"release_claim"}, set()]
         await mend_all(scene, findings[:1])
         _, findings = await survey(world.cloud)
         await mend_all(scene, findings)

@@ -47,8 +47,8 @@ def test_who_waits_has_its_lock_again_and_takes_its_verdict(act: Act, verdict: C
         await act(scene)
         proof, findings = await survey(world.cloud)
         assert {one.kind for one in proof.violations} == {"lost_lock"}
-        [[mend]] = [one.plan.mends for one in findings]
-        assert mend.kind == "give_lock"
+        [[action]] = [one.plan.actions for one in findings]
+        assert action.kind == "give_lock"
         await mend_all(scene, findings)
         proof = await prove(world.cloud)
         assert proof.holds, proof.violations

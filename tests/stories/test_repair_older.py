@@ -179,7 +179,7 @@ def test_it_is_turned_back_at_any_step_and_repaired_again(step: str) -> None:
         await interrupted(scene, step, stopped)
         await scene.world.settle(scene.world.engine("later"))
         for _ in range(2):
-            await mend_all(scene, [one for one in (await survey(scene.world.cloud))[1] if one.plan.mends])
+            await mend_all(scene, [one for one in (await survey(scene.world.cloud))[1] if one.plan.actions])
         proof = await prove(scene.world.cloud)
         assert proof.holds, proof.violations
         server = await now(scene)

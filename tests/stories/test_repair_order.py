@@ -36,7 +36,7 @@ def test_the_list_is_of_one_order() -> None:
         for act in BROKEN:
             await act(scene)
         _, findings = await survey(scene.world.cloud)
-        kinds = [{mend.kind for mend in one.plan.mends} for one in findings]
+        kinds = [{action.kind for action in one.plan.actions} for one in findings]
         roomy = [bool(each & {"release_claim", "recount"}) for each in kinds]
         assert roomy == sorted(roomy, reverse=True)
         first = roomy.index(False)

@@ -82,7 +82,7 @@ def test_whose_it_is_is_written_anew(act: Act) -> None:
         await act(scene)
         proof, findings = await survey(world.cloud)
         assert {one.kind for one in proof.violations} == MENDED[act]
-        assert all(one.plan.mends and not one.plan.left for one in findings), findings
+        assert all(one.plan.actions and not one.plan.left for one in findings), findings
         await mend_all(scene, findings)
         proof = await prove(world.cloud)
         assert proof.holds, proof.violations
@@ -130,7 +130,7 @@ def test_columns_that_are_right_are_not_to_be_made_like_a_wrong_record() -> None
     async def story(scene: Scene) -> None:
         await its_record_alone_says_another_project(scene)
         [one] = (await survey(scene.world.cloud))[1]
-        assert [mend.kind for mend in one.plan.mends] == ["record_project"]
+        assert [action.kind for action in one.plan.actions] == ["record_project"]
 
     told(story)
 
@@ -157,7 +157,7 @@ def test_columns_are_written_where_the_directory_alone_is_wrong() -> None:
         await the_directory_has_it_of_another_project(scene)
         await run(scene, "cell_c1", sa.update(records).where(records.c.id == scene.plain.id).values(host="h3"))
         _, findings = await survey(scene.world.cloud)
-        assert {mend.kind for one in findings for mend in one.plan.mends} == {"write_columns", "enter_project"}
+        assert {action.kind for one in findings for action in one.plan.actions} == {"write_columns", "enter_project"}
         await mend_all(scene, findings)
         assert (await prove(scene.world.cloud)).holds
         assert await books(scene.world) == before

@@ -107,8 +107,8 @@ def _agreed(run: Run, past: Past) -> Iterator[Entry]:
     """Say what a repair was to do, after it was asked for."""
     if isinstance(run.facts, RepairFacts):
         at = next((action.started_at for action in past.actions if action.run_id == run.id), run.created_at)
-        for mend in run.facts.agreed:
-            yield Entry(at=at, kind="agreed", what=mend.kind, run_id=run.id, saga=run.saga, detail=mend.sentence)
+        for action in run.facts.agreed:
+            yield Entry(at=at, kind="agreed", what=action.kind, run_id=run.id, saga=run.saga, detail=action.sentence)
 
 
 def _step(run: Run, taken: LogEntry, kind: Kind) -> Entry:

@@ -20,6 +20,7 @@ from whimbrel.history.history import Past
 from whimbrel.moves.facts import MoveFacts, Place
 from whimbrel.moves.steps import record
 from whimbrel.repair import steps
+from whimbrel.repair.actions import AdoptGuest
 from whimbrel.repair.facts import RepairFacts
 from whimbrel.servers import operation
 from whimbrel.servers.lifecycle import create, delete, power
@@ -144,10 +145,10 @@ def _deleted(before: Standing, _run: Run, _target: Place | None) -> Standing:
 
 
 def _adopted(before: Standing, run: Run, _: Place | None) -> Standing:
-    """A repair had the record say where the only guest is."""
+    """A repair wrote into the record where the only guest is."""
     assert has_facts(run, RepairFacts)
-    for mend in run.facts.of_kind("adopt_guest"):
-        before = replace(before, cell=mend.cell, host=mend.host, zone=None)
+    for action in run.facts.of_kind(AdoptGuest):
+        before = replace(before, cell=action.cell, host=action.host, zone=None)
     return before
 
 

@@ -1,35 +1,166 @@
-"""One thing that a repair does, and what is said about a violation: such things, or why nothing is done."""
+"""The actions of a repair, one struct for each kind; `kind` is its tag in JSON.
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+Invariant: tags and JSON names are released: rows of the journal have them (`thing`: the id of what is changed).
+"""
 
 import msgspec
+from msgspec import field
 
-from whimbrel.domain.ids import CellName, HostName, Slot
-from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
-from whimbrel.proof.violation import Violation
-
-Kind = Literal[
-    "adopt_record", "erase_copy", "adopt_guest", "destroy_guest", "claim_due", "release_claim", "bind_port",
-    "let_go_binding", "let_go_port", "detach", "release_devices", "book", "delete_image", "unlock", "stand_alone",
-    "recount", "write_columns", "tell_zone", "enter_project",
-    "name_owner", "give_lock", "record_project", "settle_record", "erase_entry",
-]  # fmt: skip
+from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import CellName, HostName, ProjectId, RunId, ServerId, Slot
 
 
-class Mend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that is done; columns are written with the record by whoever locks it.
+class _Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+    """sentence: what is done, for people."""
 
-    thing: the id of the port, attachment, image, run or project.
-    """
-
-    kind: Kind
     sentence: str
-    thing: str = ""
-    cell: CellName | None = None
-    host: HostName | None = None
-    slot: Slot | None = None
+
+    @property
+    def kind(self) -> str:
+        return str(self.__struct_config__.tag)
 
 
-Said = Sequence[Mend] | str
-Decide = Callable[[ServerEvidence, CloudSnapshot, Violation], Said]
+class _OfGuest(_Action, frozen=True, kw_only=True, omit_defaults=True):
+    cell: CellName
+    host: HostName
+    slot: Slot
+
+    def key(self, server: ServerId) -> GuestKey:
+        return GuestKey(server, self.slot)
+
+
+class _OfProject(_Action, frozen=True, kw_only=True, omit_defaults=True):
+    project: ProjectId = field(name="thing")
+
+
+class _OfPort(_Action, frozen=True, kw_only=True, omit_defaults=True):
+    port_id: str = field(name="thing")
+
+
+class _OfRun(_Action, frozen=True, kw_only=True, omit_defaults=True):
+    run_id: RunId = field(name="thing")
+
+
+# The directory and records
+
+
+class AdoptRecord(_Action, frozen=True, tag="adopt_record"):
+    """Enter a server that the directory has lost."""
+
+    cell: CellName
+
+
+class EraseEntry(_Action, frozen=True, tag="erase_entry"):
+    """Mark the directory's entry deleted."""
+
+
+class EnterProject(_OfProject, frozen=True, tag="enter_project"):
+    """Write the project into the directory."""
+
+
+class RecordProject(_OfProject, frozen=True, tag="record_project"):
+    """Write the project into the record."""
+
+
+class EraseCopy(_Action, frozen=True, tag="erase_copy"):
+    """Erase the record that a cell has besides the one that counts."""
+
+    cell: CellName
+
+
+class StandAlone(_Action, frozen=True, tag="stand_alone"):
+    """Mark the record as the only one."""
+
+
+class WriteColumns(_Action, frozen=True, tag="write_columns"):
+    """Write the columns by which lists find the record; locking it does."""
+
+
+class SettleRecord(_OfGuest, frozen=True, tag="settle_record"):
+    """Write the record as the only whole guest is."""
+
+    flavor_id: str = field(name="thing")
+
+
+class Book(_Action, frozen=True, tag="book"):
+    """Correct the server's share of the quota usage."""
+
+
+class Unlock(_OfRun, frozen=True, tag="unlock"):
+    """Release the lock of a run that is over."""
+
+
+class GiveLock(_OfRun, frozen=True, tag="give_lock"):
+    """Return the lock to the move that waits for a verdict."""
+
+
+# Guests
+
+
+class AdoptGuest(_OfGuest, frozen=True, tag="adopt_guest"):
+    """Write into the record where the only guest is."""
+
+
+class DestroyGuest(_OfGuest, frozen=True, tag="destroy_guest"):
+    """Destroy a guest that is not the server's."""
+
+
+class ReleaseDevices(_OfGuest, frozen=True, tag="release_devices"):
+    """Release the devices of a guest that is not there."""
+
+
+# Placement
+
+
+class ClaimDue(_Action, frozen=True, tag="claim_due"):
+    """Replace the allocation by the one that is due."""
+
+
+class ReleaseClaim(_Action, frozen=True, tag="release_claim"):
+    """Delete the allocation."""
+
+
+class NameOwner(_OfProject, frozen=True, tag="name_owner"):
+    """Correct the project of the consumer."""
+
+
+class Recount(_Action, frozen=True, tag="recount"):
+    """Recompute what is used of a provider."""
+
+
+class TellZone(_Action, frozen=True, tag="tell_zone"):
+    """Write the zone of a host."""
+
+    host: HostName
+
+
+# Networks, volumes, images
+
+
+class BindPort(_OfPort, frozen=True, tag="bind_port"):
+    host: HostName
+
+
+class DeleteBinding(_OfPort, frozen=True, tag="let_go_binding"):
+    host: HostName
+
+
+class ReleasePort(_OfPort, frozen=True, tag="let_go_port"):
+    """Delete a port that was made for the server; release one that its user made."""
+
+
+class DetachVolume(_Action, frozen=True, tag="detach"):
+    attachment_id: str = field(name="thing")
+
+
+class DeleteImage(_Action, frozen=True, tag="delete_image"):
+    image_id: str = field(name="thing")
+
+
+RepairAction = (
+    AdoptRecord | EraseEntry | EnterProject | RecordProject | EraseCopy | StandAlone | WriteColumns | SettleRecord
+    | Book | Unlock | GiveLock
+    | AdoptGuest | DestroyGuest | ReleaseDevices
+    | ClaimDue | ReleaseClaim | NameOwner | Recount | TellZone
+    | BindPort | DeleteBinding | ReleasePort | DetachVolume | DeleteImage
+)  # fmt: skip

@@ -1,98 +1,143 @@
-"""What is done about what is held for a server, or for nobody: claims, ports, volumes, devices, images. Pure.
+"""Guards and actions for what is held for a server, or for none: claims, ports, volumes, devices, images. Pure.
 
-Law: nothing is let go that a guest uses, or may use on a host that does not answer.
+Invariant: nothing is released that a guest uses, or may use on a host that does not answer.
 """
 
 from whimbrel.domain.ids import HostName, Slot
+from whimbrel.ports.services.network import Port
 from whimbrel.ports.services.volumes import Attachment
 from whimbrel.proof.evidence import CloudSnapshot, Seen, ServerEvidence
 from whimbrel.proof.violation import Violation
-from whimbrel.repair import guards as doubts
-from whimbrel.repair import owners
-from whimbrel.repair.actions import Mend, Said
-from whimbrel.repair.guests import adoptable
+from whimbrel.repair import guards, owners
+from whimbrel.repair.actions import (
+    BindPort,
+    Book,
+    ClaimDue,
+    DeleteBinding,
+    DeleteImage,
+    DetachVolume,
+    Recount,
+    ReleaseClaim,
+    ReleaseDevices,
+    ReleasePort,
+    RepairAction,
+    TellZone,
+)
+from whimbrel.repair.guests import adoptable, claim_at
+
+# Claims
 
 
-def claim_due(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
+def claim_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if words := owners.disputed(seen):
         return words
-    record = seen.record
-    adopted = adoptable(seen, snapshot) if record and record.host else None
-    kept = adopted.host if adopted else record.host if record else None
-    if words := None if adopted else doubts.forgotten_ports(seen) or doubts.claim_in_use(seen, snapshot, kept):
+    if adoptable(seen, snapshot):
+        return None
+    host = seen.record.host if seen.record else None
+    if words := guards.forgotten_ports(seen) or guards.claim_in_use(seen, snapshot, host):
         return words
-    if kept is None:
-        return [_release(seen)]
-    if adopted:
-        return [Mend(kind="claim_due", sentence=f"have server {seen.id} hold what it needs on {kept}")]
-    if words := doubts.unserved_port(seen, snapshot):
-        return words
+    return guards.unserved_port(seen, snapshot) if host else None
+
+
+def claim_due(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    if adopted := adoptable(seen, snapshot):
+        return [claim_at(adopted.host, seen)]
+    if seen.record is None or seen.record.host is None:
+        return release_claim(seen, snapshot, violation)
     due = "; ".join(violation.evidence.get("due", ()))
-    return [Mend(kind="claim_due", sentence=f"have server {seen.id} hold {due}, and nothing else")]
+    return [ClaimDue(sentence=f"have server {seen.id} hold {due}, and nothing else")]
 
 
-def recount(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    return [Mend(kind="recount", sentence=f"have what is said to be used of provider {violation.evidence['provider']}"
-                 " be what is held of it")]  # fmt: skip
-
-
-def tell_zone(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    sentence = f"tell Placement that host {violation.host} is in zone {violation.evidence['name']}"
-    return [Mend(kind="tell_zone", host=violation.host, sentence=sentence)]
-
-
-def release_claim(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
+def release_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if not seen.is_ended and (seen.records or seen.guests):  # guests of a deleted one are destroyed before
-        return doubts.FIRST
-    return doubts.for_others(seen) or doubts.claim_in_use(seen, snapshot) or [_release(seen)]
+        return guards.FIRST
+    return guards.for_others(seen) or guards.claim_in_use(seen, snapshot)
 
 
-def _release(seen: ServerEvidence) -> Mend:
-    return Mend(kind="release_claim", sentence=f"have {seen.id} hold nothing in Placement")
+def release_claim(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    return [ReleaseClaim(sentence=f"have {seen.id} hold nothing in Placement")]
 
 
-def bind_port(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    port = next(port for port in seen.ports if port.id == violation.about)
+def recount(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    provider = violation.evidence["provider"]
+    return [Recount(sentence=f"have what is said to be used of provider {provider} be what is held of it")]
+
+
+def tell_zone(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    assert violation.host
+    sentence = f"tell Placement that host {violation.host} is in zone {violation.evidence['name']}"
+    return [TellZone(sentence=sentence, host=violation.host)]
+
+
+def book(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    cpus, memory = violation.evidence["flavor"]
+    return [Book(sentence=f"count server {seen.id} for {cpus} cpus and {memory} MiB")]
+
+
+# Ports
+
+
+def bind_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if seen.home is None:
         return "its server lives nowhere"
     if seen.guest(seen.home.host, seen.key) is None:
-        silent = doubts.unseen(snapshot, [seen.home.host])
-        return [] if adoptable(seen, snapshot) else silent or "its guest is not where its record says"
+        silent = guards.unseen(snapshot, [seen.home.host])
+        return None if adoptable(seen, snapshot) else silent or "its guest is not where its record says"
+    port = _port(seen, violation)
     if port.requests or port.vnic_type != "normal":
         return "what serves it has to change too: move the server, or detach the port and attach it again"
-    sentence = f"bind port {port.id} to {seen.home.host}"
-    return [Mend(kind="bind_port", thing=port.id, host=seen.home.host, sentence=sentence)]
+    return None
 
 
-def let_go_binding(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
+def bind_port(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    assert seen.home
+    assert seen.home.host
+    if seen.guest(seen.home.host, seen.key) is None:
+        return []  # it is bound where the guest is adopted
+    sentence = f"bind port {violation.about} to {seen.home.host}"
+    return [BindPort(sentence=sentence, port_id=violation.about, host=seen.home.host)]
+
+
+def delete_binding(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     port_id, _, host = violation.about.partition("/")
-    return [Mend(kind="let_go_binding", thing=port_id, host=HostName(host),
-                 sentence=f"delete the binding of port {port_id} to {host}")]  # fmt: skip
+    sentence = f"delete the binding of port {port_id} to {host}"
+    return [DeleteBinding(sentence=sentence, port_id=port_id, host=HostName(host))]
 
 
-def let_go_port(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    port = next(port for port in seen.ports if port.id == violation.about)
-    if by := doubts.user(port.id, seen, snapshot):
+def port_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
+    port = _port(seen, violation)
+    if by := guards.user(port.id, seen, snapshot):
         return f"{by}: have the port say that it is of that server, and the server's record name it"
     bound = [port.host, *(binding.host for binding in seen.bindings.get(port.id, ()))]
-    if words := doubts.in_use(seen, snapshot) or doubts.unseen(snapshot, bound):
-        return words
+    return guards.in_use(seen, snapshot) or guards.unseen(snapshot, bound)
+
+
+def release_port(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     sentence = f"let go port {violation.about}: delete it if it was made for the server, else make it nobody's"
-    return [Mend(kind="let_go_port", thing=violation.about, sentence=sentence)]
+    return [ReleasePort(sentence=sentence, port_id=violation.about)]
 
 
-def detach(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
+def _port(seen: ServerEvidence, violation: Violation) -> Port:
+    return next(port for port in seen.ports if port.id == violation.about)
+
+
+# Volumes
+
+
+def detach_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     stray = next(one for one in seen.attachments if one.id == violation.about)
     named = _named_besides(stray, seen)
     served = _served_from_home(seen, named) if named and not _same_host(stray, named, seen) else None
-    by = None if named and stray.status == "reserved" else doubts.user(stray.volume_id, seen, snapshot, served)
+    by = None if named and stray.status == "reserved" else guards.user(stray.volume_id, seen, snapshot, served)
     if by and named:
         return f"{by}, by this one or by the one of the record: detach the volume from the server and attach it again"
     if by:
         return f"{by}: have the cell's row back from a backup, or reboot the server hard, which takes it from the guest"
-    if words := doubts.in_use(seen, snapshot):
-        return words
-    return [Mend(kind="detach", thing=violation.about, sentence=f"delete attachment {violation.about}")]
+    return guards.in_use(seen, snapshot)
+
+
+def detach_volume(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    return [DetachVolume(sentence=f"delete attachment {violation.about}", attachment_id=violation.about)]
 
 
 def _named_besides(stray: Attachment, seen: ServerEvidence) -> str | None:
@@ -121,23 +166,28 @@ def _served_from_home(seen: ServerEvidence, named: str) -> Seen | None:
     return (home.host, guest) if guest else None
 
 
-def release_devices(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    name, _, slot = violation.about.partition("/")
-    host = snapshot.hosts.get(HostName(name))
-    if host is None:
-        return f"{name} is no host any more: add it again, or have the row out of the cell's database"
-    if (host.name, slot) in [(at, guest.key.slot) for at, guest in doubts.left(seen)]:
+# Devices and images
+
+
+def devices_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
+    host, slot = _holder(violation)
+    if host not in snapshot.hosts:
+        return f"{host} is no host any more: add it again, or have the row out of the cell's database"
+    if (host, slot) in [(at, guest.key.slot) for at, guest in guards.left(seen)]:
         return "the guest that has it is still there"
-    if words := doubts.unseen(snapshot, [host.name]) or doubts.in_use(seen, snapshot):
-        return words
-    return [Mend(kind="release_devices", host=host.name, slot=Slot(slot), cell=host.cell,
-                 sentence=f"have guest {slot} of server {seen.id} hold no device of {name}")]  # fmt: skip
+    return guards.unseen(snapshot, [host]) or guards.in_use(seen, snapshot)
 
 
-def book(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    cpus, memory = violation.evidence["flavor"]
-    return [Mend(kind="book", sentence=f"count server {seen.id} for {cpus} cpus and {memory} MiB")]
+def release_devices(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    host, slot = _holder(violation)
+    sentence = f"have guest {slot} of server {seen.id} hold no device of {host}"
+    return [ReleaseDevices(sentence=sentence, cell=snapshot.hosts[host].cell, host=host, slot=slot)]
 
 
-def delete_image(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    return [Mend(kind="delete_image", thing=violation.about, sentence=f"delete image {violation.about}")]
+def _holder(violation: Violation) -> tuple[HostName, Slot]:
+    host, _, slot = violation.about.partition("/")
+    return HostName(host), Slot(slot)
+
+
+def delete_image(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    return [DeleteImage(sentence=f"delete image {violation.about}", image_id=violation.about)]

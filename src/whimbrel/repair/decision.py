@@ -1,7 +1,6 @@
-"""What a repair is to do about what is seen: the plan, and the claim that is made with it.
+"""What a repair does about one subject: the plan, the claim that is due, and the record if it is written anew.
 
-Law: no claim is promised that would be refused as things stand. Room that others give back before is told by looking
-again.
+Invariant: no claim is promised that would be refused now. Room that other repairs free is seen at the next look.
 """
 
 import msgspec
@@ -18,7 +17,7 @@ from whimbrel.ports.stores.pages import VolumeUse
 from whimbrel.proof.invariants.allocations import due_of
 from whimbrel.proof.invariants.table import judged
 from whimbrel.proof.recheck import Suspect
-from whimbrel.repair.actions import Mend
+from whimbrel.repair.actions import AdoptGuest, ClaimDue, EraseEntry, SettleRecord
 from whimbrel.repair.directory_entry import is_closed
 from whimbrel.repair.guests import adoptable
 from whimbrel.repair.planning import Plan, plan
@@ -27,7 +26,7 @@ from whimbrel.servers.allocations.port_allocations import Claim
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """due: what is to be held; None: the plan makes no claim. settled: what the record is to say, if it is older."""
+    """due: the claim to make, if any. settled: what the record is to say, if it is older than the hosts."""
 
     plan: Plan
     due: Claim | None = None
@@ -38,7 +37,7 @@ async def decide(found: Suspect, cloud: Cloud) -> Decision:
     seen, snapshot = found.seen, found.snapshot
     if await is_closed(seen, snapshot, cloud):
         sentence = f"have the directory say that server {seen.id} is deleted, as its cell's record does"
-        return Decision(plan=Plan(mends=(Mend(kind="erase_entry", sentence=sentence),)))
+        return Decision(plan=Plan(actions=(EraseEntry(sentence=sentence),)))
     if not is_older(seen, snapshot) or adoptable(seen, snapshot):
         return await _decide(found, cloud)
     known = await _known(found, cloud)
@@ -47,12 +46,12 @@ async def decide(found: Suspect, cloud: Cloud) -> Decision:
         return _with_reason(await _decide(found, cloud), seen.id, record)
     then = settled(seen, record, known)
     decision = await _decide(Suspect(then, judged(then, snapshot), snapshot), cloud)
-    mends = (_settling(seen.id, record), *decision.plan.mends)
-    return replace(decision, settled=record, plan=replace(decision.plan, mends=mends))
+    actions = (_settling(seen.id, record), *decision.plan.actions)
+    return replace(decision, settled=record, plan=replace(decision.plan, actions=actions))
 
 
 def _with_reason(decision: Decision, server: ServerId, reason: str) -> Decision:
-    """Add why the record is not written anew, unless that is said already."""
+    """Add why the record is not written anew, unless the plan says so already."""
     left = decision.plan.left
     if any(reason in words for words in left):
         return decision
@@ -60,11 +59,11 @@ def _with_reason(decision: Decision, server: ServerId, reason: str) -> Decision:
     return replace(decision, plan=replace(decision.plan, left=(*left, words)))
 
 
-def _settling(server: ServerId, found: Settled) -> Mend:
+def _settling(server: ServerId, found: Settled) -> SettleRecord:
     where = f"on {found.host} in cell {found.cell}, {found.vm_state}, of flavor {found.flavor.name}"
     sentence = f"have the record of server {server} say what its only whole guest is: {where}"
-    return Mend(kind="settle_record", sentence=sentence, thing=found.flavor.flavor_id, cell=found.cell, host=found.host,
-                slot=found.slot)  # fmt: skip
+    flavor = found.flavor.flavor_id
+    return SettleRecord(sentence=sentence, flavor_id=flavor, cell=found.cell, host=found.host, slot=found.slot)
 
 
 async def _known(found: Suspect, cloud: Cloud) -> Known:
@@ -79,16 +78,16 @@ async def _known(found: Suspect, cloud: Cloud) -> Known:
 
 
 async def _last(server: ServerId, cloud: Cloud) -> Move | None:
-    """Return the newest move or creation that is over and came to an end that the journal knows."""
+    """Return the newest move or creation that is over."""
     runs = await cloud.journal.find(RunFilter(subject=server, sagas=("resize", "migrate", "create")))
     return next((move for move in moves_of(runs) if move.is_over), None)
 
 
 async def _decide(found: Suspect, cloud: Cloud) -> Decision:
     planned = plan(found.seen, found.snapshot, found.ordered)
-    if not any(mend.kind == "claim_due" for mend in planned.mends):
+    if not any(isinstance(action, ClaimDue) for action in planned.actions):
         return Decision(plan=planned)
-    adopted = next((mend.host for mend in planned.mends if mend.kind == "adopt_guest"), None)
+    adopted = next((action.host for action in planned.actions if isinstance(action, AdoptGuest)), None)
     try:
         return Decision(plan=planned, due=await _due_claim(found, adopted, cloud))
     except Refused as refusal:
@@ -96,7 +95,7 @@ async def _decide(found: Suspect, cloud: Cloud) -> Decision:
 
 
 async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Claim:
-    """Give what a server is to hold. host: where it is, if not where its record says.
+    """Return what a server is to hold. host: where it is, if not where its record says.
 
     Raises: Refused: that is not clear, or there is no room.
     """

@@ -1,6 +1,6 @@
-"""An entry of the directory that is older than the deletion of its server: it is closed, as the cell's record is.
+"""Directory entries that are older than the deletion of their server, and the step that marks them deleted.
 
-Law: only where every host and cell answers, it has no guest, and its own cell says that it is deleted.
+Invariant: only if every host and cell answers, the server has no guest, and its own cell has it as deleted.
 """
 
 from whimbrel.domain.errors import Refused
@@ -13,7 +13,7 @@ from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 
 
 async def is_closed(seen: ServerEvidence, snapshot: CloudSnapshot, cloud: Cloud) -> bool:
-    """Check whether a server that the directory says is alive was deleted."""
+    """Check whether a server is deleted that is not in the directory."""
     if not seen.is_alive or seen.entry is None or seen.entry.cell is None:
         return False
     if seen.records or seen.guests or seen.runs or snapshot.blind or snapshot.silent:
@@ -22,7 +22,7 @@ async def is_closed(seen: ServerEvidence, snapshot: CloudSnapshot, cloud: Cloud)
 
 
 async def erase_entry(run: Run, cloud: Cloud) -> None:
-    """Mark the entry deleted, once its cell's record was seen to be. Raises: Refused: it is not."""
+    """Mark the entry deleted. Raises: Refused: the record of its cell is not."""
     entry = await cloud.directory.entry(run.subject, deleted_too=True)
     if entry.cell is None or not await closed_record(run.subject, entry.cell, cloud):
         raise Refused(f"server {run.subject} is not deleted in its cell; the directory stays as it is")
@@ -30,6 +30,6 @@ async def erase_entry(run: Run, cloud: Cloud) -> None:
 
 
 async def closed_record(server: ServerId, cell: CellName, cloud: Cloud) -> Server | None:
-    """Return the record of a server that its cell says is deleted."""
+    """Return the record of a server if it is deleted in this cell."""
     found = await cloud.cell(cell).servers.find(ServerQuery(ids=[server], deleted=True))
     return found[0] if found else None

@@ -1,22 +1,28 @@
-"""What a repair knows: what was said that it would do, what of that is still to be done, and the claim."""
+"""Facts of a repair: the actions that were announced, those of them that are still to be done, and the claim."""
 
 from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import field
 
 from whimbrel.domain.ids import CellName, RunId
 from whimbrel.domain.run import Run
-from whimbrel.repair.actions import Kind, Mend
+from whimbrel.repair.actions import RepairAction
 from whimbrel.repair.record_rewrite import Settled
 from whimbrel.servers.allocations.allocation_repair import ClaimFacts
+
+A = TypeVar("A", bound=RepairAction)
 
 
 class RepairFacts(ClaimFacts, frozen=True, kw_only=True, omit_defaults=True):
     """cell, host: None: it is no server that lives somewhere. waiting: the move that waits, and is to have the lock.
 
+    agreed: the actions that were announced. actions: those of them that are to be done.
     settled: what the record is to say. left_cell: the cell that has the record before, if not `cell`.
     """
 
-    agreed: tuple[Mend, ...]
-    mends: tuple[Mend, ...] = ()
+    agreed: tuple[RepairAction, ...]
+    actions: tuple[RepairAction, ...] = field(default=(), name="mends")
     waiting: RunId | None = None
     settled: Settled | None = None
     left_cell: CellName | None = None
@@ -26,15 +32,15 @@ class RepairFacts(ClaimFacts, frozen=True, kw_only=True, omit_defaults=True):
         """Return the cells in which the run may hold the lock."""
         return [cell for cell in (self.cell, self.left_cell) if cell]
 
-    def of_kind(self, kind: Kind) -> list[Mend]:
-        return [mend for mend in self.mends if mend.kind == kind]
+    def of_kind(self, kind: type[A]) -> list[A]:
+        return [action for action in self.actions if isinstance(action, kind)]
 
 
 Repair = Run[RepairFacts]
 
 
-def does(kind: Kind) -> Callable[[RepairFacts], bool]:
-    """Tell of facts whether something of this kind is to be done."""
+def does(kind: type[RepairAction]) -> Callable[[RepairFacts], bool]:
+    """Return the condition of a step: whether there is an action of this kind."""
     return lambda facts: bool(facts.of_kind(kind))
 
 

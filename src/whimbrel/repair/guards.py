@@ -1,6 +1,6 @@
-"""What keeps a repair from a deed: what a guest uses that is left, what nobody could see, what is not decided. Pure.
+"""Guards: why an action of a repair is refused (in use, host unreachable, owner ambiguous). Pure.
 
-Law: only what is nobody's is taken away. Where that cannot be told there is a sentence that says why, and no deed.
+Invariant: only what has no user is taken away. Each guard returns the reason for a refusal, or None.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,7 +17,7 @@ FIRST = "there is a guest or a record of it: what that is has to be decided firs
 
 
 def undecided(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
-    """Say why nothing at all may be done under this id; None: it is clear whose record counts, if any."""
+    """Return why nothing at all may be done under this id."""
     if seen.unknown_lock:
         return (
             f"run {seen.unknown_lock} locks it, of which the journal knows nothing: it may have been a move. Have the"
@@ -47,7 +47,7 @@ def undecided(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
 
 
 def _without_verdict(seen: ServerEvidence) -> str:
-    """Say what the choices are of a server that waits for a verdict which nobody can give any more."""
+    """Return the choices for a server that waits for a verdict on a move that the journal does not have."""
     begin = "it waits for a verdict, and the journal has no move of it: have the journal's row back from a backup"
     whole = [f"{host} ({guest.power}, {guest.vcpus} cpus, {guest.memory_mib} MiB, guest {guest.key.slot})"
              for host, guest in seen.guests if guests.is_whole(guest)]  # fmt: skip
@@ -61,7 +61,7 @@ def _without_verdict(seen: ServerEvidence) -> str:
 
 
 def is_of(record: Server, cell: CellName, snapshot: CloudSnapshot) -> bool:
-    """Tell whether a record that a cell has is of that cell, and so is its host."""
+    """Check whether a record and its host are of the cell that has the record."""
     host = snapshot.hosts.get(record.host) if record.host else None
     return record.cell == cell and (host is None or host.cell == cell)
 
@@ -70,26 +70,26 @@ def is_of(record: Server, cell: CellName, snapshot: CloudSnapshot) -> bool:
 
 
 def stands_as_recorded(seen: ServerEvidence) -> bool:
-    """Tell whether the guest that the record says was seen whole, and runs or not as the record says."""
+    """Check whether the guest of the record was seen whole, and runs or not as the record says."""
     guest = seen.guest(seen.record.host, seen.key) if seen.record else None
     return bool(seen.record and guest and guests.stands_as_recorded(guest, seen.record))
 
 
 def doomed(seen: ServerEvidence) -> list[Seen]:
-    """Give the guests that a repair destroys before anything of theirs is let go."""
+    """Return the guests that a repair destroys before it releases anything of theirs."""
     if seen.is_alive:
         return list(seen.strays()) if stands_as_recorded(seen) else []
     return list(seen.guests) if seen.is_ended else []
 
 
 def left(seen: ServerEvidence) -> list[Seen]:
-    """Give the others."""
+    """Return the guests that a repair does not destroy."""
     gone = doomed(seen)
     return [one for one in seen.guests if one not in gone]
 
 
 def user(thing: str, seen: ServerEvidence, snapshot: CloudSnapshot, but: Seen | None = None) -> str | None:
-    """Say which guest uses a port or a volume and is not destroyed before. but: a guest that does not count."""
+    """Return which guest uses a port or a volume and is not destroyed before. but: a guest that does not count."""
     gone = [*doomed(seen), *([but] if but else [])]
     for owner, found in snapshot.guests.items():
         for each in found:
@@ -103,13 +103,14 @@ def user(thing: str, seen: ServerEvidence, snapshot: CloudSnapshot, but: Seen | 
 
 
 def unseen(snapshot: CloudSnapshot, hosts: Collection[str | None]) -> str | None:
-    """Say which of these hosts did not answer."""
+    """Return which of these hosts did not answer."""
     return _cannot_be_told(f"host {host}" for host in sorted(snapshot.silent) if host in hosts)
 
 
 def unseen_of(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
-    """Say which host or cell did not answer that may have a guest of it: those of its cell; of one that no cell is
-    known to have had, all.
+    """Return which host or cell did not answer that may have a guest of it.
+
+    These are the hosts of its cell, or all hosts and cells if no cell is known to have had it.
     """
     cell = seen.entry.cell if seen.entry else None
     if cell:
@@ -118,7 +119,7 @@ def unseen_of(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
 
 
 def for_others(seen: ServerEvidence) -> str | None:
-    """Say for whom what it holds may be, where it is no server that anybody knows."""
+    """Return which guest may use what is held under an id that is no server's."""
     if not seen.uncovered:
         return None
     host, guest = seen.uncovered[0]
@@ -126,7 +127,7 @@ def for_others(seen: ServerEvidence) -> str | None:
 
 
 def forgotten_ports(seen: ServerEvidence) -> str | None:
-    """Say that its guest has ports for which, with all that they ask for, its record knows no reason."""
+    """Return whether its guest has ports that its record does not name: what they ask for is not part of the claim."""
     guest = seen.guest(seen.record.host, seen.key) if seen.record else None
     if guest is None or seen.nics.issuperset(guest.ports):
         return None
@@ -134,7 +135,7 @@ def forgotten_ports(seen: ServerEvidence) -> str | None:
 
 
 def unserved_port(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
-    """Say which of its ports asks for something and does not say by whom it is served, so that no claim can be due."""
+    """Return which of its ports does not name the provider of what it asks for, so that no claim can be due."""
     for port in seen.named_ports:
         served = port.profile.get("allocation") or {}
         if any(served.get(request.id) not in snapshot.roots for request in port.requests):
@@ -150,7 +151,7 @@ def _cannot_be_told(names: Iterable[str]) -> str | None:
 
 
 def in_use(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
-    """Say why a guest of it may use what is held for it; None: each was seen, and those that are left do not."""
+    """Return why a guest of it may use what is held for it."""
     if seen.is_alive and stands_as_recorded(seen):
         return None
     if not seen.is_alive and (left(seen) or (seen.records and not seen.is_ended)):
@@ -159,7 +160,7 @@ def in_use(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
 
 
 def claim_in_use(seen: ServerEvidence, snapshot: CloudSnapshot, kept: HostName | None = None) -> str | None:
-    """Say why what it holds may be used by a guest of it, on a host other than `kept` or that did not answer."""
+    """Return why a guest of it may use its claim, on a host other than `kept` or on one that did not answer."""
     trees = {snapshot.roots.get(provider, provider) for provider, _ in seen.own}
     hosts = {name for name, host in snapshot.hosts.items() if host.id in trees}
     if there := [host for host, _ in left(seen) if host in hosts and host != kept]:

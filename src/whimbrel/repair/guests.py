@@ -1,69 +1,75 @@
-"""What is done about guests and records of a server that are missing, too many, or elsewhere. Pure.
+"""Guards and actions for guests and records that are missing, too many, or elsewhere. Pure.
 
-Law: nothing is destroyed without proof of whose it is: the server stands elsewhere as its record says, or is deleted.
+Invariant: nothing is destroyed without proof: the server's guest stands as its record says, or the server is deleted.
 The record that counts is that of the cell on whose host the guest is.
 """
 
 from collections.abc import Iterator
 
-import msgspec
-
-from whimbrel.domain.ids import CellName, HostName, Slot
+from whimbrel.domain.ids import CellName, HostName, RunId, Slot
 from whimbrel.domain.server import Server
 from whimbrel.proof.evidence import CloudSnapshot, Seen, ServerEvidence
-from whimbrel.proof.invariants import guests
 from whimbrel.proof.invariants.guests import is_whole
+from whimbrel.proof.invariants.guests import stands_as_recorded as is_as_recorded
 from whimbrel.proof.violation import Violation
-from whimbrel.repair import advice, owners
-from whimbrel.repair import guards as doubts
-from whimbrel.repair.actions import Mend, Said
+from whimbrel.repair import advice, guards, owners
+from whimbrel.repair.actions import (
+    AdoptGuest,
+    AdoptRecord,
+    BindPort,
+    ClaimDue,
+    DestroyGuest,
+    EraseCopy,
+    RepairAction,
+    StandAlone,
+    Unlock,
+    WriteColumns,
+)
 from whimbrel.repair.guards import stands_as_recorded
 
 # Guests
 
 
-def stray_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    slot = Slot(violation.about.partition("/")[2])
-    destroy = Mend(
-        kind="destroy_guest",
-        host=violation.host,
-        slot=slot,
-        sentence=f"destroy the guest of server {seen.id} on {violation.host}",
-        cell=snapshot.hosts[violation.host].cell if violation.host else None,
-    )
+def destroy_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if seen.is_alive:
-        if stands_as_recorded(seen):
-            assert seen.record
-            return [_because(destroy, f"it stands on {seen.record.host} as its record says")]
-        adopted = adoptable(seen, snapshot)
-        return [] if adopted else "which of its guests is the right one nobody can say; nothing is destroyed"
+        if stands_as_recorded(seen) or adoptable(seen, snapshot):
+            return None
+        return "which of its guests is the right one nobody can say; nothing is destroyed"
     if seen.is_ended:
-        return [_because(destroy, "the server is deleted")]
+        return None
     return "nobody knows whose it is: the directory has never had such a server; nothing is destroyed"
 
 
-def _because(mend: Mend, why: str) -> Mend:
-    return msgspec.structs.replace(mend, sentence=f"{mend.sentence}: {why}")
+def destroy_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    if seen.is_alive and not stands_as_recorded(seen):
+        return []  # it is adopted
+    record, host = seen.record, violation.host
+    assert host
+    why = f"it stands on {record.host} as its record says" if record else "the server is deleted"
+    sentence = f"destroy the guest of server {seen.id} on {host}: {why}"
+    slot = Slot(violation.about.partition("/")[2])
+    return [DestroyGuest(sentence=sentence, cell=snapshot.hosts[host].cell, host=host, slot=slot)]
 
 
-def adoptable(seen: ServerEvidence, snapshot: CloudSnapshot) -> Mend | None:
-    """Give the one guest that there is, where the record says that it is elsewhere; None: it is not so simple."""
+def adoptable(seen: ServerEvidence, snapshot: CloudSnapshot) -> AdoptGuest | None:
+    """Return the adoption of the only guest, if the record can simply be corrected to where it is."""
     home, only = seen.home, _only_elsewhere(seen)
-    if home is None or only is None or doubts.unseen_of(seen, snapshot) or _hindrance(home, seen, only, snapshot):
+    if home is None or only is None or guards.unseen_of(seen, snapshot) or _hindrance(home, seen, only, snapshot):
         return None
     host, guest = only
+    assert home.cell
     sentence = f"have the record of server {seen.id} say {host}, where its only guest is"
-    return Mend(kind="adopt_guest", host=host, slot=guest.key.slot, cell=home.cell, sentence=sentence)
+    return AdoptGuest(sentence=sentence, cell=home.cell, host=host, slot=guest.key.slot)
 
 
 def _only_elsewhere(seen: ServerEvidence) -> Seen | None:
-    """Give the only guest that there is, if it is not where the record says."""
+    """Return the only guest, if it is not where the record says."""
     strays = list(seen.strays())
     return strays[0] if len(strays) == 1 and strays == list(seen.guests) else None
 
 
 def _hindrance(home: Server, seen: ServerEvidence, only: Seen, snapshot: CloudSnapshot) -> str | None:
-    """Say why its record cannot just say where its only guest is."""
+    """Return why the record cannot simply be corrected to where its only guest is."""
     host, guest = only
     if home.volumes:
         return "its volumes are attached for another host"
@@ -75,20 +81,28 @@ def _hindrance(home: Server, seen: ServerEvidence, only: Seen, snapshot: CloudSn
     if snapshot.hosts[host].cell != home.cell:
         return "that host is of another cell"
     size = home.flavor.vcpus, home.flavor.memory_mib
-    is_recorded = guests.stands_as_recorded(guest, home) and (guest.vcpus, guest.memory_mib) == size
-    if not is_recorded or home.vm_state == doubts.VERDICT:
+    is_recorded = is_as_recorded(guest, home) and (guest.vcpus, guest.memory_mib) == size
+    if not is_recorded or home.vm_state == guards.VERDICT:
         return "it is not what the record says"
     return None
 
 
-def missing_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
+def adopt_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if words := owners.disputed(seen):
         return words
+    if adoptable(seen, snapshot):
+        return None
+    return guards.unseen_of(seen, snapshot) or _not_adopted(seen, snapshot)
+
+
+def adopt_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     adopted = adoptable(seen, snapshot)
-    if adopted is None:
-        return doubts.unseen_of(seen, snapshot) or _not_adopted(seen, snapshot)
-    claim = Mend(kind="claim_due", sentence=f"have server {seen.id} hold what it needs on {adopted.host}")
-    return [adopted, claim, *_bound_at(seen, adopted.host)]
+    assert adopted, "the guard lets nothing else through"
+    return [adopted, claim_at(adopted.host, seen), *_bound_at(seen, adopted.host)]
+
+
+def claim_at(host: HostName, seen: ServerEvidence) -> ClaimDue:
+    return ClaimDue(sentence=f"have server {seen.id} hold what it needs on {host}")
 
 
 def _not_adopted(seen: ServerEvidence, snapshot: CloudSnapshot) -> str:
@@ -100,68 +114,83 @@ def _not_adopted(seen: ServerEvidence, snapshot: CloudSnapshot) -> str:
     return "its guest is nowhere: have its disk back on its host, or delete the server"
 
 
-def _bound_at(seen: ServerEvidence, host: HostName | None) -> Iterator[Mend]:
+def _bound_at(seen: ServerEvidence, host: HostName) -> Iterator[BindPort]:
     for port in seen.named_ports:
         if port.host != host:
-            yield Mend(kind="bind_port", thing=port.id, host=host, sentence=f"bind port {port.id} to {host}")
+            yield BindPort(sentence=f"bind port {port.id} to {host}", port_id=port.id, host=host)
 
 
 # Records
 
 
-def no_entry(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
+def enter_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if len(seen.records) != 1:
         return "several cells have a record of it: which is the right one nobody can say"
     [(cell, record)] = seen.records.items()
     if seen.is_ended:
         return "the journal knows that it was deleted: have the cell's row, or the journal's, back from a backup"
-    if not doubts.is_of(record, cell, snapshot):
+    if not guards.is_of(record, cell, snapshot):
         return f"its record says that it is of cell {record.cell}, on {record.host}: which cell is right nobody can say"
     guest = next((g for host, g in seen.guests if (host, g.key.slot) == (record.host, record.slot)), None)
     if guest is None or not is_whole(guest):
         gone = "its guest is not there, so that it may have been deleted: have the directory's row back from a backup"
-        return doubts.unseen_of(seen, snapshot) or gone
-    return [Mend(kind="adopt_record", cell=cell, sentence=f"enter server {seen.id} of cell {cell} into the directory"
-                 f": its guest is on {record.host}")]  # fmt: skip
+        return guards.unseen_of(seen, snapshot) or gone
+    return None
 
 
-def stray_record(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
+def adopt_record(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    [(cell, record)] = seen.records.items()
+    sentence = f"enter server {seen.id} of cell {cell} into the directory: its guest is on {record.host}"
+    return [AdoptRecord(sentence=sentence, cell=cell)]
+
+
+def erase_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if seen.is_alive and seen.record is None:
         return "the cell that the directory names has no record of it, so this may be the only one"
-    cell = CellName(violation.about)
-    copy = seen.records[cell]
-    if words := doubts.unseen(snapshot, [copy.host]):
+    copy = seen.records[CellName(violation.about)]
+    if words := guards.unseen(snapshot, [copy.host]):
         return words
-    if seen.is_alive:
-        assert seen.record
-        if not stands_as_recorded(seen):
-            return (
-                doubts.unseen_of(seen, snapshot)
-                or "its guest is not seen where the record says that counts: which"
-                " of them is right has to be decided first"
-            )
-        if (copy.host, copy.slot) in [(host, guest.key.slot) for host, guest in doubts.doomed(seen)]:
-            return "a guest is there as each of the records says: which is right nobody can say"
-    return [Mend(kind="erase_copy", cell=cell, sentence=f"erase the record of server {seen.id} in cell {cell}")]
+    if not seen.is_alive:
+        return None
+    if not stands_as_recorded(seen):
+        unclear = (
+            "its guest is not seen where the record says that counts: which of them is right has to be decided first"
+        )
+        return guards.unseen_of(seen, snapshot) or unclear
+    if (copy.host, copy.slot) in [(host, guest.key.slot) for host, guest in guards.doomed(seen)]:
+        return "a guest is there as each of the records says: which is right nobody can say"
+    return None
 
 
-def stand_alone(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    return [Mend(kind="stand_alone", sentence=f"have the record of server {seen.id} stand as the only one")]
+def erase_copy(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    cell = CellName(violation.about)
+    return [EraseCopy(sentence=f"erase the record of server {seen.id} in cell {cell}", cell=cell)]
 
 
-def write_columns(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    """Believe the record where its guest and the directory agree with it."""
-    if violation.about == "project":
-        return owners.agree(seen, snapshot, violation)
+def stand_alone(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    return [StandAlone(sentence=f"have the record of server {seen.id} stand as the only one")]
+
+
+def columns_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
+    """Believe the record only if the directory and its guest agree with it."""
     if words := owners.disputed(seen):
         return words
-    if violation.about == "project_id" and violation.evidence["found"] == owners.project_of(seen):
-        return []  # the record is wrong
-    if not stands_as_recorded(seen):
-        return advice.left(violation)
-    sentence = f"have lists find server {seen.id} by what its record says"
-    return [Mend(kind="write_columns", sentence=sentence)]
+    is_of_project = violation.about == "project" or _is_recorded_wrong(seen, violation)
+    return None if is_of_project or stands_as_recorded(seen) else advice.left(violation)
 
 
-def unlock(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    return [Mend(kind="unlock", thing=violation.about, sentence=f"unlock server {seen.id}, and show no task of it")]
+def write_columns(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    if violation.about == "project":
+        return owners.agree(seen)
+    if _is_recorded_wrong(seen, violation):
+        return []
+    return [WriteColumns(sentence=f"have lists find server {seen.id} by what its record says")]
+
+
+def _is_recorded_wrong(seen: ServerEvidence, violation: Violation) -> bool:
+    """Check whether the column has the right project and the record has not."""
+    return violation.about == "project_id" and violation.evidence["found"] == owners.project_of(seen)
+
+
+def unlock(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    return [Unlock(sentence=f"unlock server {seen.id}, and show no task of it", run_id=RunId(violation.about))]

@@ -1,40 +1,45 @@
-"""What is done about the lock of a server that waits for a verdict. Pure.
+"""Guard and action for the lock of a server that waits for a verdict. Pure.
 
-Law: only the one move that waits is given it, and only if the record is as that move left it. Else the journal may be
-older than the cell's database, and the verdict have been carried out.
+Invariant: only the move that waits gets the lock, and only if the record is as that move left it. Otherwise the journal
+may be older than the cell's database, and the verdict may have been carried out.
 """
 
 from collections.abc import Iterator
 
+from whimbrel.domain.run import Run
+from whimbrel.moves.facts import MoveFacts
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 from whimbrel.repair import advice
-from whimbrel.repair.actions import Mend, Said
+from whimbrel.repair.actions import GiveLock, RepairAction
 from whimbrel.repair.guards import VERDICT
 
 
-def give_lock(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    move = seen.waiting
-    assert move, "only who waits for a verdict can have lost this lock"
-    if words := _doubt(seen):
-        return f"{words}; {advice.before_verdict(move, violation)}"
-    sentence = f"have {move.saga} {move.id} lock server {seen.id} again, which waits for a verdict on it"
-    return [Mend(kind="give_lock", thing=move.id, sentence=sentence)]
-
-
-def _doubt(seen: ServerEvidence) -> str | None:
+def lock_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if seen.unknown_lock:
-        return f"run {seen.unknown_lock} locks it, of which the journal knows nothing"
-    if others := list(_differences(seen)):
-        return f"its record is not as that move left it ({', '.join(others)})"
-    return None
+        words = f"run {seen.unknown_lock} locks it, of which the journal knows nothing"
+    elif others := list(_differences(seen)):
+        words = f"its record is not as that move left it ({', '.join(others)})"
+    else:
+        return None
+    return f"{words}; {advice.before_verdict(_waiting(seen), violation)}"
+
+
+def give_lock(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
+    move = _waiting(seen)
+    sentence = f"have {move.saga} {move.id} lock server {seen.id} again, which waits for a verdict on it"
+    return [GiveLock(sentence=sentence, run_id=move.id)]
+
+
+def _waiting(seen: ServerEvidence) -> Run:
+    assert seen.waiting, "a violation only of a move that waits"
+    return seen.waiting
 
 
 def _differences(seen: ServerEvidence) -> Iterator[str]:
-    record, move = seen.record, seen.waiting
+    record, facts = seen.record, _waiting(seen).facts
     assert record
-    assert move
-    facts = move.facts
+    assert isinstance(facts, MoveFacts)
     assert facts.target
     left = {"vm_state": VERDICT, "cell": facts.target.cell, "host": facts.target.host, "slot": facts.target.slot}
     for name, value in left.items():

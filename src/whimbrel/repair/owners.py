@@ -1,20 +1,18 @@
-"""What is done about whose a server is said to be. Pure.
+"""Guards and actions for the project to which a server belongs. Pure.
 
-Law: it is of the project that two say who were told apart: its record and the directory, or where these differ one of
-them and the journal's row of the creation. Placement's word is a copy of the record's.
+Invariant: it is the project that two independent sources name: the record and the directory, or if these differ one of
+them and the journal's row of the creation. Placement has a copy of the record's project, and does not count.
 """
-
-from collections.abc import Iterator
 
 from whimbrel.domain.ids import ProjectId
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
 from whimbrel.repair import advice
-from whimbrel.repair.actions import Mend, Said
+from whimbrel.repair.actions import EnterProject, NameOwner, RecordProject, RepairAction
 
 
 def project_of(seen: ServerEvidence) -> ProjectId | None:
-    """Give the project for which it was made; None: no two agree."""
+    """Return the project of a server, or None if no two sources agree."""
     record, entry = seen.record, seen.entry
     assert record
     assert entry
@@ -24,7 +22,7 @@ def project_of(seen: ServerEvidence) -> ProjectId | None:
 
 
 def disputed(seen: ServerEvidence) -> str | None:
-    """Say who says what, where it cannot be told whose it is."""
+    """Return what each source says, if no two agree."""
     if project_of(seen):
         return None
     record, entry, made_for = seen.record, seen.entry, seen.made_for
@@ -38,35 +36,35 @@ def disputed(seen: ServerEvidence) -> str | None:
     )
 
 
-def agree(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    """Have the record and the directory say the same."""
-    return disputed(seen) or list(_agreeing(seen))
-
-
-def _agreeing(seen: ServerEvidence) -> Iterator[Mend]:
+def agree(seen: ServerEvidence) -> list[RepairAction]:
+    """Return what makes the record and the directory name the same project."""
     project = project_of(seen)
     assert project
     assert seen.record
     assert seen.entry
     for_which = f"say that server {seen.id} is of project {project}, for which it was made"
+    actions: list[RepairAction] = []
     if seen.entry.project_id != project:
-        yield Mend(kind="enter_project", thing=project, sentence=f"have the directory {for_which}")
+        actions.append(EnterProject(sentence=f"have the directory {for_which}", project=project))
     if seen.record.project_id != project:
-        yield Mend(kind="record_project", thing=project, sentence=f"have the record {for_which}")
-        yield from _naming(seen, project)  # Placement may have agreed with the record
+        actions.append(RecordProject(sentence=f"have the record {for_which}", project=project))
+        actions += _naming(seen, project)  # Placement may have agreed with the record
+    return actions
 
 
-def _naming(seen: ServerEvidence, project: ProjectId) -> Iterator[Mend]:
-    if seen.own and (seen.owner is None or seen.owner.project != project):
-        sentence = f"have Placement know that what server {seen.id} holds is of project {project}"
-        yield Mend(kind="name_owner", thing=project, sentence=sentence)
+def owner_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
+    is_known = seen.record is not None and seen.entry is not None
+    return disputed(seen) if is_known else advice.left(violation)
 
 
-def name_owner(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    if seen.record is None or seen.entry is None:
-        return advice.left(violation)
-    if words := disputed(seen):
-        return words
+def name_owner(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     project = project_of(seen)
     assert project
-    return list(_naming(seen, project))
+    return _naming(seen, project)
+
+
+def _naming(seen: ServerEvidence, project: ProjectId) -> list[RepairAction]:
+    if not seen.own or (seen.owner and seen.owner.project == project):
+        return []
+    sentence = f"have Placement know that what server {seen.id} holds is of project {project}"
+    return [NameOwner(sentence=sentence, project=project)]

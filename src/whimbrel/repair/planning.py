@@ -1,104 +1,139 @@
-"""What is done about what does not hold of a server, in words and as mends; and what is left, and why. Pure.
+"""What a repair does about each kind of violation: one table, and the plan that is made with it.
 
-Law: what cannot be decided is left, with a sentence that says what a person can do.
+Invariant: what cannot be decided is left, with a sentence that says what a person can do.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
-from whimbrel.proof.violation import Violation
-from whimbrel.repair import advice, allocations, guards, guests, locks, owners
-from whimbrel.repair.actions import Decide, Mend, Said
+from whimbrel.proof.violation import Kind, Violation
+from whimbrel.repair import actions, advice, directory_entry, guards, guests, locks, owners, record_steps, steps
+from whimbrel.repair import allocations as held
+from whimbrel.repair.actions import RepairAction
+from whimbrel.repair.facts import changes_cell, does
+from whimbrel.saga.step import Do, Step
+from whimbrel.servers.allocations.allocation_repair import changes_claim, claim_due
+
+Guard = Callable[[ServerEvidence, CloudSnapshot, Violation], str | None]
+Propose = Callable[[ServerEvidence, CloudSnapshot, Violation], Sequence[RepairAction]]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """guard: returns why the action is refused, or None. propose: returns the actions; none where others suffice."""
+
+    action: type[RepairAction]
+    step: Step | None
+    guard: Guard | None
+    propose: Propose | None
+    violations: tuple[Kind, ...]
+
+
+def _row(
+    action: type[RepairAction],
+    step: Do | Step | None = None,
+    guard: Guard | None = None,
+    propose: Propose | None = None,
+    *violations: Kind,
+) -> Row:
+    step = step if step is None or isinstance(step, Step) else Step(step, only_if=does(action))
+    return Row(action, step, guard, propose, violations)
+
+
+def _ends_with_others(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Sequence[RepairAction]:
+    """Propose nothing: each guest too many is a violation by itself."""
+    return ()
+
+
+TABLE = (  # action, step, guard, proposal, violations
+    # Taking the lock of the server and releasing it does these.
+    _row(actions.Unlock, None, None, guests.unlock, Kind.LEAKED_LOCK),
+    _row(actions.GiveLock, None, locks.lock_refusal, locks.give_lock, Kind.LOST_LOCK),
+    _row(actions.WriteColumns, None, guests.columns_refusal, guests.write_columns, Kind.COLUMNS_DIFFER),
+    # Of a server whose record or entry is older than the hosts: see decision. Later steps read the record.
+    _row(actions.EraseEntry, directory_entry.erase_entry),
+    _row(actions.SettleRecord, record_steps.settle_record),
+    _row(actions.SettleRecord, record_steps.enter_cell),
+    _row(actions.SettleRecord, Step(record_steps.erase_left, only_if=changes_cell)),
+    # Each is right by itself: a refusal in the middle leaves the rest as it was. A claim is made for a known owner.
+    _row(actions.RecordProject, steps.record_project),  # proposed by write_columns, as is EnterProject
+    _row(actions.NameOwner, steps.name_owner, owners.owner_refusal, owners.name_owner,
+         Kind.WRONG_OWNER, Kind.NO_CONSUMER),
+    _row(actions.ClaimDue, Step(claim_due, undo=steps.claim_back, only_if=changes_claim),
+         held.claim_refusal, held.claim_due, Kind.MISSING_CLAIM, Kind.WRONG_CLAIM),
+    _row(actions.AdoptRecord, steps.adopt_record, guests.enter_refusal, guests.adopt_record, Kind.NO_ENTRY),
+    _row(actions.EraseCopy, steps.erase_copies, guests.erase_refusal, guests.erase_copy, Kind.STRAY_RECORD),
+    _row(actions.StandAlone, steps.stand_alone, None, guests.stand_alone, Kind.STRAY_STANDING),
+    _row(actions.AdoptGuest, steps.adopt_guest, guests.adopt_refusal, guests.adopt_guest, Kind.MISSING_GUEST),
+    _row(actions.DestroyGuest, steps.destroy_guests, guests.destroy_refusal, guests.destroy_guest, Kind.STRAY_GUEST),
+    _row(actions.DestroyGuest, None, None, _ends_with_others, Kind.RUNS_TWICE),
+    _row(actions.BindPort, steps.bind_ports, held.bind_refusal, held.bind_port,
+         Kind.UNBOUND_PORT, Kind.PORT_ELSEWHERE),
+    _row(actions.DeleteBinding, steps.let_go_bindings, None, held.delete_binding, Kind.STRAY_BINDING),
+    _row(actions.ReleasePort, steps.let_go_ports, held.port_refusal, held.release_port,
+         Kind.STRAY_PORT, Kind.PORT_OF_NOBODY),
+    _row(actions.DetachVolume, steps.detach_volumes, held.detach_refusal, held.detach_volume,
+         Kind.STRAY_ATTACHMENT, Kind.ATTACHMENT_OF_NOBODY),
+    _row(actions.ReleaseDevices, steps.release_devices, held.devices_refusal, held.release_devices,
+         Kind.LEAKED_DEVICE),
+    _row(actions.ReleaseClaim, steps.release_claim, held.release_refusal, held.release_claim, Kind.LEAKED_CLAIM),
+    _row(actions.Recount, steps.recount, None, held.recount, Kind.MISCOUNTED),
+    _row(actions.TellZone, steps.tell_zone, None, held.tell_zone, Kind.ZONE_MISTOLD),
+    _row(actions.EnterProject, steps.enter_project),
+    _row(actions.Book, steps.book, None, held.book, Kind.WRONG_BOOKING),
+    _row(actions.DeleteImage, steps.delete_images, None, held.delete_image, Kind.LEAKED_IMAGE),
+)  # fmt: skip
+"""Rows with a step are the lines of the saga, in this order: a new one needs a new version of it."""
+
+_ROW_OF = {kind: row for row in TABLE for kind in row.violations}
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """left: what nothing is done about, in sentences that say why, and what a person can do."""
 
-    mends: tuple[Mend, ...] = ()
+    actions: tuple[RepairAction, ...] = ()
     left: tuple[str, ...] = ()
 
 
 def plan(
     seen: ServerEvidence, snapshot: CloudSnapshot, violations: Sequence[Violation], no_claim: str | None = None
 ) -> Plan:
-    """Say what is to be done about these violations of one stake. no_claim: why what is due cannot be claimed."""
-    if seen.runs:
-        return _plan(seen, snapshot, violations, _BESIDE_MOVES, _later)
-    if words := guards.undecided(seen, snapshot):
-        return Plan(left=tuple(f"{each.sentence}: {words}" for each in violations))
-    return _plan(seen, snapshot, violations, _OF_KIND, _nothing, no_claim)
-
-
-def _plan(
-    seen: ServerEvidence,
-    snapshot: CloudSnapshot,
-    violations: Sequence[Violation],
-    of_kind: Mapping[str, Decide],
-    otherwise: Decide,
-    no_claim: str | None = None,
-) -> Plan:
-    mends: list[Mend] = []
+    """Plan the repair of these violations of one subject. no_claim: why what is due cannot be claimed."""
+    planned: list[RepairAction] = []
     left: list[str] = []
     for violation in violations:
-        said = of_kind.get(violation.kind, otherwise)(seen, snapshot, violation)
-        if no_claim and any(mend.kind == "claim_due" for mend in said if isinstance(mend, Mend)):
-            said = no_claim
-        if isinstance(said, str):
-            left.append(f"{violation.sentence}: {said}")
-        else:
-            mends += [mend for mend in said if mend not in mends]
-    return Plan(mends=tuple(mends), left=tuple(left))
+        refusal = _refusal(seen, snapshot, violation)
+        proposed = () if refusal else _proposed(seen, snapshot, violation)
+        if no_claim and any(isinstance(action, actions.ClaimDue) for action in proposed):
+            refusal, proposed = no_claim, ()
+        if refusal:
+            left.append(f"{violation.sentence}: {refusal}")
+        planned += [action for action in proposed if action not in planned]
+    return Plan(actions=tuple(planned), left=tuple(left))
 
 
-def _later(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    """Say what to do about what may be the business of something that is under way."""
+def _refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
+    """Return why nothing is done about a violation. While a move waits for its verdict only its lock is repaired."""
+    row = _ROW_OF.get(violation.kind)
+    if seen.runs and violation.kind is not Kind.LOST_LOCK:
+        return _later(seen, violation)
+    if not seen.runs and (words := guards.undecided(seen, snapshot)):
+        return words
+    if row is None:
+        return advice.left(violation)
+    return row.guard(seen, snapshot, violation) if row.guard else None
+
+
+def _proposed(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Sequence[RepairAction]:
+    propose = _ROW_OF[violation.kind].propose
+    assert propose, "each violation of the table has a proposal"
+    return propose(seen, snapshot, violation)
+
+
+def _later(seen: ServerEvidence, violation: Violation) -> str:
+    """Return what to do about what may belong to something that is under way."""
     run = seen.runs[0]
     if [each.state for each in seen.runs] == ["parked"]:
         return advice.before_verdict(run, violation)
     return f"{run.saga} {run.id} is under way: when it is over, look again"
-
-
-# What is left
-
-
-def _nothing(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    return advice.left(violation)
-
-
-def _by_other_mends(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Said:
-    """It is wrong for as long as there is a guest too many, and that is said by itself."""
-    return []
-
-
-_BESIDE_MOVES: Mapping[str, Decide] = {"lost_lock": locks.give_lock}
-"""What is done while a move waits for its verdict."""
-
-_OF_KIND: Mapping[str, Decide] = {
-    "runs_twice": _by_other_mends,
-    "stray_guest": guests.stray_guest,
-    "missing_guest": guests.missing_guest,
-    "no_entry": guests.no_entry,
-    "stray_record": guests.stray_record,
-    "missing_claim": allocations.claim_due,
-    "wrong_claim": allocations.claim_due,
-    "miscounted": allocations.recount,
-    "wrong_owner": owners.name_owner,
-    "no_consumer": owners.name_owner,
-    "zone_mistold": allocations.tell_zone,
-    "leaked_claim": allocations.release_claim,
-    "unbound_port": allocations.bind_port,
-    "port_elsewhere": allocations.bind_port,
-    "stray_binding": allocations.let_go_binding,
-    "stray_port": allocations.let_go_port,
-    "port_of_nobody": allocations.let_go_port,
-    "stray_attachment": allocations.detach,
-    "attachment_of_nobody": allocations.detach,
-    "leaked_device": allocations.release_devices,
-    "wrong_booking": allocations.book,
-    "leaked_image": allocations.delete_image,
-    "leaked_lock": guests.unlock,
-    "columns_differ": guests.write_columns,
-    "stray_standing": guests.stand_alone,
-}

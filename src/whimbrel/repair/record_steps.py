@@ -1,12 +1,13 @@
-"""Writing a record anew as its guest is. Each step may be done again, and finds then that it is done.
+"""The steps that write a record as the only whole guest is. Each may run again and then finds its work done.
 
-Law: the guest is seen whole just before, and the record is erased nowhere before the directory names the other one.
+Invariant: the guest is seen whole just before, and no record is erased before the directory names the other one.
 """
 
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import GuestKey
+from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.cloud import Cloud
 from whimbrel.proof.invariants.guests import is_whole
 from whimbrel.repair.facts import Repair
@@ -14,20 +15,25 @@ from whimbrel.repair.record_rewrite import Settled
 
 
 async def settle_record(run: Repair, cloud: Cloud) -> None:
-    """Have the record in the guest's cell say what the guest is. Raises: Refused: the guest is not seen whole."""
+    """Write the record in the cell of the guest. Raises: Refused: the guest is not seen whole."""
     facts = run.facts
     settled = _settled(run)
-    guest = await cloud.agent(settled.cell, settled.host).look(GuestKey(run.subject, settled.slot))
-    if guest is None or not is_whole(guest):
-        raise Refused(f"the guest on {settled.host} is not seen whole; the record stays as it is")
+    await check_whole(settled.cell, settled.host, GuestKey(run.subject, settled.slot), cloud)
     if facts.left_cell and not await _is_entered(run, cloud):
         await _copy(run, cloud)
     else:
         await cloud.cell(settled.cell).servers.change_by_run(run.order, run.subject, settled.fields)
 
 
+async def check_whole(cell: CellName, host: HostName, key: GuestKey, cloud: Cloud) -> None:
+    """Raises: Refused: the guest is not there, or not whole."""
+    guest = await cloud.agent(cell, host).look(key)
+    if guest is None or not is_whole(guest):
+        raise Refused(f"the guest on {host} is not seen whole; the record stays as it is")
+
+
 async def _is_entered(run: Repair, cloud: Cloud) -> bool:
-    """Check whether the copy was written by this run and counts: its owner may have changed it since."""
+    """Check whether this run wrote the copy and the directory names it: its owner may have changed it since."""
     settled = _settled(run)
     held = (await cloud.cell(settled.cell).servers.holds([run.subject])).get(run.subject)
     entry = await cloud.directory.entry(run.subject)
@@ -35,7 +41,7 @@ async def _is_entered(run: Repair, cloud: Cloud) -> bool:
 
 
 async def _copy(run: Repair, cloud: Cloud) -> None:
-    """Freeze the record that there is, and write it into the guest's cell."""
+    """Freeze the record and write a copy into the cell of the guest."""
     facts, settled = run.facts, _settled(run)
     assert facts.left_cell, "asked before"
     record = await cloud.cell(facts.left_cell).servers.stand(run.order, run.subject, "frozen")
@@ -44,7 +50,7 @@ async def _copy(run: Repair, cloud: Cloud) -> None:
 
 
 async def enter_cell(run: Repair, cloud: Cloud) -> None:
-    """Have the directory name the cell of the record."""
+    """Point the directory at the cell of the record."""
     settled, entry = _settled(run), await cloud.directory.entry(run.subject)
     if entry.unplaced:
         await cloud.directory.place(run.order, run.subject, settled.cell, entry.unplaced.generation)
@@ -54,7 +60,7 @@ async def enter_cell(run: Repair, cloud: Cloud) -> None:
 
 
 async def erase_left(run: Repair, cloud: Cloud) -> None:
-    """Erase the older record, now that the directory names the other. Raises: Refused: it does not."""
+    """Erase the older record. Raises: Refused: the directory does not name the other one."""
     facts = run.facts
     assert facts.left_cell
     if not await _is_entered(run, cloud):

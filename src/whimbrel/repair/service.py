@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from whimbrel.domain.errors import Conflict, Invalid, NotFound, Refused, Unavailable
+from whimbrel.domain.errors import Conflict, Invalid, Refused, Unavailable
 from whimbrel.domain.ids import CellName, ProjectId, RunId, ServerId
 from whimbrel.domain.run import Action, Run
 from whimbrel.domain.server import Server
@@ -19,19 +19,29 @@ from whimbrel.proof.evidence import ServerEvidence
 from whimbrel.proof.proof import Proof, prove
 from whimbrel.proof.recheck import Suspect, fresh
 from whimbrel.proof.violation import Violation
-from whimbrel.repair import directory_entry, record_steps, steps
-from whimbrel.repair.actions import Kind, Mend
+from whimbrel.repair import directory_entry
+from whimbrel.repair.actions import (
+    ClaimDue,
+    DestroyGuest,
+    EraseEntry,
+    GiveLock,
+    Recount,
+    ReleaseClaim,
+    RepairAction,
+    SettleRecord,
+    Unlock,
+)
 from whimbrel.repair.advice import OF_OTHERS, of_others
 from whimbrel.repair.decision import decide
-from whimbrel.repair.facts import Repair, RepairFacts, changes_cell, does, has_record
-from whimbrel.repair.planning import Plan
+from whimbrel.repair.facts import Repair, RepairFacts, does, has_record
+from whimbrel.repair.planning import TABLE, Plan
 from whimbrel.repair.record_rewrite import record_of as older_record
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
-from whimbrel.servers.allocations.allocation_repair import changes_claim, claim_as_before, claim_due, record_of
+from whimbrel.servers.allocations.allocation_repair import claim_due
 
-MAKES_ROOM: Collection[Kind] = ("recount", "release_claim")
+MAKES_ROOM = (Recount, ReleaseClaim)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,8 +54,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def order(self) -> Any:
-        """Give where it stands in a list: what makes room comes first, for who needs some; then law by law."""
-        return not any(mend.kind in MAKES_ROOM for mend in self.plan.mends), self.violations[0].order
+        """Return the sort key of lists: what makes room for claims comes first; then by law."""
+        return not any(isinstance(action, MAKES_ROOM) for action in self.plan.actions), self.violations[0].order
 
 
 # Looking
@@ -98,20 +108,20 @@ async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Su
 
 
 async def take(run: Repair, cloud: Cloud) -> None:
-    """Take the server, where there is one that lives somewhere; of others the open run itself is the lock."""
+    """Lock the server if it has a record; of others the open run itself is the lock."""
     if has_record(run.facts):
         await operation.lock(run, cloud)
 
 
 async def let_go(run: Repair, cloud: Cloud) -> None:
-    """Have the server idle, in whatever state its record says by now."""
+    """Release the lock in every cell where the run may hold it."""
     for cell in run.facts.cells:
         fields = {"updated_at": cloud.clock.now()}
         await cloud.cell(cell).servers.unlock(run.order, run.subject, fields, run.facts.beside)
 
 
 async def look_again(run: Repair, cloud: Cloud) -> RepairFacts:
-    """Note what of all that was said is still to be done, now that nobody else does anything with it.
+    """Note which of the announced actions are still due, now that the server is locked.
 
     Raises: Refused: what was to be mended cannot be any more, or not now.
     """
@@ -119,78 +129,41 @@ async def look_again(run: Repair, cloud: Cloud) -> RepairFacts:
     found = await _look(cloud, run.subject, run.id)
     decision = await decide(found, cloud)
     now = decision.plan
-    mends = tuple(mend for mend in facts.agreed if _is_among(mend, now.mends))
-    if any(mend.kind == "destroy_guest" and not _is_among(mend, facts.agreed) for mend in now.mends):
+    actions = tuple(action for action in facts.agreed if _is_among(action, now.actions))
+    if any(isinstance(action, DestroyGuest) and not _is_among(action, facts.agreed) for action in now.actions):
         raise Refused("a guest is there that was not when it was said what is to be done: look again")
-    if now.left and not mends:
+    if now.left and not actions:
         raise Refused("; ".join(now.left))
-    facts = replace(facts, mends=mends)
-    if does("settle_record")(facts) and decision.settled:
+    facts = replace(facts, actions=actions)
+    if does(SettleRecord)(facts) and decision.settled:
         home = decision.settled.cell
         left = facts.cell if facts.cell != home else None
         facts = replace(facts, settled=decision.settled, cell=home, left_cell=left)
-    return replace(facts, held=dict(found.seen.own), due=decision.due) if does("claim_due")(facts) else facts
+    return replace(facts, held=dict(found.seen.own), due=decision.due) if does(ClaimDue)(facts) else facts
 
 
-def _is_among(mend: Mend, mends: Sequence[Mend]) -> bool:
-    return replace(mend, sentence="") in [replace(one, sentence="") for one in mends]
+def _is_among(action: RepairAction, others: Sequence[RepairAction]) -> bool:
+    return replace(action, sentence="") in [replace(one, sentence="") for one in others]
 
 
 async def repaired(run: Repair, cloud: Cloud) -> None:
-    """Have the server idle; its lock is given to the move that waits, not back to who held it."""
+    """Release the lock, to the move that waits for its verdict if there is one."""
     facts = run.facts
     if has_record(facts):
         fields = {"updated_at": cloud.clock.now()}
         await operation.records(run, cloud).unlock(run.order, run.subject, fields, facts.waiting)
 
 
-async def claim_back(run: Repair, cloud: Cloud) -> None:
-    """Have it hold what it held, unless its record says by now where its guest is, or somebody has taken the record."""
-    facts = run.facts
-    try:
-        record = await record_of(run, cloud)
-    except NotFound:
-        return
-    known = [*facts.of_kind("adopt_guest"), *facts.of_kind("settle_record")]
-    if record.host not in [mend.host for mend in known]:
-        await claim_as_before(run, cloud)
+_TAKEN = (Step(take, undo=let_go, door=True, after=(claim_due,)), Step(look_again))
+_LINES = tuple((row.action, row.step) for row in TABLE if row.step)
+_SINCE_2 = (EraseEntry, SettleRecord)
 
-
-_TAKEN = (
-    Step(take, undo=let_go, door=True, after=(claim_due,)),
-    Step(look_again),
+REPAIR_1 = Saga(
+    *("repair", 1, RepairFacts),
+    (*_TAKEN, *(step for action, step in _LINES if action not in _SINCE_2)),
+    (Step(repaired),),
 )
-_MENDS = (  # each is right by itself: who is turned back in the middle leaves the rest as it was
-    Step(steps.record_project, only_if=does("record_project")),  # for which all is claimed
-    Step(steps.name_owner, only_if=does("name_owner")),  # who is not known makes no claim
-    Step(claim_due, undo=claim_back, only_if=changes_claim),  # may be refused
-    Step(steps.adopt_record, only_if=does("adopt_record")),
-    Step(steps.erase_copies, only_if=does("erase_copy")),
-    Step(steps.stand_alone, only_if=does("stand_alone")),
-    Step(steps.adopt_guest, only_if=does("adopt_guest")),
-    Step(steps.destroy_guests, only_if=does("destroy_guest")),  # the home of each was settled just now
-    Step(steps.bind_ports, only_if=does("bind_port")),
-    Step(steps.let_go_bindings, only_if=does("let_go_binding")),
-    Step(steps.let_go_ports, only_if=does("let_go_port")),
-    Step(steps.detach_volumes, only_if=does("detach")),
-    Step(steps.release_devices, only_if=does("release_devices")),
-    Step(steps.release_claim, only_if=does("release_claim")),
-    Step(steps.recount, only_if=does("recount")),
-    Step(steps.tell_zone, only_if=does("tell_zone")),
-    Step(steps.enter_project, only_if=does("enter_project")),
-    Step(steps.book, only_if=does("book")),
-    Step(steps.delete_images, only_if=does("delete_image")),
-)  # fmt: skip
-_CLOSE = (Step(directory_entry.erase_entry, only_if=does("erase_entry")),)
-_SETTLE = (  # before all else: what comes after asks the record where its server is
-    Step(record_steps.settle_record, only_if=does("settle_record")),
-    Step(record_steps.enter_cell, only_if=does("settle_record")),
-    Step(record_steps.erase_left, only_if=changes_cell),
-)
-
-REPAIR_1 = Saga("repair", 1, RepairFacts, (*_TAKEN, *_MENDS), (Step(repaired),))
-
-REPAIR = Saga("repair", 2, RepairFacts, (*_TAKEN, *_CLOSE, *_SETTLE, *_MENDS), (Step(repaired),))
+REPAIR = Saga("repair", 2, RepairFacts, (*_TAKEN, *(step for _, step in _LINES)), (Step(repaired),))
 
 
 async def repair(cloud: Cloud, engine: Engine, requester: Requester, subject: ServerId) -> tuple[Run, Finding]:
@@ -203,7 +176,7 @@ async def repair(cloud: Cloud, engine: Engine, requester: Requester, subject: Se
     finding = await _finding(subject, found, cloud)
     if not found.violations:
         raise Invalid(f"Nothing is wrong with {subject}.")
-    if not finding.plan.mends:
+    if not finding.plan.actions:
         raise Conflict(f"Nothing can be repaired of {subject}: {'; '.join(finding.plan.left)}.")
     seen = found.seen
     facts = _facts(seen, finding.plan, await _record(seen, finding.plan, cloud))
@@ -228,7 +201,7 @@ async def repair(cloud: Cloud, engine: Engine, requester: Requester, subject: Se
 
 def _facts(seen: ServerEvidence, planned: Plan, found: tuple[CellName, Server] | None) -> RepairFacts:
     cell, record = found or (None, None)
-    lock = any(mend.kind in ("unlock", "give_lock", "settle_record") for mend in planned.mends)
+    lock = any(isinstance(action, Unlock | GiveLock | SettleRecord) for action in planned.actions)
     return RepairFacts(
         cell=cell,
         host=record.host if record else None,
@@ -237,20 +210,20 @@ def _facts(seen: ServerEvidence, planned: Plan, found: tuple[CellName, Server] |
         shows=None,
         beside=seen.holds[cell].run if lock and cell else None,
         waiting=seen.waiting.id if seen.waiting else None,
-        agreed=planned.mends,
+        agreed=planned.actions,
     )
 
 
 async def _record(seen: ServerEvidence, planned: Plan, cloud: Cloud) -> tuple[CellName, Server] | None:
     """Return the record that is locked and the cell that has it, also where the directory has lost it."""
-    kinds, entry = {mend.kind for mend in planned.mends}, seen.entry
-    if "settle_record" in kinds:
+    kinds, entry = {type(action) for action in planned.actions}, seen.entry
+    if SettleRecord in kinds:
         return older_record(seen)
     if entry is None and len(seen.records) == 1:
         return next(iter(seen.records.items()))
     if entry is None or entry.cell is None or not seen.is_alive:
         return None
-    if "erase_entry" in kinds:
+    if EraseEntry in kinds:
         closed = await directory_entry.closed_record(seen.id, entry.cell, cloud)
         return (entry.cell, closed) if closed else None
     return (entry.cell, seen.records[entry.cell]) if entry.cell in seen.records else None

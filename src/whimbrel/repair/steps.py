@@ -1,22 +1,47 @@
-"""What a repair does, a line for each kind of thing. Each may be done again, and finds then that it is done."""
+"""The steps of a repair, one for each kind of action. Each may run again and then finds its work done."""
 
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey
-from whimbrel.domain.ids import ConsumerId, HostName, ProjectId, ProviderId
+from whimbrel.domain.ids import ConsumerId, HostName, ProviderId
 from whimbrel.moves.steps.disk import PARCEL
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.proof.evidence_reader import is_ended
-from whimbrel.proof.invariants.guests import is_whole, stands_as_recorded
-from whimbrel.repair.actions import Kind, Mend
+from whimbrel.proof.invariants.guests import stands_as_recorded
+from whimbrel.repair.actions import (
+    AdoptGuest,
+    BindPort,
+    DeleteBinding,
+    DeleteImage,
+    DestroyGuest,
+    DetachVolume,
+    EnterProject,
+    EraseCopy,
+    RecordProject,
+    ReleaseDevices,
+    ReleasePort,
+    SettleRecord,
+)
 from whimbrel.repair.facts import Repair, has_record
+from whimbrel.repair.record_steps import check_whole
 from whimbrel.servers import operation
-from whimbrel.servers.allocations.allocation_repair import record_of
+from whimbrel.servers.allocations.allocation_repair import claim_as_before, record_of
 from whimbrel.servers.cleanup.late_effects import made_macs
 from whimbrel.servers.zones import zone_changes
 
 # The claim
+
+
+async def claim_back(run: Repair, cloud: Cloud) -> None:
+    """Claim what the server held before, unless its record already names the host of its guest, or is gone."""
+    try:
+        record = await record_of(run, cloud)
+    except NotFound:
+        return
+    found = [*run.facts.of_kind(AdoptGuest), *run.facts.of_kind(SettleRecord)]
+    if record.host not in [action.host for action in found]:
+        await claim_as_before(run, cloud)
 
 
 async def release_claim(run: Repair, cloud: Cloud) -> None:
@@ -40,14 +65,14 @@ async def name_owner(run: Repair, cloud: Cloud) -> None:
 
 
 async def enter_project(run: Repair, cloud: Cloud) -> None:
-    for mend in _of(run, "enter_project"):
-        await cloud.directory.enter_project(run.order, run.subject, ProjectId(mend.thing))
+    for action in run.facts.of_kind(EnterProject):
+        await cloud.directory.enter_project(run.order, run.subject, action.project)
 
 
 async def record_project(run: Repair, cloud: Cloud) -> None:
     store = operation.records(run, cloud) if has_record(run.facts) else cloud.directory
-    for mend in _of(run, "record_project"):
-        await store.change_by_run(run.order, run.subject, {"project_id": mend.thing})
+    for action in run.facts.of_kind(RecordProject):
+        await store.change_by_run(run.order, run.subject, {"project_id": action.project})
 
 
 async def adopt_record(run: Repair, cloud: Cloud) -> None:
@@ -55,9 +80,8 @@ async def adopt_record(run: Repair, cloud: Cloud) -> None:
 
 
 async def erase_copies(run: Repair, cloud: Cloud) -> None:
-    for mend in _of(run, "erase_copy"):
-        assert mend.cell, "a copy is in a cell"
-        await cloud.cell(mend.cell).servers.erase(run.order, run.subject)
+    for action in run.facts.of_kind(EraseCopy):
+        await cloud.cell(action.cell).servers.erase(run.order, run.subject)
     if has_record(run.facts):
         await stand_alone(run, cloud)
 
@@ -67,16 +91,11 @@ async def stand_alone(run: Repair, cloud: Cloud) -> None:
 
 
 async def adopt_guest(run: Repair, cloud: Cloud) -> None:
-    """Have the record say where the only guest is, once that was seen there."""
-    for mend in _of(run, "adopt_guest"):
-        assert mend.cell
-        assert mend.host
-        assert mend.slot
-        guest = await cloud.agent(mend.cell, mend.host).look(GuestKey(run.subject, mend.slot))
-        if guest is None or not is_whole(guest):
-            raise Refused(f"the guest on {mend.host} is not seen whole; the record stays as it is")
-        zone = (await _zones(cloud)).get(mend.host)
-        fields = {"host": mend.host, "slot": mend.slot, **({"zone": zone} if zone else {})}
+    """Write into the record where the only guest is. Raises: Refused: it is not there as a whole guest."""
+    for action in run.facts.of_kind(AdoptGuest):
+        await check_whole(action.cell, action.host, action.key(run.subject), cloud)
+        zone = (await _zones(cloud)).get(action.host)
+        fields = {"host": action.host, "slot": action.slot, **({"zone": zone} if zone else {})}
         await operation.records(run, cloud).change_by_run(run.order, run.subject, fields)
 
 
@@ -94,17 +113,14 @@ async def book(run: Repair, cloud: Cloud) -> None:
 
 
 async def destroy_guests(run: Repair, cloud: Cloud) -> None:
-    """Destroy guests that are too many, each time after a look at what proves it."""
-    for mend in _of(run, "destroy_guest"):
-        await _see_proof(run, mend, cloud)
-        assert mend.cell
-        assert mend.host
-        assert mend.slot
-        await cloud.agent(mend.cell, mend.host).destroy(run.order, GuestKey(run.subject, mend.slot))
+    """Destroy guests that are not the server's, each after a look at what proves it."""
+    for action in run.facts.of_kind(DestroyGuest):
+        await _see_proof(run, action, cloud)
+        await cloud.agent(action.cell, action.host).destroy(run.order, action.key(run.subject))
 
 
-async def _see_proof(run: Repair, mend: Mend, cloud: Cloud) -> None:
-    """See that the server is deleted, or stands elsewhere as its record says. Raises: Refused: it is not so."""
+async def _see_proof(run: Repair, action: DestroyGuest, cloud: Cloud) -> None:
+    """Check that the server is deleted, or its own guest stands as recorded. Raises: Refused: it is not so."""
     if not has_record(run.facts):
         if not await is_ended(cloud, run.subject):
             raise Refused(f"server {run.subject} is not deleted; nothing is destroyed")
@@ -112,54 +128,48 @@ async def _see_proof(run: Repair, mend: Mend, cloud: Cloud) -> None:
     record = await operation.records(run, cloud).get(run.subject)
     assert record.host
     assert record.slot
-    key = GuestKey(record.id, record.slot)
-    if (record.host, record.slot) == (mend.host, mend.slot):
-        raise Refused("it is the guest that the record says; nothing is destroyed")
-    guest = await cloud.agent(operation.cell_of(run), record.host).look(key)
+    if (record.host, record.slot) == (action.host, action.slot):
+        raise Refused("it is the guest of the record; nothing is destroyed")
+    guest = await cloud.agent(operation.cell_of(run), record.host).look(GuestKey(record.id, record.slot))
     if guest is None or not stands_as_recorded(guest, record):
         raise Refused(f"its guest on {record.host} does not stand as its record says; nothing is destroyed")
 
 
 async def release_devices(run: Repair, cloud: Cloud) -> None:
-    for mend in _of(run, "release_devices"):
-        assert mend.cell
-        assert mend.host
-        assert mend.slot
-        await cloud.cell(mend.cell).devices.release(run.order, mend.host, GuestKey(run.subject, mend.slot))
+    for action in run.facts.of_kind(ReleaseDevices):
+        await cloud.cell(action.cell).devices.release(run.order, action.host, action.key(run.subject))
 
 
 # Services that know no epochs
 
 
 async def bind_ports(run: Repair, cloud: Cloud) -> None:
-    for mend in _of(run, "bind_port"):
+    for action in run.facts.of_kind(BindPort):
         try:
-            port = await cloud.network.port(mend.thing)
+            port = await cloud.network.port(action.port_id)
         except NotFound:
             continue  # its owner has deleted it
         await check_in_hand(run, cloud)
-        assert mend.host
-        if port.device_id == run.subject and port.host != mend.host:
-            await cloud.network.bind(port, mend.host, {}, port.device_owner)
+        if port.device_id == run.subject and port.host != action.host:
+            await cloud.network.bind(port, action.host, {}, port.device_owner)
 
 
 async def let_go_bindings(run: Repair, cloud: Cloud) -> None:
-    for mend in _of(run, "let_go_binding"):
-        assert mend.host
+    for action in run.facts.of_kind(DeleteBinding):
         try:
-            there = await cloud.network.bindings(mend.thing)
+            there = await cloud.network.bindings(action.port_id)
         except NotFound:
             continue
         await check_in_hand(run, cloud)
-        if any(binding.host == mend.host and not binding.is_active for binding in there):
-            await cloud.network.delete_bindings([mend.thing], mend.host)
+        if any(binding.host == action.host and not binding.is_active for binding in there):
+            await cloud.network.delete_bindings([action.port_id], action.host)
 
 
 async def let_go_ports(run: Repair, cloud: Cloud) -> None:
     made = await made_macs(run.subject, cloud)
-    for mend in _of(run, "let_go_port"):
+    for action in run.facts.of_kind(ReleasePort):
         try:
-            port = await cloud.network.port(mend.thing)
+            port = await cloud.network.port(action.port_id)
         except NotFound:
             continue
         await check_in_hand(run, cloud)
@@ -172,26 +182,18 @@ async def let_go_ports(run: Repair, cloud: Cloud) -> None:
 
 
 async def detach_volumes(run: Repair, cloud: Cloud) -> None:
-    for mend in _of(run, "detach"):
+    for action in run.facts.of_kind(DetachVolume):
         await check_in_hand(run, cloud)
-        await cloud.volumes.detach(mend.thing)
+        await cloud.volumes.detach(action.attachment_id)
 
 
 async def delete_images(run: Repair, cloud: Cloud) -> None:
-    """Delete those that carry a disk of nobody's; one that waited for a file only if it has none by now."""
-    for mend in _of(run, "delete_image"):
+    """Delete transfer images of no move, and images that still wait for their file."""
+    for action in run.facts.of_kind(DeleteImage):
         try:
-            image = await cloud.images.show(mend.thing)
+            image = await cloud.images.show(action.image_id)
         except NotFound:
             continue
         await check_in_hand(run, cloud)
         if image.status == "queued" or PARCEL in image.properties:
-            await cloud.images.delete(mend.thing)
-
-
-# Inside
-
-
-def _of(run: Repair, kind: Kind) -> list[Mend]:
-    facts = run.facts
-    return facts.of_kind(kind)
+            await cloud.images.delete(image.id)

@@ -15,7 +15,7 @@ from whimbrel.history.state_at import EFFECTS, Standing, standing_at
 from whimbrel.moves.facts import MoveFacts, Place
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.journal import Evidence, Takeover
-from whimbrel.repair.actions import Mend
+from whimbrel.repair.actions import AdoptGuest, Book
 from whimbrel.repair.facts import RepairFacts
 
 SERVER = ServerId("s")
@@ -232,11 +232,11 @@ def test_what_an_administrator_set_is_known_from_who_looked_next(
 
 
 def test_a_guest_that_a_repair_adopted_counts_from_then() -> None:
-    mend = Mend(kind="adopt_guest", sentence="", cell=CellName("c1"), host=HostName("h3"), slot=Slot("s"))
+    action = AdoptGuest(sentence="", cell=CellName("c1"), host=HostName("h3"), slot=Slot("s"))
     stop = errand("stop", 1.0, "active", step(1.0, "settle_stopped"))
     facts = RepairFacts(
         cell=CellName("c1"), host=HostName("h1"), slot=None, was="stopped", shows=None,
-        agreed=(mend,), mends=(mend,),
+        agreed=(action,), actions=(action,),
     )  # fmt: skip
     run = a_run("r", 11.0, step(12.0, "adopt_guest"), saga="repair", facts=facts, state="done", finished_at=13.0)
     assert [(stood(at, stop, run).host, stood(at, stop, run).vm_state) for at in (12.0, 12.5)] == [
@@ -246,8 +246,8 @@ def test_a_guest_that_a_repair_adopted_counts_from_then() -> None:
 
 
 def test_a_repair_says_what_it_was_to_do_once_it_was_asked_for() -> None:
-    mend = Mend(kind="book", sentence="count server s for 1 cpus and 512 MiB")
-    facts = RepairFacts(cell=None, host=None, slot=None, was="active", shows=None, agreed=(mend,))
+    action = Book(sentence="count server s for 1 cpus and 512 MiB")
+    facts = RepairFacts(cell=None, host=None, slot=None, was="active", shows=None, agreed=(action,))
     run = a_run("r", 11.0, step(12.0, "book"), saga="repair", facts=facts, state="done", finished_at=13.0)
     past = Past(actions=[asked(run, "repair", 11.1)], runs=[run])
     told = [(entry.kind, entry.what, entry.detail) for entry in tell(past)]

@@ -31,6 +31,6 @@ def _shown(one: Finding) -> dict[str, Any]:
     return {
         "subject": one.subject,
         "violations": [violation(each) for each in one.violations],
-        "mends": [{"kind": mend.kind, "sentence": mend.sentence} for mend in one.plan.mends],
+        "mends": [{"kind": action.kind, "sentence": action.sentence} for action in one.plan.actions],
         "left": list(one.plan.left),
     }

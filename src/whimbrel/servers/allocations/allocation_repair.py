@@ -34,7 +34,7 @@ async def claim_due(run: ClaimErrand, cloud: Cloud) -> None:
 
 
 async def claim_as_before(run: ClaimErrand, cloud: Cloud) -> None:
-    """Have it hold what it held; where that cannot be had any more, what is due is better than waiting for it."""
+    """Claim what was held before. If that is refused, keep what is due rather than wait for it."""
     try:
         await _claim_in_group(run, run.facts.held, cloud)
     except Refused:
@@ -42,7 +42,7 @@ async def claim_as_before(run: ClaimErrand, cloud: Cloud) -> None:
 
 
 async def record_of(run: Errand, cloud: Cloud) -> Server:
-    """Give the record, also of a server that lives nowhere."""
+    """Return the record, also of a server without a host."""
     if run.facts.cell is not None:
         return await operation.records(run, cloud).get(run.subject)
     entry = await cloud.directory.entry(run.subject)
@@ -52,15 +52,15 @@ async def record_of(run: Errand, cloud: Cloud) -> Server:
 
 
 async def put_claim(run: Errand, claim: Claim, cloud: Cloud, group: GroupRule | None = None) -> None:
-    """Have the server hold this and no more. Its place in a group is kept as long as it holds anything."""
+    """Replace the claim of the server. Its place in a group is kept as long as it holds anything."""
     record = await record_of(run, cloud)
     owner = Owner(record.project_id, record.user_id)
     await cloud.placement.claim(run.order, ConsumerId(run.subject), owner, claim, group)
 
 
 async def _claim_in_group(run: ClaimErrand, claim: Claim | None, cloud: Cloud) -> None:
-    """Have the group know of it too: what was lost may have been all that the server held."""
-    assert claim is not None, "noted when the server was looked at"
+    """Enter the claim into the group too: the lost one may have been all that the server held."""
+    assert claim is not None, "noted at the second look"
     await put_claim(run, claim, cloud, await _rule(run, claim, cloud))
 
 

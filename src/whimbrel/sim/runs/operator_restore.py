@@ -33,7 +33,7 @@ async def restore(
     for _ in range(REPAIRS):
         _, findings = await survey(cloud)
         left = [words for finding in findings for words in finding.plan.left]
-        wanted = [ServerId(finding.subject) for finding in findings if finding.plan.mends]
+        wanted = [ServerId(finding.subject) for finding in findings if finding.plan.actions]
         if not wanted:
             break
         for subject in wanted:
