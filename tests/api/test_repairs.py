@@ -16,7 +16,7 @@ async def test_what_is_wrong_is_listed_with_what_would_be_done_and_mended(front:
     found = await front.get(URL, who="admin")
     assert not found["holds"]
     [one] = found["repairs"]
-    assert one["mends"] == [{"kind": "release_claim", "sentence": f"have {NOBODY} hold nothing in Placement"}]
+    assert one["mends"] == [{"kind": "release_claim", "sentence": f"release the claim of {NOBODY}"}]
     assert one["left"] == []
     answer = await front.ask("POST", URL, {"repair": {"subject": NOBODY}}, who="admin")
     assert answer.status_code == 202
@@ -33,9 +33,9 @@ async def test_what_nobody_can_decide_is_refused_with_the_reason(front: Front) -
     await front.world.hypervisors[HostName("h1")].destroy(GuestKey(server, slot or Slot("")))
     [one] = (await front.get(URL, who="admin"))["repairs"]
     assert one["mends"] == []
-    assert "its guest is nowhere" in one["left"][0]
+    assert "it has no guest" in one["left"][0]
     answer = await front.ask("POST", URL, {"repair": {"subject": server}}, who="admin")
-    assert "its guest is nowhere" in fault(answer, "conflictingRequest", 409)
+    assert "it has no guest" in fault(answer, "conflictingRequest", 409)
 
 
 @with_front

@@ -103,7 +103,7 @@ def test_what_hands_break_is_named_and_mended(cloud: RunningCloud) -> None:
     assert kinds == wrong | {("leaked_claim", STRANGER)}
 
     told = whimbrel(cloud, 1, "repair", "--dry-run")
-    assert f"destroy the guest of server {one} on {elsewhere}: it stands on {host} as its record says" in told
+    assert f"destroy the guest of server {one} on {elsewhere}: its guest on {host} is as recorded" in told
     refused = cloud.run("whimbrel", "repair")
     assert refused.returncode == 2
     assert "--yes" in refused.stderr

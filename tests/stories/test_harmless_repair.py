@@ -108,8 +108,8 @@ def test_the_source_of_a_move_that_the_journal_has_lost_is_not_destroyed(act: Ac
         await act(scene)
         before = await books(scene.world)
         words = await left(scene)
-        assert any("have the journal's row back from a backup" in one.lower() for one in words)
-        assert any("nothing is held for the guest of server" in one for one in words)
+        assert any("restore the journal's row from a backup" in one.lower() for one in words)
+        assert any("has no claim, so this may be its" in one for one in words)
         assert await books(scene.world) == before
 
     told(story)
@@ -134,7 +134,7 @@ def test_nothing_is_done_about_a_server_that_an_unknown_run_locks() -> None:
         of_it = records.c.id == scene.plain.id
         await run(scene, "cell_c1", sa.update(records).where(of_it).values(locked_by_run=UNKNOWN))
         words = await left(scene)
-        assert all(f"run {UNKNOWN} locks it, of which the journal knows nothing" in one for one in words)
+        assert all(f"run {UNKNOWN} locks it, which the journal does not have" in one for one in words)
 
     told(story)
 
@@ -173,7 +173,7 @@ def test_where_a_guest_is_as_each_record_says_neither_is_erased() -> None:
         await breaking.make_guest(scene, scene.plain, "h4", scene.plain.slot, runs=False)
         _, findings = await survey(scene.world.cloud)
         assert "erase_copy" not in [action.kind for one in findings for action in one.plan.actions]
-        assert any("which is right nobody can say" in words for one in findings for words in one.plan.left)
+        assert any("it is unknown which is right" in words for one in findings for words in one.plan.left)
 
     told(story)
 
@@ -183,7 +183,7 @@ def test_a_record_that_says_another_cell_is_seen_and_nothing_is_done() -> None:
         await copied_and_pointed_at(scene, "h2")
         await run(scene, "cell_c1", sa.delete(records).where(records.c.id == scene.plain.id))
         [words] = await left(scene)
-        assert "have the directory's row say where its guest is" in words
+        assert "correct the directory's row to the cell of its guest" in words
 
     told(story)
 
@@ -191,7 +191,7 @@ def test_a_record_that_says_another_cell_is_seen_and_nothing_is_done() -> None:
 def test_a_mark_of_deletion_without_a_deletion_is_no_proof() -> None:
     async def story(scene: Scene) -> None:
         await directory_says(scene, deleted_at=1.0)
-        assert all("the journal knows of no deletion" in words for words in await left(scene))
+        assert all("the journal has no deletion" in words for words in await left(scene))
 
     told(story)
 
@@ -213,7 +213,7 @@ def test_a_server_that_the_journal_knows_as_deleted_is_not_entered_again() -> No
         ended = sa.update(runs).where(runs.c.saga == "delete").values(subject=scene.rich.id)
         await run(scene, "global", ended)
         [words] = await left(scene)
-        assert "the journal knows that it was deleted" in words
+        assert "the journal has its deletion" in words
 
     told(story)
 
@@ -268,7 +268,7 @@ def test_a_device_is_not_released_while_the_guest_is_left_that_has_it() -> None:
     async def story(scene: Scene) -> None:
         await breaking.switched_off_and_started_elsewhere(scene)
         await breaking.device_held(scene)
-        assert any("the guest that has it is still there" in words for words in await left(scene))
+        assert any("the guest that has it still exists" in words for words in await left(scene))
 
     told(story)
 
@@ -280,7 +280,7 @@ def test_what_is_held_for_a_server_that_was_made_and_never_deleted_is_not_let_go
         await breaking.no_record(scene)
         await breaking.no_entry(scene)
         await breaking.destroyed(scene, scene.rich)
-        assert all("the journal knows that it was made" in words for words in await left(scene))
+        assert all("the journal has its creation" in words for words in await left(scene))
 
     told(story)
 
@@ -345,7 +345,7 @@ def test_what_a_guest_on_a_silent_host_may_use_waits_for_that_host(act: Act) -> 
         silence(scene, "h3")
         words = await left(scene)
         assert len(words) == len(there)
-        assert any("that cannot be told while host h3 does not answer" in each for each in words)
+        assert any("unknown while host h3 does not answer" in each for each in words)
 
     told(story)
 
@@ -355,7 +355,7 @@ def test_a_server_that_the_directory_lost_is_not_said_to_be_deleted_while_its_ho
         await breaking.no_entry(scene)
         silence(scene, "h1")
         [words] = await left(scene)
-        assert words.endswith("that cannot be told while host h1 does not answer")
+        assert words.endswith("unknown while host h1 does not answer")
 
     told(story)
 
@@ -395,6 +395,6 @@ def test_a_device_of_a_host_that_is_no_more_does_not_end_the_survey() -> None:
         held = {"server_id": scene.plain.id, "slot": "by-hand", "request": "x", "is_withdrawn": False}
         await run(scene, "cell_c1", sa.insert(pci_devices).values(**device, **held))
         [words] = await left(scene)
-        assert "gone is no host any more" in words
+        assert "gone is not a host" in words
 
     told(story)

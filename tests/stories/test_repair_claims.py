@@ -51,8 +51,8 @@ async def groups_that_are_taken(scene: Scene) -> None:
 
 
 REFUSED = {
-    groups_and_ports: "its flavor and its ports ask for parts of a host together: move the server",
-    groups_that_its_host_has_not: "host h2 cannot give what is due: it has no CUSTOM_GPU; it would do with",
+    groups_and_ports: "its flavor and its ports request parts of a host together: move the server",
+    groups_that_its_host_has_not: "host h2 cannot serve what is due: it has no CUSTOM_GPU; enough would be",
 }
 
 
@@ -123,7 +123,7 @@ def test_a_guest_with_a_port_that_asks_for_something_is_not_adopted() -> None:
         await breaking.moved_by_hand(scene)
         before = await books(scene.world)
         words = await left(scene)
-        wanted = f"h3, and what serves port {equipment.PORT} is of another host: have it back on h2, or its disk"
+        wanted = f"h3, and port {equipment.PORT} is served by another host: restore it, or its disk, on h2"
         assert any(wanted in one for one in words), words
         assert await books(scene.world) == before
         await scene.world.close()

@@ -216,7 +216,7 @@ def test_a_server_that_is_moving_is_not_repaired() -> None:
         await breaking.guest("plain", "h3", runs=False)(scene)
         engine = world.engine("e", adopt=lambda run: True)
         await requests.migrate(world.cloud, engine, world.requester(), scene.plain, HostName("h1"))
-        with pytest.raises(Conflict, match="is under way"):
+        with pytest.raises(Conflict, match="is in progress"):
             await repair(world.cloud, engine, world.requester(), scene.plain.id)
         await world.close()
 

@@ -122,7 +122,7 @@ def test_a_host_falls_silent_on_which_it_may_be_in_use() -> None:
         await breaking.device_held(scene)
         ended = await interrupted(scene, "look_again", silent)
         assert ended.state == "undone"
-        assert "that cannot be told while host h3 does not answer" in str(ended.message)
+        assert "unknown while host h3 does not answer" in str(ended.message)
 
     told(story)
 

@@ -112,7 +112,7 @@ async def its_record_has_another_flavor(scene: Scene) -> None:
 
 
 DOUBTS: dict[Act, str] = {
-    an_unknown_run_has_its_lock: f"run {UNKNOWN} locks it, of which the journal knows nothing",
+    an_unknown_run_has_its_lock: f"run {UNKNOWN} locks it, which the journal does not have",
     its_record_says_another_host: "its record is not as that move left it (host h1",
     its_record_is_of_another_slot: "its record is not as that move left it (slot by-hand",
     its_record_waits_for_nothing: "its record is not as that move left it (vm_state active",

@@ -78,7 +78,7 @@ def test_what_is_broken_in_one_cell_is_mended_while_another_is_silent(broken: Br
         assert [one.split(" (")[0] for one in proof.unseen] == ["cell c2 did not answer"]
         for one in findings:
             _, said = await repair(cloud, engine, scene.world.requester(), ServerId(one.subject))
-            assert said.unseen == ("cell c2 did not answer (its database is away): its servers were not looked at",)
+            assert said.unseen == ("cell c2 did not answer (its database is away): its servers were not checked",)
         await scene.world.settle(scene.world.engine("repair", cloud))
         assert await books(scene.world) == before
         proof = await prove(cloud)

@@ -8,51 +8,50 @@ from collections.abc import Mapping
 from whimbrel.domain.run import Run
 from whimbrel.proof.violation import Kind, Violation
 
-NOTHING = "nothing is known that could be done about it"
+NOTHING = "there is no known repair"
 
 _LEFT: Mapping[Kind, str] = {
-    Kind.GUEST_DIFFERS: "start or stop the server; where its size differs, move it",
-    Kind.NO_RECORD: "have the cell's row back from a backup; if another cell has its record, and its guest, have the"
-    " directory's row name that cell",
-    Kind.NO_HOST: "have the host back, or delete the server",
-    Kind.COLUMNS_DIFFER: "have that column say what the record says",
-    Kind.LOST_PORT: "if it is there and not another's by now, have it say that it is of this server; else detach it",
+    Kind.GUEST_DIFFERS: "start or stop the server; if its size differs, move it",
+    Kind.NO_RECORD: "restore the cell's row from a backup; if another cell has its record and its guest, set the cell"
+    " in the directory's row to that one",
+    Kind.NO_HOST: "restore the host, or delete the server",
+    Kind.COLUMNS_DIFFER: "set the column to what the record says",
+    Kind.LOST_PORT: "if it still exists and has no other owner, set its device_id to this server; else detach it",
     Kind.LOST_ATTACHMENT: "detach the volume from the server and attach it again",
     Kind.LOOSE_ATTACHMENT: "detach the volume from the server and attach it again",
-    Kind.NO_VOLUME: "stop the server; have the volume back in the volume service, or detach it",
-    Kind.ATTACHED_ELSEWHERE: "see that no guest on that host has it, then detach the volume and attach it again",
-    Kind.SAID_TO_BE_FREE: "set the volume's status to in-use in the volume service, before another server takes it",
+    Kind.NO_VOLUME: "stop the server; restore the volume in the volume service, or detach it",
+    Kind.ATTACHED_ELSEWHERE: "check that no guest on that host uses it, then detach the volume and attach it again",
+    Kind.SAID_TO_BE_FREE: "set the volume's status to in-use in the volume service, before another server attaches it",
     Kind.VOLUMES_OF_GUEST: "reboot the server hard, or detach the volume and attach it again",
-    Kind.ATTACHED_TWICE: "have one of the servers give it up at once: two that write to it destroy what is on it",
-    Kind.DEVICES_DIFFER: "move the server: it gets its devices anew where it arrives",
-    Kind.NO_MOVE: "have the journal's row of its move back from a backup",
-    Kind.NO_CONSUMER: "have its row among Placement's consumers back from a backup",
-    Kind.WRONG_OWNER: "have its row among Placement's consumers say the project of the record",
-    Kind.OVER_CAPACITY: "move servers away, or have Placement know that there is more",
-    Kind.NOT_OFFERED: "have Placement know again how much there is: openstack resource provider inventory class set",
-    Kind.STANDS_STILL: "mend what it says, then: whimbrel move retry",
-    Kind.NEVER_DUE: "if nobody is at it, have it tried now: whimbrel move retry",
-    Kind.ZONE_DIFFERS: "put the host back into that zone, or move the server there",
+    Kind.ATTACHED_TWICE: "detach it from one of the servers at once: two that write to it destroy its data",
+    Kind.DEVICES_DIFFER: "move the server: it gets new devices on the target host",
+    Kind.NO_MOVE: "restore the journal's row of its move from a backup",
+    Kind.NO_CONSUMER: "restore its row of Placement's consumers from a backup",
+    Kind.WRONG_OWNER: "set the project in its row of Placement's consumers to that of the record",
+    Kind.OVER_CAPACITY: "move servers away, or raise the inventory in Placement",
+    Kind.NOT_OFFERED: "restore the inventory in Placement: openstack resource provider inventory class set",
+    Kind.STANDS_STILL: "fix the cause, then: whimbrel move retry",
+    Kind.NEVER_DUE: "if no conductor works on it: whimbrel move retry",
+    Kind.ZONE_DIFFERS: "move the host back into that zone, or the server to a host there",
     Kind.BROKEN_RULE: "move a server of the group",
-    Kind.PLACES_DIFFER: "delete who is no member from Placement's table group_places; move who is one",
+    Kind.PLACES_DIFFER: "delete servers that are no members from Placement's table group_places; move those that are",
     Kind.JOURNAL_BEHIND: "a database was restored: whimbrel restore",
-    Kind.FALLEN_EPOCH: "have the journal back from a later backup; until then let no conductor run",
-    Kind.NO_REASON: "look into the log of the process that carried it: the journal cannot tell any more",
+    Kind.FALLEN_EPOCH: "restore the journal from a later backup; until then run no conductor",
+    Kind.NO_REASON: "see the log of the process that ran it: the journal does not have the reason",
 }
 
 _WAITING: Mapping[Kind, str] = {
-    Kind.MISSING_GUEST: "revert it, if the guest of the source is there: it is the one that is left",
-    Kind.NO_WAY_BACK: "do not revert it before that guest is there again, switched off; confirm it, if a guest is where"
+    Kind.MISSING_GUEST: "revert it, if the guest on the source host exists: it is the only one",
+    Kind.NO_WAY_BACK: "do not revert it before that guest exists again, stopped; confirm it, if the guest exists where"
     " the record says",
-    Kind.STRAY_GUEST: "that guest is of neither place: when the verdict is carried out, repair takes it away",
-    Kind.LOST_LOCK: "have the older of the cell's database and the journal back from a later backup, before any"
-    " verdict",
-    Kind.NOT_AT_TARGET: "have the cell's row back from a backup, before any verdict",
-    Kind.NO_COPY: "confirm it, or have that cell's row back from a backup",
+    Kind.STRAY_GUEST: "that guest is on neither host of the move: give the verdict, then repair destroys it",
+    Kind.LOST_LOCK: "restore the older of the cell's database and the journal from a later backup, before any verdict",
+    Kind.NOT_AT_TARGET: "restore the cell's row from a backup, before any verdict",
+    Kind.NO_COPY: "confirm it, or restore that cell's row from a backup",
     Kind.PORT_ELSEWHERE: "activate the port's binding on the server's host, in the network service",
     Kind.UNBOUND_PORT: "activate the port's binding on the server's host, in the network service",
-    Kind.WRONG_CLAIM_OF_MOVE: "confirm it, and repair what is claimed then",
-    Kind.UNCLAIMED_GUEST: "confirm it, and repair what is claimed then",
+    Kind.WRONG_CLAIM_OF_MOVE: "confirm it, then repair the claim",
+    Kind.UNCLAIMED_GUEST: "confirm it, then repair the claim",
 }
 
 
@@ -62,7 +61,7 @@ def left(violation: Violation) -> str:
 
 def before_verdict(move: Run, violation: Violation) -> str:
     """Return what to do before the verdict, or by it."""
-    words = _WAITING.get(violation.kind, "give the verdict, then look again")
+    words = _WAITING.get(violation.kind, "give the verdict, then prove again")
     return f"{move.saga} {move.id} waits for a verdict: {words}"
 
 

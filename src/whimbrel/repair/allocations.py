@@ -45,7 +45,7 @@ def claim_due(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violatio
     if seen.record is None or seen.record.host is None:
         return release_claim(seen, snapshot, violation)
     due = "; ".join(violation.evidence.get("due", ()))
-    return [ClaimDue(sentence=f"have server {seen.id} hold {due}, and nothing else")]
+    return [ClaimDue(sentence=f"set the claim of server {seen.id} to {due}")]
 
 
 def release_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
@@ -55,17 +55,17 @@ def release_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Vi
 
 
 def release_claim(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
-    return [ReleaseClaim(sentence=f"have {seen.id} hold nothing in Placement")]
+    return [ReleaseClaim(sentence=f"release the claim of {seen.id}")]
 
 
 def recount(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     provider = violation.evidence["provider"]
-    return [Recount(sentence=f"have what is said to be used of provider {provider} be what is held of it")]
+    return [Recount(sentence=f"recompute the usage of provider {provider} from what is held")]
 
 
 def tell_zone(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     assert violation.host
-    sentence = f"tell Placement that host {violation.host} is in zone {violation.evidence['name']}"
+    sentence = f"set the zone of host {violation.host} in Placement to {violation.evidence['name']}"
     return [TellZone(sentence=sentence, host=violation.host)]
 
 
@@ -79,13 +79,13 @@ def book(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) ->
 
 def bind_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if seen.home is None:
-        return "its server lives nowhere"
+        return "its server has no host"
     if seen.guest(seen.home.host, seen.key) is None:
         silent = guards.unseen(snapshot, [seen.home.host])
         return None if adoptable(seen, snapshot) else silent or "its guest is not where its record says"
     port = _port(seen, violation)
     if port.requests or port.vnic_type != "normal":
-        return "what serves it has to change too: move the server, or detach the port and attach it again"
+        return "its provider has to change too: move the server, or detach the port and attach it again"
     return None
 
 
@@ -107,13 +107,13 @@ def delete_binding(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Vio
 def port_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     port = _port(seen, violation)
     if by := guards.user(port.id, seen, snapshot):
-        return f"{by}: have the port say that it is of that server, and the server's record name it"
+        return f"{by}: set the port's device_id to that server, and add the port to the server's record"
     bound = [port.host, *(binding.host for binding in seen.bindings.get(port.id, ()))]
     return guards.in_use(seen, snapshot) or guards.unseen(snapshot, bound)
 
 
 def release_port(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
-    sentence = f"let go port {violation.about}: delete it if it was made for the server, else make it nobody's"
+    sentence = f"release port {violation.about}: delete it if it was made for the server, else clear its device_id"
     return [ReleasePort(sentence=sentence, port_id=violation.about)]
 
 
@@ -132,7 +132,7 @@ def detach_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Vio
     if by and named:
         return f"{by}, by this one or by the one of the record: detach the volume from the server and attach it again"
     if by:
-        return f"{by}: have the cell's row back from a backup, or reboot the server hard, which takes it from the guest"
+        return f"{by}: restore the cell's row from a backup, or reboot the server hard, which removes it from the guest"
     return guards.in_use(seen, snapshot)
 
 
@@ -172,15 +172,15 @@ def _served_from_home(seen: ServerEvidence, named: str) -> Seen | None:
 def devices_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     host, slot = _holder(violation)
     if host not in snapshot.hosts:
-        return f"{host} is no host any more: add it again, or have the row out of the cell's database"
+        return f"{host} is not a host: add it again, or delete the row from the cell's database"
     if (host, slot) in [(at, guest.key.slot) for at, guest in guards.left(seen)]:
-        return "the guest that has it is still there"
+        return "the guest that has it still exists"
     return guards.unseen(snapshot, [host]) or guards.in_use(seen, snapshot)
 
 
 def release_devices(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     host, slot = _holder(violation)
-    sentence = f"have guest {slot} of server {seen.id} hold no device of {host}"
+    sentence = f"release the devices of guest {slot} of server {seen.id} on {host}"
     return [ReleaseDevices(sentence=sentence, cell=snapshot.hosts[host].cell, host=host, slot=slot)]
 
 

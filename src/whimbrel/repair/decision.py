@@ -36,7 +36,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 async def decide(found: Suspect, cloud: Cloud) -> Decision:
     seen, snapshot = found.seen, found.snapshot
     if await is_closed(seen, snapshot, cloud):
-        sentence = f"have the directory say that server {seen.id} is deleted, as its cell's record does"
+        sentence = f"mark server {seen.id} deleted in the directory, as in its cell"
         return Decision(plan=Plan(actions=(EraseEntry(sentence=sentence),)))
     if not is_older(seen, snapshot) or adoptable(seen, snapshot):
         return await _decide(found, cloud)
@@ -55,13 +55,13 @@ def _with_reason(decision: Decision, server: ServerId, reason: str) -> Decision:
     left = decision.plan.left
     if any(reason in words for words in left):
         return decision
-    words = f"the record of server {server} is not written as its only whole guest is: {reason}"
+    words = f"the record of server {server} is not rewritten from its only whole guest: {reason}"
     return replace(decision, plan=replace(decision.plan, left=(*left, words)))
 
 
 def _settling(server: ServerId, found: Settled) -> SettleRecord:
     where = f"on {found.host} in cell {found.cell}, {found.vm_state}, of flavor {found.flavor.name}"
-    sentence = f"have the record of server {server} say what its only whole guest is: {where}"
+    sentence = f"rewrite the record of server {server} from its only whole guest: {where}"
     flavor = found.flavor.flavor_id
     return SettleRecord(sentence=sentence, flavor_id=flavor, cell=found.cell, host=found.host, slot=found.slot)
 
@@ -106,10 +106,12 @@ async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Cla
     if not owed.by_tree and len(owed.either) == 1:
         claim = {ProviderId(provider): amounts for provider, amounts in owed.either[0]}
         if unknown := claim.keys() - snapshot.roots.keys():
-            raise Refused(f"its ports do not say by whom they are served ({', '.join(unknown)}): whimbrel heal ports")
+            raise Refused(
+                f"its ports do not name the providers that serve them ({', '.join(unknown)}): whimbrel heal ports"
+            )
         return claim
     if any(port.requests for port in found.seen.named_ports):
-        raise Refused("its flavor and its ports ask for parts of a host together: move the server")
+        raise Refused("its flavor and its ports request parts of a host together: move the server")
     wish = needs.of_flavor(record.flavor, record.image_properties, has_local_root=record.has_local_root)
     way = (await cloud.placement.all_ways(wish, [root], 1)).get(root)
     if way is None or isinstance(way, Lack):
@@ -120,5 +122,5 @@ async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Cla
 def _why_none(lack: Lack | None) -> str:
     if lack is None:
         return "is not known to Placement"
-    remedy = f"; it would do with {lack.remedy}" if lack.remedy else ""
-    return f"cannot give what is due: {lack.words}{remedy}"
+    remedy = f"; enough would be {lack.remedy}" if lack.remedy else ""
+    return f"cannot serve what is due: {lack.words}{remedy}"

@@ -25,7 +25,7 @@ async def erase_entry(run: Run, cloud: Cloud) -> None:
     """Mark the entry deleted. Raises: Refused: the record of its cell is not."""
     entry = await cloud.directory.entry(run.subject, deleted_too=True)
     if entry.cell is None or not await closed_record(run.subject, entry.cell, cloud):
-        raise Refused(f"server {run.subject} is not deleted in its cell; the directory stays as it is")
+        raise Refused(f"server {run.subject} is not deleted in its cell; the directory is not changed")
     await cloud.directory.erase(run.order, run.subject, cloud.clock.now())
 
 

@@ -13,33 +13,33 @@ from whimbrel.proof.invariants import guests
 VERDICT = "resized"
 """The state of a server that waits for a verdict on its move."""
 
-FIRST = "there is a guest or a record of it: what that is has to be decided first"
+FIRST = "a guest or a record of it exists: decide first what becomes of that"
 
 
 def undecided(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
     """Return why nothing at all may be done under this id."""
     if seen.unknown_lock:
         return (
-            f"run {seen.unknown_lock} locks it, of which the journal knows nothing: it may have been a move. Have the"
-            " journal's row back from a backup"
+            f"run {seen.unknown_lock} locks it, which the journal does not have: it may be a move. Restore the"
+            " journal's row from a backup"
         )
     if seen.entry and not seen.is_alive and not seen.is_ended:
         return (
-            "the directory says that it is deleted, and the journal knows of no deletion: have the directory's row"
-            " back from a backup, or the journal's"
+            "it is deleted in the directory, and the journal has no deletion: restore the directory's row from a"
+            " backup, or the journal's"
         )
     if seen.is_lost and not seen.records:
         return (
-            "the journal knows that it was made, and not that it was deleted: have the rows of the directory and of its"
-            " cell back from backups, or let go by hand what is held for it"
+            "the journal has its creation and no deletion: restore the rows of the directory and of its cell from"
+            " backups, or release by hand what is held for it"
         )
     record, entry = seen.record, seen.entry
     if record is None or entry is None or entry.cell is None:
         return None
     if not is_of(record, entry.cell, snapshot):
         return (
-            f"the directory has it in cell {entry.cell}, where its record says cell {record.cell} and host"
-            f" {record.host}: have the directory's row say where its guest is"
+            f"the directory has it in cell {entry.cell}, and the record there says cell {record.cell}, host"
+            f" {record.host}: correct the directory's row to the cell of its guest"
         )
     if record.vm_state == VERDICT:
         return _without_verdict(seen)
@@ -48,15 +48,15 @@ def undecided(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
 
 def _without_verdict(seen: ServerEvidence) -> str:
     """Return the choices for a server that waits for a verdict on a move that the journal does not have."""
-    begin = "it waits for a verdict, and the journal has no move of it: have the journal's row back from a backup"
+    begin = "it waits for a verdict, and the journal has no move of it: restore the journal's row from a backup"
     whole = [f"{host} ({guest.power}, {guest.vcpus} cpus, {guest.memory_mib} MiB, guest {guest.key.slot})"
              for host, guest in seen.guests if guests.is_whole(guest)]  # fmt: skip
     if len(whole) < 2:
         return begin
     return (
-        f"{begin}; or decide which of its whole guests is to be kept: {' or '.join(whole)}. Keep a copy of the disks of"
-        " the other one, take the other one away with the hypervisor's own tool, and repair again: the server is then"
-        " recorded as the guest that is left"
+        f"{begin}; or decide which of its whole guests to keep: {' or '.join(whole)}. Copy the disks of the other one,"
+        " remove it with the hypervisor's own tool, and repair again: the record is then rewritten from the guest"
+        " that remains"
     )
 
 
@@ -123,7 +123,7 @@ def for_others(seen: ServerEvidence) -> str | None:
     if not seen.uncovered:
         return None
     host, guest = seen.uncovered[0]
-    return f"nothing is held for the guest of server {guest.key.server} on {host}, so this may be for it"
+    return f"the guest of server {guest.key.server} on {host} has no claim, so this may be its"
 
 
 def forgotten_ports(seen: ServerEvidence) -> str | None:
@@ -131,7 +131,7 @@ def forgotten_ports(seen: ServerEvidence) -> str | None:
     guest = seen.guest(seen.record.host, seen.key) if seen.record else None
     if guest is None or seen.nics.issuperset(guest.ports):
         return None
-    return "its guest has ports that its record does not name: have the cell's row back from a backup"
+    return "its guest has ports that its record does not name: restore the cell's row from a backup"
 
 
 def unserved_port(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
@@ -139,7 +139,7 @@ def unserved_port(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
     for port in seen.named_ports:
         served = port.profile.get("allocation") or {}
         if any(served.get(request.id) not in snapshot.roots for request in port.requests):
-            return f"port {port.id} does not say by whom it is served: whimbrel heal ports"
+            return f"port {port.id} does not name the provider that serves it: whimbrel heal ports"
     return None
 
 
@@ -147,7 +147,7 @@ def _cannot_be_told(names: Iterable[str]) -> str | None:
     listed = list(names)
     if not listed:
         return None
-    return f"that cannot be told while {', '.join(listed)} {'does' if len(listed) == 1 else 'do'} not answer"
+    return f"unknown while {', '.join(listed)} {'does' if len(listed) == 1 else 'do'} not answer"
 
 
 def in_use(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
@@ -164,7 +164,7 @@ def claim_in_use(seen: ServerEvidence, snapshot: CloudSnapshot, kept: HostName |
     trees = {snapshot.roots.get(provider, provider) for provider, _ in seen.own}
     hosts = {name for name, host in snapshot.hosts.items() if host.id in trees}
     if there := [host for host, _ in left(seen) if host in hosts and host != kept]:
-        return f"a guest of it is on {there[0]}: what that is has to be decided first"
+        return f"a guest of it is on {there[0]}: decide first what becomes of that"
     if snapshot.blind and trees - {host.id for host in snapshot.hosts.values()}:
         return _cannot_be_told(f"cell {name}" for name in sorted(snapshot.blind))
     return unseen(snapshot, hosts)

@@ -34,10 +34,10 @@ def destroy_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Vi
     if seen.is_alive:
         if stands_as_recorded(seen) or adoptable(seen, snapshot):
             return None
-        return "which of its guests is the right one nobody can say; nothing is destroyed"
+        return "it is unknown which of its guests is the right one; nothing is destroyed"
     if seen.is_ended:
         return None
-    return "nobody knows whose it is: the directory has never had such a server; nothing is destroyed"
+    return "its owner is unknown: the directory never had such a server; nothing is destroyed"
 
 
 def destroy_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
@@ -45,7 +45,7 @@ def destroy_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
         return []  # it is adopted
     record, host = seen.record, violation.host
     assert host
-    why = f"it stands on {record.host} as its record says" if record else "the server is deleted"
+    why = f"its guest on {record.host} is as recorded" if record else "the server is deleted"
     sentence = f"destroy the guest of server {seen.id} on {host}: {why}"
     slot = Slot(violation.about.partition("/")[2])
     return [DestroyGuest(sentence=sentence, cell=snapshot.hosts[host].cell, host=host, slot=slot)]
@@ -58,7 +58,7 @@ def adoptable(seen: ServerEvidence, snapshot: CloudSnapshot) -> AdoptGuest | Non
         return None
     host, guest = only
     assert home.cell
-    sentence = f"have the record of server {seen.id} say {host}, where its only guest is"
+    sentence = f"set the host of server {seen.id} in its record to {host}, where its only guest is"
     return AdoptGuest(sentence=sentence, cell=home.cell, host=host, slot=guest.key.slot)
 
 
@@ -77,13 +77,13 @@ def _hindrance(home: Server, seen: ServerEvidence, only: Seen, snapshot: CloudSn
         return "its devices are of another host"
     for port in seen.named_ports:
         if port.requests or port.vnic_type != "normal":
-            return f"what serves port {port.id} is of another host"
+            return f"port {port.id} is served by another host"
     if snapshot.hosts[host].cell != home.cell:
         return "that host is of another cell"
     size = home.flavor.vcpus, home.flavor.memory_mib
     is_recorded = is_as_recorded(guest, home) and (guest.vcpus, guest.memory_mib) == size
     if not is_recorded or home.vm_state == guards.VERDICT:
-        return "it is not what the record says"
+        return "it differs from the record"
     return None
 
 
@@ -102,16 +102,16 @@ def adopt_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violat
 
 
 def claim_at(host: HostName, seen: ServerEvidence) -> ClaimDue:
-    return ClaimDue(sentence=f"have server {seen.id} hold what it needs on {host}")
+    return ClaimDue(sentence=f"claim for server {seen.id} what it needs on {host}")
 
 
 def _not_adopted(seen: ServerEvidence, snapshot: CloudSnapshot) -> str:
     home, only = seen.home, _only_elsewhere(seen)
     if home and only and (why := _hindrance(home, seen, only, snapshot)):
-        return f"its only guest is on {only[0]}, and {why}: have it back on {home.host}, or its disk"
+        return f"its only guest is on {only[0]}, and {why}: restore it, or its disk, on {home.host}"
     if list(seen.strays()):
-        return "which of its guests is the right one nobody can say: have its disk back on its host"
-    return "its guest is nowhere: have its disk back on its host, or delete the server"
+        return "it is unknown which of its guests is the right one: restore its disk on its host"
+    return "it has no guest: restore its disk on its host, or delete the server"
 
 
 def _bound_at(seen: ServerEvidence, host: HostName) -> Iterator[BindPort]:
@@ -125,15 +125,15 @@ def _bound_at(seen: ServerEvidence, host: HostName) -> Iterator[BindPort]:
 
 def enter_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if len(seen.records) != 1:
-        return "several cells have a record of it: which is the right one nobody can say"
+        return "several cells have a record of it, and it is unknown which is right"
     [(cell, record)] = seen.records.items()
     if seen.is_ended:
-        return "the journal knows that it was deleted: have the cell's row, or the journal's, back from a backup"
+        return "the journal has its deletion: restore the cell's row, or the journal's, from a backup"
     if not guards.is_of(record, cell, snapshot):
-        return f"its record says that it is of cell {record.cell}, on {record.host}: which cell is right nobody can say"
+        return f"its record says cell {record.cell}, host {record.host}: it is unknown which cell is right"
     guest = next((g for host, g in seen.guests if (host, g.key.slot) == (record.host, record.slot)), None)
     if guest is None or not is_whole(guest):
-        gone = "its guest is not there, so that it may have been deleted: have the directory's row back from a backup"
+        gone = "its guest is missing, so it may have been deleted: restore the directory's row from a backup"
         return guards.unseen_of(seen, snapshot) or gone
     return None
 
@@ -153,12 +153,10 @@ def erase_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
     if not seen.is_alive:
         return None
     if not stands_as_recorded(seen):
-        unclear = (
-            "its guest is not seen where the record says that counts: which of them is right has to be decided first"
-        )
+        unclear = "its guest is not where the record of the directory's cell says: decide first which record is right"
         return guards.unseen_of(seen, snapshot) or unclear
     if (copy.host, copy.slot) in [(host, guest.key.slot) for host, guest in guards.doomed(seen)]:
-        return "a guest is there as each of the records says: which is right nobody can say"
+        return "each of the records has its guest: it is unknown which is right"
     return None
 
 
@@ -168,7 +166,7 @@ def erase_copy(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violati
 
 
 def stand_alone(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
-    return [StandAlone(sentence=f"have the record of server {seen.id} stand as the only one")]
+    return [StandAlone(sentence=f"mark the record of server {seen.id} as the only one")]
 
 
 def columns_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
@@ -184,7 +182,7 @@ def write_columns(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
         return owners.agree(seen)
     if _is_recorded_wrong(seen, violation):
         return []
-    return [WriteColumns(sentence=f"have lists find server {seen.id} by what its record says")]
+    return [WriteColumns(sentence=f"rewrite the columns by which lists find server {seen.id}")]
 
 
 def _is_recorded_wrong(seen: ServerEvidence, violation: Violation) -> bool:
@@ -193,4 +191,4 @@ def _is_recorded_wrong(seen: ServerEvidence, violation: Violation) -> bool:
 
 
 def unlock(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
-    return [Unlock(sentence=f"unlock server {seen.id}, and show no task of it", run_id=RunId(violation.about))]
+    return [Unlock(sentence=f"unlock server {seen.id} and clear its task state", run_id=RunId(violation.about))]

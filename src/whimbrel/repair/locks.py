@@ -17,7 +17,7 @@ from whimbrel.repair.guards import VERDICT
 
 def lock_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
     if seen.unknown_lock:
-        words = f"run {seen.unknown_lock} locks it, of which the journal knows nothing"
+        words = f"run {seen.unknown_lock} locks it, which the journal does not have"
     elif others := list(_differences(seen)):
         words = f"its record is not as that move left it ({', '.join(others)})"
     else:
@@ -27,7 +27,7 @@ def lock_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viola
 
 def give_lock(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     move = _waiting(seen)
-    sentence = f"have {move.saga} {move.id} lock server {seen.id} again, which waits for a verdict on it"
+    sentence = f"return the lock of server {seen.id} to {move.saga} {move.id}, which waits for a verdict"
     return [GiveLock(sentence=sentence, run_id=move.id)]
 
 

@@ -29,10 +29,10 @@ def disputed(seen: ServerEvidence) -> str | None:
     assert record
     assert entry
     placement = f"project {seen.owner.project}" if seen.owner else "nothing"
-    journal = f"that it was made for project {made_for}" if made_for else "no creation of it"
+    journal = f"its creation for project {made_for}" if made_for else "no creation of it"
     return (
         f"its record says project {record.project_id}, the directory {entry.project_id}, Placement {placement}, and the"
-        f" journal has {journal}: ask whose it is, and have each of them say that"
+        f" journal has {journal}: find out its project, and set each of them to it"
     )
 
 
@@ -42,12 +42,12 @@ def agree(seen: ServerEvidence) -> list[RepairAction]:
     assert project
     assert seen.record
     assert seen.entry
-    for_which = f"say that server {seen.id} is of project {project}, for which it was made"
+    for_which = f"set the project of server {seen.id} to {project}, for which it was made"
     actions: list[RepairAction] = []
     if seen.entry.project_id != project:
-        actions.append(EnterProject(sentence=f"have the directory {for_which}", project=project))
+        actions.append(EnterProject(sentence=f"in the directory, {for_which}", project=project))
     if seen.record.project_id != project:
-        actions.append(RecordProject(sentence=f"have the record {for_which}", project=project))
+        actions.append(RecordProject(sentence=f"in its record, {for_which}", project=project))
         actions += _naming(seen, project)  # Placement may have agreed with the record
     return actions
 
@@ -66,5 +66,5 @@ def name_owner(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violati
 def _naming(seen: ServerEvidence, project: ProjectId) -> list[RepairAction]:
     if not seen.own or (seen.owner and seen.owner.project == project):
         return []
-    sentence = f"have Placement know that what server {seen.id} holds is of project {project}"
+    sentence = f"set the project of the claim of server {seen.id} to {project}"
     return [NameOwner(sentence=sentence, project=project)]

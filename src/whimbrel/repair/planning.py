@@ -136,4 +136,4 @@ def _later(seen: ServerEvidence, violation: Violation) -> str:
     run = seen.runs[0]
     if [each.state for each in seen.runs] == ["parked"]:
         return advice.before_verdict(run, violation)
-    return f"{run.saga} {run.id} is under way: when it is over, look again"
+    return f"{run.saga} {run.id} is in progress: prove again when it has ended"

@@ -1,8 +1,8 @@
-"""What the record of a server is to say where it is older than the truth: as its only whole guest is. Pure.
+"""What to write into a record that is older than the hosts: what its only whole guest shows. Pure.
 
-Law: it is said only where exactly one whole guest was seen, every host and cell answered, and nothing is under way.
-Nothing is guessed: flavor and volumes are those of the journal's last move if that one made the guest, else those of
-the record if they fit, else the only ones that fit.
+Invariant: only if exactly one whole guest was seen, every host and cell answered, and nothing is in progress. Flavor
+and volumes are not guessed: they are those of the journal's last move if that one made the guest, else those of the
+record if they fit, else the only ones that fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,16 +21,16 @@ from whimbrel.moves.steps.volumes import devices_at_target
 from whimbrel.ports.stores.pages import VolumeUse
 from whimbrel.proof.evidence import CloudSnapshot, Seen, ServerEvidence
 from whimbrel.proof.invariants.guests import POWER_OF, is_whole
-from whimbrel.repair import guards as doubts
+from whimbrel.repair import guards
 
 _Row = TypeVar("_Row")
 
-UNSETTLED = (doubts.VERDICT, "building")
-"""States in which a server is only while something is under way with it."""
+UNSETTLED = (guards.VERDICT, "building")
+"""States that a server has only while an operation on it is in progress."""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a record is to say. cell: the cell that is to have it."""
+    """The fields of the new record. cell: the cell that gets it."""
 
     cell: CellName
     host: HostName
@@ -46,7 +46,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides besides the stake. last: the newest move or creation that is over. uses: of the guest's volumes."""
+    """What else is known. last: the newest move or creation that is over. uses: of the guest's volumes."""
 
     last: Move | None = None
     flavors: Sequence[Flavor] = ()
@@ -57,9 +57,9 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_of(seen: ServerEvidence) -> tuple[CellName, Server] | None:
-    """Return the record of a server that lives which is written anew, and its cell; None: none, or nobody can tell.
+    """Return the cell and the record that is rewritten, or None if there is none, or more than one may be right.
 
-    It is the one that counts, or the only one. Another one that has the guest is a copy only where that one was frozen.
+    It is the one that the directory names, or the only one. If the named one is frozen, others are copies of it.
     """
     if not seen.is_alive or seen.entry is None:
         return None
@@ -107,7 +107,7 @@ def is_older(seen: ServerEvidence, snapshot: CloudSnapshot) -> bool:
 
 
 def settle(seen: ServerEvidence, snapshot: CloudSnapshot, known: Known) -> Settled | str:
-    """Return what the record is to say, or why that cannot be told. Asked where it is older."""
+    """Return what to write into a record that is older, or why that is unknown."""
     found = record_of(seen)
     assert found
     _, record = found
@@ -132,7 +132,7 @@ def settle(seen: ServerEvidence, snapshot: CloudSnapshot, known: Known) -> Settl
 
 
 def settled(seen: ServerEvidence, found: Settled, known: Known) -> ServerEvidence:
-    """Return the stake as it is once the record says so."""
+    """Return the stake as it is after the record is written."""
     before = record_of(seen)
     assert before
     assert seen.entry
@@ -154,30 +154,30 @@ def _without(rows: Mapping[CellName, _Row], cell: CellName) -> dict[CellName, _R
 def _hindrance(
     record: Server, seen: ServerEvidence, snapshot: CloudSnapshot, host: HostName, guest: Guest
 ) -> str | None:
-    """Return why the guest cannot be taken for the server as it is."""
+    """Return why the record cannot follow the guest."""
     assert seen.entry
     if snapshot.blind:
-        return f"that cannot be told while cell {', '.join(sorted(snapshot.blind))} does not answer"
-    if words := doubts.unseen(snapshot, snapshot.hosts.keys()):
+        return f"unknown while cell {', '.join(sorted(snapshot.blind))} does not answer"
+    if words := guards.unseen(snapshot, snapshot.hosts.keys()):
         return words
     if any(other.power == "running" for _, other in seen.guests if other is not guest):
-        return "another guest of it runs, and its disk is not whole: look at both"
+        return "another guest of it runs without a whole disk: check both"
     if record.project_id != seen.entry.project_id:
         return "its record and the directory name different projects"
     named = {nic.port_id for nic in record.nics}
     if not named.issuperset(guest.ports):
-        return f"its guest on {host} has ports that its record does not name: have the cell's row back from a backup"
+        return f"its guest on {host} has ports that its record does not name: restore the cell's row from a backup"
     for port in seen.ports:
         if port.id in named and port.host != host and (port.requests or port.vnic_type != "normal"):
-            return f"what serves port {port.id} is of another host: detach the port and attach it again"
+            return f"port {port.id} is served by another host: detach the port and attach it again"
     of_guest = {one.device.address for at, one in seen.devices if (at, one.holder) == (host, guest.key)}
     if not of_guest.issuperset(guest.pci):
-        return f"its guest on {host} has devices that are not held for it: have the cell's rows back from a backup"
+        return f"its guest on {host} has devices that are not held for it: restore the cell's rows from a backup"
     return None
 
 
 def _state(record: Server, host: HostName, guest: Guest) -> str:
-    """Return the state that its guest shows; where it stands as recorded, that a user stopped it is another matter."""
+    """Return the state that the guest shows, unless it is where it is recorded: a user may have stopped it."""
     is_moved = _place(record) != (host, guest.key.slot)
     if record.vm_state in UNSETTLED or (is_moved and record.vm_state in POWER_OF):
         return "active" if guest.power == "running" else "stopped"
@@ -198,13 +198,13 @@ def _flavor(record: Server, host: HostName, guest: Guest, known: Known) -> Flavo
     size = f"{guest.vcpus} cpus, {guest.memory_mib} MiB and {guest.root_gib} GiB"
     names = ", ".join(sorted(flavor.name for flavor in fitting)) or "no flavor"
     return (
-        f"its only guest is on {host} and has {size}, which fits {names}: have the journal's row of its move, or the"
-        " cell's row, back from a backup"
+        f"its only guest is on {host} and has {size}, which fits {names}: restore the journal's row of its move, or the"
+        " cell's row, from a backup"
     )
 
 
 def _fits(flavor: Flavor, guest: Guest) -> bool:
-    """Compare sizes; a hypervisor that does not know the size of the root disk says 0."""
+    """Compare sizes. A hypervisor that does not know the size of the root disk reports 0."""
     has_ephemeral = not guest.disks or bool(flavor.ephemeral_gib) == ("ephemeral" in guest.disks)
     same_root = "root" not in guest.disks or guest.root_gib in (0, flavor.root_gib)
     return (flavor.vcpus, flavor.memory_mib) == (guest.vcpus, guest.memory_mib) and same_root and has_ephemeral
@@ -227,14 +227,14 @@ def _volumes(
 ) -> tuple[BlockDevice, ...] | str:
     devices = {device.volume_id: device for device in (*_of_move(known.last, host, guest), *record.volumes)}
     if lacking := [device.volume_id for device in record.volumes if device.volume_id not in guest.volumes]:
-        return f"its guest on {host} does not have volume {lacking[0]}, which its record names: attach it, or detach it"
+        return f"its guest on {host} does not have volume {lacking[0]}, as recorded: attach it there, or detach it"
     found = []
     for volume in guest.volumes:
         if volume not in devices:
-            return f"its guest on {host} has volume {volume}, of which nothing else says how: detach it from the guest"
+            return f"its guest on {host} has volume {volume}, which no record describes: detach it from the guest"
         attachment = _attachment(devices[volume], seen, host, known)
         if attachment is None:
-            return f"volume {volume} is not attached, by one attachment, on {host}, where its only guest has it"
+            return f"volume {volume} does not have exactly one attachment on {host}, where its only guest has it"
         found.append(replace(devices[volume], attachment_id=attachment, host=host))
     order = list(devices)
     return tuple(sorted(found, key=lambda device: order.index(device.volume_id)))

@@ -29,7 +29,7 @@ async def check_whole(cell: CellName, host: HostName, key: GuestKey, cloud: Clou
     """Raises: Refused: the guest is not there, or not whole."""
     guest = await cloud.agent(cell, host).look(key)
     if guest is None or not is_whole(guest):
-        raise Refused(f"the guest on {host} is not seen whole; the record stays as it is")
+        raise Refused(f"the guest on {host} is not seen whole; the record is not changed")
 
 
 async def _is_entered(run: Repair, cloud: Cloud) -> bool:

@@ -1,7 +1,7 @@
-"""Repairing: what does not hold of one server, or of what is held under an id that is no server's, made right again.
+"""Repair violations of one server, or of what is held under an id that is no server's.
 
-Law: only what was said before is done, and only as far as it is still so when it is looked at afresh, with the server
-locked. Nothing is destroyed without proof, seen just then, of what stands instead of it.
+Invariant: only announced actions are done, and only if they are still due at a second look, with the server locked.
+Nothing is destroyed without proof, seen just before, of what remains.
 """
 
 from collections.abc import Collection, Sequence
@@ -45,12 +45,12 @@ MAKES_ROOM = (Recount, ReleaseClaim)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What does not hold under one id, and what would be done about it."""
+    """The violations of one subject, and the plan of its repair."""
 
     subject: str
     violations: tuple[Violation, ...]
     plan: Plan
-    unseen: tuple[str, ...] = ()  # cells that were not looked at, in sentences
+    unseen: tuple[str, ...] = ()  # cells that were not checked, in sentences
 
     @property
     def order(self) -> Any:
@@ -62,7 +62,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def survey(cloud: Cloud) -> tuple[Proof, list[Finding]]:
-    """Prove the cloud, and say what is to be done about what does not hold, in one order. Raises: Unavailable."""
+    """Prove the cloud and plan a repair of each subject with violations, in order. Raises: Unavailable."""
     proof = await prove(cloud)
     found: dict[str, list[Violation]] = {}
     for one in proof.violations:
@@ -77,7 +77,7 @@ async def survey(cloud: Cloud) -> tuple[Proof, list[Finding]]:
 
 
 async def _findings(cloud: Cloud, wrong: Collection[ServerId]) -> list[Finding]:
-    """Look at these once more, and at all guests, to say what is to be done about them."""
+    """Read these again, with all guests, and plan their repairs."""
     now = await fresh(cloud, sorted(wrong))
     return [await _finding(name, found, cloud) for name, found in now.found.items() if found and found.violations]
 
@@ -85,26 +85,25 @@ async def _findings(cloud: Cloud, wrong: Collection[ServerId]) -> list[Finding]:
 async def _finding(name: ServerId, found: Suspect, cloud: Cloud) -> Finding:
     decision = await decide(found, cloud)
     silent = sorted(found.snapshot.blind.items())
-    unseen = tuple(f"cell {cell} did not answer ({reason}): its servers were not looked at" for cell, reason in silent)
+    unseen = tuple(f"cell {cell} did not answer ({reason}): its servers were not checked" for cell, reason in silent)
     return Finding(subject=name, violations=tuple(found.ordered), plan=decision.plan, unseen=unseen)
 
 
 async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Suspect:
-    """Look at it, and at all guests: what seems to be nobody's may be in use anywhere.
+    """Read it and all guests: what seems to have no user may be in use anywhere.
 
-    Raises: Unavailable: something was done with it while it was read, or it may be in a cell that does not answer;
-    other cells may be silent.
+    Raises: Unavailable: it changed while it was read, or it may be in a cell that does not answer.
     """
     now = await fresh(cloud, [subject], but=but)
     found = now.found.get(subject)
     if found is None:
         of_cells = [f"cell {cell} does not answer: {reason}" for cell, reason in sorted(now.snapshot.blind.items())]
-        why = "something is done with it" if subject in now.found else "; ".join(of_cells)
-        raise Unavailable(f"{subject} could not be looked at: {why}")
+        why = "an operation on it is in progress" if subject in now.found else "; ".join(of_cells)
+        raise Unavailable(f"{subject} could not be checked: {why}")
     return found
 
 
-# Mending
+# The saga
 
 
 async def take(run: Repair, cloud: Cloud) -> None:
@@ -123,7 +122,7 @@ async def let_go(run: Repair, cloud: Cloud) -> None:
 async def look_again(run: Repair, cloud: Cloud) -> RepairFacts:
     """Note which of the announced actions are still due, now that the server is locked.
 
-    Raises: Refused: what was to be mended cannot be any more, or not now.
+    Raises: Refused: none is, and something is left; or a guest has appeared.
     """
     facts = run.facts
     found = await _look(cloud, run.subject, run.id)
@@ -131,7 +130,7 @@ async def look_again(run: Repair, cloud: Cloud) -> RepairFacts:
     now = decision.plan
     actions = tuple(action for action in facts.agreed if _is_among(action, now.actions))
     if any(isinstance(action, DestroyGuest) and not _is_among(action, facts.agreed) for action in now.actions):
-        raise Refused("a guest is there that was not when it was said what is to be done: look again")
+        raise Refused("a guest has appeared since the plan was shown: plan again")
     if now.left and not actions:
         raise Refused("; ".join(now.left))
     facts = replace(facts, actions=actions)
@@ -167,17 +166,17 @@ REPAIR = Saga("repair", 2, RepairFacts, (*_TAKEN, *(step for _, step in _LINES))
 
 
 async def repair(cloud: Cloud, engine: Engine, requester: Requester, subject: ServerId) -> tuple[Run, Finding]:
-    """Start to repair what does not hold under an id; give the run, and what it is to do.
+    """Begin the repair of one subject; return the run and what it will do.
 
-    Raises: Invalid: all holds; Conflict: it is busy, or nothing can be done; Unavailable: also where a cell does not
-    answer in which it may be.
+    Raises: Invalid: there are no violations; Conflict: it is busy, or nothing can be done; Unavailable: also if it may
+    be in a cell that does not answer.
     """
     found = await _look(cloud, subject)
     finding = await _finding(subject, found, cloud)
     if not found.violations:
         raise Invalid(f"Nothing is wrong with {subject}.")
     if not finding.plan.actions:
-        raise Conflict(f"Nothing can be repaired of {subject}: {'; '.join(finding.plan.left)}.")
+        raise Conflict(f"{subject} cannot be repaired: {'; '.join(finding.plan.left)}.")
     seen = found.seen
     facts = _facts(seen, finding.plan, await _record(seen, finding.plan, cloud))
     run = engine.leased(
@@ -215,7 +214,7 @@ def _facts(seen: ServerEvidence, planned: Plan, found: tuple[CellName, Server] |
 
 
 async def _record(seen: ServerEvidence, planned: Plan, cloud: Cloud) -> tuple[CellName, Server] | None:
-    """Return the record that is locked and the cell that has it, also where the directory has lost it."""
+    """Return the record to lock and its cell, even if the directory has lost it."""
     kinds, entry = {type(action) for action in planned.actions}, seen.entry
     if SettleRecord in kinds:
         return older_record(seen)

@@ -132,7 +132,7 @@ async def _see_proof(run: Repair, action: DestroyGuest, cloud: Cloud) -> None:
         raise Refused("it is the guest of the record; nothing is destroyed")
     guest = await cloud.agent(operation.cell_of(run), record.host).look(GuestKey(record.id, record.slot))
     if guest is None or not stands_as_recorded(guest, record):
-        raise Refused(f"its guest on {record.host} does not stand as its record says; nothing is destroyed")
+        raise Refused(f"its guest on {record.host} is not as recorded; nothing is destroyed")
 
 
 async def release_devices(run: Repair, cloud: Cloud) -> None:

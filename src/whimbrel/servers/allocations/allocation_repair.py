@@ -1,6 +1,6 @@
-"""What a server that stays where it is holds, made what is due: by healing its ports, and by repairing.
+"""Steps that replace the claim of a server that stays on its host by the one that is due: for healing and repair.
 
-Law: its group knows of the claim as of that of a move, so that the others of the group keep off, or near, its host.
+Invariant: the server's group takes part in the claim as in that of a move, so that its rule holds for later members.
 """
 
 from whimbrel.domain.errors import Refused, Unavailable
@@ -16,7 +16,7 @@ from whimbrel.servers.allocations.port_allocations import Claim
 
 
 class ClaimFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
-    """held: before. None of both: the claim stays as it is."""
+    """held: before. Both None: the claim stays as it is."""
 
     held: Claim | None = None
     due: Claim | None = None
@@ -47,7 +47,7 @@ async def record_of(run: Errand, cloud: Cloud) -> Server:
         return await operation.records(run, cloud).get(run.subject)
     entry = await cloud.directory.entry(run.subject)
     if entry.unplaced is None:
-        raise Unavailable(f"server {run.subject} has found a home meanwhile")
+        raise Unavailable(f"server {run.subject} has got a host meanwhile")
     return entry.unplaced
 
 
