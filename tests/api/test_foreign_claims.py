@@ -113,7 +113,7 @@ async def test_no_backup_is_advised_for_a_second_attachment_by_a_user(front: Fro
     await volumes.connect(second.id, {"host": "a-laptop"})
     await volumes.complete(second.id)
     [found] = (await front.get(REPAIRS, who="admin"))["repairs"]
-    assert ([each["kind"] for each in found["mends"]], found["left"]) == (["detach"], [])
+    assert ([each["kind"] for each in found["actions"]], found["left"]) == (["detach"], [])
     await repaired(front, server)
     assert [one.id for one in await volumes.attachments(ServerId(server))] == [named.id]
 

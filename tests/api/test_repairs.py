@@ -16,7 +16,8 @@ async def test_what_is_wrong_is_listed_with_what_would_be_done_and_mended(front:
     found = await front.get(URL, who="admin")
     assert not found["holds"]
     [one] = found["repairs"]
-    assert one["mends"] == [{"kind": "release_claim", "sentence": f"release the claim of {NOBODY}"}]
+    assert one["actions"] == [{"kind": "release_claim", "sentence": f"release the claim of {NOBODY}"}]
+    assert one["mends"] == one["actions"], "clients of the last release read it"
     assert one["left"] == []
     answer = await front.ask("POST", URL, {"repair": {"subject": NOBODY}}, who="admin")
     assert answer.status_code == 202
@@ -32,7 +33,7 @@ async def test_what_nobody_can_decide_is_refused_with_the_reason(front: Front) -
     slot = (await lookup.find(front.world.cloud, server)).slot
     await front.world.hypervisors[HostName("h1")].destroy(GuestKey(server, slot or Slot("")))
     [one] = (await front.get(URL, who="admin"))["repairs"]
-    assert one["mends"] == []
+    assert one["actions"] == []
     assert "it has no guest" in one["left"][0]
     answer = await front.ask("POST", URL, {"repair": {"subject": server}}, who="admin")
     assert "it has no guest" in fault(answer, "conflictingRequest", 409)

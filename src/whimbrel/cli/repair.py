@@ -1,7 +1,8 @@
-"""`whimbrel repair`: what does not hold of the cloud's books, what would be done about it, and having it done."""
+"""`whimbrel repair`: plan and carry out repairs of what violates the invariants of the cloud."""
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 
 import msgspec
 from rich.console import Console, Group, RenderableType
@@ -19,21 +20,25 @@ from whimbrel.domain.errors import Invalid, NotFound, Refused
 URL = "/whimbrel/repairs"
 AS_USUAL = Where()
 PATIENCE_S = 60.0
-"""How long is waited for one repair; it goes on by itself."""
+"""How long to wait for one repair; it continues by itself."""
 
 
-class Mend(msgspec.Struct, kw_only=True):
+class RepairAction(msgspec.Struct, kw_only=True):
     kind: str
     sentence: str
 
 
 class Finding(msgspec.Struct, kw_only=True):
-    """What does not hold under one id, as the API shows it. left: what nothing is done about, and why."""
+    """The violations of one subject. left: what is not repaired, and why. mends: what 0.1 calls the actions."""
 
     subject: str
     violations: list[Violation]
-    mends: list[Mend]
+    actions: list[RepairAction] = []
+    mends: list[RepairAction] = []
     left: list[str]
+
+    def __post_init__(self) -> None:
+        self.actions = self.mends = self.actions or self.mends
 
 
 class Survey(msgspec.Struct, kw_only=True):
@@ -43,7 +48,7 @@ class Survey(msgspec.Struct, kw_only=True):
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What came of repairing. message: why it was not repaired."""
+    """The result of one repair. message: why it was not repaired."""
 
     subject: str
     repaired: bool
@@ -52,33 +57,32 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 
 def repair(*, dry_run: bool = False, yes: bool = False, json: bool = False, where: Where = AS_USUAL) -> int:
-    """Repair what does not hold of the cloud's books, where it can be told what is right.
+    """Repair inconsistencies: show the plan, ask, apply it.
 
-    First all is proved and the plan is shown, in words; then each part is done as a move of its own, which `whimbrel
-    move show` tells of. A guest is destroyed only where it was just seen that its server stands elsewhere, or is
-    deleted; what nobody can decide is left, with what a person can do. Exit code 0: every law holds in the end; 1:
-    something is left, or could not be seen.
+    Each repair is a run of its own, which `whimbrel move show` shows. A guest is destroyed only if its server's own
+    guest was just seen to be as recorded, or the server is deleted. What cannot be decided is left, with what you can
+    do. Exit code 0: every invariant holds in the end; 1: something is left, or could not be checked.
 
     Parameters
     ----------
     dry_run
-        Only say what is wrong and what would be done.
+        Only show what is wrong and the plan.
     yes
-        Do not ask before it is done.
+        Do not ask.
     json
-        One JSON document instead of text; with it, say --yes or --dry-run.
+        Print one JSON document instead of text; needs --yes or --dry-run.
     """
     if not (dry_run or yes) and (json or not sys.stdin.isatty()):
-        raise Invalid("there is nobody to ask: say --yes to have it done, or --dry-run to see what would be done")
+        raise Invalid("there is no terminal to ask on: use --yes to apply the plan, or --dry-run to see it")
     with where.api() as api:
         console = terminal.console()
         found = _survey(api, None if json else console)
         if not json:
             console.print(listing(found), soft_wrap=True)
-        wanted = [one for one in found.repairs if one.mends]
-        if dry_run or not wanted or not (yes or Confirm.ask("Have this done?", console=console, default=False)):
+        wanted = [one for one in found.repairs if one.actions]
+        if dry_run or not wanted or not (yes or Confirm.ask("Apply this plan?", console=console, default=False)):
             return _end(json, found, [], None, found.holds)
-        outcomes = [_mend(api, one, None if json else console) for one in wanted]
+        outcomes = [_repair(api, one, None if json else console) for one in wanted]
         proof = prove.read(api, None if json else console)
         if not json:
             console.print(prove.report(proof), soft_wrap=True)
@@ -86,10 +90,7 @@ def repair(*, dry_run: bool = False, yes: bool = False, json: bool = False, wher
 
 
 def _survey(api: Api, console: Console | None) -> Survey:
-    """Have the cloud proved; it takes as long as it takes."""
-    if console is None or not console.is_terminal:
-        return msgspec.convert(next(api.lines("compute", URL)), Survey)
-    with console.status("proving the books"):
+    with console.status("proving the cloud") if console and console.is_terminal else nullcontext():
         return msgspec.convert(next(api.lines("compute", URL)), Survey)
 
 
@@ -100,7 +101,7 @@ def _end(json: bool, found: Survey, outcomes: list[Outcome], proof: Proof | None
     return 0 if holds else SAYS_NO
 
 
-def _mend(api: Api, one: Finding, console: Console | None) -> Outcome:
+def _repair(api: Api, one: Finding, console: Console | None) -> Outcome:
     outcome = _ask(api, one)
     if console:
         console.print(result(outcome), soft_wrap=True)
@@ -119,16 +120,16 @@ def _ask(api: Api, one: Finding) -> Outcome:
 
 
 def _why_not(move: Move) -> str:
-    """Say why a repair is not done, or not yet."""
-    said = move.message or "nothing answers yet"
-    return said if move.is_over else f"it goes on ({said}): whimbrel move show {move.id}"
+    """Return why a repair has failed, or has not ended yet."""
+    said = move.message or "no answer yet"
+    return said if move.is_over else f"it continues ({said}): whimbrel move show {move.id}"
 
 
 # How it looks
 
 
 def listing(found: Survey) -> RenderableType:
-    """Show what is wrong, what would be done about it, and what is left."""
+    """Show the violations, the planned actions, and what is left."""
     if found.holds:
         return Text("Every law holds: there is nothing to repair.", "green")
     lines = [line for one in found.repairs for line in _lines(one)]
@@ -139,7 +140,7 @@ def _lines(one: Finding) -> Iterator[Text]:
     yield Text(one.subject, "bold")
     for violation in one.violations:
         yield Text.assemble("  ", (f"{violation.law:<10}", "red"), violation.sentence)
-    yield from _several("would", "cyan", [mend.sentence for mend in one.mends])
+    yield from _several("would", "cyan", [action.sentence for action in one.actions])
     yield from _several("left", "yellow", one.left)
 
 

@@ -1,4 +1,4 @@
-"""What can be done about what does not hold of the cloud, and having it done. For operators.
+"""Repairs of what violates the invariants of the cloud: plans, and the runs that carry them out. For operators.
 
 This is Whimbrel's own part of the API: /v2.1/whimbrel/repairs.
 """
@@ -12,15 +12,15 @@ from whimbrel.repair.service import Finding, repair, survey
 
 
 async def index(call: Call) -> Any:
-    """Prove the cloud, and list what would be done about what does not hold, and what is left and why."""
+    """Prove the cloud and list the planned actions, and what is left and why."""
     proof, found = await survey(call.cloud)
     return {"repairs": [_shown(one) for one in found], "holds": proof.holds, "unseen": list(proof.unseen)}
 
 
 async def create(call: Call) -> Any:
-    """Begin to repair what does not hold under an id; the move of this id tells how far it is.
+    """Begin the repair of one subject; its progress is that of the move `move_id`.
 
-    A cell that does not answer is in the way only if the server may be there; else it is named under `unseen`.
+    A cell that does not answer prevents it only if the subject may be there; else it is listed under `unseen`.
     """
     subject = ServerId(call.body["repair"]["subject"])
     run, found = await repair(call.cloud, call.engine, call.requester, subject)
@@ -28,9 +28,11 @@ async def create(call: Call) -> Any:
 
 
 def _shown(one: Finding) -> dict[str, Any]:
+    actions = [{"kind": action.kind, "sentence": action.sentence} for action in one.plan.actions]
     return {
         "subject": one.subject,
         "violations": [violation(each) for each in one.violations],
-        "mends": [{"kind": action.kind, "sentence": action.sentence} for action in one.plan.actions],
+        "actions": actions,
+        "mends": actions,  # deprecated: clients of 0.1 read this name
         "left": list(one.plan.left),
     }

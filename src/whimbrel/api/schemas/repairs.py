@@ -1,4 +1,4 @@
-"""What may be sent about repairs."""
+"""Request bodies of repairs."""
 
 from whimbrel.api.http.schema import Body
 from whimbrel.api.schemas.parameters import UUID, obj, wrapped
