@@ -8,7 +8,6 @@ import msgspec
 
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.store import Store
-from whimbrel.placement_api.problems import Problem
 from whimbrel.ports.clock import IdSource
 from whimbrel.ports.services.identity import Principal
 
@@ -57,8 +56,3 @@ class Call:
     def location(self, *parts: str) -> dict[str, str]:
         """Give the header that says where something new is."""
         return {"location": self.origin + self.path(*parts)}
-
-    def no_earlier(self, minor: int, what: str) -> None:
-        """Raises: Problem: 400 below a version."""
-        if self.minor < minor:
-            raise Problem(400, f"{what} needs version 1.{minor} or newer, this request is of 1.{self.minor}.")

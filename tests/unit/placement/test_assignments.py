@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.unit.placement.plain_index import Forest
 from tests.unit.placement.test_capacity import wish
 from tests.unit.placement.test_index import Drawn
 from whimbrel.domain.ids import ProviderId
@@ -14,7 +15,7 @@ from whimbrel.placement.candidates import candidates
 from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
-from whimbrel.placement.search import SHARING, Forest
+from whimbrel.placement.search import SHARING
 from whimbrel.ports.placement.assignments import Group, Lack, Way, Wish
 from whimbrel.ports.placement.placement import Inventory
 

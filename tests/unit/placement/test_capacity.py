@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from tests.unit.placement.plain_index import Forest
 from tests.unit.placement.test_index import AGGREGATES, CLASSES, TRAITS, Drawn
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.assignments import request_of
@@ -16,7 +17,7 @@ from whimbrel.placement.capacity import IndexRooms
 from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node
-from whimbrel.placement.search import SHARING, Forest
+from whimbrel.placement.search import SHARING
 from whimbrel.ports.placement.assignments import Group, Wish
 from whimbrel.ports.placement.placement import Inventory
 

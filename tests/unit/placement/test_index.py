@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.placement.plain_index import Forest
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement import tree_search
 from whimbrel.placement.candidates import candidates
 from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
-from whimbrel.placement.search import SHARING, Forest, Request, Wanted
+from whimbrel.placement.search import SHARING, Request, Wanted
 from whimbrel.placement.tree_search import Candidate
 from whimbrel.ports.placement.placement import Inventory
 

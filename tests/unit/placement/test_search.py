@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from tests.unit.placement.plain_index import Forest
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.candidates import candidates
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
-from whimbrel.placement.search import Forest, Request, Wanted, matching
+from whimbrel.placement.search import Request, Wanted, matching
 from whimbrel.ports.placement.placement import Inventory
 
 

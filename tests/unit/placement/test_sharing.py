@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from tests.unit.placement.plain_index import Forest
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.candidates import candidates
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
-from whimbrel.placement.search import SHARING, Forest, Request, Wanted
+from whimbrel.placement.search import SHARING, Request, Wanted
 from whimbrel.ports.placement.placement import Inventory
 
 

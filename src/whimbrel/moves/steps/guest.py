@@ -83,12 +83,6 @@ async def destroy_on_source(move: Move, cloud: Cloud) -> None:
     await agent_at(cloud, source).destroy(move.order, key_at(move, source))
 
 
-async def destroy_for_good(move: Move, cloud: Cloud) -> None:
-    """Destroy the guest of a server that its owner deletes."""
-    source = source_of(move)
-    await agent_at(cloud, source).destroy(move.order, key_at(move, source))
-
-
 async def see_replaced(move: Move, cloud: Cloud) -> None:
     """Before a guest or a disk on the target goes: where it is whole, the source's must be seen whole.
 

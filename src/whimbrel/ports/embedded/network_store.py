@@ -199,7 +199,3 @@ class NetworkStore(Protocol):
     async def remove(self, kind: type[R], record_id: str) -> R:
         """Remove a record and what is part of it, and give what it was. Raises: ...NotFound; ...InUse."""
         ...
-
-    async def addresses_of(self, subnet_id: str) -> int:
-        """Count the addresses of a subnet that ports have."""
-        ...

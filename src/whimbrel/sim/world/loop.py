@@ -203,10 +203,6 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Have a process do this."""
         return self.create_task(coro, context=process.context.copy())
 
-    def forget_done(self) -> None:
-        """Let go of tasks that have ended: a long run would keep them all."""
-        self._all = [task for task in self._all if not task.done()]
-
     # What a loop is asked for besides
 
     def get_debug(self) -> bool:

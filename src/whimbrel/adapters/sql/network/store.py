@@ -15,8 +15,6 @@ from whimbrel.adapters.sql.tables import network as tables
 from whimbrel.ports.embedded.network_store import Network, Port, Query, R, Record, SecurityGroup
 from whimbrel.ports.services.network_errors import RevisionNumberConstraintFailed
 
-_ADDRESSES = sa.select(sa.func.count()).where(tables.fixed_ips.c.subnet_id == sa.bindparam("subnet"))
-
 # What belongs to a port in other tables: the whole of it is written anew where it changed.
 _CLEAR = {
     table: fixed(sa.delete(table).where(table.c.port_id == sa.bindparam("port")))
@@ -74,10 +72,6 @@ class SqlNetworks:
                 await tx.run(_CLEAR_TAGS, {"record": each})
             await tx.run(sa.delete(wanted.table).where(wanted.table.c.id == record_id))
             return record
-
-    async def addresses_of(self, subnet_id: str) -> int:
-        async with self._db.read() as tx:
-            return int(await tx.value(_ADDRESSES, {"subnet": subnet_id}))
 
 
 async def _lock_networks(tx: Tx, records: Sequence[Record]) -> None:
