@@ -4,13 +4,15 @@ Law: an answer that did not come, or that says that the service has trouble, is 
 """
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import msgspec
 
+from whimbrel.adapters.openstack.answers import decoded, error_of
 from whimbrel.adapters.unanswered import unanswered
-from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
+from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.ports.services.images import Image
 from whimbrel.ports.stores.pages import Page
 
@@ -49,7 +51,7 @@ class HttpImages:
     async def all_images(self, after: str | None, limit: int) -> Page[Image]:
         wanted = {"visibility": "all", "limit": str(limit), **({"marker": after} if after else {})}
         answer = (await self._ask("GET", "/v2/images", params=wanted)).content
-        found = [_image(raw) for raw in _images(answer)]
+        found = [_image(raw) for raw in decoded("image", answer, _Many).images]
         return Page(found, found[-1].id if len(found) == limit else None)
 
     async def read(self, image_id: str) -> AsyncIterator[bytes]:
@@ -92,10 +94,8 @@ class HttpImages:
                 raise
 
     async def delete(self, image_id: str) -> None:
-        try:
+        with suppress(NotFound):
             await self._ask("DELETE", f"/v2/images/{image_id}")
-        except NotFound:
-            return
 
     async def _ask(self, method: str, path: str, **what: Any) -> httpx.Response:
         with unanswered("the image service does not answer"):
@@ -106,18 +106,8 @@ class HttpImages:
 
 def _check(response: httpx.Response) -> None:
     """Raises: what this status means to us."""
-    status = response.status_code
-    if response.is_success:
-        return
-    reason = f"the image service answers {status}: {_message(response)}"
-    if status in (404, 410):
-        raise NotFound(reason)
-    if status == 409:
-        raise Conflict(reason)
-    # 401 is about our own token and 429 about our haste: neither says anything about the image.
-    if 400 <= status < 500 and status not in (401, 408, 429):
-        raise Refused(reason)
-    raise Unavailable(reason)
+    if not response.is_success:
+        raise error_of("image", response.status_code, _message(response), {409: Conflict})
 
 
 def _message(response: httpx.Response) -> str:
@@ -136,19 +126,8 @@ class _Many(msgspec.Struct):
     images: list[msgspec.Raw]
 
 
-def _images(content: bytes) -> list[msgspec.Raw]:
-    try:
-        return msgspec.json.decode(content, type=_Many).images
-    except msgspec.DecodeError as error:
-        raise Unavailable(f"the image service answers what cannot be read: {error}") from error
-
-
 def _image(content: bytes | msgspec.Raw) -> Image:
-    try:
-        shown = msgspec.json.decode(content, type=_Shown)
-        extra = msgspec.json.decode(content, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise Unavailable(f"the image service answers what cannot be read: {error}") from error
+    shown, extra = decoded("image", content, _Shown), decoded("image", content, dict[str, Any])
     return Image(
         id=shown.id,
         name=shown.name or "",

@@ -1,19 +1,19 @@
 """What Neutron says, in our words: its networks, ports and bindings, and its noes."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import msgspec
 from msgspec import field
 from msgspec.structs import fields
 
+from whimbrel.adapters.openstack.answers import Body, decoded, error_of
 from whimbrel.adapters.openstack.service_client import Answer
-from whimbrel.domain.errors import NotFound, Refused, Unavailable
+from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server_devices import FixedIp
 from whimbrel.ports.services.network import Binding, NetworkInfo, Port, PortRequest
 
-OUR_OWN_TROUBLE = (401, 408, 429)  # about our token or our haste: they say nothing about what was asked
 CANNOT_BIND = "PortBindingError"  # Neutron answers 500 where a host cannot connect a port
 
 
@@ -32,12 +32,9 @@ def checked(answer: Answer) -> bytes:
     if answer.is_yes:
         return answer.content
     status, (name, message) = answer.status, _problem(answer)
-    reason = f"the network service answers {status}: {message}"
-    if status in (404, 410):
-        raise NotFound(reason)
-    if name == CANNOT_BIND or (400 <= status < 500 and status not in OUR_OWN_TROUBLE):
-        raise No(reason, status, name)
-    raise Unavailable(reason)
+    error = error_of("network", status, message)
+    is_no = isinstance(error, Refused) or (name == CANNOT_BIND and not isinstance(error, NotFound))
+    raise No(error.reason, status, name) if is_no else error
 
 
 class _Said(msgspec.Struct):
@@ -287,11 +284,5 @@ def _binding(shown: _Binding) -> Binding:
     )
 
 
-Shown = TypeVar("Shown")
-
-
-def _read(content: bytes, kind: type[Shown]) -> Shown:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except msgspec.DecodeError as error:
-        raise Unavailable(f"the network service answers what cannot be read: {error}") from error
+def _read(content: bytes, kind: type[Body]) -> Body:
+    return decoded("network", content, kind)

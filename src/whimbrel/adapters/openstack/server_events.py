@@ -12,6 +12,7 @@ from random import Random
 import msgspec
 import structlog
 
+from whimbrel.adapters.openstack.answers import OUR_OWN_TROUBLE
 from whimbrel.adapters.openstack.service_client import Service
 from whimbrel.domain.errors import Unavailable
 from whimbrel.ports.clock import Clock
@@ -76,7 +77,7 @@ class HttpServerEvents:
         """Raises: Unavailable: it has trouble."""
         sent = [_Sent(name=e.name, server_uuid=e.server_id, status=e.status, tag=e.tag) for e in events]
         answer = await self._service.ask("POST", "/os-server-external-events", body={"events": sent})
-        if answer.status in (401, 408, 429) or answer.status >= 500:
+        if answer.status in OUR_OWN_TROUBLE or answer.status >= 500:
             raise Unavailable(f"the compute service answers {answer.status}: {answer.text}")
         if not answer.is_yes:  # 404: none of the servers is there
             log.info("the compute service does not want news of ports", status=answer.status, said=answer.text)

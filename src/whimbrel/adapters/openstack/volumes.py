@@ -4,21 +4,21 @@ Law: an answer that did not come, or that says that the service has trouble, is 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 
-from whimbrel.adapters.openstack.service_client import Answer, Service
-from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
+from whimbrel.adapters.openstack.answers import Body, decoded, error_of
+from whimbrel.adapters.openstack.service_client import Answer, Query, Service
+from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused
 from whimbrel.domain.ids import ProjectId, ServerId
 from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume
 from whimbrel.ports.stores.pages import Page, VolumeUse
 
 HEADERS = {"OpenStack-API-Version": "volume 3.44"}  # the first at which attachments are completed
-OUR_OWN_TROUBLE = (401, 408, 429)  # about our token or our haste: they say nothing about what was asked
 
 ServiceOf = Callable[[ProjectId], Service]
-Body = TypeVar("Body")
 
 
 class HttpVolumes:
@@ -57,7 +57,7 @@ class HttpVolumes:
             made = await _asked(self._service_of(new.project_id), "POST", f"/{new.project_id}/volumes", body=sent)
         except NotFound as error:  # what it is to be made of, or its type
             raise Refused(error.reason) from error
-        return _volume(_decoded(made, _OneVolume).volume)
+        return _volume(decoded("volume", made, _OneVolume).volume)
 
     async def made(self, project: ProjectId, marks: Sequence[str]) -> list[Volume]:
         found = []
@@ -88,14 +88,12 @@ class HttpVolumes:
         return [_attachment(each) for each in page.attachments]
 
     async def all_attachments(self, after: str | None, limit: int) -> Page[Attachment]:
-        wanted = {"all_tenants": "1", "limit": str(limit), **({"marker": after} if after else {})}
-        page = await self._read("GET", "/attachments", _ManyAttachments, query=list(wanted.items()))
+        page = await self._read("GET", "/attachments", _ManyAttachments, query=_page(after, limit))
         found = [_attachment(each) for each in page.attachments]
         return Page([one for one in found if one.server], found[-1].id if len(found) == limit else None)
 
     async def volume_uses(self, after: str | None, limit: int) -> Page[VolumeUse]:
-        wanted = {"all_tenants": "1", "limit": str(limit), **({"marker": after} if after else {})}
-        page = await self._read("GET", "/volumes/detail", _ManyVolumes, query=list(wanted.items()))
+        page = await self._read("GET", "/volumes/detail", _ManyVolumes, query=_page(after, limit))
         found = [_use(each) for each in page.volumes]
         return Page(found, found[-1].id if len(found) == limit else None)
 
@@ -130,48 +128,27 @@ class HttpVolumes:
         await self._ask("POST", f"/attachments/{attachment_id}/action", body={"os-complete": {}})
 
     async def detach(self, attachment_id: str) -> None:
-        try:
+        with suppress(NotFound):
             await self._ask("DELETE", f"/attachments/{attachment_id}")
-        except NotFound:
-            return
 
     # Inside
 
     async def _read(self, method: str, path: str, kind: type[Body], **what: Any) -> Body:
-        return _decoded(await self._ask(method, path, **what), kind)
+        return decoded("volume", await self._ask(method, path, **what), kind)
 
     async def _ask(self, method: str, path: str, **what: Any) -> bytes:
         return await _asked(self._service, method, path, **what)
 
 
+def _page(after: str | None, limit: int) -> Query:
+    return [("all_tenants", "1"), ("limit", str(limit)), *([("marker", after)] if after else ())]
+
+
 async def _asked(service: Service, method: str, path: str, **what: Any) -> bytes:
     answer = await service.ask(method, path, headers=HEADERS, **what)
-    _check(answer)
+    if not answer.is_yes:
+        raise error_of("volume", answer.status, _message(answer), {409: Conflict, 413: OverQuota})
     return answer.content
-
-
-def _decoded(content: bytes, kind: type[Body]) -> Body:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except msgspec.DecodeError as error:
-        raise Unavailable(f"the volume service answers what cannot be read: {error}") from error
-
-
-def _check(answer: Answer) -> None:
-    """Raises: what this status means to us."""
-    status = answer.status
-    if answer.is_yes:
-        return
-    reason = f"the volume service answers {status}: {_message(answer)}"
-    if status in (404, 410):
-        raise NotFound(reason)
-    if status == 409:
-        raise Conflict(reason)
-    if status == 413:
-        raise OverQuota(reason)
-    if 400 <= status < 500 and status not in OUR_OWN_TROUBLE:
-        raise Refused(reason)
-    raise Unavailable(reason)
 
 
 def _message(answer: Answer) -> str:

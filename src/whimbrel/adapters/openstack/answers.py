@@ -1,0 +1,34 @@
+"""What the answers of OpenStack services mean: a status as one of our errors, a body as a value."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from whimbrel.domain.errors import NotFound, Refused, Unavailable, WorldError
+
+OUR_OWN_TROUBLE = (401, 408, 429)  # about our token or our haste: they say nothing about what was asked
+
+Body = TypeVar("Body")
+
+
+def decoded(service: str, content: bytes | msgspec.Raw, kind: type[Body]) -> Body:
+    """Raises: Unavailable: it is something else."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"the {service} service answers what cannot be read: {error}") from error
+
+
+def error_of(
+    service: str, status: int, message: str, others: Mapping[int, type[WorldError]] | None = None
+) -> WorldError:
+    """Return what a status that is no success means. others: the statuses that have an error of their own."""
+    reason = f"the {service} service answers {status}: {message}"
+    if status in (404, 410):
+        return NotFound(reason)
+    if others and status in others:
+        return others[status](reason)
+    if 400 <= status < 500 and status not in OUR_OWN_TROUBLE:
+        return Refused(reason)
+    return Unavailable(reason)
