@@ -10,7 +10,8 @@ from rich.prompt import Confirm
 from rich.text import Text
 
 from whimbrel.api.views.moves import Move
-from whimbrel.api.views.proof import Proof, Violation
+from whimbrel.api.views.proof import Proof
+from whimbrel.api.views.repairs import RepairAnswer, RepairFinding, Repairs
 from whimbrel.cli import SAYS_NO, prove, terminal
 from whimbrel.cli.client import Api
 from whimbrel.cli.heal import wait_until_over
@@ -21,30 +22,6 @@ URL = "/whimbrel/repairs"
 AS_USUAL = Where()
 PATIENCE_S = 60.0
 """How long to wait for one repair; it continues by itself."""
-
-
-class RepairAction(msgspec.Struct, kw_only=True):
-    kind: str
-    sentence: str
-
-
-class Finding(msgspec.Struct, kw_only=True):
-    """The violations of one subject. left: what is not repaired, and why. mends: what 0.1 calls the actions."""
-
-    subject: str
-    violations: list[Violation]
-    actions: list[RepairAction] = []
-    mends: list[RepairAction] = []
-    left: list[str]
-
-    def __post_init__(self) -> None:
-        self.actions = self.mends = self.actions or self.mends
-
-
-class Survey(msgspec.Struct, kw_only=True):
-    repairs: list[Finding]
-    holds: bool
-    unseen: list[str]
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -89,31 +66,31 @@ def repair(*, dry_run: bool = False, yes: bool = False, json: bool = False, wher
     return _end(json, found, outcomes, proof, proof.holds)
 
 
-def _survey(api: Api, console: Console | None) -> Survey:
+def _survey(api: Api, console: Console | None) -> Repairs:
     with console.status("proving the cloud") if console and console.is_terminal else nullcontext():
-        return msgspec.convert(next(api.lines("compute", URL)), Survey)
+        return msgspec.convert(next(api.lines("compute", URL)), Repairs)
 
 
-def _end(json: bool, found: Survey, outcomes: list[Outcome], proof: Proof | None, holds: bool) -> int:
+def _end(json: bool, found: Repairs, outcomes: list[Outcome], proof: Proof | None, holds: bool) -> int:
     if json:
         document = {"repairs": found.repairs, "unseen": found.unseen, "outcomes": outcomes, "proof": proof}
         terminal.write_json(document)
     return 0 if holds else SAYS_NO
 
 
-def _repair(api: Api, one: Finding, console: Console | None) -> Outcome:
+def _repair(api: Api, one: RepairFinding, console: Console | None) -> Outcome:
     outcome = _ask(api, one)
     if console:
         console.print(result(outcome), soft_wrap=True)
     return outcome
 
 
-def _ask(api: Api, one: Finding) -> Outcome:
+def _ask(api: Api, one: RepairFinding) -> Outcome:
     try:
         begun = api.post("compute", URL, {"repair": {"subject": one.subject}})
     except (NotFound, Refused) as error:
         return Outcome(subject=one.subject, repaired=False, message=error.reason)
-    move_id: str = begun["repair"]["move_id"]
+    move_id = msgspec.convert(begun, RepairAnswer).repair.move_id
     move = wait_until_over(api, move_id, PATIENCE_S)
     message = None if move.state == "done" else _why_not(move)
     return Outcome(subject=one.subject, repaired=move.state == "done", move_id=move_id, message=message)
@@ -128,7 +105,7 @@ def _why_not(move: Move) -> str:
 # How it looks
 
 
-def listing(found: Survey) -> RenderableType:
+def listing(found: Repairs) -> RenderableType:
     """Show the violations, the planned actions, and what is left."""
     if found.holds:
         return Text("Every law holds: there is nothing to repair.", "green")
@@ -136,7 +113,7 @@ def listing(found: Survey) -> RenderableType:
     return Group(*lines, *(Text.assemble(("not seen", "bold yellow"), f" {each}") for each in found.unseen))
 
 
-def _lines(one: Finding) -> Iterator[Text]:
+def _lines(one: RepairFinding) -> Iterator[Text]:
     yield Text(one.subject, "bold")
     for violation in one.violations:
         yield Text.assemble("  ", (f"{violation.law:<10}", "red"), violation.sentence)

@@ -5,15 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from whimbrel.cli.repair import Survey, listing
+from whimbrel.api.views.repairs import Repairs
+from whimbrel.cli.repair import listing
 from whimbrel.cli.terminal import console
 
 DESTROY = {"kind": "destroy_guest", "sentence": "destroy the guest of server s on n3"}
 
 
-def answer(**actions: Any) -> Survey:
+def answer(**actions: Any) -> Repairs:
     found = {"subject": "s", "violations": [], "left": ["port p is missing: detach it"], **actions}
-    return msgspec.convert({"repairs": [found], "holds": False, "unseen": []}, Survey)
+    return msgspec.convert({"repairs": [found], "holds": False, "unseen": []}, Repairs)
 
 
 @pytest.mark.parametrize("names", [("actions", "mends"), ("mends",)], ids="+".join)
