@@ -1,6 +1,8 @@
 """What a request writes down: the run on a server, and the user's action."""
 
-from whimbrel.domain.ids import RunId
+from typing import NamedTuple
+
+from whimbrel.domain.ids import ProjectId, RunId, ServerId
 from whimbrel.domain.run import Action, Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud, Requester
@@ -8,10 +10,17 @@ from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Facts, Saga
 
 
+class Subject(NamedTuple):
+    """What a run is about, if it is not a server, or one without a record."""
+
+    id: ServerId
+    project_id: ProjectId
+
+
 def new_run(
-    cloud: Cloud, engine: Engine, requester: Requester, server: Server, saga: Saga[Facts], facts: Facts
+    cloud: Cloud, engine: Engine, requester: Requester, server: Server | Subject, saga: Saga[Facts], facts: Facts
 ) -> Run[Facts]:
-    """Give a run on a server, at its entrance, in the hands of this engine. It is not written down yet."""
+    """Return a run at its entrance, leased to this engine. It is not in the journal yet."""
     return engine.leased(
         Run(
             id=RunId(cloud.ids.uuid()),
@@ -28,8 +37,10 @@ def new_run(
     )
 
 
-def new_action(cloud: Cloud, requester: Requester, server: Server, name: str, run_id: RunId | None = None) -> Action:
-    """Give the record of what was asked."""
+def new_action(
+    cloud: Cloud, requester: Requester, server: Server | Subject, name: str, run_id: RunId | None = None
+) -> Action:
+    """Return the record of a request."""
     return Action(
         server_id=server.id,
         request_id=requester.request_id,

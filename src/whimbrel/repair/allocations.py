@@ -8,21 +8,8 @@ from whimbrel.ports.services.network import Port
 from whimbrel.ports.services.volumes import Attachment
 from whimbrel.proof.evidence import CloudSnapshot, Seen, ServerEvidence
 from whimbrel.proof.violation import Violation
-from whimbrel.repair import guards, owners
-from whimbrel.repair.actions import (
-    BindPort,
-    Book,
-    ClaimDue,
-    DeleteBinding,
-    DeleteImage,
-    DetachVolume,
-    Recount,
-    ReleaseClaim,
-    ReleaseDevices,
-    ReleasePort,
-    RepairAction,
-    TellZone,
-)
+from whimbrel.repair import actions, guards, owners
+from whimbrel.repair.actions import RepairAction
 from whimbrel.repair.guests import adoptable, claim_at
 
 # Claims
@@ -45,7 +32,7 @@ def claim_due(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violatio
     if seen.record is None or seen.record.host is None:
         return release_claim(seen, snapshot, violation)
     due = "; ".join(violation.evidence.get("due", ()))
-    return [ClaimDue(sentence=f"set the claim of server {seen.id} to {due}")]
+    return [actions.ClaimDue(sentence=f"set the claim of server {seen.id} to {due}")]
 
 
 def release_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
@@ -55,23 +42,23 @@ def release_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Vi
 
 
 def release_claim(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
-    return [ReleaseClaim(sentence=f"release the claim of {seen.id}")]
+    return [actions.ReleaseClaim(sentence=f"release the claim of {seen.id}")]
 
 
 def recount(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     provider = violation.evidence["provider"]
-    return [Recount(sentence=f"recompute the usage of provider {provider} from what is held")]
+    return [actions.Recount(sentence=f"recompute the usage of provider {provider} from what is held")]
 
 
 def tell_zone(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     assert violation.host
     sentence = f"set the zone of host {violation.host} in Placement to {violation.evidence['name']}"
-    return [TellZone(sentence=sentence, host=violation.host)]
+    return [actions.TellZone(sentence=sentence, host=violation.host)]
 
 
 def book(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     cpus, memory = violation.evidence["flavor"]
-    return [Book(sentence=f"count server {seen.id} for {cpus} cpus and {memory} MiB")]
+    return [actions.Book(sentence=f"count server {seen.id} for {cpus} cpus and {memory} MiB")]
 
 
 # Ports
@@ -95,13 +82,13 @@ def bind_port(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violatio
     if seen.guest(seen.home.host, seen.key) is None:
         return []  # it is bound where the guest is adopted
     sentence = f"bind port {violation.about} to {seen.home.host}"
-    return [BindPort(sentence=sentence, port_id=violation.about, host=seen.home.host)]
+    return [actions.BindPort(sentence=sentence, port_id=violation.about, host=seen.home.host)]
 
 
 def delete_binding(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     port_id, _, host = violation.about.partition("/")
     sentence = f"delete the binding of port {port_id} to {host}"
-    return [DeleteBinding(sentence=sentence, port_id=port_id, host=HostName(host))]
+    return [actions.DeleteBinding(sentence=sentence, port_id=port_id, host=HostName(host))]
 
 
 def port_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
@@ -114,7 +101,7 @@ def port_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viola
 
 def release_port(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     sentence = f"release port {violation.about}: delete it if it was made for the server, else clear its device_id"
-    return [ReleasePort(sentence=sentence, port_id=violation.about)]
+    return [actions.ReleasePort(sentence=sentence, port_id=violation.about)]
 
 
 def _port(seen: ServerEvidence, violation: Violation) -> Port:
@@ -137,7 +124,7 @@ def detach_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Vio
 
 
 def detach_volume(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
-    return [DetachVolume(sentence=f"delete attachment {violation.about}", attachment_id=violation.about)]
+    return [actions.DetachVolume(sentence=f"delete attachment {violation.about}", attachment_id=violation.about)]
 
 
 def _named_besides(stray: Attachment, seen: ServerEvidence) -> str | None:
@@ -181,7 +168,7 @@ def devices_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Vi
 def release_devices(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     host, slot = _holder(violation)
     sentence = f"release the devices of guest {slot} of server {seen.id} on {host}"
-    return [ReleaseDevices(sentence=sentence, cell=snapshot.hosts[host].cell, host=host, slot=slot)]
+    return [actions.ReleaseDevices(sentence=sentence, cell=snapshot.hosts[host].cell, host=host, slot=slot)]
 
 
 def _holder(violation: Violation) -> tuple[HostName, Slot]:
@@ -190,4 +177,4 @@ def _holder(violation: Violation) -> tuple[HostName, Slot]:
 
 
 def delete_image(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
-    return [DeleteImage(sentence=f"delete image {violation.about}", image_id=violation.about)]
+    return [actions.DeleteImage(sentence=f"delete image {violation.about}", image_id=violation.about)]

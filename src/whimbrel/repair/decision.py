@@ -17,7 +17,7 @@ from whimbrel.ports.stores.pages import VolumeUse
 from whimbrel.proof.invariants.allocations import due_of
 from whimbrel.proof.invariants.table import judged
 from whimbrel.proof.recheck import Suspect
-from whimbrel.repair.actions import AdoptGuest, ClaimDue, EraseEntry, SettleRecord
+from whimbrel.repair import actions
 from whimbrel.repair.directory_entry import is_closed
 from whimbrel.repair.guests import adoptable
 from whimbrel.repair.planning import Plan, plan
@@ -37,7 +37,7 @@ async def decide(found: Suspect, cloud: Cloud) -> Decision:
     seen, snapshot = found.seen, found.snapshot
     if await is_closed(seen, snapshot, cloud):
         sentence = f"mark server {seen.id} deleted in the directory, as in its cell"
-        return Decision(plan=Plan(actions=(EraseEntry(sentence=sentence),)))
+        return Decision(plan=Plan(actions=(actions.EraseEntry(sentence=sentence),)))
     if not is_older(seen, snapshot) or adoptable(seen, snapshot):
         return await _decide(found, cloud)
     known = await _known(found, cloud)
@@ -46,8 +46,8 @@ async def decide(found: Suspect, cloud: Cloud) -> Decision:
         return _with_reason(await _decide(found, cloud), seen.id, record)
     then = settled(seen, record, known)
     decision = await _decide(Suspect(then, judged(then, snapshot), snapshot), cloud)
-    actions = (_settling(seen.id, record), *decision.plan.actions)
-    return replace(decision, settled=record, plan=replace(decision.plan, actions=actions))
+    planned = (_settling(seen.id, record), *decision.plan.actions)
+    return replace(decision, settled=record, plan=replace(decision.plan, actions=planned))
 
 
 def _with_reason(decision: Decision, server: ServerId, reason: str) -> Decision:
@@ -59,11 +59,11 @@ def _with_reason(decision: Decision, server: ServerId, reason: str) -> Decision:
     return replace(decision, plan=replace(decision.plan, left=(*left, words)))
 
 
-def _settling(server: ServerId, found: Settled) -> SettleRecord:
+def _settling(server: ServerId, found: Settled) -> actions.SettleRecord:
     where = f"on {found.host} in cell {found.cell}, {found.vm_state}, of flavor {found.flavor.name}"
     sentence = f"rewrite the record of server {server} from its only whole guest: {where}"
     flavor = found.flavor.flavor_id
-    return SettleRecord(sentence=sentence, flavor_id=flavor, cell=found.cell, host=found.host, slot=found.slot)
+    return actions.SettleRecord(sentence=sentence, flavor_id=flavor, cell=found.cell, host=found.host, slot=found.slot)
 
 
 async def _known(found: Suspect, cloud: Cloud) -> Known:
@@ -85,9 +85,9 @@ async def _last(server: ServerId, cloud: Cloud) -> Move | None:
 
 async def _decide(found: Suspect, cloud: Cloud) -> Decision:
     planned = plan(found.seen, found.snapshot, found.ordered)
-    if not any(isinstance(action, ClaimDue) for action in planned.actions):
+    if not any(isinstance(action, actions.ClaimDue) for action in planned.actions):
         return Decision(plan=planned)
-    adopted = next((action.host for action in planned.actions if isinstance(action, AdoptGuest)), None)
+    adopted = next((action.host for action in planned.actions if isinstance(action, actions.AdoptGuest)), None)
     try:
         return Decision(plan=planned, due=await _due_claim(found, adopted, cloud))
     except Refused as refusal:

@@ -12,19 +12,8 @@ from whimbrel.proof.evidence import CloudSnapshot, Seen, ServerEvidence
 from whimbrel.proof.invariants.guests import is_whole
 from whimbrel.proof.invariants.guests import stands_as_recorded as is_as_recorded
 from whimbrel.proof.violation import Violation
-from whimbrel.repair import advice, guards, owners
-from whimbrel.repair.actions import (
-    AdoptGuest,
-    AdoptRecord,
-    BindPort,
-    ClaimDue,
-    DestroyGuest,
-    EraseCopy,
-    RepairAction,
-    StandAlone,
-    Unlock,
-    WriteColumns,
-)
+from whimbrel.repair import actions, advice, guards, owners
+from whimbrel.repair.actions import RepairAction
 from whimbrel.repair.guards import stands_as_recorded
 
 # Guests
@@ -48,10 +37,10 @@ def destroy_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
     why = f"its guest on {record.host} is as recorded" if record else "the server is deleted"
     sentence = f"destroy the guest of server {seen.id} on {host}: {why}"
     slot = Slot(violation.about.partition("/")[2])
-    return [DestroyGuest(sentence=sentence, cell=snapshot.hosts[host].cell, host=host, slot=slot)]
+    return [actions.DestroyGuest(sentence=sentence, cell=snapshot.hosts[host].cell, host=host, slot=slot)]
 
 
-def adoptable(seen: ServerEvidence, snapshot: CloudSnapshot) -> AdoptGuest | None:
+def adoptable(seen: ServerEvidence, snapshot: CloudSnapshot) -> actions.AdoptGuest | None:
     """Return the adoption of the only guest, if the record can simply be corrected to where it is."""
     home, only = seen.home, _only_elsewhere(seen)
     if home is None or only is None or guards.unseen_of(seen, snapshot) or _hindrance(home, seen, only, snapshot):
@@ -59,7 +48,7 @@ def adoptable(seen: ServerEvidence, snapshot: CloudSnapshot) -> AdoptGuest | Non
     host, guest = only
     assert home.cell
     sentence = f"set the host of server {seen.id} in its record to {host}, where its only guest is"
-    return AdoptGuest(sentence=sentence, cell=home.cell, host=host, slot=guest.key.slot)
+    return actions.AdoptGuest(sentence=sentence, cell=home.cell, host=host, slot=guest.key.slot)
 
 
 def _only_elsewhere(seen: ServerEvidence) -> Seen | None:
@@ -101,8 +90,8 @@ def adopt_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violat
     return [adopted, claim_at(adopted.host, seen), *_bound_at(seen, adopted.host)]
 
 
-def claim_at(host: HostName, seen: ServerEvidence) -> ClaimDue:
-    return ClaimDue(sentence=f"claim for server {seen.id} what it needs on {host}")
+def claim_at(host: HostName, seen: ServerEvidence) -> actions.ClaimDue:
+    return actions.ClaimDue(sentence=f"claim for server {seen.id} what it needs on {host}")
 
 
 def _not_adopted(seen: ServerEvidence, snapshot: CloudSnapshot) -> str:
@@ -114,10 +103,10 @@ def _not_adopted(seen: ServerEvidence, snapshot: CloudSnapshot) -> str:
     return "it has no guest: restore its disk on its host, or delete the server"
 
 
-def _bound_at(seen: ServerEvidence, host: HostName) -> Iterator[BindPort]:
+def _bound_at(seen: ServerEvidence, host: HostName) -> Iterator[actions.BindPort]:
     for port in seen.named_ports:
         if port.host != host:
-            yield BindPort(sentence=f"bind port {port.id} to {host}", port_id=port.id, host=host)
+            yield actions.BindPort(sentence=f"bind port {port.id} to {host}", port_id=port.id, host=host)
 
 
 # Records
@@ -141,7 +130,7 @@ def enter_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
 def adopt_record(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     [(cell, record)] = seen.records.items()
     sentence = f"enter server {seen.id} of cell {cell} into the directory: its guest is on {record.host}"
-    return [AdoptRecord(sentence=sentence, cell=cell)]
+    return [actions.AdoptRecord(sentence=sentence, cell=cell)]
 
 
 def erase_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
@@ -162,11 +151,11 @@ def erase_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
 
 def erase_copy(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     cell = CellName(violation.about)
-    return [EraseCopy(sentence=f"erase the record of server {seen.id} in cell {cell}", cell=cell)]
+    return [actions.EraseCopy(sentence=f"erase the record of server {seen.id} in cell {cell}", cell=cell)]
 
 
 def stand_alone(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
-    return [StandAlone(sentence=f"mark the record of server {seen.id} as the only one")]
+    return [actions.StandAlone(sentence=f"mark the record of server {seen.id} as the only one")]
 
 
 def columns_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
@@ -182,7 +171,7 @@ def write_columns(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
         return owners.agree(seen)
     if _is_recorded_wrong(seen, violation):
         return []
-    return [WriteColumns(sentence=f"rewrite the columns by which lists find server {seen.id}")]
+    return [actions.WriteColumns(sentence=f"rewrite the columns by which lists find server {seen.id}")]
 
 
 def _is_recorded_wrong(seen: ServerEvidence, violation: Violation) -> bool:
@@ -191,4 +180,4 @@ def _is_recorded_wrong(seen: ServerEvidence, violation: Violation) -> bool:
 
 
 def unlock(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
-    return [Unlock(sentence=f"unlock server {seen.id} and clear its task state", run_id=RunId(violation.about))]
+    return [actions.Unlock(sentence=f"unlock server {seen.id} and clear its task state", run_id=RunId(violation.about))]

@@ -10,8 +10,8 @@ from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
-from whimbrel.repair import advice
-from whimbrel.repair.actions import GiveLock, RepairAction
+from whimbrel.repair import actions, advice
+from whimbrel.repair.actions import RepairAction
 from whimbrel.repair.guards import VERDICT
 
 
@@ -28,7 +28,7 @@ def lock_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viola
 def give_lock(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     move = _waiting(seen)
     sentence = f"return the lock of server {seen.id} to {move.saga} {move.id}, which waits for a verdict"
-    return [GiveLock(sentence=sentence, run_id=move.id)]
+    return [actions.GiveLock(sentence=sentence, run_id=move.id)]
 
 
 def _waiting(seen: ServerEvidence) -> Run:

@@ -7,8 +7,8 @@ them and the journal's row of the creation. Placement has a copy of the record's
 from whimbrel.domain.ids import ProjectId
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Violation
-from whimbrel.repair import advice
-from whimbrel.repair.actions import EnterProject, NameOwner, RecordProject, RepairAction
+from whimbrel.repair import actions, advice
+from whimbrel.repair.actions import RepairAction
 
 
 def project_of(seen: ServerEvidence) -> ProjectId | None:
@@ -43,13 +43,13 @@ def agree(seen: ServerEvidence) -> list[RepairAction]:
     assert seen.record
     assert seen.entry
     for_which = f"set the project of server {seen.id} to {project}, for which it was made"
-    actions: list[RepairAction] = []
+    agreed: list[RepairAction] = []
     if seen.entry.project_id != project:
-        actions.append(EnterProject(sentence=f"in the directory, {for_which}", project=project))
+        agreed.append(actions.EnterProject(sentence=f"in the directory, {for_which}", project=project))
     if seen.record.project_id != project:
-        actions.append(RecordProject(sentence=f"in its record, {for_which}", project=project))
-        actions += _naming(seen, project)  # Placement may have agreed with the record
-    return actions
+        agreed.append(actions.RecordProject(sentence=f"in its record, {for_which}", project=project))
+        agreed += _naming(seen, project)  # Placement may have agreed with the record
+    return agreed
 
 
 def owner_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
@@ -67,4 +67,4 @@ def _naming(seen: ServerEvidence, project: ProjectId) -> list[RepairAction]:
     if not seen.own or (seen.owner and seen.owner.project == project):
         return []
     sentence = f"set the project of the claim of server {seen.id} to {project}"
-    return [NameOwner(sentence=sentence, project=project)]
+    return [actions.NameOwner(sentence=sentence, project=project)]

@@ -12,25 +12,16 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import Conflict, Invalid, Refused, Unavailable
 from whimbrel.domain.ids import CellName, ProjectId, RunId, ServerId
-from whimbrel.domain.run import Action, Run
+from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
+from whimbrel.moves.opening import Subject, new_action, new_run
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.proof.evidence import ServerEvidence
 from whimbrel.proof.proof import Proof, prove
 from whimbrel.proof.recheck import Suspect, fresh
 from whimbrel.proof.violation import Violation
-from whimbrel.repair import directory_entry
-from whimbrel.repair.actions import (
-    ClaimDue,
-    DestroyGuest,
-    EraseEntry,
-    GiveLock,
-    Recount,
-    ReleaseClaim,
-    RepairAction,
-    SettleRecord,
-    Unlock,
-)
+from whimbrel.repair import actions, directory_entry
+from whimbrel.repair.actions import RepairAction
 from whimbrel.repair.advice import OF_OTHERS, of_others
 from whimbrel.repair.decision import decide
 from whimbrel.repair.facts import Repair, RepairFacts, does, has_record
@@ -41,7 +32,8 @@ from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
 from whimbrel.servers.allocations.allocation_repair import claim_due
 
-MAKES_ROOM = (Recount, ReleaseClaim)
+MAKES_ROOM = (actions.Recount, actions.ReleaseClaim)
+TAKES_LOCK = (actions.Unlock, actions.GiveLock, actions.SettleRecord)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,17 +120,17 @@ async def look_again(run: Repair, cloud: Cloud) -> RepairFacts:
     found = await _look(cloud, run.subject, run.id)
     decision = await decide(found, cloud)
     now = decision.plan
-    actions = tuple(action for action in facts.agreed if _is_among(action, now.actions))
-    if any(isinstance(action, DestroyGuest) and not _is_among(action, facts.agreed) for action in now.actions):
+    due = tuple(action for action in facts.agreed if _is_among(action, now.actions))
+    if any(isinstance(action, actions.DestroyGuest) and not _is_among(action, facts.agreed) for action in now.actions):
         raise Refused("a guest has appeared since the plan was shown: plan again")
-    if now.left and not actions:
+    if now.left and not due:
         raise Refused("; ".join(now.left))
-    facts = replace(facts, actions=actions)
-    if does(SettleRecord)(facts) and decision.settled:
+    facts = replace(facts, actions=due)
+    if does(actions.SettleRecord)(facts) and decision.settled:
         home = decision.settled.cell
         left = facts.cell if facts.cell != home else None
         facts = replace(facts, settled=decision.settled, cell=home, left_cell=left)
-    return replace(facts, held=dict(found.seen.own), due=decision.due) if does(ClaimDue)(facts) else facts
+    return replace(facts, held=dict(found.seen.own), due=decision.due) if does(actions.ClaimDue)(facts) else facts
 
 
 def _is_among(action: RepairAction, others: Sequence[RepairAction]) -> bool:
@@ -155,7 +147,7 @@ async def repaired(run: Repair, cloud: Cloud) -> None:
 
 _TAKEN = (Step(take, undo=let_go, door=True, after=(claim_due,)), Step(look_again))
 _LINES = tuple((row.action, row.step) for row in TABLE if row.step)
-_SINCE_2 = (EraseEntry, SettleRecord)
+_SINCE_2 = (actions.EraseEntry, actions.SettleRecord)
 
 REPAIR_1 = Saga(
     *("repair", 1, RepairFacts),
@@ -179,28 +171,16 @@ async def repair(cloud: Cloud, engine: Engine, requester: Requester, subject: Se
         raise Conflict(f"{subject} cannot be repaired: {'; '.join(finding.plan.left)}.")
     seen = found.seen
     facts = _facts(seen, finding.plan, await _record(seen, finding.plan, cloud))
-    run = engine.leased(
-        Run(
-            id=RunId(cloud.ids.uuid()),
-            saga=REPAIR.name,
-            version=REPAIR.version,
-            subject=subject,
-            project_id=_project(seen, requester),
-            user_id=requester.user_id,
-            asker_project_id=requester.project_id,
-            action=requester.request_id,
-            at="",
-            facts=facts,
-        )
-    )
-    run = await cloud.journal.accept(run, _action(cloud, requester, run), beside=facts.waiting)
+    about = Subject(subject, _project(seen, requester))
+    run = new_run(cloud, engine, requester, about, REPAIR, facts)
+    run = await cloud.journal.accept(run, new_action(cloud, requester, about, "repair", run.id), beside=facts.waiting)
     await engine.begin(run)
     return run, finding
 
 
 def _facts(seen: ServerEvidence, planned: Plan, found: tuple[CellName, Server] | None) -> RepairFacts:
     cell, record = found or (None, None)
-    lock = any(isinstance(action, Unlock | GiveLock | SettleRecord) for action in planned.actions)
+    lock = any(isinstance(action, TAKES_LOCK) for action in planned.actions)
     return RepairFacts(
         cell=cell,
         host=record.host if record else None,
@@ -216,13 +196,13 @@ def _facts(seen: ServerEvidence, planned: Plan, found: tuple[CellName, Server] |
 async def _record(seen: ServerEvidence, planned: Plan, cloud: Cloud) -> tuple[CellName, Server] | None:
     """Return the record to lock and its cell, even if the directory has lost it."""
     kinds, entry = {type(action) for action in planned.actions}, seen.entry
-    if SettleRecord in kinds:
+    if actions.SettleRecord in kinds:
         return older_record(seen)
     if entry is None and len(seen.records) == 1:
         return next(iter(seen.records.items()))
     if entry is None or entry.cell is None or not seen.is_alive:
         return None
-    if EraseEntry in kinds:
+    if actions.EraseEntry in kinds:
         closed = await directory_entry.closed_record(seen.id, entry.cell, cloud)
         return (entry.cell, closed) if closed else None
     return (entry.cell, seen.records[entry.cell]) if entry.cell in seen.records else None
@@ -232,15 +212,3 @@ def _project(seen: ServerEvidence, requester: Requester) -> ProjectId:
     if seen.entry:
         return seen.entry.project_id
     return next((record.project_id for record in seen.records.values()), requester.project_id)
-
-
-def _action(cloud: Cloud, requester: Requester, run: Repair) -> Action:
-    return Action(
-        server_id=run.subject,
-        request_id=requester.request_id,
-        name="repair",
-        project_id=requester.project_id,
-        user_id=requester.user_id,
-        run_id=run.id,
-        started_at=cloud.clock.now(),
-    )

@@ -9,20 +9,7 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.proof.evidence_reader import is_ended
 from whimbrel.proof.invariants.guests import stands_as_recorded
-from whimbrel.repair.actions import (
-    AdoptGuest,
-    BindPort,
-    DeleteBinding,
-    DeleteImage,
-    DestroyGuest,
-    DetachVolume,
-    EnterProject,
-    EraseCopy,
-    RecordProject,
-    ReleaseDevices,
-    ReleasePort,
-    SettleRecord,
-)
+from whimbrel.repair import actions
 from whimbrel.repair.facts import Repair, has_record
 from whimbrel.repair.record_steps import check_whole
 from whimbrel.servers import operation
@@ -39,7 +26,7 @@ async def claim_back(run: Repair, cloud: Cloud) -> None:
         record = await record_of(run, cloud)
     except NotFound:
         return
-    found = [*run.facts.of_kind(AdoptGuest), *run.facts.of_kind(SettleRecord)]
+    found = [*run.facts.of_kind(actions.AdoptGuest), *run.facts.of_kind(actions.SettleRecord)]
     if record.host not in [action.host for action in found]:
         await claim_as_before(run, cloud)
 
@@ -65,13 +52,13 @@ async def name_owner(run: Repair, cloud: Cloud) -> None:
 
 
 async def enter_project(run: Repair, cloud: Cloud) -> None:
-    for action in run.facts.of_kind(EnterProject):
+    for action in run.facts.of_kind(actions.EnterProject):
         await cloud.directory.enter_project(run.order, run.subject, action.project)
 
 
 async def record_project(run: Repair, cloud: Cloud) -> None:
     store = operation.records(run, cloud) if has_record(run.facts) else cloud.directory
-    for action in run.facts.of_kind(RecordProject):
+    for action in run.facts.of_kind(actions.RecordProject):
         await store.change_by_run(run.order, run.subject, {"project_id": action.project})
 
 
@@ -80,7 +67,7 @@ async def adopt_record(run: Repair, cloud: Cloud) -> None:
 
 
 async def erase_copies(run: Repair, cloud: Cloud) -> None:
-    for action in run.facts.of_kind(EraseCopy):
+    for action in run.facts.of_kind(actions.EraseCopy):
         await cloud.cell(action.cell).servers.erase(run.order, run.subject)
     if has_record(run.facts):
         await stand_alone(run, cloud)
@@ -92,7 +79,7 @@ async def stand_alone(run: Repair, cloud: Cloud) -> None:
 
 async def adopt_guest(run: Repair, cloud: Cloud) -> None:
     """Write into the record where the only guest is. Raises: Refused: it is not there as a whole guest."""
-    for action in run.facts.of_kind(AdoptGuest):
+    for action in run.facts.of_kind(actions.AdoptGuest):
         await check_whole(action.cell, action.host, action.key(run.subject), cloud)
         zone = (await _zones(cloud)).get(action.host)
         fields = {"host": action.host, "slot": action.slot, **({"zone": zone} if zone else {})}
@@ -114,12 +101,12 @@ async def book(run: Repair, cloud: Cloud) -> None:
 
 async def destroy_guests(run: Repair, cloud: Cloud) -> None:
     """Destroy guests that are not the server's, each after a look at what proves it."""
-    for action in run.facts.of_kind(DestroyGuest):
+    for action in run.facts.of_kind(actions.DestroyGuest):
         await _see_proof(run, action, cloud)
         await cloud.agent(action.cell, action.host).destroy(run.order, action.key(run.subject))
 
 
-async def _see_proof(run: Repair, action: DestroyGuest, cloud: Cloud) -> None:
+async def _see_proof(run: Repair, action: actions.DestroyGuest, cloud: Cloud) -> None:
     """Check that the server is deleted, or its own guest stands as recorded. Raises: Refused: it is not so."""
     if not has_record(run.facts):
         if not await is_ended(cloud, run.subject):
@@ -136,7 +123,7 @@ async def _see_proof(run: Repair, action: DestroyGuest, cloud: Cloud) -> None:
 
 
 async def release_devices(run: Repair, cloud: Cloud) -> None:
-    for action in run.facts.of_kind(ReleaseDevices):
+    for action in run.facts.of_kind(actions.ReleaseDevices):
         await cloud.cell(action.cell).devices.release(run.order, action.host, action.key(run.subject))
 
 
@@ -144,7 +131,7 @@ async def release_devices(run: Repair, cloud: Cloud) -> None:
 
 
 async def bind_ports(run: Repair, cloud: Cloud) -> None:
-    for action in run.facts.of_kind(BindPort):
+    for action in run.facts.of_kind(actions.BindPort):
         try:
             port = await cloud.network.port(action.port_id)
         except NotFound:
@@ -155,7 +142,7 @@ async def bind_ports(run: Repair, cloud: Cloud) -> None:
 
 
 async def let_go_bindings(run: Repair, cloud: Cloud) -> None:
-    for action in run.facts.of_kind(DeleteBinding):
+    for action in run.facts.of_kind(actions.DeleteBinding):
         try:
             there = await cloud.network.bindings(action.port_id)
         except NotFound:
@@ -167,7 +154,7 @@ async def let_go_bindings(run: Repair, cloud: Cloud) -> None:
 
 async def let_go_ports(run: Repair, cloud: Cloud) -> None:
     made = await made_macs(run.subject, cloud)
-    for action in run.facts.of_kind(ReleasePort):
+    for action in run.facts.of_kind(actions.ReleasePort):
         try:
             port = await cloud.network.port(action.port_id)
         except NotFound:
@@ -182,14 +169,14 @@ async def let_go_ports(run: Repair, cloud: Cloud) -> None:
 
 
 async def detach_volumes(run: Repair, cloud: Cloud) -> None:
-    for action in run.facts.of_kind(DetachVolume):
+    for action in run.facts.of_kind(actions.DetachVolume):
         await check_in_hand(run, cloud)
         await cloud.volumes.detach(action.attachment_id)
 
 
 async def delete_images(run: Repair, cloud: Cloud) -> None:
     """Delete transfer images of no move, and images that still wait for their file."""
-    for action in run.facts.of_kind(DeleteImage):
+    for action in run.facts.of_kind(actions.DeleteImage):
         try:
             image = await cloud.images.show(action.image_id)
         except NotFound:
