@@ -1,5 +1,5 @@
-"""The compute API: checks what is asked, writes it down, answers.
+"""The compute API: checks requests, records them, answers.
 
-Law: a request never retries and never waits for work. app.py receives, routes.py is the table of all URLs, one module
-per resource answers, schemas/ says what may be sent.
+Invariant: a request never retries and never waits for work. app.py receives requests, routes.py is the table of all
+URLs, one module per resource has the handlers, schemas/ defines what clients may send.
 """

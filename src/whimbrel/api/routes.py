@@ -5,7 +5,7 @@ How a resource is added
    `call` has the cloud, the engine, the caller, `call.minor` (53 for 2.53), `call.params` (of the path), `call.query`
    (key -> list of values; `call.value(key)` for one), `call.body` (decoded and checked), `call.links(collection, id)`,
    `call.may(rule, target)`. It returns the body (a dict of JSON values; None: no body) or a `Reply` where status or
-   headers are special. It raises domain errors (api/http/problems.py maps them) or `Problem(status, sentence)`.
+   headers are special. It raises domain errors (http/problem.py maps them) or `Problem(status, sentence)`.
 2. Its schemas: `schemas/<resource>.py`. `Body({1: schema, 19: schema})`: from 2.1, from 2.19; None as a schema:
    anything goes. `Query({1: {"limit": single(NUMBER)}, 75: {...}}, strict_from=75)`: keys by version.
    schemas/parameters.py has the pieces. Objects say `"additionalProperties": False`.
@@ -107,7 +107,7 @@ async def describe(call: Call) -> Any:
 # fmt: off
 SERVERS: tuple[Route, ...] = (
     Route("GET", "/servers", servers.index, "os_compute_api:servers:index", query=server_bodies.LIST),
-    Route("POST", "/servers", creation.create, "os_compute_api:servers:create", 202, body=server_bodies.CREATE),
+    Route("POST", "/servers", creation.create, "os_compute_api:servers:create", ok=202, body=server_bodies.CREATE),
     Route("GET", "/servers/detail", servers.detail, "os_compute_api:servers:detail", query=server_bodies.LIST),
     _server("GET", "", servers.show, "servers:show", target=server_or_its_entry),
     _server("PUT", "", servers.update, "servers:update", body=server_bodies.UPDATE),
@@ -159,7 +159,7 @@ DEVICES: tuple[Route, ...] = (
     _server("POST", "/os-volume_attachments", volume_attachments.create, "os-volumes-attachments:create",
             body=device_bodies.ATTACH_VOLUME, ok_too=202),
     _server("GET", "/os-volume_attachments/{volume_id}", volume_attachments.show, "os-volumes-attachments:show"),
-    Route("PUT", "/servers/{server_id}/os-volume_attachments/{volume_id}", volume_attachments.update, None, 202,
+    Route("PUT", "/servers/{server_id}/os-volume_attachments/{volume_id}", volume_attachments.update, None, ok=202,
           body=device_bodies.CHANGE_VOLUME, target=server_in_path),
     _server("DELETE", "/os-volume_attachments/{volume_id}", volume_attachments.delete, "os-volumes-attachments:delete",
             ok=202),

@@ -13,9 +13,10 @@ from starlette.types import Receive, Scope, Send
 
 from whimbrel.domain.errors import WorldError
 from whimbrel.http.problem import Problem, problem_of
-from whimbrel.http.reply import Reply
+from whimbrel.http.reply import Reply, reply_of
 from whimbrel.http.request import Request
 from whimbrel.http.routes import OPEN, Route, RouteTable
+from whimbrel.ports.clock import IdSource
 from whimbrel.ports.meter import note_route
 
 log = structlog.get_logger(__name__)
@@ -28,6 +29,8 @@ def _no_headers(request: Request, reply: Reply) -> Mapping[str, str]:
 
 
 def _unexpected(request: Request) -> str:
+    if request.id:
+        return f"Something went wrong that should not have. The log tells more under {request.id}."
     return "An unexpected error prevented the server from fulfilling your request."
 
 
@@ -42,17 +45,17 @@ class Shape:
 
 
 class App:
-    """An ASGI application. new_id: makes the id of a request."""
+    """An ASGI application. ids: of requests, None: they have none."""
 
-    def __init__(self, answer: Answer, shape: Shape, new_id: Callable[[], str] = str) -> None:
+    def __init__(self, answer: Answer, shape: Shape, ids: IdSource | None = None) -> None:
         self._answer = answer
         self._shape = shape
-        self._new_id = new_id
+        self._ids = ids
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return  # nothing to start or end, no web sockets
-        request = Request(scope, receive, self._new_id())
+        request = Request(scope, receive, "req-" + self._ids.uuid() if self._ids else "")
         try:
             reply = await self._answer(request)
             response = reply.response(self._shape.headers(request, reply))
@@ -83,7 +86,6 @@ def routed(routes: Iterable[Route], admit: Callable[[Request, Route], Awaitable[
         method = "GET" if request.method == "HEAD" else request.method
         [route], request.params = table.find(method, request.path.removeprefix("/").removesuffix("/").split("/"))
         note_route(request.scope, route.path)
-        reply: Reply = await route.handler(request if route.rule is OPEN else await admit(request, route))
-        return reply
+        return reply_of(await route.handler(request if route.rule is OPEN else await admit(request, route)))
 
     return App(answer, shape)

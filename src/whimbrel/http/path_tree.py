@@ -52,8 +52,3 @@ class PathTree(Generic[Leaf]):
             yield from below._walk(parts, depth + 1, values)
         if self._wild is not None and parts[depth]:
             yield from self._wild._walk(parts, depth + 1, (*values, parts[depth]))
-
-
-def methods_of(found: Sequence[tuple[PathTree[Leaf], dict[str, str]]]) -> list[str]:
-    """List the methods that a path serves."""
-    return sorted({method for node, _ in found for method in node.leaves})

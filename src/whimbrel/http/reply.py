@@ -41,6 +41,13 @@ class Reply(msgspec.Struct, frozen=True):
 NO_CONTENT: Final = Reply(status=204)
 
 
+def reply_of(answer: Any, status: int = 200) -> Reply:
+    """Return the answer of a handler as a Reply. status: the route's."""
+    if not isinstance(answer, Reply):
+        return Reply(answer, status)
+    return answer if answer.status is not None else msgspec.structs.replace(answer, status=status)
+
+
 class Lines(StreamingResponse):
     """One JSON document on each line, sent as soon as it is known. The work goes on when the client hangs up.
 

@@ -1,10 +1,12 @@
 """A request as every front end reads it: path, addresses for links, token, body."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
 import starlette.requests
+from starlette.datastructures import QueryParams
 from starlette.types import Receive, Scope
 
 from whimbrel.http.problem import Problem
@@ -16,20 +18,27 @@ NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for a body that is not JSON, or not of the expected type."""
 
 
-class Request(starlette.requests.Request):
+class Request:
     """A request below the mount point of its application.
 
-    id: its request id, "" in services that have none. path: below the mount point. minor: of its microversion, None:
-    not known yet. params: those of its path.
+    id: its request id, "" in services that have none. headers: by lower-case name, several of one name are joined by
+    commas. path: below the mount point. minor: of its microversion, None: not known yet. params: those of its path.
     """
 
     def __init__(self, scope: Scope, receive: Receive, id: str) -> None:
-        super().__init__(scope, receive)
+        self.scope = scope
+        self._receive = receive
         self.id = id
+        self.method: str = scope["method"]
+        self.headers = _folded(scope["headers"])
         self.mounted_at: str = scope.get("root_path", "").rstrip("/")
         self.path: str = scope["path"].removeprefix(self.mounted_at)
         self.minor: int | None = None
         self.params: Mapping[str, str] = {}
+
+    @cached_property
+    def query_params(self) -> QueryParams:
+        return QueryParams(self.scope["query_string"])
 
     @property
     def origin(self) -> str:
@@ -45,16 +54,10 @@ class Request(starlette.requests.Request):
         """Return the URL of the service, without a slash at the end."""
         return self.origin + self.mounted_at
 
-    def folded(self, header: str) -> str:
-        """Return a header; several of one name are joined by commas."""
-        return ", ".join(self.headers.getlist(header))
-
     @property
     def has_nul(self) -> bool:
         """Check whether path or query have a NUL character: PostgreSQL cannot store such text."""
-        return "\0" in self.scope["path"] or bool(
-            self.scope["query_string"] and "\0" in "".join(self.query_params.values())
-        )
+        return "\0" in self.path or bool(self.scope["query_string"] and "\0" in "".join(self.query_params.values()))
 
     async def principal(self, identity: Identity) -> Principal | None:
         """Return the holder of the token; None: there is no token, or it is not valid."""
@@ -76,13 +79,29 @@ class Request(starlette.requests.Request):
             raise Problem(400, f"The body is not what is expected here: {error}") from error
 
     async def read(self, limit_bytes: int, too_large: str = "The body is larger than {limit} bytes.") -> bytes:
-        """Read the body. Raises: Problem: 413; ClientDisconnect."""
+        """Read the body. Raises: Problem: 400 the client hung up, 413."""
         length = self.headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > limit_bytes:
             raise Problem(413, too_large.format(limit=limit_bytes))
-        body = bytearray()
-        async for chunk in self.stream():
-            body += chunk
+        body = b""
+        while True:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                raise Problem(400, "The body broke off.")
+            body += bytes(message.get("body", b""))
             if len(body) > limit_bytes:
                 raise Problem(413, too_large.format(limit=limit_bytes))
-        return bytes(body)
+            if not message.get("more_body"):
+                return body
+
+    def stream(self) -> AsyncIterator[bytes]:
+        """Return the chunks of the body. Raises: ClientDisconnect."""
+        return starlette.requests.Request(self.scope, self._receive).stream()
+
+
+def _folded(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name_raw, value_raw in raw:
+        name, value = name_raw.decode("latin-1").lower(), value_raw.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers

@@ -5,7 +5,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from whimbrel.http.path_tree import PathTree, methods_of
+from whimbrel.http.path_tree import PathTree
 from whimbrel.http.problem import Problem
 
 OPEN: Final = "open"
@@ -67,9 +67,8 @@ class RouteTable(Generic[R]):
                 return routes, params
         if not found:
             raise Problem(404, self._no_path)
-        methods = methods_of(found)
+        methods = {method: node.leaves[method] for node, _ in reversed(found) for method in node.leaves}
         if method not in methods:
             allowed = ", ".join(self._listed(methods))
             raise Problem(405, self._no_method.format(method=method), headers={"allow": allowed})
-        older = next(node.leaves[method] for node, _ in found if method in node.leaves)
-        raise Problem(older[-1].below, self._no_version.format(minor=minor))
+        raise Problem(methods[method][-1].below, self._no_version.format(minor=minor))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from whimbrel.http.path_tree import PathTree, methods_of
+from whimbrel.http.path_tree import PathTree
 
 
 def tree(*lines: tuple[str, str]) -> PathTree[str]:
@@ -26,11 +26,6 @@ def tree(*lines: tuple[str, str]) -> PathTree[str]:
 def test_a_path_may_mean_several_lines_and_words_come_first(path: str, found: list[tuple[str, dict[str, str]]]) -> None:
     paths = tree(("GET", "/{y}/b"), ("GET", "/a/{x}"), ("GET", "/a/b"), ("GET", "/"))
     assert [(node.leaves["GET"][0], params) for node, params in paths.find(path.split("/"))] == found
-
-
-def test_the_methods_of_a_path_are_those_of_all_that_it_may_mean() -> None:
-    paths = tree(("PUT", "/a/{x}"), ("GET", "/a/b"), ("DELETE", "/a"))
-    assert methods_of(paths.find(["a", "b"])) == ["GET", "PUT"]
 
 
 def test_a_path_has_one_set_of_names() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 from whimbrel.api.catalog import key_generation
 from whimbrel.api.http import paging, times
-from whimbrel.api.http.call import Call, Reply
+from whimbrel.api.http.call import Call
 from whimbrel.domain.ids import UserId
+from whimbrel.http.reply import Reply
 from whimbrel.ports.stores.catalog import Keypair
 
 

@@ -6,10 +6,11 @@ between cells takes that one along as it is, there and back, so every cell that 
 
 from typing import Any
 
-from whimbrel.api.http.call import Call, Reply
+from whimbrel.api.http.call import Call
 from whimbrel.domain.errors import Conflict, NotFound, Unavailable
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
+from whimbrel.http.reply import Reply
 from whimbrel.servers import lookup
 from whimbrel.servers.devices import interfaces
 

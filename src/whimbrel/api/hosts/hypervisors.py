@@ -13,7 +13,6 @@ import msgspec
 from whimbrel.api.http import paging
 from whimbrel.api.http.call import Call
 from whimbrel.api.http.formats import FORMATS
-from whimbrel.api.http.problems import Problem
 from whimbrel.api.schemas.parameters import truth_of_word
 from whimbrel.api.views import locations
 from whimbrel.domain.errors import Invalid
@@ -21,6 +20,7 @@ from whimbrel.domain.guest import instance_name
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
+from whimbrel.http.problem import Problem
 from whimbrel.servers import lookup
 
 _USE = (

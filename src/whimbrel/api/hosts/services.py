@@ -15,13 +15,13 @@ from whimbrel.api.hosts import occupancy
 from whimbrel.api.http import times
 from whimbrel.api.http.call import Call
 from whimbrel.api.http.formats import FORMATS
-from whimbrel.api.http.problems import Problem
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.views import locations
 from whimbrel.api.views.unreachable_server import ABSENT_SINCE
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
+from whimbrel.http.problem import Problem
 
 log = structlog.get_logger(__name__)
 

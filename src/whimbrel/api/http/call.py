@@ -1,12 +1,10 @@
-"""One request as a handler sees it, and what a handler may answer."""
+"""One request as a handler sees it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud, Requester
@@ -19,20 +17,8 @@ if TYPE_CHECKING:
     from whimbrel.saga.engine import Engine
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer that is more than a body with the route's status. A handler may also return the body alone.
-
-    lines: instead of a body: JSON documents, each sent as soon as it is known.
-    """
-
-    body: Any = None  # None: no body
-    status: int | None = None  # None: the route's
-    headers: Mapping[str, str] = {}
-    lines: AsyncIterator[Any] | None = None
-
-
 class Call:
-    """A request that was understood: token, version, route, query and body have been checked."""
+    """A request of which token, version, route, query and body have been checked."""
 
     def __init__(
         self,
@@ -73,7 +59,7 @@ class Call:
 
     @property
     def server(self) -> Server:
-        """Give the server that the path names; there is one where the route's target found it."""
+        """Return the server in the path, which the route's target has found."""
         assert self.found is not None, f"{self.route.path} has no server"
         return self.found
 
@@ -92,11 +78,11 @@ class Call:
 
     @property
     def own(self) -> dict[str, str]:
-        """Give the policy target of what belongs to the caller."""
+        """Return the policy target of the caller's own resources."""
         return {"project_id": self.principal.project_id, "user_id": self.principal.user_id}
 
     def may(self, rule: str, target: Mapping[str, str] | None = None) -> bool:
-        """Ask the policy; without a target about the caller's own project."""
+        """Check a rule of the policy. target: None: the caller's own project."""
         return self.context.policy.allows(rule, self.principal, self.own if target is None else target)
 
     def check(self, rule: str, target: Mapping[str, str] | None = None) -> None:
@@ -104,13 +90,13 @@ class Call:
         self.context.policy.check(rule, self.principal, self.own if target is None else target)
 
     def value(self, key: str) -> str | None:
-        """Give a query key's value, the last where there are several."""
+        """Return the value of a query key, the last of several."""
         values = self.query.get(key)
         return values[-1] if values else None
 
     @cached_property
     def versioned_url(self) -> str:
-        """Give the URL under which resources have their `self` links."""
+        """Return the URL below which resources have their `self` links."""
         project = f"/{self.principal.project_id}" if self.project_in_url else ""
         return f"{self.root_url}/v2.1{project}"
 
@@ -120,7 +106,7 @@ class Call:
         return f"{self.root_url}{project}"
 
     def links(self, collection: str, id: str) -> list[dict[str, str]]:
-        """Give the two links that every resource bears."""
+        """Return the two links that every resource has."""
         return [
             {"rel": "self", "href": f"{self.versioned_url}/{collection}/{id}"},
             {"rel": "bookmark", "href": f"{self.bookmark_url}/{collection}/{id}"},

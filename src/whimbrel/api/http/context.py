@@ -1,4 +1,4 @@
-"""What the API's handlers are handed: the cloud, the engine, and who may do what."""
+"""What the handlers work with: the cloud, the engine, the identity service and the policy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from whimbrel.http.policy import Policy
     from whimbrel.saga.engine import Engine
 
-MAX_BODY_BYTES = 1 << 20
-
 
 @dataclass(frozen=True)
 class Context:
@@ -21,7 +19,4 @@ class Context:
     engine: Engine
     identity: Identity
     policy: Policy
-    max_body_bytes: int = MAX_BODY_BYTES
-    max_limit: int = 1000  # of items that one list gives
-    behind_proxy: bool = False  # believe X-Forwarded-* when links are made
-    identity_url: str | None = None  # None: /identity beside this API
+    max_limit: int = 1000  # of items in one answer

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from whimbrel.api.http.call import Reply
 from whimbrel.api.http.microversions import FIRST, LAST
+from whimbrel.http.reply import Reply
 
 UPDATED = "2013-07-23T11:33:21Z"
 MEDIA_TYPE = {"base": "application/json", "type": "application/vnd.openstack.compute+json;version=2.1"}

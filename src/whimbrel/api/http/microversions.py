@@ -1,15 +1,10 @@
-"""Every microversion of the compute API in one list, and the negotiation of one.
+"""Every microversion of the compute API in one list.
 
-Law: a microversion is known by its minor number (all are 2.x); what changes at which is decided where it changes,
-by comparing `call.minor`, and this list says what each one is about.
+Invariant: a microversion is known by its minor number (all are 2.x). What changes at which is decided where it changes,
+by comparing `call.minor`; this list says what each one is about.
 """
 
-from collections.abc import Mapping
-from functools import lru_cache
-
-import microversion_parse
-
-from whimbrel.api.http.problems import Problem
+from whimbrel.http.microversions import Microversions
 
 MICROVERSIONS: dict[int, str] = {
     1: "the start",
@@ -121,38 +116,13 @@ MICROVERSIONS: dict[int, str] = {
 FIRST = min(MICROVERSIONS)
 LAST = max(MICROVERSIONS)
 
-_LEGACY_HEADER = "x-openstack-nova-api-version"
-
-
-def negotiate(headers: Mapping[str, str]) -> int:
-    """Give the minor version that a request wants. Raises: Problem: 400 unreadable, 406 not ours."""
-    return _wanted(headers.get("openstack-api-version", ""), headers.get(_LEGACY_HEADER, ""))
-
-
-@lru_cache(maxsize=256)
-def _wanted(modern: str, legacy: str) -> int:
-    sent = {"openstack-api-version": modern, _LEGACY_HEADER: legacy}
-    try:
-        text = microversion_parse.get_version({k: v for k, v in sent.items() if v}, "compute", [_LEGACY_HEADER])
-    except ValueError:
-        raise _unreadable(modern or legacy) from None
-    if text is None:
-        return FIRST
-    if text.lower() == "latest":
-        return LAST
-    return _minor(text)
-
-
-def _minor(text: str) -> int:
-    try:
-        major, minor = microversion_parse.parse_version_string(text)
-    except TypeError:
-        raise _unreadable(text) from None
-    if major != 2 or not FIRST <= minor <= LAST:
-        reason = f"This API has no version {text}: it has 2.{FIRST} to 2.{LAST}."
-        raise Problem(406, reason)
-    return int(minor)
-
-
-def _unreadable(text: str) -> Problem:
-    return Problem(400, f"API version {text!r} cannot be read: it has the form 2.N, or is latest.")
+LEGACY_HEADER = "x-openstack-nova-api-version"
+VERSIONS = Microversions(
+    "compute",
+    2,
+    FIRST,
+    LAST,
+    legacy_header=LEGACY_HEADER,
+    unreadable="API version {text!r} cannot be read: it has the form 2.N, or is latest.",
+    unknown="This API has no version {text}: it has {min_version} to {max_version}.",
+)

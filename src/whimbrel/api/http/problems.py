@@ -1,33 +1,12 @@
-"""What is answered when something cannot be done: a table from errors of the domain to HTTP, one from HTTP to the body.
+"""The shape of errors that Nova's clients expect, and the headers of all answers."""
 
-Law: nothing of our insides goes to a client; an error that is in no table is a bug, logged and answered as 500.
-"""
+from collections.abc import Mapping
 
-from typing import Any
-
-from whimbrel.domain import errors
-
-
-class Problem(Exception):
-    """An answer that only HTTP knows (405, 406, 413, 415 ...), raised anywhere in the API."""
-
-    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.headers = headers or {}
-
-
-# The first line that fits is taken: what is more special stands above.
-STATUS_OF_ERROR: tuple[tuple[type[errors.WorldError], int], ...] = (
-    (errors.Invalid, 400),
-    (errors.OverQuota, 403),
-    (errors.Forbidden, 403),
-    (errors.Refused, 400),
-    (errors.NotFound, 404),
-    (errors.Conflict, 409),
-    (errors.Unavailable, 503),
-)
+from whimbrel.api.http.microversions import MICROVERSIONS
+from whimbrel.http.app import Shape
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import Reply
+from whimbrel.http.request import Request
 
 NAME_OF_STATUS: dict[int, str] = {
     400: "badRequest",
@@ -45,19 +24,26 @@ NAME_OF_STATUS: dict[int, str] = {
 
 LONGEST_MESSAGE = 1000
 
-
-def of(error: errors.WorldError) -> Problem:
-    """Translate what the domain said."""
-    status = next((status for kind, status in STATUS_OF_ERROR if isinstance(error, kind)), 500)
-    return Problem(status, error.reason)
-
-
-def unexpected(request_id: str) -> Problem:
-    """Give what a client sees of a bug of ours: enough to find it in the log."""
-    return Problem(500, f"Something went wrong that should not have. The log tells more under {request_id}.")
+VERSION_HEADERS = {
+    minor: {
+        "openstack-api-version": f"compute 2.{minor}",
+        "x-openstack-nova-api-version": f"2.{minor}",
+        "vary": "OpenStack-API-Version, X-OpenStack-Nova-API-Version",
+    }
+    for minor in MICROVERSIONS
+}
 
 
-def body(problem: Problem) -> dict[str, Any]:
-    """Give the body that Nova's clients expect."""
+def _refusal(_request: Request, problem: Problem) -> Reply:
+    fault = {"code": problem.status, "message": problem.message[:LONGEST_MESSAGE]}
+    retry = {"retry-after": "0"} if problem.status == 413 else {}
     name = NAME_OF_STATUS.get(problem.status, "computeFault")
-    return {name: {"code": problem.status, "message": problem.message[:LONGEST_MESSAGE]}}
+    return Reply({name: fault}, problem.status, {**problem.headers, **retry})
+
+
+def _headers(request: Request, _reply: Reply) -> Mapping[str, str]:
+    ids = {"x-compute-request-id": request.id, "x-openstack-request-id": request.id}
+    return ids if request.minor is None else ids | VERSION_HEADERS[request.minor]
+
+
+SHAPE = Shape(refusal=_refusal, headers=_headers)

@@ -7,12 +7,12 @@ There is no database of servers that found no host: the directory keeps them, an
 import asyncio
 
 from whimbrel.api.http.call import Call
-from whimbrel.api.http.problems import Problem
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.views.cells import Cell, CellAnswer, Cells, Unplaced
 from whimbrel.domain.errors import Conflict, Unavailable
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName
+from whimbrel.http.problem import Problem
 from whimbrel.ports.stores.cells import CellInfo
 
 

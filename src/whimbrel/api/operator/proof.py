@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from whimbrel.api.http.call import Call, Reply
+from whimbrel.api.http.call import Call
 from whimbrel.api.schemas.parameters import truth_of_word
 from whimbrel.api.views import proof as views
 from whimbrel.api.views.proof import ProofAnswer, ProofLine
+from whimbrel.http.reply import Reply
 from whimbrel.proof.proof import Progress, Proof, note, prove, proving
 from whimbrel.proof.violation import Violation
 

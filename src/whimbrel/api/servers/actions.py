@@ -2,13 +2,14 @@
 
 from typing import Any, Literal
 
-from whimbrel.api.http.call import Call, Reply
+from whimbrel.api.http.call import Call
 from whimbrel.api.servers import action_states, flavor_and_image
 from whimbrel.api.servers.move_actions import may_leave_cell
 from whimbrel.domain.errors import Forbidden, Invalid
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, Slot
 from whimbrel.domain.run import Action
+from whimbrel.http.reply import Reply
 from whimbrel.moves import requests
 from whimbrel.servers import edit
 from whimbrel.servers.lifecycle import create_image as snapshot

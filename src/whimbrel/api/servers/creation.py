@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from whimbrel.api.catalog import server_groups
-from whimbrel.api.http.call import Call, Reply
+from whimbrel.api.http.call import Call
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.servers import flavor_and_image, requested_nics, requested_volumes
 from whimbrel.api.views import locations
@@ -17,6 +17,7 @@ from whimbrel.domain.errors import Invalid, NotFound, OverQuota
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.server import RequestSpec, Server
+from whimbrel.http.reply import Reply
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create as births
 from whimbrel.servers.lifecycle import delete

@@ -3,11 +3,12 @@
 from typing import Any
 from urllib.parse import quote
 
-from whimbrel.api.http.call import Call, Reply
+from whimbrel.api.http.call import Call
 from whimbrel.api.http.schema import compiled
 from whimbrel.api.schemas.servers import MAX_TAGS, TAG
 from whimbrel.api.servers import action_states
 from whimbrel.domain.errors import Invalid, NotFound
+from whimbrel.http.reply import Reply
 from whimbrel.servers import edit
 
 _is_tag = compiled(TAG).is_valid

@@ -3,12 +3,13 @@
 from typing import Any
 
 from whimbrel.api.http import paging
-from whimbrel.api.http.call import Call, Reply
+from whimbrel.api.http.call import Call
 from whimbrel.api.schemas.parameters import truth
 from whimbrel.api.servers import action_states, requested_volumes
 from whimbrel.domain.errors import Conflict, Forbidden, Invalid, NotFound
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server_devices import BlockDevice
+from whimbrel.http.reply import Reply
 from whimbrel.ports.services.volumes import Volume
 from whimbrel.servers.devices import volumes
 

@@ -68,7 +68,7 @@ class Ask(Admitted):
 
     async def knows_password(self, password: str, stored: str | None, account: str) -> bool:
         """Check the password of an account, which need not exist. Raises: Problem: 429."""
-        address = self.request.client.host if self.request.client else ""
+        address, _port = self.request.scope.get("client") or ("", 0)
         try:
             return await self.context.attempts.is_right(password, stored, account, address)
         except TooManyAttempts as error:

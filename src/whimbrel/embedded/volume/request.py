@@ -103,7 +103,7 @@ def admission(service: VolumeService) -> Callable[[Request, Route], Awaitable[As
     """Return the check of version, caller and rule."""
 
     async def admit(request: Request, route: Route) -> Ask:
-        minor = request.minor = VERSIONS.negotiate(request.folded(HEADER))
+        minor = request.minor = VERSIONS.negotiate(request.headers.get("openstack-api-version", ""))
         principal = await project_principal(request, service.identity)
         _check_project(request, principal)
         if minor < route.since:

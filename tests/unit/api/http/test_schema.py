@@ -3,9 +3,9 @@
 import pytest
 
 from whimbrel.api.http.formats import FORMATS, matcher
-from whimbrel.api.http.problems import Problem
 from whimbrel.api.http.schema import Body, Query
 from whimbrel.api.schemas.parameters import NAME, NUMBER, many, obj, single
+from whimbrel.http.problem import Problem
 
 BODY = Body({5: obj({"a": NAME}, ["a"]), 9: obj({"a": NAME, "b": NAME}), 12: None})
 QUERY = Query(
