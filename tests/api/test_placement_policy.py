@@ -16,10 +16,10 @@ from whimbrel.api.http import policy as compute
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.policy import Policy
+from whimbrel.http.problem import Problem
 from whimbrel.placement_api.app import placement_app
 from whimbrel.placement_api.policy import DEFAULTS, RULES, Defaults
 from whimbrel.placement_api.principals import Access, access
-from whimbrel.placement_api.problems import Problem
 from whimbrel.placement_api.routes import ROUTES
 from whimbrel.ports.services.identity import Principal
 

@@ -1,42 +1,26 @@
-"""Schemas of the bodies, by the version from which they hold.
+"""Schemas of the bodies, by the version from which they hold."""
 
-Law: what no schema allows does not reach a handler.
-"""
-
-from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
+from whimbrel.http.schema import Schema, VersionedSchema
 from whimbrel.placement.inventory import MAX_INT
-from whimbrel.placement_api.schemas import Checker, Schema
+from whimbrel.placement_api.schemas import checker
 
 
-class Body:
-    """Schemas of one body: first minor version -> schema. Compiled when first needed."""
+class Body(VersionedSchema):
+    """The schemas of one body. Below the first version a body is not read."""
 
     def __init__(self, by_minor: Mapping[int, Schema]) -> None:
-        self._schemas = dict(sorted(by_minor.items()))
-        self._firsts = list(self._schemas)
-        self._compiled: dict[int, Checker] = {}
-
-    def is_there(self, minor: int) -> bool:
-        """Tell whether a body is looked at: below the first version it is not."""
-        return minor >= self._firsts[0]
-
-    def check(self, minor: int, value: Any) -> None:
-        """Raises: Problem: 400, naming the offending part."""
-        first = self._firsts[bisect_right(self._firsts, minor) - 1]
-        if first not in self._compiled:
-            self._compiled[first] = Checker(self._schemas[first], "JSON does not validate")
-        self._compiled[first].check(value)
+        super().__init__(by_minor, lambda schema: checker(schema, "JSON does not validate"))
 
 
 EXACT = 2**53
-"""Below it a float is exactly the integer that it seems to be."""
+"""Below it a float represents an integer exactly."""
 
 
 def whole(value: Any) -> Any:
-    """Make integers of numbers such as 2.0, which a schema takes for integers too."""
+    """Convert numbers such as 2.0, which a schema accepts as integers, to integers."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < EXACT else value
     if isinstance(value, dict):

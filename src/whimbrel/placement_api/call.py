@@ -1,32 +1,23 @@
-"""One request as a handler sees it, and what a handler answers."""
+"""One request as a handler sees it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from whimbrel.domain.ids import ProviderId
+from whimbrel.http.reply import Reply
 from whimbrel.placement.store import Store
 from whimbrel.ports.clock import IdSource
 from whimbrel.ports.services.identity import Principal
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer that is more than a body with status 200. A handler may also return the body alone."""
-
-    status: int
-    body: Any = None  # None: no body
-    headers: Mapping[str, str] = {}
-    is_dated: bool = True  # from 1.15 on, where it shows something
-
-
-NO_CONTENT = Reply(status=204)
+class Undated(Reply, frozen=True):
+    """A reply without last-modified."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """A request that was understood: token, version, route, query keys and body have been checked."""
+    """A request of which token, version, route, query keys and body have been checked."""
 
     store: Store
     ids: IdSource
@@ -41,18 +32,18 @@ class Call:
 
     @property
     def uuid(self) -> ProviderId:
-        """Give the provider in the path."""
+        """Return the provider in the path."""
         return ProviderId(self.params["uuid"])
 
     def value(self, key: str) -> str | None:
-        """Give the value of a key, the last one if it comes several times."""
+        """Return the value of a query key, the last of several."""
         values = self.query.get(key)
         return values[-1] if values else None
 
     def path(self, *parts: str) -> str:
-        """Give a path for links."""
+        """Return a path for links."""
         return "/".join((self.mounted_at, *parts))
 
     def location(self, *parts: str) -> dict[str, str]:
-        """Give the header that says where something new is."""
+        """Return the header with the URL of a new resource."""
         return {"location": self.origin + self.path(*parts)}

@@ -6,10 +6,11 @@ Law: a group that nothing could serve, because it is half said, is refused and n
 from collections.abc import Mapping
 from typing import Literal
 
+from whimbrel.http.problem import Problem
 from whimbrel.placement.inventory import MAX_INT
 from whimbrel.placement.search import UNNAMED, Request, Wanted
 from whimbrel.placement_api.call import Call
-from whimbrel.placement_api.problems import BAD_VALUE, DUPLICATE_KEY, MISSING_VALUE, Problem
+from whimbrel.placement_api.problems import BAD_VALUE, DUPLICATE_KEY, MISSING_VALUE
 from whimbrel.placement_api.queries import OF_CANDIDATES, check_names, group, plain_traits, split, trait_names
 
 SUBTREES_SINCE = 36

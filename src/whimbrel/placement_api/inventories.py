@@ -7,11 +7,13 @@ from msgspec.structs import asdict
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ProviderId
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.placement.errors import BadInventory, Duplicate, InventoryInUse, Stale, UnknownName
 from whimbrel.placement.inventory import capacity
 from whimbrel.placement.provider import Node
-from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
-from whimbrel.placement_api.problems import CONCURRENT_UPDATE, Problem, introducing
+from whimbrel.placement_api.call import Call, Undated
+from whimbrel.placement_api.problems import CONCURRENT_UPDATE, introducing
 from whimbrel.ports.placement.placement import Inventory
 
 _AMOUNTS = Inventory.__struct_fields__
@@ -44,7 +46,7 @@ def _all(node: Node) -> Reply:
         "resource_provider_generation": node.provider.generation,
         "inventories": {name: asdict(stock.inventory) for name, stock in node.stocks.items()},
     }
-    return Reply(status=200, body=body, is_dated=bool(node.stocks))  # nothing has no date
+    return (Reply if node.stocks else Undated)(body)
 
 
 def _one(node: Node, name: str) -> dict[str, Any]:

@@ -1,14 +1,10 @@
-"""Every microversion of the Placement API in one list, and the negotiation of one.
+"""Every microversion of the Placement API in one list.
 
-Law: a microversion is known by its minor number (all are 1.x); what changes at which is decided where it changes,
-by comparing `call.minor`, and this list says what each one is about.
+Invariant: a microversion is known by its minor number (all are 1.x). What changes at which is decided where it changes,
+by comparing `call.minor`; this list says what each one is about.
 """
 
-from functools import lru_cache
-
-import microversion_parse
-
-from whimbrel.placement_api.problems import Problem
+from whimbrel.http.microversions import Microversions
 
 MICROVERSIONS: dict[int, str] = {
     0: "the start: providers, inventories, allocations, usages",
@@ -55,22 +51,11 @@ MICROVERSIONS: dict[int, str] = {
 
 FIRST = min(MICROVERSIONS)
 LAST = max(MICROVERSIONS)
-
-
-@lru_cache(maxsize=256)
-def negotiate(header: str | None) -> int:
-    """Give the minor version that a request wants. Raises: Problem: 400 unreadable, 406 not ours."""
-    try:
-        sent = {"openstack-api-version": header} if header is not None else {}
-        text = microversion_parse.get_version(sent, service_type="placement")
-        if text is None:
-            return FIRST
-        if text == "latest":
-            return LAST
-        major, minor = microversion_parse.parse_version_string(text)
-    except (TypeError, ValueError):
-        raise Problem(400, f"invalid version string: {(header or '').removeprefix('placement ')}") from None
-    if major != 1 or not FIRST <= minor <= LAST:
-        reason = f"Unacceptable version header: {text}. This API has 1.{FIRST} to 1.{LAST}."
-        raise Problem(406, reason, extra={"max_version": f"1.{LAST}", "min_version": f"1.{FIRST}"})
-    return int(minor)
+VERSIONS = Microversions(
+    "placement",
+    1,
+    FIRST,
+    LAST,
+    unreadable="invalid version string: {text}",
+    unknown="Unacceptable version header: {text}. This API has {min_version} to {max_version}.",
+)

@@ -1,16 +1,15 @@
-"""Who asks, and whether he may: callers by their tokens or, in tests, by their word; then the policy.
+"""Callers, by their tokens or, in tests, without authentication; then the policy.
 
-Law: nobody comes past without a caller, and every request is held against exactly one rule.
+Invariant: no request is served without a caller, and every request is checked by exactly one rule.
 """
 
 from typing import Protocol
 
-from starlette.requests import Request
-
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.http.policy import Policy
+from whimbrel.http.problem import Problem
+from whimbrel.http.request import Request
 from whimbrel.placement_api.policy import DEFAULTS, Defaults
-from whimbrel.placement_api.problems import Problem
 from whimbrel.ports.services.identity import Identity, Principal
 
 UNAUTHORIZED = "The request you have made requires authentication."
@@ -18,31 +17,29 @@ NO_AUTH_ADMINS = frozenset({"admin", "notused"})  # clients send the latter wher
 
 
 class Principals(Protocol):
-    """A way to find out who asks."""
+    """A way to find the caller of a request."""
 
     async def of(self, request: Request) -> Principal:
-        """Raises: Problem: 401. Unavailable: nobody can tell now."""
+        """Raises: Problem: 401. Unavailable: the identity service does not answer."""
         ...
 
 
 class ByToken:
-    """Callers whom an identity service knows. identity_url: where others are sent; None: on the same server."""
+    """Callers with tokens of an identity service. identity_url: where clients get one; None: on the same server."""
 
     def __init__(self, identity: Identity, identity_url: str | None) -> None:
         self._identity = identity
         self._identity_url = identity_url
 
     async def of(self, request: Request) -> Principal:
-        token = request.headers.get("x-auth-token")
-        principal = await self._identity.principal(token) if token else None
+        principal = await request.principal(self._identity)
         if principal is None:
-            url = self._identity_url or f"{request.url.scheme}://{request.url.netloc}/identity"
-            raise Problem(401, UNAUTHORIZED, headers={"www-authenticate": f'Keystone uri="{url}"'})
+            raise Problem(401, UNAUTHORIZED, headers=request.challenge(self._identity_url))
         return principal
 
 
 class ByWord:
-    """Callers who are believed, for tests: the token is `user` or `user:project`, the roles are as they say.
+    """Callers without authentication, for tests: the token is `user` or `user:project`, a header has the roles.
 
     Source: Placement's auth_strategy noauth2.
     """
@@ -68,13 +65,13 @@ class ByWord:
 
 
 class Access:
-    """Placement's policy: a set of defaults, and what an operator changed of it."""
+    """Placement's policy: a set of defaults, overridden by an operator's file."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
     def check(self, rule: str, principal: Principal, project: str | None) -> None:
-        """Hold a request against its rule. project: what it is about; None: the caller's own.
+        """Check a request by its rule. project: of its resource; None: the caller's own.
 
         Raises: Problem: 403: also for every token that is for no project, whatever its roles.
         """
@@ -84,5 +81,5 @@ class Access:
 
 
 def access(defaults: Defaults, policy: Policy | None = None) -> Access:
-    """Make the access of a set of defaults. policy: those rules, where a file changed some."""
+    """Make the access of a set of defaults. policy: these rules with an operator's changes."""
     return Access(policy or Policy.load(DEFAULTS[defaults]))

@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ProviderId
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.placement.errors import BadParent, ProviderNotFound
 from whimbrel.placement.provider import Provider
 from whimbrel.placement.search import matching
 from whimbrel.placement_api import queries
-from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
+from whimbrel.placement_api.call import Call
 from whimbrel.placement_api.problems import introducing
 
 _LINKS = {"inventories": 0, "usages": 0, "aggregates": 1, "traits": 6, "allocations": 11}

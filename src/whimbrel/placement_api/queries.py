@@ -7,15 +7,17 @@ one value the last one counts, except where a table or a reader says otherwise.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qs
 
 from whimbrel.domain.ids import ProviderId
+from whimbrel.http.problem import Problem
+from whimbrel.http.schema import Checker, Schema
 from whimbrel.placement.resource_names import STANDARD_CLASSES, standard_traits
 from whimbrel.placement.search import Wanted
 from whimbrel.placement.store import Store
 from whimbrel.placement_api.call import Call
-from whimbrel.placement_api.problems import Problem
-from whimbrel.placement_api.schemas import Checker, Schema, is_uuid
+from whimbrel.placement_api.schemas import checker, is_uuid
 
 MOST_FIELDS = 500
 MOST = 2**63 - 1
@@ -65,7 +67,7 @@ class Keys:
         except ValueError:
             raise invalid("It cannot be read.") from None
         if minor not in self._checkers:
-            self._checkers[minor] = Checker(self._schema(minor), INVALID)
+            self._checkers[minor] = checker(self._schema(minor), INVALID)
         self._checkers[minor].check({name: values[-1] for name, values in sent.items()})
         for name, values in sent.items():
             if any("\x00" in value for value in values):
@@ -78,7 +80,7 @@ class Keys:
         suffix = f"({NAMES if minor >= NAMED_SINCE else NUMBERS})?"
         there = {name: key for name, key in self._keys.items() if key.since <= minor}
         grouped = {name for name, key in there.items() if key.is_of_group and minor >= NUMBERED_SINCE}
-        found: Schema = {
+        found: dict[str, Any] = {
             "type": "object",
             "properties": {name: key.form for name, key in there.items() if name not in grouped},
             "required": [

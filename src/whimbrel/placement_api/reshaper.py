@@ -3,11 +3,13 @@
 from typing import Any
 
 from whimbrel.domain.ids import ProviderId
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.placement.errors import InventoryInUse, ProviderNotFound, UnknownName
 from whimbrel.placement.provider import Shape
 from whimbrel.placement_api import allocations, inventories
-from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
-from whimbrel.placement_api.problems import PROVIDER_NOT_FOUND, Problem, introducing
+from whimbrel.placement_api.call import Call
+from whimbrel.placement_api.problems import PROVIDER_NOT_FOUND, introducing
 
 
 async def reshape(call: Call) -> Reply:

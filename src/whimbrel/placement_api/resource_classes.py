@@ -3,11 +3,12 @@
 from typing import Any
 
 from whimbrel.domain.errors import NotFound
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.placement.errors import Duplicate, NameInUse, StandardName
 from whimbrel.placement.resource_names import STANDARD_CLASSES, is_custom
 from whimbrel.placement_api.bodies import RESOURCE_CLASS
-from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
-from whimbrel.placement_api.problems import Problem
+from whimbrel.placement_api.call import Call
 
 
 def _shown(call: Call, name: str) -> dict[str, Any]:

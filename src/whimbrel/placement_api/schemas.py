@@ -1,24 +1,22 @@
-"""Checks values against schemas, and says what one refuses in the sentences that Placement's clients look for.
+"""Checks of values against schemas, with the sentences that Placement's clients look for.
 
-Law: the sentences are those of Python's jsonschema, which Placement answers with, and so is the choice of the one
-that is told where several things are wrong: what is nearest to the outside, there what comes last.
+Invariant: the sentences are those of Python's jsonschema, which Placement answers with, and so is the choice among
+several errors: the outermost, among those the last.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
 import jsonschema_rs
 
-from whimbrel.placement_api.problems import Problem
-
-Schema = dict[str, Any]
+from whimbrel.http.schema import Checker, Schema
 
 LONGEST_SENTENCE = 400
 
 
 def is_uuid(text: str) -> bool:
-    """Tell whether a text is a uuid, with dashes or without."""
+    """Check whether a text is a uuid, with dashes or without."""
     try:
         return UUID(text).hex == text.replace("-", "").lower()
     except ValueError:
@@ -36,19 +34,13 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
 }
 
 
-class Checker:
-    """One schema, compiled. opening: how what it refuses is introduced."""
+def checker(schema: Schema, opening: str) -> Checker:
+    """Compile one schema. opening: of the sentences for the values that it refuses."""
 
-    def __init__(self, schema: Schema, opening: str) -> None:
-        self._schema = schema
-        self._opening = opening
-        self._validator = jsonschema_rs.Draft202012Validator(schema, formats=dict(FORMATS), validate_formats=True)
+    def explain(schema: Schema, errors: Iterable[jsonschema_rs.ValidationError]) -> str:
+        return f"{opening}: {_sentence(schema, max(errors, key=_nearness))}"
 
-    def check(self, value: Any) -> None:
-        """Raises: Problem: 400, naming the offending part."""
-        if not self._validator.is_valid(value):
-            error = max(self._validator.iter_errors(value), key=_nearness)
-            raise Problem(400, f"{self._opening}: {_sentence(self._schema, error)}")
+    return Checker(schema, FORMATS, explain)
 
 
 def _nearness(error: jsonschema_rs.ValidationError) -> tuple[int, list[tuple[int, str]]]:

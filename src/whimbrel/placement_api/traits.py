@@ -3,11 +3,13 @@
 from typing import Any
 
 from whimbrel.domain.errors import NotFound
+from whimbrel.http.problem import Problem
+from whimbrel.http.reply import NO_CONTENT, Reply
 from whimbrel.placement.errors import StandardName
 from whimbrel.placement.provider import Node
 from whimbrel.placement.resource_names import is_custom, standard_traits
-from whimbrel.placement_api.call import NO_CONTENT, Call, Reply
-from whimbrel.placement_api.problems import Problem, said_as_placement_does
+from whimbrel.placement_api.call import Call
+from whimbrel.placement_api.problems import said_as_placement_does
 
 
 async def index(call: Call) -> Any:
