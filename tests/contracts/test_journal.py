@@ -104,22 +104,22 @@ async def parked(store: Store) -> Run:
 
 
 async def beside(store: Store, move: Run, name: str = "errand") -> Run:
-    errand = a_run("a", id=RunId(name), action=name, saga="errand")
-    return await store.journal.accept(errand, an_action(errand), beside=move.id)
+    operation = a_run("a", id=RunId(name), action=name, saga="errand")
+    return await store.journal.accept(operation, an_action(operation), beside=move.id)
 
 
 def test_beside_a_parked_run_another_may_be_open_and_the_parked_one_waits_for_it(open_store: Opener) -> None:
     async def story(store: Store) -> None:
         move = await parked(store)
-        errand = await beside(store, move)
+        operation = await beside(store, move)
         assert await store.journal.open_run(move.subject) == move
         with pytest.raises(Conflict, match="under way"):
             await store.journal.give_verdict(move.id, "confirm", "confirming", an_action(move, "confirm"), NOW)
         with pytest.raises(Conflict, match="beside"):
             await store.journal.turn_back(move, NOW)
         assert await store.journal.get(move.id) == move
-        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 9)] == [errand.id]
-        await store.journal.save(replace(errand, epoch=2, state="done", finished_at=NOW))
+        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 9)] == [operation.id]
+        await store.journal.save(replace(operation, epoch=2, state="done", finished_at=NOW))
         confirmed = await store.journal.give_verdict(move.id, "confirm", "", an_action(move, "confirm"), NOW)
         assert confirmed.state == "open"
 
@@ -135,10 +135,10 @@ def test_nothing_begins_beside_a_run_that_does_not_wait_or_where_something_has_b
         await store.journal.save(move)
         with pytest.raises(Conflict):  # it does not say beside what
             await store.accept("a", id=RunId("other"), action="other")
-        errand = await beside(store, move)
+        operation = await beside(store, move)
         with pytest.raises(Conflict):
             await beside(store, move, "second")
-        await store.journal.save(replace(errand, state="done", finished_at=NOW))
+        await store.journal.save(replace(operation, state="done", finished_at=NOW))
         await store.journal.give_verdict(move.id, "revert", "reverting", an_action(move, "revert"), NOW)
         with pytest.raises(Conflict):
             await beside(store, move, "too late")
@@ -155,10 +155,10 @@ def test_of_a_verdict_and_an_errand_at_once_one_is_heard(open_store: Opener) -> 
             name = f"{number}"
             move = replace(await store.accept(name), state="parked", parked_at=NOW)
             await store.journal.save(move)
-            errand = a_run(name, id=RunId(f"errand-{name}"), action=f"errand-{name}")
+            operation = a_run(name, id=RunId(f"errand-{name}"), action=f"errand-{name}")
             answers = await outcomes(
                 [
-                    store.journal.accept(errand, an_action(errand), beside=move.id),
+                    store.journal.accept(operation, an_action(operation), beside=move.id),
                     store.journal.give_verdict(move.id, "revert", "reverting", an_action(move, "revert"), NOW),
                 ]
             )

@@ -191,26 +191,26 @@ def test_a_lock_is_lent_by_the_run_that_is_named_and_given_back_to_it(open_store
         await settled(store)
         await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
         await store.change_by_run(FIRST, SERVER, {"vm_state": "resized", "task_state": None})
-        errand, third = Order(OTHER, 1), Order(RunId("third"), 1)
+        operation, third = Order(OTHER, 1), Order(RunId("third"), 1)
         with pytest.raises(WrongState):
-            await store.lock(errand, SERVER, None, "resized", SLOT, NOW, RunId("third"))
+            await store.lock(operation, SERVER, None, "resized", SLOT, NOW, RunId("third"))
         for _ in range(2):
-            await store.lock(errand, SERVER, None, "resized", SLOT, NOW, MOVE)
+            await store.lock(operation, SERVER, None, "resized", SLOT, NOW, MOVE)
         with pytest.raises(WrongState):
             await store.lock(third, SERVER, None, "resized", SLOT, NOW, MOVE)
         with pytest.raises(LockLost):
             await store.change_by_run(FIRST, SERVER, {"name": "by the move, which has lent it"})
-        await store.change_by_run(errand, SERVER, {"description": "by the errand"})
+        await store.change_by_run(operation, SERVER, {"description": "by the errand"})
         for _ in range(2):
-            await store.unlock(errand, SERVER, {}, MOVE)
+            await store.unlock(operation, SERVER, {}, MOVE)
         with pytest.raises(LockLost):
-            await store.change_by_run(errand, SERVER, {"name": "by the errand, which has given it back"})
+            await store.change_by_run(operation, SERVER, {"name": "by the errand, which has given it back"})
         await store.change_by_run(FIRST, SERVER, {"hostname": "by-the-move"})
         record = await store.get(SERVER)
         assert (record.name, record.description, record.hostname) == ("s", "by the errand", "by-the-move")
         await store.unlock(FIRST, SERVER, {})
         with pytest.raises(WrongState):  # there is nobody who could lend it
-            await store.lock(errand, SERVER, None, "resized", SLOT, NOW, MOVE)
+            await store.lock(operation, SERVER, None, "resized", SLOT, NOW, MOVE)
 
     tell(open_store, story)
 

@@ -23,7 +23,7 @@ from tests.stories.later import LATER, every_look
 from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_cut_off, watch
 from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, sleeping
 from whimbrel.domain.errors import WorldError
-from whimbrel.domain.operation_facts import ErrandFacts, is_placed
+from whimbrel.domain.operation_facts import OperationFacts, is_placed
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
 from whimbrel.sim.checks.invariants import Violation, books, rows_of
@@ -66,9 +66,9 @@ def tales_of(saga: str) -> Iterator[Tale]:
         for broken in (one for one in breaks if one.name not in OF_SEVERAL):
             is_brief = broken not in test_repair_crashes.BREAKS
             yield Tale(broken.name, partial(test_repair_crashes.Repairing, broken), _check_repaired, is_brief)
-    for errand in attaching.TALES:
-        if errand.saga == saga:
-            yield Tale(errand.name, partial(attaching.Errand, errand), partial(_check_errand, errand))
+    for operation in attaching.TALES:
+        if operation.saga == saga:
+            yield Tale(operation.name, partial(attaching.Errand, operation), partial(_check_errand, operation))
     for one in test_lives.TALES:
         if ALSO_NAMED.get(saga, saga) in one.name.split(" ")[:2]:  # "hard reboot of ..." too
             yield Tale(one.name, partial(living.Living, one), partial(_check_living, one))
@@ -89,8 +89,8 @@ async def _check_repaired(telling: Lives, ended: Told, has_faults: bool) -> None
     await ended.world.close()
 
 
-async def _check_errand(errand: attaching.Tale, telling: Lives, ended: Told, has_faults: bool) -> None:
-    await attaching.check(ended, errand, may_be_nothing=has_faults)
+async def _check_errand(operation: attaching.Tale, telling: Lives, ended: Told, has_faults: bool) -> None:
+    await attaching.check(ended, operation, may_be_nothing=has_faults)
 
 
 async def _check_living(one: living.Tale, telling: Lives, ended: Told, has_faults: bool) -> None:
@@ -100,20 +100,20 @@ async def _check_living(one: living.Tale, telling: Lives, ended: Told, has_fault
 # What they are told
 
 
-async def _asked_for_twice(errand: attaching.Tale) -> None:
+async def _asked_for_twice(operation: attaching.Tale) -> None:
     """Have two ask for the same who looked before: the second one is told that it is done."""
-    telling = attaching.Errand(errand)
+    telling = attaching.Errand(operation)
     await telling.set_the_scene()
     _, cloud, engine = telling.next_life()
     seen = await lookup.find(cloud, telling.server.id)
     await telling.move(cloud, engine)
     await telling.settle()
     try:
-        await errand.ask(cloud, engine, telling.world.requester(), seen)
+        await operation.ask(cloud, engine, telling.world.requester(), seen)
     except WorldError:
         await telling.world.close()
         return
-    raise AssertionError(f"{errand} was begun twice")
+    raise AssertionError(f"{operation} was begun twice")
 
 
 async def _volume_of_another_zone() -> None:
@@ -153,9 +153,9 @@ def attempts(saga: str, about: str = "") -> Iterator[Attempt]:
         yield partial(_complaint, tale, "", partial(_undisturbed, tale, saga))
     for story in ALSO.get(saga, ()):
         yield partial(_complaint, story.__name__, "", story)
-    for errand in attaching.TALES:
-        if errand.saga == saga and errand.name != "plug by network":  # which makes another one
-            yield partial(_complaint, f"{errand}, twice", "", partial(_asked_for_twice, errand))
+    for operation in attaching.TALES:
+        if operation.saga == saga and operation.name != "plug by network":  # which makes another one
+            yield partial(_complaint, f"{operation}, twice", "", partial(_asked_for_twice, operation))
     yield from (partial(every_look, later) for later in LATER if later.saga == saga)
     long = [tale for tale in tales if not tale.is_brief]
     for every in (every_refusal_with_a_debt, every_fault, every_late_call_refused_meanwhile, every_sleeper):
@@ -170,7 +170,7 @@ async def _undisturbed(tale: Tale, saga: str) -> None:
     ended = await telling.tell()
     holders = {run for rows in locks for *_, run in rows}
     for run in await ended.world.cloud.journal.find(RunFilter(sagas=(saga,), limit=1)):
-        if isinstance(run.facts, ErrandFacts) and is_placed(run.facts):
+        if isinstance(run.facts, OperationFacts) and is_placed(run.facts):
             assert run.state == "done", f"it was turned back: {run.message}"
             assert run.id in holders, f"nothing kept others from the server while {run.saga} was at it"
     await tale.check(telling, ended, False)

@@ -6,7 +6,7 @@ from whimbrel.domain.ids import CellName, HostName, RunId, Slot
 from whimbrel.domain.run import Run
 
 
-class ErrandFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OperationFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an errand knows: where the server is and how it is shown meanwhile."""
 
     cell: CellName | None
@@ -24,12 +24,12 @@ class ErrandFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     devices: bool = False  # whether it had ports, volumes or devices of its host
 
 
-Errand = Run[ErrandFacts]
+Errand = Run[OperationFacts]
 
 
-def is_placed(facts: ErrandFacts) -> bool:
+def is_placed(facts: OperationFacts) -> bool:
     return facts.cell is not None and facts.host is not None
 
 
-def has_devices(facts: ErrandFacts) -> bool:
+def has_devices(facts: OperationFacts) -> bool:
     return facts.devices

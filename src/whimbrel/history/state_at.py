@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from whimbrel.domain import server_states
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, RunId
-from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import LogEntry, Run, has_facts
 from whimbrel.history.history import Past
 from whimbrel.moves.facts import MoveFacts, Place
@@ -97,7 +97,7 @@ def _target(run: Run, tried: int) -> Place | None:
 def _found(before: Standing, run: Run) -> Standing:
     """Give what a run found when it began: it had read the record."""
     facts = run.facts
-    if isinstance(facts, ErrandFacts) and facts.cell:
+    if isinstance(facts, OperationFacts) and facts.cell:
         return replace(before, cell=facts.cell, host=facts.host, vm_state=facts.was)
     if not isinstance(facts, MoveFacts):
         return before
@@ -123,7 +123,7 @@ def _moved_back(before: Standing, run: Run, _: Place | None) -> Standing:
 
 def _as_it_was(before: Standing, run: Run, _: Place | None) -> Standing:
     facts = run.facts
-    assert isinstance(facts, (MoveFacts, ErrandFacts))
+    assert isinstance(facts, (MoveFacts, OperationFacts))
     return replace(before, vm_state=facts.was)
 
 
@@ -136,7 +136,7 @@ def _displaced(before: Standing, _run: Run, _target: Place | None) -> Standing:
 
 
 def _seen(before: Standing, run: Run, _: Place | None) -> Standing:
-    assert has_facts(run, ErrandFacts)
+    assert has_facts(run, OperationFacts)
     return replace(before, vm_state="active" if run.facts.ran else "stopped")
 
 

@@ -13,7 +13,7 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
-from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.pci import HeldDevice
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.moves.facts import MoveFacts
@@ -147,7 +147,7 @@ async def collect_images(cloud: Cloud, collector: Collector) -> None:
     if not waiting:
         return
     async for run in runs(cloud, RunFilter(sagas=("snapshot",))):
-        image_id = run.facts.image_id if has_facts(run, ErrandFacts) else None
+        image_id = run.facts.image_id if has_facts(run, OperationFacts) else None
         if image_id and (found := waiting.get(image_id)):
             collector.images[run.subject].append(found)
 

@@ -11,7 +11,7 @@ import msgspec
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Ledger, Obeyed
 from whimbrel.domain.ids import CellName, HostName, RunId
-from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
@@ -173,7 +173,7 @@ async def _done_there(cloud: Cloud, run_id: RunId, cell: CellName, host: HostNam
 def _places(facts: object) -> list[tuple[CellName | None, HostName | None]]:
     if isinstance(facts, MoveFacts):
         return [(place.cell, place.host) for place in (facts.source, facts.target) if place]
-    return [(facts.cell, facts.host)] if isinstance(facts, ErrandFacts) else []
+    return [(facts.cell, facts.host)] if isinstance(facts, OperationFacts) else []
 
 
 async def check(cloud: Cloud) -> list[str]:

@@ -1,7 +1,7 @@
 """What reached the network or the volume service after its run was over: looked for a while after each such run."""
 
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
-from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import MoveFacts
@@ -32,7 +32,7 @@ def _has_devices(run: Run) -> bool:
     facts = run.facts
     if isinstance(facts, MoveFacts):
         return bool(facts.ports or facts.volumes or facts.wished_nics or facts.wished_volumes)
-    return isinstance(facts, ErrandFacts) and facts.devices
+    return isinstance(facts, OperationFacts) and facts.devices
 
 
 async def _look_after(cloud: Cloud, engine: Engine, run: Run) -> int:

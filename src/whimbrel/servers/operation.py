@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from whimbrel.domain.errors import NotFound, WrongState
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName, RunId
-from whimbrel.domain.operation_facts import Errand, ErrandFacts
+from whimbrel.domain.operation_facts import Errand, OperationFacts
 from whimbrel.domain.pci import ALIAS
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
@@ -17,7 +17,7 @@ from whimbrel.ports.stores.servers import Servers
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga
 
-Kind = TypeVar("Kind", bound=ErrandFacts)
+Kind = TypeVar("Kind", bound=OperationFacts)
 
 
 def cell_of(run: Errand) -> CellName:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from whimbrel.conductor.saga_registry import BOOK
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, RunId, ServerId, Slot, UserId
-from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Action, LogEntry, Run
 from whimbrel.history.history import Past, tell
 from whimbrel.history.state_at import EFFECTS, Standing, standing_at
@@ -79,8 +79,8 @@ def reset(at: float) -> Action:
     return replace(asked(a_run("none", 0.0), "resetState", at, f"reset-{at}"), run_id=None)
 
 
-def errand(name: str, began: float, was: str, *log: LogEntry) -> Run:
-    facts = ErrandFacts(cell=CellName("c1"), host=HostName("h1"), slot=Slot("s"), was=was, shows=None)
+def operation(name: str, began: float, was: str, *log: LogEntry) -> Run:
+    facts = OperationFacts(cell=CellName("c1"), host=HostName("h1"), slot=Slot("s"), was=was, shows=None)
     return a_run(name, began, *log, saga=name, facts=facts, state="done", finished_at=began + 5)
 
 
@@ -201,9 +201,9 @@ def test_a_create_that_went_on_to_another_host() -> None:
 
 def test_errands_set_the_state_and_a_delete_ends_it() -> None:
     runs = (
-        errand("stop", 1.0, "active", step(1.0, "settle_stopped")),
-        errand("start", 11.0, "stopped", step(11.0, "settle_started")),
-        errand("delete", 21.0, "active", step(22.0, "close_record"), step(23.0, "erase_entry")),
+        operation("stop", 1.0, "active", step(1.0, "settle_stopped")),
+        operation("start", 11.0, "stopped", step(11.0, "settle_started")),
+        operation("delete", 21.0, "active", step(22.0, "close_record"), step(23.0, "erase_entry")),
     )
     assert [stood(at, *runs).vm_state for at in (1.0, 1.5, 11.5, 22.0, 22.5)] == [
         *("active", "stopped", "active", "active"),
@@ -223,9 +223,9 @@ def test_errands_set_the_state_and_a_delete_ends_it() -> None:
 def test_what_an_administrator_set_is_known_from_who_looked_next(
     resets: tuple[float, ...], then: str | None, known: str | None
 ) -> None:
-    runs = [errand("stop", 1.0, "active", step(1.0, "settle_stopped"))]
+    runs = [operation("stop", 1.0, "active", step(1.0, "settle_stopped"))]
     if then:
-        runs.append(errand("reboot", 10.0, then, step(10.0, "settle_rebooted")))
+        runs.append(operation("reboot", 10.0, then, step(10.0, "settle_rebooted")))
     actions = tuple(map(reset, resets))
     assert stood(5.5, *runs, actions=actions, now="the record's").vm_state == known
     assert stood(4.0, *runs, actions=actions, now="the record's").vm_state == "stopped"
@@ -233,7 +233,7 @@ def test_what_an_administrator_set_is_known_from_who_looked_next(
 
 def test_a_guest_that_a_repair_adopted_counts_from_then() -> None:
     action = AdoptGuest(sentence="", cell=CellName("c1"), host=HostName("h3"), slot=Slot("s"))
-    stop = errand("stop", 1.0, "active", step(1.0, "settle_stopped"))
+    stop = operation("stop", 1.0, "active", step(1.0, "settle_stopped"))
     facts = RepairFacts(
         cell=CellName("c1"), host=HostName("h1"), slot=None, was="stopped", shows=None,
         agreed=(action,), actions=(action,),
@@ -259,7 +259,7 @@ def test_a_repair_says_what_it_was_to_do_once_it_was_asked_for() -> None:
 
 
 def test_what_is_done_under_the_id_of_a_deleted_server_leaves_it_deleted() -> None:
-    gone = errand("delete", 1.0, "active", step(1.0, "erase_entry"))
+    gone = operation("delete", 1.0, "active", step(1.0, "erase_entry"))
     facts = RepairFacts(cell=None, host=None, slot=None, was="active", shows=None, agreed=())
     run = a_run("r", 11.0, saga="repair", facts=facts, state="done", finished_at=13.0)
     assert stood(20.0, gone, run).vm_state == "deleted"

@@ -5,7 +5,7 @@ Invariant: the server's group takes part in the claim as in that of a move, so t
 
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.ids import ConsumerId
-from whimbrel.domain.operation_facts import Errand, ErrandFacts
+from whimbrel.domain.operation_facts import Errand, OperationFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs
@@ -15,7 +15,7 @@ from whimbrel.servers import operation
 from whimbrel.servers.allocations.port_allocations import Claim
 
 
-class ClaimFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
+class ClaimFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
     """held: before. Both None: the claim stays as it is."""
 
     held: Claim | None = None

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import HostName, ServerId
-from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import Nic
@@ -41,7 +41,7 @@ STATES = ("active", "stopped", "error")
 """Of a server that waits for a verdict only ports are given back: its move holds more than the record says."""
 
 
-class TidyFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
+class TidyFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
     strays: Strays = Strays()
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.run import Run
 from whimbrel.domain.server_devices import Nic, WishedNic
 from whimbrel.servers.allocations.port_allocations import Claim
 
 
-class InterfaceFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
+class InterfaceFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
     wish: WishedNic
     zone: str  # its name, for the port
     mac: str = ""  # of a port to be made: by it the port is found again

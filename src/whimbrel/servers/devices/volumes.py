@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, WrongState
 from whimbrel.domain.ids import RunId
 from whimbrel.domain.local_disks import kept_devices
-from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice, free_disk_names
@@ -25,7 +25,7 @@ from whimbrel.servers import edit, operation
 STATES = ("active", "stopped", "resized")
 
 
-class VolumeFacts(ErrandFacts, frozen=True, kw_only=True, omit_defaults=True):
+class VolumeFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
     """device: as the record is to have it, or has it; without an attachment until that is learned."""
 
     device: BlockDevice

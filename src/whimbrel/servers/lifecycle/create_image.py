@@ -6,7 +6,7 @@ The door registers the image before it answers, since a client asks for it at on
 from collections.abc import Mapping
 
 from whimbrel.domain.errors import Superseded
-from whimbrel.domain.operation_facts import Errand, ErrandFacts
+from whimbrel.domain.operation_facts import Errand, OperationFacts
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.disk import finished
 from whimbrel.ports.cloud import Cloud, Requester
@@ -56,7 +56,7 @@ async def settle_as_before(run: Errand, cloud: Cloud) -> None:
 SNAPSHOT = Saga(
     "snapshot",
     1,
-    ErrandFacts,
+    OperationFacts,
     undoable=(
         Step(operation.lock, undo=operation.unlock, door=True),
         Step(register_image, undo=delete_image, door=True),  # clients look for it as soon as they have its id

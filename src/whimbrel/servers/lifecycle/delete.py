@@ -2,7 +2,7 @@
 
 from whimbrel.domain import server_states
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable, WrongState
-from whimbrel.domain.operation_facts import Errand, ErrandFacts, has_devices, is_placed
+from whimbrel.domain.operation_facts import Errand, OperationFacts, has_devices, is_placed
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.migration_status import MOVE_SAGAS
@@ -63,10 +63,10 @@ async def erase_entry(run: Errand, cloud: Cloud) -> None:
     await cloud.directory.erase(run.order, run.subject, cloud.clock.now())
 
 
-DELETE: Saga[ErrandFacts] = Saga(
+DELETE: Saga[OperationFacts] = Saga(
     "delete",
     1,
-    ErrandFacts,
+    OperationFacts,
     undoable=(),
     forward_only=(
         Step(mark_deleting, door=True),

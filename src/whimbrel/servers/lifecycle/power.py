@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from whimbrel.domain import server_states
-from whimbrel.domain.operation_facts import Errand, ErrandFacts
+from whimbrel.domain.operation_facts import Errand, OperationFacts
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
@@ -11,7 +11,7 @@ from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
 
 
-async def see_power(run: Errand, cloud: Cloud) -> ErrandFacts:
+async def see_power(run: Errand, cloud: Cloud) -> OperationFacts:
     """Write down whether the guest runs: the record of a broken server does not say, or is not believed."""
     facts = run.facts
     guest = await operation.agent(run, cloud).look(operation.key(run))
@@ -56,7 +56,7 @@ async def _settle(run: Errand, cloud: Cloud, event: str) -> None:
     await operation.records(run, cloud).unlock(run.order, run.subject, fields)
 
 
-def is_broken(facts: ErrandFacts) -> bool:
+def is_broken(facts: OperationFacts) -> bool:
     return facts.was == "error"
 
 
@@ -67,7 +67,7 @@ def _line(name: str, do: Step, settle: Step) -> Saga:
         do,
         settle,
     )
-    return Saga(name, 1, ErrandFacts, lines)
+    return Saga(name, 1, OperationFacts, lines)
 
 
 START = _line("start", Step(power_on, undo=power_as_before, event="compute_start_instance"), Step(settle_started))
@@ -77,7 +77,7 @@ REBOOT = _line("reboot", Step(restart, undo=power_as_before, event="compute_rebo
 FOLLOW_POWER = Saga(
     "follow_power",
     1,
-    ErrandFacts,
+    OperationFacts,
     (
         Step(operation.lock, undo=operation.unlock, door=True),  # from here on nobody else switches the guest
         Step(see_power),

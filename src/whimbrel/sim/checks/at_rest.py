@@ -6,7 +6,7 @@ What a proof judges is judged by its laws; here is what only this world can see,
 from collections.abc import Iterator, Mapping
 
 from whimbrel.domain import local_disks
-from whimbrel.domain.operation_facts import ErrandFacts
+from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import has_facts
 from whimbrel.domain.server import Server
 from whimbrel.moves.facts import moves_of
@@ -133,7 +133,7 @@ async def _noted(world: World) -> set[str]:
 
 async def _images(world: World) -> list[str]:
     taken = await world.cloud.journal.find(RunFilter(sagas=(SNAPSHOT.name,)))
-    meant = {IMAGE, *(image_of(run) for run in taken if run.state == "done" and has_facts(run, ErrandFacts))}
+    meant = {IMAGE, *(image_of(run) for run in taken if run.state == "done" and has_facts(run, OperationFacts))}
     there = set(world.images.ids())
     left = [f"image {one} is left of what came to nothing" for one in sorted(there - meant)]
     left += [f"image {one} of a snapshot is not there" for one in sorted(meant - there)]
