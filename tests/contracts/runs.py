@@ -18,11 +18,11 @@ from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Action, Run
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.ports.stores.directory import Usage
-from whimbrel.ports.stores.journal import Booking, Limits
+from whimbrel.ports.stores.journal import Limits, QuotaUsage
 
 PROJECT, USER = ProjectId("project"), UserId("user")
 FLAVOR = Flavor(flavor_id="1", name="small", vcpus=2, memory_mib=512, root_gib=1)
-BOOKING = Booking(vcpus=2, memory_mib=512)
+BOOKING = QuotaUsage(vcpus=2, memory_mib=512)
 NOW = 1000.0
 UNKNOWN = "what nobody knows"
 FORMER, PRESENT = "former_name", "present_name"

@@ -17,7 +17,7 @@ from whimbrel.domain.ids import CellName, ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.stores.directory import Directory, Entry, Switches, Usage
-from whimbrel.ports.stores.journal import Booking
+from whimbrel.ports.stores.journal import QuotaUsage
 
 CELL, OTHER = CellName("c1"), CellName("c2")
 
@@ -189,7 +189,7 @@ CHANGES: dict[str, Change] = {
     "switch": lambda directory, order, server: directory.switch(order, server.id, OTHER),
     "displace": lambda directory, order, server: directory.displace(order, server),
     "change": lambda directory, order, server: directory.change_by_run(order, server.id, {"name": "by the run"}),
-    "book": lambda directory, order, server: directory.book(order, server.id, 8, 8),
+    "book": lambda directory, order, server: directory.registry(order, server.id, 8, 8),
     "erase": lambda directory, order, server: directory.erase(order, server.id, NOW),
 }
 
@@ -218,12 +218,12 @@ def test_no_change_slips_in_behind_a_risen_epoch(open_store: Opener) -> None:
 
     async def raise_and_book(store: Store, run: Run) -> None:
         await store.journal.save(replace(run, epoch=2), raised=True)
-        await store.directory.book(Order(run.id, 2), run.subject, 99, 99)
+        await store.directory.registry(Order(run.id, 2), run.subject, 99, 99)
 
     async def story(store: Store) -> None:
         for number in range(12):
             run = await store.create(str(number))
-            older = [store.directory.book(run.order, run.subject, number, number) for number in range(4)]
+            older = [store.directory.registry(run.order, run.subject, number, number) for number in range(4)]
             answers = await asyncio.gather(*older, raise_and_book(store, run), return_exceptions=True)
             assert {type(answer) for answer in answers} <= {type(None), Superseded}
             assert answers[-1] is None
@@ -239,10 +239,10 @@ def test_books_what_a_server_counts_for(open_store: Opener) -> None:
     async def story(store: Store) -> None:
         run = await store.create("a")
         for _ in range(2):
-            await store.directory.book(run.order, run.subject, 5, 700)
+            await store.directory.registry(run.order, run.subject, 5, 700)
             assert await store.usage() == Usage(instances=1, cores=5, ram_mib=700)
         with pytest.raises(Conflict):
-            await store.directory.book(run.order, run.subject, -1, 700)
+            await store.directory.registry(run.order, run.subject, -1, 700)
         assert await store.usage() == Usage(instances=1, cores=5, ram_mib=700)
 
     tell(open_store, story)
@@ -283,8 +283,8 @@ def test_residents_of_cells_are_listed_newest_first_with_what_is_known_of_them(o
         for name, cell, project in (("a", "c1", "p"), ("b", "c1", "p"), ("c", "c2", "p"), ("d", "c1", "q")):
             run = a_run(name, saga="create", project_id=ProjectId(project))
             server = replace(a_server(run), created_at=NOW + (name == "b"))
-            booking = Booking(vcpus=2, memory_mib=512)
-            living.append(await store.journal.accept(run, an_action(run), booking, new_server=server))
+            quota_usage = QuotaUsage(vcpus=2, memory_mib=512)
+            living.append(await store.journal.accept(run, an_action(run), quota_usage, new_server=server))
             await directory.place(run.order, run.subject, CellName(cell), 0)
             await end(store, run)
         await store.create("nowhere")
@@ -334,7 +334,7 @@ def test_what_is_erased_counts_for_nothing_and_is_found_by_those_who_ask_for_it(
         assert await store.directory.entries([]) == {}
         # It stays as it was when it was deleted.
         await store.directory.erase(run.order, run.subject, NOW + 5)
-        await store.directory.book(run.order, run.subject, 50, 50)
+        await store.directory.registry(run.order, run.subject, 50, 50)
         await store.directory.place(run.order, run.subject, CELL, 0)
         gone = await store.directory.entry(run.subject, deleted_too=True)
         assert (gone.deleted_at, gone.vcpus, gone.cell) == (NOW, 2, None)

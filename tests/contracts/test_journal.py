@@ -16,7 +16,7 @@ from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded, Un
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.stores.directory import Usage
-from whimbrel.ports.stores.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover
+from whimbrel.ports.stores.journal import Evidence, LastProof, Limits, QuotaUsage, RunFilter, Takeover
 from whimbrel.ports.stores.processes import MARGIN_S
 from whimbrel.saga.engine import NEVER
 
@@ -74,10 +74,10 @@ def test_what_is_not_accepted_leaves_nothing(open_store: Opener, why: str) -> No
         }.get(why, a_run("a", id=RunId("run-b"), action="req-b"))
         server = a_server(run) if why in ("no quota", "entry is there", "same id") else None
         limits = Limits(cores=3) if why == "no quota" else None
-        booking = Booking(vcpus=4, memory_mib=9)
-        seen = Booking(vcpus=1, memory_mib=512) if why == "other booking" else None
+        quota_usage = QuotaUsage(vcpus=4, memory_mib=9)
+        seen = QuotaUsage(vcpus=1, memory_mib=512) if why == "other booking" else None
         with pytest.raises(OverQuota if why == "no quota" else Conflict):
-            await store.journal.accept(run, an_action(run, "create"), booking, limits, server, seen)
+            await store.journal.accept(run, an_action(run, "create"), quota_usage, limits, server, seen)
         assert (await store.rows(), await store.usage()) == before
 
     tell(open_store, story)
@@ -204,7 +204,7 @@ def test_growing_and_creating_at_once_never_exceed_a_quota(open_store: Opener) -
 
     async def grow(store: Store, name: str, limits: Limits) -> Run:
         run = a_run(name, id=RunId(f"grow-{name}"), action=f"grow-{name}")
-        return await store.journal.accept(run, an_action(run), Booking(vcpus=4, memory_mib=1024), limits)
+        return await store.journal.accept(run, an_action(run), QuotaUsage(vcpus=4, memory_mib=1024), limits)
 
     async def story(store: Store) -> None:
         for name in "abc":
@@ -228,7 +228,7 @@ def test_a_quota_counts_what_is_there_and_nothing_else(open_store: Opener) -> No
         await store.journal.save(replace(first, state="done", finished_at=NOW))
         # Booked again, as large as allowed: it counts once.
         again = a_run("a", id=RunId("again"), action="again")
-        await store.journal.accept(again, an_action(again), Booking(vcpus=3, memory_mib=512), Limits(cores=3))
+        await store.journal.accept(again, an_action(again), QuotaUsage(vcpus=3, memory_mib=512), Limits(cores=3))
         assert await store.usage() == Usage(instances=1, cores=3, ram_mib=512)
         with pytest.raises(OverQuota, match=r"cores: 5 of 4"):
             await store.create("b", Limits(cores=4))
@@ -248,7 +248,7 @@ def test_what_is_forgotten_was_never_there(open_store: Opener) -> None:
         await store.journal.save(replace(first, state="done", finished_at=NOW))
         before = await store.rows(), await store.usage(), await store.journal.actions(first.subject)
         run = a_run("a", id=RunId("again"), action="again")
-        run = await store.journal.accept(run, an_action(run), Booking(vcpus=8, memory_mib=8), before=BOOKING)
+        run = await store.journal.accept(run, an_action(run), QuotaUsage(vcpus=8, memory_mib=8), before=BOOKING)
         await store.journal.forget(run, BOOKING)
         assert (await store.rows(), await store.usage(), await store.journal.actions(run.subject)) == before
         assert await store.journal.open_run(run.subject) is None
@@ -263,7 +263,7 @@ def test_what_others_have_taken_is_not_forgotten(open_store: Opener) -> None:
         first = await store.create("a")
         await store.journal.save(replace(first, state="done", finished_at=NOW))
         run = a_run("a", id=RunId("again"), action="again")
-        run = await store.journal.accept(run, an_action(run), Booking(vcpus=8, memory_mib=1024))
+        run = await store.journal.accept(run, an_action(run), QuotaUsage(vcpus=8, memory_mib=1024))
         [taken] = await store.journal.take("another", NOW, LEASE_S, 9)
         before = await store.rows(), await store.usage()
         with pytest.raises(Superseded):

@@ -8,7 +8,7 @@ from whimbrel.domain.run import Run
 from whimbrel.moves.resize import MIGRATE, RESIZE
 from whimbrel.moves.steps import guest, ports
 from whimbrel.ports.cloud import Cloud
-from whimbrel.saga.step import Book, Do, Saga
+from whimbrel.saga.step import Do, Saga, SagaRegistry
 from whimbrel.sim.cloud.cloud import World
 
 Plant = Callable[[World], None]
@@ -42,7 +42,7 @@ def _changed(line: Do, **fields: Any) -> Plant:
 
     def plant(world: World) -> None:
         moves = {saga.name for saga in (RESIZE, MIGRATE)}
-        world.book = Book(*(change(saga) if saga.name in moves else saga for saga in world.book))
+        world.registry = SagaRegistry(*(change(saga) if saga.name in moves else saga for saga in world.registry))
 
     return plant
 

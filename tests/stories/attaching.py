@@ -8,7 +8,7 @@ from msgspec.structs import replace as with_
 
 from tests.stories.living import HOSTS, RULES, Ask, Set, resized, stopped
 from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, watched
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import WorldError, WrongState
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
@@ -202,7 +202,7 @@ class Errand(Lives):
             _SCENES[self._tale.scene] = await _scene(self._tale.scene)
         scene, self.server = _SCENES[self._tale.scene]
         self.world = await scene.copy()
-        self.world.book = watched(BOOK, self.world)
+        self.world.registry = watched(SAGAS, self.world)
         self._invariants = Invariants(self.world)
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from whimbrel.adapters.sql.global_.journal import SqlJournal
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.run import Run
 from whimbrel.ports.stores.journal import Evidence
 from whimbrel.saga.step import Do, Saga, Step
@@ -56,8 +56,8 @@ def line_with(step: Step, **fields: Any) -> Patch:
 
         return replace(saga, undoable=change(saga.undoable), forward_only=change(saga.forward_only))
 
-    sagas = {(saga.name, saga.version): changed(saga) for saga in BOOK}
-    return lambda: mock.patch.dict(BOOK._sagas, sagas)
+    sagas = {(saga.name, saga.version): changed(saga) for saga in SAGAS}
+    return lambda: mock.patch.dict(SAGAS._sagas, sagas)
 
 
 def _nothing_of(step: Step) -> Do:

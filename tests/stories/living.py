@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace as with_
 
 from tools.scenarios.incarnations import Lives, Told, watched
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import NotFound, WorldError
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName, ServerId
@@ -83,7 +83,7 @@ class Living(Lives):
         self.world = await scene.copy()
         for host, phase in self._tale.refusing:
             self.world.hypervisors[HostName(host)].refusing.add(phase)
-        self.world.book = watched(BOOK, self.world)
+        self.world.registry = watched(SAGAS, self.world)
         self._invariants = Invariants(self.world)
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:

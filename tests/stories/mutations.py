@@ -16,7 +16,7 @@ from whimbrel.adapters.sql.global_.directory import SqlDirectory
 from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.adapters.sql.placement import store as placement
 from whimbrel.agent.fence import Fence
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Superseded
 from whimbrel.domain.run import Run
 from whimbrel.moves.resize import MIGRATE, RESIZE
@@ -63,7 +63,7 @@ def mutants() -> Iterator[Mutant]:
     yield from lines_left_out(RESIZE, idle=IDLE, written_next=WRITTEN_NEXT, about=_about)
     yield from _fences()
     yield from _guards()
-    for saga in BOOK:
+    for saga in SAGAS:
         if saga not in (RESIZE, MIGRATE):  # a migration is the same list as a resize
             yield Mutant(f"{saga.name}: {CONTROL}", nullcontext, kind=saga.name)
             never = NEVER_RUN.get(saga.name, ())

@@ -9,7 +9,7 @@ from typing import Any
 
 from tools.scenarios.incarnations import Told, watched
 from tools.scenarios.moves import Story, Telling
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
@@ -65,7 +65,7 @@ class Unfolding(Telling):
 
     def _take_over(self, ruin: Ruin) -> None:
         self.world, self.server, self._before, self._acts = ruin.world, ruin.server, ruin.before, ruin.acts
-        self.world.book = watched(BOOK, self.world)
+        self.world.registry = watched(SAGAS, self.world)
         self._invariants = Invariants(self.world)
         self.lives = list(ruin.lives)
         self.next_life()

@@ -7,7 +7,7 @@ import pytest
 from tests.stories.choosing import Chooses, chosen, of
 from tests.stories.grouped import GROUP, grouped_world, homes, hosts_held
 from tools.scenarios.incarnations import Lives, Told, watched
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
@@ -107,7 +107,7 @@ class Grouped(Lives):
         scene, self.servers = _SCENES[self._policy]
         self.server = self.servers[0]
         self.world = await scene.copy()
-        self.world.book = watched(BOOK, self.world)
+        self.world.registry = watched(SAGAS, self.world)
         self._invariants = Invariants(self.world)
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
@@ -189,7 +189,7 @@ class Together(Lives):
         scene, self.servers = _SCENES["together"]
         self.server = self.servers[0]
         self.world = await scene.copy()
-        self.world.book = watched(BOOK, self.world)
+        self.world.registry = watched(SAGAS, self.world)
         self._invariants = Invariants(self.world)
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:

@@ -14,7 +14,7 @@ from tests.broken_ports import BANDWIDTH
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.living import HOSTS, RULES, delete_and_see_nothing, stopped
 from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, sleeping, watched
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import GroupId, HostName, ServerId
 from whimbrel.domain.server import RequestSpec, Server
@@ -128,7 +128,7 @@ class Healing(Lives):
             _SCENES[self._tale.name] = await _scene(self._tale)
         scene, self.server, self.right = _SCENES[self._tale.name]
         self.world = await scene.copy()
-        self.world.book = watched(BOOK, self.world)
+        self.world.registry = watched(SAGAS, self.world)
         self._wrong = await books(self.world)
         assert self._wrong != self.right, "nothing was broken"
 

@@ -18,7 +18,7 @@ from tests.stories.test_repair_crashes import OF_OWNERS
 from tests.stories.test_repair_older import OLDER
 from whimbrel.adapters.sql.tables.global_ import runs
 from whimbrel.adapters.unknown_fields import unknown_field
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.ids import ServerId
 from whimbrel.proof.proof import prove
 from whimbrel.repair.service import repair, survey
@@ -50,7 +50,7 @@ def filled(sample: object, scene: Scene) -> bytes:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("name", OLD)
 def test_facts_of_an_older_release_are_read_and_written_as_they_were(name: str, version: int) -> None:
-    kind = BOOK.facts_type("repair", version)
+    kind = SAGAS.facts_type("repair", version)
     for sample in OLD[name]:
         document = json.dumps(sample).encode()
         assert unknown_field(document, kind) is None

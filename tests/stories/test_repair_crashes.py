@@ -13,7 +13,7 @@ from tests.stories.test_proof_sees import its_lock_is_lost
 from tests.stories.test_repair_older import OLDER
 from tests.stories.test_repair_owners import and_holds_nothing, both_say_another_project
 from tools.scenarios.incarnations import Lives, sleeping, watched
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import ConsumerId, HostName, ServerId
 from whimbrel.moves import requests
@@ -87,7 +87,7 @@ class Repairing(Lives):
         scene, self.subject, self.right = _SCENES[self._broken.name]
         self.scene = await scene.copy()
         self.server, self.world = scene.rich if self.subject == scene.rich.id else scene.plain, self.scene.world
-        self.world.book = watched(BOOK, self.world)
+        self.world.registry = watched(SAGAS, self.world)
         self._wrong = await all_books(self.world)
         assert self._wrong != self.right, "nothing was broken"
 

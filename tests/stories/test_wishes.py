@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tools.scenarios.incarnations import Lives, Told, watched
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import Order
@@ -303,7 +303,7 @@ class Wished(Lives):
             _SCENE.append((world, await made(world, CARDS)))
         scene, self.server = _SCENE[0]
         self.world = await scene.copy()
-        self.world.book = watched(BOOK, self.world)
+        self.world.registry = watched(SAGAS, self.world)
         self._invariants = Invariants(self.world)
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:

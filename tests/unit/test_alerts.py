@@ -17,7 +17,7 @@ from tests.prometheus_tools import ALARMS, DOCS, TRIALS
 from whimbrel.adapters.prometheus.cloud_metrics import STATES, Readings
 from whimbrel.adapters.prometheus.process_metrics import Figures
 from whimbrel.cli import main
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.ports.stores.journal import LastProof
 from whimbrel.sim.cloud.cloud import World
 
@@ -30,8 +30,8 @@ WORDS = {
     "state": set(STATES),
     "way": {"do", "undo", "forward", "back"},
     "outcome": {"done", "refused", "debt", "asked", "reverted", "undone", "found", "none"},
-    "step": {step.name for saga in BOOK for step in saga.steps},
-    "kind": {saga.name for saga in BOOK},
+    "step": {step.name for saga in SAGAS for step in saga.steps},
+    "kind": {saga.name for saga in SAGAS},
 }
 
 

@@ -51,12 +51,12 @@ class MapTelling(Telling):
         if self._copying:
             await self._let_copies_take_time()
         self.snapshot = CloudSnapshot(self.world)
-        self.world.book = self.marking.marked(self.world.book)
+        self.world.registry = self.marking.marked(self.world.registry)
 
     async def _let_copies_take_time(self) -> None:
-        book = self.world.book
+        registry = self.world.registry
         self.world = World(replace(self.world.plan, times=COPYING), self.world.remains)
-        self.world.book = book
+        self.world.registry = registry
         for hypervisor in self.world.hypervisors.values():
             await hypervisor.guests()
         self._invariants = Invariants(self.world)

@@ -6,7 +6,7 @@ from typing import Any
 
 from whimbrel.domain.run import Run
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.saga.step import Book, Saga, Step
+from whimbrel.saga.step import Saga, SagaRegistry, Step
 from whimbrel.sim.faults.chaos import changes
 
 ACCEPT, PARK, VERDICT = "accept", "park", "verdict"
@@ -52,9 +52,9 @@ class Marking:
         source, target = (place.host if place else None for place in (facts.source, facts.target))
         self.lives[-1].append(Mark(row, len(self._touches), source, target))
 
-    def marked(self, book: Book) -> Book:
+    def marked(self, registry: SagaRegistry) -> SagaRegistry:
         """Give the same sagas; the steps of moves are noted."""
-        return Book(*(self._all_marked(saga) if saga.facts is MoveFacts else saga for saga in book))
+        return SagaRegistry(*(self._all_marked(saga) if saga.facts is MoveFacts else saga for saga in registry))
 
     def _all_marked(self, saga: Saga) -> Saga:
         return replace(

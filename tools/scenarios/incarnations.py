@@ -14,7 +14,7 @@ from whimbrel.ports.stores.journal import Journal
 from whimbrel.reconcilers.late_effects_round import LATEST_S
 from whimbrel.reconcilers.rounds import reconcile_slowly
 from whimbrel.saga.engine import Engine
-from whimbrel.saga.step import Book, Saga, Step
+from whimbrel.saga.step import Saga, SagaRegistry, Step
 from whimbrel.sim.checks.invariants import Invariants, Violation, books
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Chaos, Crash, Plan, changes
@@ -129,16 +129,16 @@ class Lives:
         await self.world.settle(engine)
 
 
-def watched(book: Book, world: World) -> Book:
+def watched(registry: SagaRegistry, world: World) -> SagaRegistry:
     """Give the same sagas, which look before each step whether the journal says that the run stands there."""
-    return _Watched(book, world)
+    return _Watched(registry, world)
 
 
-class _Watched(Book):
+class _Watched(SagaRegistry):
     """Has a saga watched when somebody opens it: a story needs a few of them."""
 
-    def __init__(self, book: Book, world: World) -> None:
-        super().__init__(*book)
+    def __init__(self, registry: SagaRegistry, world: World) -> None:
+        super().__init__(*registry)
         self._journal = world.cloud.journal
         self._open: dict[tuple[str, int], Saga] = {}
 

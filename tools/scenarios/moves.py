@@ -6,7 +6,7 @@ from typing import Any, Literal
 from msgspec.structs import replace as with_
 
 from tools.scenarios.incarnations import Lives, Told, watched
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.pci import ALIAS
@@ -76,7 +76,7 @@ class Telling(Lives):
             _SCENES[self._story] = await _scene(self._story)
         scene, self.server = _SCENES[self._story]
         self.world = await scene.copy()
-        self.world.book = watched(BOOK, self.world)
+        self.world.registry = watched(SAGAS, self.world)
         self._invariants = Invariants(self.world)
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:

@@ -24,7 +24,9 @@ class Watch:
     def work(self, cloud: Cloud, engine: Engine) -> None:
         """Watch what a process does for a cloud, and how that stands."""
         cloud.meter.listen(self._figures)
-        self._figures.await_choices(saga.name for saga in engine.book if CHOICE in (step.name for step in saga.steps))
+        self._figures.await_choices(
+            saga.name for saga in engine.registry if CHOICE in (step.name for step in saga.steps)
+        )
         self._readings = Readings(cloud)
 
     def door(self, secret: str | None) -> ASGIApp:

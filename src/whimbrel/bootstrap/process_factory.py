@@ -45,7 +45,7 @@ from whimbrel.bootstrap.registration import Registration, guarded
 from whimbrel.bootstrap.volumes import distant_volumes, embedded_volumes
 from whimbrel.conductor.conductor import Conductor
 from whimbrel.conductor.parts import engine_parts
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.embedded.image.file_store import Shelf
 from whimbrel.embedded.image.in_process import LocalImages
@@ -183,7 +183,7 @@ async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) 
     cloud = Cloud(
         clock=clock,
         ids=ids,
-        journal=SqlJournal(global_, BOOK),
+        journal=SqlJournal(global_, SAGAS),
         directory=SqlDirectory(global_),
         cells=cells,
         cell_infos=infos,

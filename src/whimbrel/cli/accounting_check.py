@@ -9,7 +9,7 @@ from whimbrel.cli import prove
 from whimbrel.cli.client import Api
 
 
-class Books(msgspec.Struct, kw_only=True):
+class AccountingCheck(msgspec.Struct, kw_only=True):
     proof: Proof
     open_moves: list[str]
 
@@ -22,12 +22,12 @@ class Books(msgspec.Struct, kw_only=True):
         return self.proof.faults() + [f"move {each} is not over" for each in self.open_moves]
 
 
-def read(api: Api) -> Books:
+def read(api: Api) -> AccountingCheck:
     """Have them proved. api: logged in as an administrator."""
     open_moves = msgspec.convert(api.get("compute", "/whimbrel/moves?open=true&kind=any"), Moves).moves
-    return Books(proof=prove.read(api), open_moves=[move.id for move in open_moves])
+    return AccountingCheck(proof=prove.read(api), open_moves=[move.id for move in open_moves])
 
 
-def table(books: Books) -> RenderableType:
+def table(books: AccountingCheck) -> RenderableType:
     """Show each law, and how much of it was looked at."""
     return prove.laws(books.proof.laws)

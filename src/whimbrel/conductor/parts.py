@@ -2,19 +2,19 @@
 
 from random import Random
 
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.moves.steps import record
 from whimbrel.moves.steps.lease_check import check_lock, hold_all
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.parts import EngineParts
-from whimbrel.saga.step import Book
+from whimbrel.saga.step import SagaRegistry
 
 
-def engine_parts(cloud: Cloud, name: str, rng: Random, book: Book = BOOK) -> EngineParts:
+def engine_parts(cloud: Cloud, name: str, rng: Random, registry: SagaRegistry = SAGAS) -> EngineParts:
     """Return the parts of an engine without a conductor. name: the owner of its leases."""
     return EngineParts(
         journal=cloud.journal,
-        book=book,
+        registry=registry,
         world=cloud,
         clock=cloud.clock,
         rng=rng,

@@ -3,7 +3,7 @@
 from whimbrel.moves.resize import MIGRATE, RESIZE
 from whimbrel.repair.service import REPAIR, REPAIR_1
 from whimbrel.restore.restore import LOST_RUN
-from whimbrel.saga.step import Book
+from whimbrel.saga.step import SagaRegistry
 from whimbrel.servers.allocations.healing import HEAL_PORTS
 from whimbrel.servers.cleanup.late_effects import TIDY
 from whimbrel.servers.devices.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
@@ -13,7 +13,7 @@ from whimbrel.servers.lifecycle.create_image import SNAPSHOT
 from whimbrel.servers.lifecycle.delete import DELETE
 from whimbrel.servers.lifecycle.power import FOLLOW_POWER, REBOOT, START, STOP
 
-BOOK = Book(
+SAGAS = SagaRegistry(
     *(RESIZE, MIGRATE, CREATE, DELETE, START, STOP, REBOOT, SNAPSHOT),
     LOST_RUN,
     *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, TIDY, HEAL_PORTS, FOLLOW_POWER),

@@ -20,7 +20,7 @@ from whimbrel.moves.steps.target import decide
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.catalog import zone_of
-from whimbrel.ports.stores.journal import Booking, Limits
+from whimbrel.ports.stores.journal import Limits, QuotaUsage
 from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.decision import Record
@@ -107,7 +107,7 @@ async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
         raise Conflict(f"move {run_id} is {run.state}: there is nothing to turn back")
     if run.way == "back":
         raise Conflict(f"move {run_id} is on its way back already")
-    if not engine.book.of(run).may_turn_back(run.at) or run.verdict == "confirm":
+    if not engine.registry.of(run).may_turn_back(run.at) or run.verdict == "confirm":
         raise Conflict(f"move {run_id} stands at {run.at}, past the point of no return: it can only go on")
     return _take_up(engine, await cloud.journal.turn_back(run, cloud.clock.now()))
 
@@ -249,20 +249,20 @@ async def _wish(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneWish:
 async def _accept(
     cloud: Cloud, engine: Engine, requester: Requester, server: Server, saga: str, facts: MoveFacts
 ) -> Run:
-    run = new_run(cloud, engine, requester, server, engine.book.newest(saga), facts)
-    before = Booking(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib)
-    booking = quota_usage.larger(server.flavor, facts.new_flavor)
-    limits = await _limits(cloud, server) if booking != before else None
+    run = new_run(cloud, engine, requester, server, engine.registry.newest(saga), facts)
+    before = QuotaUsage(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib)
+    larger = quota_usage.larger(server.flavor, facts.new_flavor)
+    limits = await _limits(cloud, server) if larger != before else None
     action = new_action(cloud, requester, server, saga, run.id)
-    run = await engine.accept(run, action, booking, limits, before=before)
+    run = await engine.accept(run, action, larger, limits, before=before)
     await engine.begin(run, before)
     return run
 
 
 async def _check_quota(cloud: Cloud, server: Server, facts: MoveFacts) -> None:
     """Raises: OverQuota: the request would be refused. It is asked again, in one transaction, when it comes."""
-    booking = quota_usage.larger(server.flavor, facts.new_flavor)
-    cores, ram_mib = booking.vcpus - server.flavor.vcpus, booking.memory_mib - server.flavor.memory_mib
+    larger = quota_usage.larger(server.flavor, facts.new_flavor)
+    cores, ram_mib = larger.vcpus - server.flavor.vcpus, larger.memory_mib - server.flavor.memory_mib
     if not (cores or ram_mib):
         return
     limits, used = await cloud.quotas.limits(server.project_id), await cloud.directory.usage(server.project_id)

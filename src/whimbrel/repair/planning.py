@@ -81,7 +81,7 @@ TABLE = (  # action, step, guard, proposal, violations
     _row(actions.Recount, steps.recount, None, held.recount, Kind.MISCOUNTED),
     _row(actions.TellZone, steps.tell_zone, None, held.tell_zone, Kind.ZONE_MISTOLD),
     _row(actions.EnterProject, steps.enter_project),
-    _row(actions.Book, steps.book, None, held.book, Kind.WRONG_BOOKING),
+    _row(actions.SagaRegistry, steps.book, None, held.book, Kind.WRONG_BOOKING),
     _row(actions.DeleteImage, steps.delete_images, None, held.delete_image, Kind.LEAKED_IMAGE),
 )  # fmt: skip
 """Rows with a step are the lines of the saga, in this order: a new one needs a new version of it."""

@@ -20,7 +20,7 @@ from whimbrel.ports.stores.restores import LOST, CloudState
 from whimbrel.proof import paged_reads
 from whimbrel.proof.ledgers import Forgotten, Ledgers, ahead_in_stores, contradictions, forgotten, read_ledgers
 from whimbrel.proof.proof import Proof, prove
-from whimbrel.saga.step import Book, Saga
+from whimbrel.saga.step import Saga, SagaRegistry
 
 Verdict = Literal["agrees", "overtaken", "not checked"]
 
@@ -70,7 +70,7 @@ LOST_RUN = Saga(LOST, 1, LostFacts, undoable=())
 # Looking
 
 
-async def survey(cloud: Cloud, book: Book) -> Survey:
+async def survey(cloud: Cloud, registry: SagaRegistry) -> Survey:
     """Compare the journal with hosts, cells and Placement. Changes nothing. Raises: Unavailable."""
     ledgers = await read_ledgers(cloud)
     found = await contradictions(cloud, ledgers)
@@ -81,7 +81,7 @@ async def survey(cloud: Cloud, book: Book) -> Survey:
     stores = await ahead_in_stores(cloud, opened)
     checks = []
     for run in opened:
-        because = ahead.get(run.id) or stores.get(run.id) or await _why_unlocked(run, book, cloud)
+        because = ahead.get(run.id) or stores.get(run.id) or await _why_unlocked(run, registry, cloud)
         if not because and run.subject in by_server:
             because = f"run {by_server[run.subject].id} has ordered something of its server since"
         verdict: Verdict = "overtaken" if because else "not checked" if ledgers.unreachable else "agrees"
@@ -107,8 +107,8 @@ def _lost_runs(entries: Sequence[tuple[HostName, Obeyed]]) -> tuple[LostRun, ...
     return tuple(found.values())
 
 
-async def _why_unlocked(run: Run, book: Book, cloud: Cloud) -> str | None:
-    if not book.of(run).holds_lock(run):
+async def _why_unlocked(run: Run, registry: SagaRegistry, cloud: Cloud) -> str | None:
+    if not registry.of(run).holds_lock(run):
         return None
     try:
         await check_lock(run, cloud)
@@ -142,12 +142,12 @@ async def _tell_agents(cloud: Cloud, ledgers: Ledgers) -> None:
     await paged_reads.each(sorted(ledgers.of_hosts), tell)
 
 
-async def close_overtaken(cloud: Cloud, book: Book) -> list[Run]:
+async def close_overtaken(cloud: Cloud, registry: SagaRegistry) -> list[Run]:
     """End the open runs that were overtaken, and write down those that were lost; return the former.
 
     Raises: Conflict: no restore is under way; Unavailable.
     """
-    found = await survey(cloud, book)
+    found = await survey(cloud, registry)
     if not (found.state.hold and found.state.hold.restoring):
         raise Conflict("No restore is under way. Begin one first: whimbrel restore begin")
     now = cloud.clock.now()
@@ -197,13 +197,13 @@ class Unsettled(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...]
 
 
-async def end(cloud: Cloud, book: Book, *, force: bool = False) -> Unsettled | None:
+async def end(cloud: Cloud, registry: SagaRegistry, *, force: bool = False) -> Unsettled | None:
     """Let all runs go on. force: although the hosts and the journal do not agree, or the proof does not hold.
 
     Return why it does not end, None: it has. Raises: Unavailable.
     """
     if not force:
-        found, proof = await survey(cloud, book), await prove(cloud)
+        found, proof = await survey(cloud, registry), await prove(cloud)
         if reasons := tuple(_unsettled(found, proof)):
             return Unsettled(reasons)
     await cloud.restores.end()

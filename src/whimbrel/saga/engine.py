@@ -25,7 +25,7 @@ from whimbrel.domain.errors import (
     WrongState,
 )
 from whimbrel.domain.run import Action, Facts, LogEntry, Run
-from whimbrel.ports.stores.journal import Booking, Evidence, RunFilter
+from whimbrel.ports.stores.journal import Evidence, QuotaUsage, RunFilter
 from whimbrel.saga.backoff import pause_s
 from whimbrel.saga.lease import renewed
 from whimbrel.saga.parts import EngineParts
@@ -50,7 +50,7 @@ class Engine:
 
     def __init__(self, parts: EngineParts) -> None:
         self.parts = parts
-        self.book = parts.book
+        self.registry = parts.registry
         self.name = parts.name
         self.lease_s = parts.lease_s
         self.ring = parts.ring
@@ -61,7 +61,7 @@ class Engine:
 
     def leased(self, run: Run[Facts]) -> Run[Facts]:
         """Give a new run that stands at its entrance, in the hands of this engine."""
-        step, now = self.book.of(run).entrance(run.facts), self._clock.now()
+        step, now = self.registry.of(run).entrance(run.facts), self._clock.now()
         return replace(
             run,
             at=step.name,
@@ -86,7 +86,7 @@ class Engine:
                 raise
         return await self._journal.accept(run, action, *booked, **more)
 
-    async def begin(self, run: Run, before: Booking | None = None) -> None:
+    async def begin(self, run: Run, before: QuotaUsage | None = None) -> None:
         """Take the lines that are the door's own (the lock first), then hand the run to a conductor.
 
         before: what the subject was booked for until now.
@@ -101,9 +101,9 @@ class Engine:
         except Superseded as newer:
             log.info("a run was taken over while its request began it", run=run.id, reason=newer.reason)
 
-    async def _begin(self, run: Run, before: Booking | None) -> None:
+    async def _begin(self, run: Run, before: QuotaUsage | None) -> None:
         """Raises: what a step raises, as `begin` says; Superseded: only of the journal."""
-        saga = self.book.of(run)
+        saga = self.registry.of(run)
         entrance = step = saga.step(run.at)
         assert step.door, f"{saga.name} has no line for a door"
         while True:
@@ -142,7 +142,7 @@ class Engine:
         What its subject shows may be that line's work already, and who sees that may ask for the next thing before the
         journal says that this one is over. Taken under a new epoch the line only runs once more.
         """
-        saga = self.book.of(run)
+        saga = self.registry.of(run)
         if (
             run.is_foreign
             or run.state != "open"
@@ -196,7 +196,7 @@ class Engine:
 
     async def _see_lock(self, run: Run) -> None:
         """Raises: LockLost. Where the record cannot be read the run goes on: agents and stores check its orders."""
-        if self.parts.check_lock and self.book.of(run).holds_lock(run):
+        if self.parts.check_lock and self.registry.of(run).holds_lock(run):
             with suppress(Unavailable):
                 await self.parts.check_lock(run)
 
@@ -212,7 +212,7 @@ class Engine:
                 log.error("the runs could not be held", reason=trouble.reason)
 
     async def _step(self, run: Run) -> Run:
-        saga = self.book.of(run)
+        saga = self.registry.of(run)
         if run.at == DEBTS:
             return await self._pay(run, saga)
         step = saga.step(run.at)

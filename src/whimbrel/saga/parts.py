@@ -9,7 +9,7 @@ import msgspec
 from whimbrel.domain.run import LogEntry, Run
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.stores.journal import Journal
-from whimbrel.saga.step import Book
+from whimbrel.saga.step import SagaRegistry
 
 
 def _nothing(*_: object) -> None: ...
@@ -17,7 +17,7 @@ def _nothing(*_: object) -> None: ...
 
 class EngineParts(msgspec.Struct, frozen=True, kw_only=True):
     journal: Journal
-    book: Book
+    registry: SagaRegistry
     world: Any  # the second argument of every step
     clock: Clock
     rng: Random  # varies the pauses between tries

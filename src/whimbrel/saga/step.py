@@ -131,7 +131,7 @@ def applies(step: Step[Facts], facts: Facts) -> bool:
     return step.only_if is None or step.only_if(facts)
 
 
-class Book:
+class SagaRegistry:
     """All sagas by name and version, so that a run goes on upon the list on which it started."""
 
     def __init__(self, *sagas: Saga) -> None:

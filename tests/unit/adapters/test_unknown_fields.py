@@ -7,7 +7,7 @@ import pytest
 
 from whimbrel.adapters.bus.verbs import VERBS
 from whimbrel.adapters.unknown_fields import unknown_field
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 
 
 class Leaf(msgspec.Struct):
@@ -70,7 +70,7 @@ def test_an_unknown_field_is_named(document: str, field: str) -> None:
 
 def test_all_that_is_checked_can_be_searched() -> None:
     """What is read back from the journal, and what agents are asked."""
-    kinds = [saga.facts for saga in BOOK] + [verb.question for verb in VERBS.values()]
+    kinds = [saga.facts for saga in SAGAS] + [verb.question for verb in VERBS.values()]
     assert len(kinds) > 20
     for kind in kinds:
         assert unknown_field(b'{"no such field":1}', kind) == "no such field"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, RunId, ServerId, Slot, UserId
 from whimbrel.domain.operation_facts import OperationFacts
@@ -15,7 +15,7 @@ from whimbrel.history.state_at import EFFECTS, Standing, standing_at
 from whimbrel.moves.facts import MoveFacts, Place
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.journal import Evidence, Takeover
-from whimbrel.repair.actions import AdoptGuest, Book
+from whimbrel.repair.actions import AdoptGuest, SagaRegistry
 from whimbrel.repair.facts import RepairFacts
 
 SERVER = ServerId("s")
@@ -246,7 +246,7 @@ def test_a_guest_that_a_repair_adopted_counts_from_then() -> None:
 
 
 def test_a_repair_says_what_it_was_to_do_once_it_was_asked_for() -> None:
-    action = Book(sentence="count server s for 1 cpus and 512 MiB")
+    action = SagaRegistry(sentence="count server s for 1 cpus and 512 MiB")
     facts = RepairFacts(cell=None, host=None, slot=None, was="active", shows=None, agreed=(action,))
     run = a_run("r", 11.0, step(12.0, "book"), saga="repair", facts=facts, state="done", finished_at=13.0)
     past = Past(actions=[asked(run, "repair", 11.1)], runs=[run])
@@ -267,5 +267,5 @@ def test_what_is_done_under_the_id_of_a_deleted_server_leaves_it_deleted() -> No
 
 def test_every_step_that_changes_the_record_is_one_that_there_is() -> None:
 
-    names = {step.name for saga in BOOK for step in saga.steps}
+    names = {step.name for saga in SAGAS for step in saga.steps}
     assert {name for name, _ in EFFECTS} <= names

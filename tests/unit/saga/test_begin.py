@@ -12,7 +12,7 @@ from whimbrel.domain.errors import Conflict, Refused, Superseded, Unavailable, W
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run
 from whimbrel.saga.engine import Engine
-from whimbrel.saga.step import Book, Saga, Step
+from whimbrel.saga.step import Saga, SagaRegistry, Step
 from whimbrel.sim.world.loop import LoopClock, new_loop
 
 STEP_S = 10.0
@@ -58,7 +58,7 @@ async def accepted() -> tuple[Room, SlowSwitches, Engine, Run]:
     room = Room()
     room.clock = LoopClock(asyncio.get_running_loop(), room.clock.now())  # type: ignore[arg-type]
     room.world = world = SlowSwitches(room)
-    room.book = Book(BOTH_BY_THE_REQUEST)
+    room.registry = SagaRegistry(BOTH_BY_THE_REQUEST)
     engine = room.engine()
     return room, world, engine, await room.accept(engine)
 

@@ -17,7 +17,7 @@ from whimbrel.domain.ids import ProjectId, RunId, ServerId, UserId
 from whimbrel.domain.run import Action, Run
 from whimbrel.saga.engine import DEBTS, NEVER, Engine
 from whimbrel.saga.parts import EngineParts
-from whimbrel.saga.step import Book, Saga, Step
+from whimbrel.saga.step import Saga, SagaRegistry, Step
 from whimbrel.sim.world.clock import JumpingClock
 
 
@@ -99,8 +99,8 @@ class Room:
         self.database = open_database("sqlite://", "global")
         self.clock = JumpingClock()
         self.world = Switches()
-        self.book = Book(SAGA)
-        self.journal = SqlJournal(self.database, self.book)
+        self.registry = SagaRegistry(SAGA)
+        self.journal = SqlJournal(self.database, self.registry)
         self.shown: list[str] = []
 
     def engine(self, name: str = "e", **more: Any) -> Engine:
@@ -108,7 +108,7 @@ class Room:
             self.shown.append(what)
 
         parts = EngineParts(
-            journal=self.journal, book=self.book, world=self.world, clock=self.clock, rng=Random(1), show=show,
+            journal=self.journal, registry=self.registry, world=self.world, clock=self.clock, rng=Random(1), show=show,
             name=name, lease_s=3.0, step_timeout_s=10.0,
         )  # fmt: skip
         return Engine(replace(parts, **more))
@@ -354,7 +354,7 @@ def test_a_silent_first_step_that_cannot_be_undone_is_asked_again() -> None:
 
     async def story(room: Room) -> None:
         only_forward = Saga("switch", 1, Facts, undoable=(), forward_only=(Step(first, door=True), Step(last)))
-        room.book = Book(only_forward)
+        room.registry = SagaRegistry(only_forward)
         engine = room.engine()
         room.world.trouble["first"] = [Unavailable("hello?")]
         await engine.begin(await room.accept(engine))
@@ -465,7 +465,7 @@ def test_a_door_that_is_refused_below_its_first_line_turns_the_run_back() -> Non
 async def accepted() -> tuple[Room, Engine, Run]:
     """Give a run whose first line was written down with it, and an engine whose conductor never does anything."""
     room = Room()
-    room.book = Book(THREE_DOORS)
+    room.registry = SagaRegistry(THREE_DOORS)
     engine = room.engine(adopt=lambda run: True)
     room.world.on.append("first")
     return room, engine, await room.accept(engine)

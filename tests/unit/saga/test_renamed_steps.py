@@ -11,7 +11,7 @@ from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.run import Run
 from whimbrel.saga.engine import DEBTS, Engine
-from whimbrel.saga.step import Book, Do, Saga, Step
+from whimbrel.saga.step import Do, Saga, SagaRegistry, Step
 
 
 def renamed(saga: Saga) -> Saga:
@@ -52,8 +52,8 @@ async def until(room: Room, stands: Callable[[Run], bool], verdict: str) -> None
 
 
 def upgrade(room: Room) -> Engine:
-    room.book = Book(NEXT)
-    room.journal = SqlJournal(room.database, room.book)
+    room.registry = SagaRegistry(NEXT)
+    room.journal = SqlJournal(room.database, room.registry)
     return room.engine("new")
 
 

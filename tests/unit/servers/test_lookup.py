@@ -19,7 +19,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud, Rules
-from whimbrel.ports.stores.journal import Booking
+from whimbrel.ports.stores.journal import QuotaUsage
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.servers import lookup
 from whimbrel.servers.listing.all_cells import Census
@@ -58,7 +58,7 @@ async def settle(cloud: Cloud, server: Server) -> Order:
     run = a_run(server.id, subject=server.id, project_id=server.project_id, saga="create")
     nowhere = replace(server, cell=None)
     order = Order(RunId(run.id), 1)
-    await cloud.journal.accept(run, an_action(run), Booking(vcpus=1, memory_mib=1), None, nowhere)
+    await cloud.journal.accept(run, an_action(run), QuotaUsage(vcpus=1, memory_mib=1), None, nowhere)
     if server.cell:
         await cloud.cell(server.cell).servers.insert(order, server)
         await cloud.directory.place(order, server.id, server.cell, nowhere.generation)
@@ -237,7 +237,7 @@ def test_who_moves_is_listed_exactly_once_at_every_instant(
         for server in (A, B, C):
             await settle(world.cloud, server)
         run = a_run("new", subject=NEW.id, project_id=NEW.project_id, saga="create")
-        await world.cloud.journal.accept(run, an_action(run), Booking(vcpus=1, memory_mib=1), None, NEW)
+        await world.cloud.journal.accept(run, an_action(run), QuotaUsage(vcpus=1, memory_mib=1), None, NEW)
         for server in (A, B, C):
             crosser = a_run(server.id, subject=server.id)
             await world.cloud.journal.accept(
@@ -259,7 +259,7 @@ def test_who_is_being_made_is_where_the_directory_says() -> None:
     async def story() -> None:
         world = await World.build(cells=HOSTS)
         run = a_run("new", subject=NEW.id, project_id=NEW.project_id, saga="create")
-        await world.cloud.journal.accept(run, an_action(run), Booking(vcpus=1, memory_mib=1), None, NEW)
+        await world.cloud.journal.accept(run, an_action(run), QuotaUsage(vcpus=1, memory_mib=1), None, NEW)
         there = ServerQuery(host=HostName(f"{C2}h1"))
         insert, place, *_ = landing(NEW, C2, run.order)
         await insert(world.cloud)

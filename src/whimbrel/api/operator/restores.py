@@ -17,20 +17,20 @@ from whimbrel.restore import restore
 
 async def show(call: Call) -> SurveyAnswer:
     """Compare the journal with the hosts, and say whether all runs are held. Changes nothing."""
-    return _shown(await restore.survey(call.cloud, call.engine.book))
+    return _shown(await restore.survey(call.cloud, call.engine.registry))
 
 
 async def begin(call: Call) -> SurveyAnswer:
     """Hold all runs, begin a new incarnation, and close the runs that the hosts have seen further. Repeatable."""
     await restore.begin(call.cloud, call.body["begin"]["because"])
-    closed = await restore.close_overtaken(call.cloud, call.engine.book)
-    return _shown(await restore.survey(call.cloud, call.engine.book), closed)
+    closed = await restore.close_overtaken(call.cloud, call.engine.registry)
+    return _shown(await restore.survey(call.cloud, call.engine.registry), closed)
 
 
 async def end(call: Call) -> EndingAnswer:
     """Let all runs go on, if the hosts and the journal agree and the proof holds; else say why not."""
     force = call.body["end"]["force"]
-    unsettled = await restore.end(call.cloud, call.engine.book, force=force)
+    unsettled = await restore.end(call.cloud, call.engine.registry, force=force)
     state = await call.cloud.restores.state()
     return EndingAnswer(Ending(held=_held(state), reasons=list(unsettled.reasons) if unsettled else []))
 

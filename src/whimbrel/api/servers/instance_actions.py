@@ -186,7 +186,7 @@ def _add_present(call: Call, found: list[Event], action: Action, run: Run) -> No
     """Show the step that is under way as an event without an end."""
     if run.state != "open" or run.action != action.request_id:
         return
-    steps = call.engine.book.of(run).steps
+    steps = call.engine.registry.of(run).steps
     step = next((step for step in steps if step.name == run.at), None)
     if step is None:
         return

@@ -29,7 +29,7 @@ def tell(stage: Stage, cloud: Processes) -> bool:
         _resize_and_confirm(stage, member, operator, servers)
         _resize_and_revert(stage, member, operator, servers)
         _migrate_through_a_crash(stage, operator, cloud, servers)
-        return _show_books(stage, admins)
+        return _show_accounting(stage, admins)
 
 
 def _introduce(stage: Stage, cloud: Processes, home: DataDir) -> None:
@@ -150,7 +150,7 @@ def _finish(stage: Stage, operator: Operator, move: Move) -> None:
     stage.say(f"{now['status']}, the move is {over.status}", move=move.id, state=over.state)
 
 
-def _show_books(stage: Stage, admins: Api) -> bool:
+def _show_accounting(stage: Stage, admins: Api) -> bool:
     stage.scene("The books: every record, guest and claim, each asked where it is")
     stage.command("whimbrel", "prove")
     found = accounting_check.read(admins)

@@ -3,18 +3,18 @@
 from whimbrel.domain.flavor import Flavor
 from whimbrel.moves.facts import Move, old_flavor_of
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.stores.journal import Booking
+from whimbrel.ports.stores.journal import QuotaUsage
 
 
-def larger(old: Flavor, new: Flavor) -> Booking:
+def larger(old: Flavor, new: Flavor) -> QuotaUsage:
     """Give what a server counts for that may end up as either."""
-    return Booking(vcpus=max(old.vcpus, new.vcpus), memory_mib=max(old.memory_mib, new.memory_mib))
+    return QuotaUsage(vcpus=max(old.vcpus, new.vcpus), memory_mib=max(old.memory_mib, new.memory_mib))
 
 
 async def book_larger(move: Move, cloud: Cloud) -> None:
     """Count the larger of both flavors; the move was accepted with it."""
-    booking = larger(old_flavor_of(move), move.facts.new_flavor)
-    await cloud.directory.book(move.order, move.subject, booking.vcpus, booking.memory_mib)
+    quota_usage = larger(old_flavor_of(move), move.facts.new_flavor)
+    await cloud.directory.book(move.order, move.subject, quota_usage.vcpus, quota_usage.memory_mib)
 
 
 async def book_old(move: Move, cloud: Cloud) -> None:

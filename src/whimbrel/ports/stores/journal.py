@@ -13,7 +13,7 @@ from whimbrel.domain.run import Action, Facts, Run, Verdict
 from whimbrel.domain.server import Server
 
 
-class Booking(msgspec.Struct, frozen=True, kw_only=True):
+class QuotaUsage(msgspec.Struct, frozen=True, kw_only=True):
     """What a server counts for in its project's quota while a run is under way."""
 
     vcpus: int
@@ -102,10 +102,10 @@ class Journal(Protocol):
         self,
         run: Run[Facts],
         action: Action,
-        booking: Booking | None = None,
+        quota_usage: QuotaUsage | None = None,
         limits: Limits | None = None,
         new_server: Server | None = None,
-        before: Booking | None = None,
+        before: QuotaUsage | None = None,
         beside: RunId | None = None,
     ) -> Run[Facts]:
         """Write down run, action, quota booking and a new server's record, or nothing of it; give the run's number.
@@ -118,7 +118,7 @@ class Journal(Protocol):
         """
         ...
 
-    async def forget(self, run: Run, before: Booking | None = None) -> None:
+    async def forget(self, run: Run, before: QuotaUsage | None = None) -> None:
         """Take an accepted run back that did nothing yet, with its action; book again what was booked before.
 
         Raises: Superseded: somebody else has taken it, and drives it.

@@ -16,7 +16,7 @@ from whimbrel.moves.steps import build_failures, claims, disk, guest, pci_device
 from whimbrel.moves.steps.target import choose_target, next_alternate
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.placement.placement import Owner
-from whimbrel.ports.stores.journal import Booking, Limits
+from whimbrel.ports.stores.journal import Limits, QuotaUsage
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 
@@ -162,7 +162,7 @@ async def _accept(
     run = await cloud.journal.accept(
         run,
         action,
-        Booking(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib),
+        QuotaUsage(vcpus=server.flavor.vcpus, memory_mib=server.flavor.memory_mib),
         Limits(
             instances=limits["instances"],
             cores=limits["cores"],

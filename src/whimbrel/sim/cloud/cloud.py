@@ -31,7 +31,7 @@ from whimbrel.adapters.sql.global_.zones import SqlZones
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.agent.agent import HostAgent
 from whimbrel.conductor.parts import engine_parts
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import Capacity
 from whimbrel.domain.host import Host, Zone
@@ -43,7 +43,7 @@ from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.parts import EngineParts
-from whimbrel.saga.step import Book
+from whimbrel.saga.step import SagaRegistry
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.sim.world import equipment
 from whimbrel.sim.world.clock import JumpingClock
@@ -121,7 +121,7 @@ class World:
     def __init__(self, plan: Plan, remains: Remains) -> None:
         self.plan = plan
         self.remains = remains
-        self.book: Book = BOOK  # what its engines drive
+        self.registry: SagaRegistry = SAGAS  # what its engines drive
         self.simulated = SimulatedWorld()
         self.placement = SqlPlacement(remains.databases["placement"])
         self.images = remains.images
@@ -173,7 +173,7 @@ class World:
         return Cloud(
             clock=remains.clock,
             ids=remains.ids,
-            journal=SqlJournal(global_, BOOK),
+            journal=SqlJournal(global_, SAGAS),
             directory=SqlDirectory(global_),
             cells=cells,
             cell_infos=infos,
@@ -248,7 +248,7 @@ class World:
 
     def engine_parts(self, name: str, cloud: Cloud | None = None) -> EngineParts:
         """Return the parts of an engine on this world; on `cloud` where its ports are wrapped."""
-        return engine_parts(cloud or self.cloud, name, Random(name), self.book)
+        return engine_parts(cloud or self.cloud, name, Random(name), self.registry)
 
     def engine(self, name: str, cloud: Cloud | None = None, **parts: Any) -> Engine:
         """Make an engine, with these parts instead of its own."""

@@ -128,7 +128,7 @@ class Staff:
         cloud, world = self.world.cloud, self.world
         databases = world.remains.databases
         cells = {name: replace(cell, agents=self._bus) for name, cell in cloud.cells.items()}
-        journal = ToldJournal(databases["global"], world.book, lambda run, what: self._tell(process, run, what))
+        journal = ToldJournal(databases["global"], world.registry, lambda run, what: self._tell(process, run, what))
         own = replace(
             cloud,
             cells=cells,

@@ -23,7 +23,7 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.journal_export import Export, hosts_in_order
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
-from whimbrel.saga.step import Book, Decided, Saga, Step
+from whimbrel.saga.step import Decided, Saga, SagaRegistry, Step
 from whimbrel.servers import lookup
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.cloud.traced_journal import ToldJournal
@@ -73,7 +73,7 @@ class Replay:
 
     async def _begin(self) -> Run | None:
         world = self._world
-        world.book = self._scripted(world.book)
+        world.registry = self._scripted(world.registry)
         self._next_conductor()
         cloud, requester, server = self._cloud(), world.requester(), self._server
         try:
@@ -116,14 +116,14 @@ class Replay:
 
     def _cloud(self, name: str = "user") -> Cloud:
         name = self._engine.name if name == "user" and self._conductors else name
-        databases, book = self._world.remains.databases, self._world.book
-        journal = ToldJournal(databases["global"], book, lambda run, what: self._tell(name, f"{run.saga} {what}"))
+        databases, registry = self._world.remains.databases, self._world.registry
+        journal = ToldJournal(databases["global"], registry, lambda run, what: self._tell(name, f"{run.saga} {what}"))
         return replace(self._world.cloud, journal=journal)
 
     # The script
 
-    def _scripted(self, book: Book) -> Book:
-        return Book(*(self._scripted_saga(saga) for saga in book))
+    def _scripted(self, registry: SagaRegistry) -> SagaRegistry:
+        return SagaRegistry(*(self._scripted_saga(saga) for saga in registry))
 
     def _scripted_saga(self, saga: Saga) -> Saga:
         if saga.name != self._export.run["saga"]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from whimbrel.conductor.saga_registry import BOOK
+from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Conflict, WorldError
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.cloud import Cloud, Requester
@@ -28,7 +28,7 @@ async def restore(
     Raises: Unsettled; WorldError: something does not answer.
     """
     await service.begin(cloud, "databases were restored")
-    await service.close_overtaken(cloud, BOOK)
+    await service.close_overtaken(cloud, SAGAS)
     left: list[str] = []
     for _ in range(REPAIRS):
         _, findings = await survey(cloud)
@@ -42,6 +42,6 @@ async def restore(
             except (Conflict, WorldError):
                 continue
             await wait()
-    if unsettled := await service.end(cloud, BOOK, force=bool(left)):
+    if unsettled := await service.end(cloud, SAGAS, force=bool(left)):
         raise Unsettled("; ".join(unsettled.reasons))
     return left

@@ -20,7 +20,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import CellName, ProjectId, ServerId, UserId
 from whimbrel.domain.server import Server
 from whimbrel.ports.stores.directory import Entry, Switches
-from whimbrel.ports.stores.journal import Booking
+from whimbrel.ports.stores.journal import QuotaUsage
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Server).decode
@@ -186,7 +186,7 @@ class SqlDirectory(EntryIds):
     async def book(self, order: Order, server_id: ServerId, vcpus: int, memory_mib: int) -> None:
         async with self._db.write() as tx:
             await self._fence(tx, order)
-            await quota_usage.book(tx, server_id, Booking(vcpus=vcpus, memory_mib=memory_mib))
+            await quota_usage.book(tx, server_id, QuotaUsage(vcpus=vcpus, memory_mib=memory_mib))
 
     async def erase(self, order: Order, server_id: ServerId, now: float) -> None:
         async with self._db.write() as tx:

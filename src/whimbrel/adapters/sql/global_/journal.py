@@ -24,7 +24,7 @@ from whimbrel.domain.errors import Conflict, NotFound, Superseded, Unavailable
 from whimbrel.domain.ids import RunId, ServerId
 from whimbrel.domain.run import Action, Facts, Run, Verdict
 from whimbrel.domain.server import Server
-from whimbrel.ports.stores.journal import Booking, Evidence, LastProof, Limits, RunFilter, Takeover, Tally
+from whimbrel.ports.stores.journal import Evidence, LastProof, Limits, QuotaUsage, RunFilter, Takeover, Tally
 from whimbrel.ports.stores.processes import MARGIN_S
 from whimbrel.saga.engine import NEVER
 
@@ -156,10 +156,10 @@ class SqlJournal:
         self,
         run: Run[Facts],
         action: Action,
-        booking: Booking | None = None,
+        usage: QuotaUsage | None = None,
         limits: Limits | None = None,
         new_server: Server | None = None,
-        before: Booking | None = None,
+        before: QuotaUsage | None = None,
         beside: RunId | None = None,
     ) -> Run[Facts]:
         async with self._db.write() as tx:
@@ -167,12 +167,12 @@ class SqlJournal:
             there = [(row.id, row.state) for row in await tx.rows(_open_of, {"b_subject": run.subject})]
             if there != ([(beside, "parked")] if beside else []):
                 raise Conflict(f"something is under way on server {run.subject}")
-            if booking:
+            if usage:
                 await wait_for_turn(tx, run.project_id)
                 if new_server:
-                    await quota_usage.enter(tx, booking, new_server)
+                    await quota_usage.enter(tx, usage, new_server)
                 else:
-                    await quota_usage.book_as_believed(tx, run.subject, booking, before)
+                    await quota_usage.account_as_believed(tx, run.subject, usage, before)
                 await quota_usage.check(tx, run.project_id, limits or Limits())
                 if new_server and new_server.spec.wished_group:
                     most = limits.group_members if limits else -1
@@ -183,7 +183,7 @@ class SqlJournal:
             await tx.run(_insert_action, asdict(action))
         return replace(run, number=number, incarnation=self._incarnation)
 
-    async def forget(self, run: Run, before: Booking | None = None) -> None:
+    async def forget(self, run: Run, before: QuotaUsage | None = None) -> None:
         async with self._db.write() as tx:
             done = await tx.run(sa.delete(runs).where(runs.c.id == run.id, runs.c.epoch == run.epoch))
             if not done.rowcount:

@@ -14,7 +14,7 @@ from whimbrel.domain.errors import Conflict, OverQuota
 from whimbrel.domain.ids import ProjectId, ServerId, UserId
 from whimbrel.domain.server import Server
 from whimbrel.ports.stores.directory import Usage
-from whimbrel.ports.stores.journal import Booking, Limits
+from whimbrel.ports.stores.journal import Limits, QuotaUsage
 
 _enter = fixed(sa.insert(directory))
 _usage = fixed(
@@ -25,17 +25,17 @@ _usage = fixed(
     ).where(directory.c.project_id == bindparam("b_project"), directory.c.deleted_at.is_(None))
 )
 _usage_of_user = fixed(_usage.where(directory.c.user_id == bindparam("b_user")))
-_book = fixed(
+_account = fixed(
     sa.update(directory)
     .where(directory.c.server_id == bindparam("b_server"), directory.c.deleted_at.is_(None))
     .values(vcpus=bindparam("b_vcpus"), memory_mib=bindparam("b_memory"))
 )
-_book_if = fixed(
-    _book.where(directory.c.vcpus == bindparam("b_was_vcpus"), directory.c.memory_mib == bindparam("b_was_memory"))
+_account_if = fixed(
+    _account.where(directory.c.vcpus == bindparam("b_was_vcpus"), directory.c.memory_mib == bindparam("b_was_memory"))
 )
 
 
-async def enter(tx: Tx, booking: Booking, server: Server) -> None:
+async def enter(tx: Tx, counted: QuotaUsage, server: Server) -> None:
     """Book a new server, and enter it in the directory."""
     entry = {
         "server_id": server.id,
@@ -43,26 +43,26 @@ async def enter(tx: Tx, booking: Booking, server: Server) -> None:
         "user_id": server.user_id,
         "created_at": server.created_at,
         "unplaced": msgspec.json.encode(server),
-        **asdict(booking),
+        **asdict(counted),
     }
     await tx.run(_enter, entry)
 
 
-async def book(tx: Tx, server_id: ServerId, booking: Booking) -> bool:
+async def book(tx: Tx, server_id: ServerId, counted: QuotaUsage) -> bool:
     """Book a server that is there; tell whether it was."""
-    return bool((await tx.run(_book, _values(server_id, booking))).rowcount)
+    return bool((await tx.run(_account, _values(server_id, counted))).rowcount)
 
 
-async def book_as_believed(tx: Tx, server_id: ServerId, booking: Booking, before: Booking | None) -> None:
+async def account_as_believed(tx: Tx, server_id: ServerId, counted: QuotaUsage, before: QuotaUsage | None) -> None:
     """Book a server that is there. before: as which the caller believes it is booked.
 
     Raises: Conflict: it is not there, or booked as something else.
     """
     if before is None:
-        done = await book(tx, server_id, booking)
+        done = await book(tx, server_id, counted)
     else:
         was = {"b_was_vcpus": before.vcpus, "b_was_memory": before.memory_mib}
-        done = bool((await tx.run(_book_if, {**_values(server_id, booking), **was})).rowcount)
+        done = bool((await tx.run(_account_if, {**_values(server_id, counted), **was})).rowcount)
     if not done:
         raise Conflict(f"server {server_id} was changed meanwhile")
 
@@ -92,5 +92,5 @@ async def check(tx: Tx, project_id: ProjectId, limits: Limits) -> None:
         raise OverQuota(f"Quota exceeded for {', '.join(over)}")
 
 
-def _values(server_id: ServerId, booking: Booking) -> dict[str, Any]:
-    return {"b_server": server_id, "b_vcpus": booking.vcpus, "b_memory": booking.memory_mib}
+def _values(server_id: ServerId, counted: QuotaUsage) -> dict[str, Any]:
+    return {"b_server": server_id, "b_vcpus": counted.vcpus, "b_memory": counted.memory_mib}
