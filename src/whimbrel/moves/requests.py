@@ -23,7 +23,7 @@ from whimbrel.ports.stores.catalog import zone_of
 from whimbrel.ports.stores.journal import Limits, QuotaUsage
 from whimbrel.ports.stores.zones import name_of
 from whimbrel.saga.engine import Engine
-from whimbrel.scheduling.decision import Record
+from whimbrel.scheduling.decision import DecisionTrace
 
 MOVABLE = ("active", "stopped")
 
@@ -112,7 +112,7 @@ async def turn_back(cloud: Cloud, engine: Engine, run_id: RunId) -> Run:
     return _take_up(engine, await cloud.journal.turn_back(run, cloud.clock.now()))
 
 
-async def plan(cloud: Cloud, server: Server, facts: MoveFacts) -> Record | str:
+async def plan(cloud: Cloud, server: Server, facts: MoveFacts) -> DecisionTrace | str:
     """Give the record of the decision that a move with these facts would take; a sentence where it is no choice of
     hosts that would end it.
 

@@ -7,14 +7,14 @@ from os_resource_classes import PCPU
 
 from whimbrel.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from whimbrel.scheduling.constraint import Reason
-from whimbrel.scheduling.decision import Miss, Record
+from whimbrel.scheduling.decision import DecisionTrace, Miss
 from whimbrel.scheduling.filters.by_request import ZONE
 
 SIZES = frozenset({VCPU, PCPU, MEMORY_MB, DISK_GB})
 """What is asked of by a flavor's sizes: a smaller flavor asks less of it."""
 
 
-def smallest_change(record: Record) -> str | None:
+def smallest_change(record: DecisionTrace) -> str | None:
     """Say what would make one host do, the fewest and smallest things; None: one was found, or nothing is known of any.
 
     Where nothing is known that would help, say who came nearest.
@@ -28,7 +28,7 @@ def smallest_change(record: Record) -> str | None:
     return f"{nearest.host} comes nearest, but {'; '.join(reason.words for reason in nearest.reasons)}."
 
 
-def change_for_owner(record: Record) -> str | None:
+def change_for_owner(record: DecisionTrace) -> str | None:
     """Say what an owner could ask for instead, or wait for; None: one was found, or it is not in his hands."""
     if record.chosen:
         return None

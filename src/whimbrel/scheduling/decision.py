@@ -52,7 +52,7 @@ class Miss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     remedies: tuple[str, ...] = ()
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DecisionTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hosts are told of in columns, which are made and kept in a tenth of the time: `considered` reads them.
 
     The hosts that are in come first, the best first; then those that are out, the ones that miss least first.
@@ -110,13 +110,13 @@ def _with_free(reason: Reason, free: int) -> Reason:
     return reason if free < 0 else replace(reason, free=free)
 
 
-def make_record(
+def make_trace(
     ranking: Ranking, closer: Mapping[int, Closer], chosen: Iterable[HostName], most: int = MOST_TOLD
-) -> Record:
+) -> DecisionTrace:
     """closer: by place, what a closer look showed to be wrong with a host. most: hosts that are told of."""
     request, snapshot, taken = ranking.request, ranking.snapshot, tuple(chosen)
     groups = (group.resources for group in ranking.wish.groups)
-    return Record(
+    return DecisionTrace(
         hosts=len(snapshot),
         at=snapshot.now,
         asked=dict(sum((Counter(dict(some)) for some in (ranking.wish.own, *groups)), Counter())),
@@ -253,12 +253,12 @@ def _miss(ranking: Ranking, closer: Mapping[int, Closer], place: int) -> Miss:
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Record).decode
+_decode = msgspec.msgpack.Decoder(DecisionTrace).decode
 
 
-def to_bytes(record: Record) -> bytes:
+def to_bytes(record: DecisionTrace) -> bytes:
     return _encode(record)
 
 
-def from_bytes(document: bytes) -> Record:
+def from_bytes(document: bytes) -> DecisionTrace:
     return _decode(document)

@@ -11,7 +11,7 @@ from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.placement.assignments import Wish
 from whimbrel.ports.stores.fleet import Load
 from whimbrel.scheduling.constraint import Closer, Reason
-from whimbrel.scheduling.decision import Record, from_bytes, make_record, to_bytes
+from whimbrel.scheduling.decision import DecisionTrace, from_bytes, make_trace, to_bytes
 from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
@@ -23,16 +23,16 @@ def asking(**asked: Any) -> Request:
     return Request(wish=WISH, **asked)
 
 
-def told(hosts: Snapshot, request: Request) -> Record:
+def told(hosts: Snapshot, request: Request) -> DecisionTrace:
     ranking = rank(request, hosts)
-    return make_record(ranking, {}, ordered(ranking)[:3])
+    return make_trace(ranking, {}, ordered(ranking)[:3])
 
 
 def ordered(ranking: Ranking) -> list[HostName]:
     return [ranking.snapshot.fleet.names[place] for place in ranking.order.tolist()]
 
 
-def reasons(record: Record) -> dict[str, str | None]:
+def reasons(record: DecisionTrace) -> dict[str, str | None]:
     return {one.host: one.reason.words if one.reason else None for one in record.considered}
 
 
@@ -179,7 +179,7 @@ def test_a_record_tells_of_so_many_hosts_and_counts_all(full: int, looked: int, 
     closer = {
         place: Closer(Reason(constraint="PCI", words=f"no device {place}")) for place in ranking.order[:looked].tolist()
     }
-    record = make_record(ranking, closer, (), most)
+    record = make_trace(ranking, closer, (), most)
     told_of = [(one.host, one.reason.words if one.reason else None) for one in record.considered]
     expected = [(name, None) for name in ordered(ranking)[looked:]]
     expected += [(names[place], each.reason.words) for place, each in closer.items()]

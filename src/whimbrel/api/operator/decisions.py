@@ -5,10 +5,10 @@ import msgspec
 from whimbrel.api.views.decisions import Considered, Count, Decision, Miss
 from whimbrel.ports.stores.zones import Zones, name_of
 from whimbrel.scheduling.advice import change_for_owner, smallest_change
-from whimbrel.scheduling.decision import Record
+from whimbrel.scheduling.decision import DecisionTrace
 
 
-async def shown(record: Record, zones: Zones, *, hosts: bool) -> Decision:
+async def shown(record: DecisionTrace, zones: Zones, *, hosts: bool) -> Decision:
     """hosts: with all hosts and their names; else only what an owner may know."""
     decision = owners_part(record, None if record.zone is None else await name_of(zones, record.zone))
     if hosts:
@@ -21,7 +21,7 @@ async def shown(record: Record, zones: Zones, *, hosts: bool) -> Decision:
     return decision
 
 
-def owners_part(record: Record, zone: str | None) -> Decision:
+def owners_part(record: DecisionTrace, zone: str | None) -> Decision:
     """Return what the owner of a server may know: no host, aggregate or other server is named. zone: its name."""
     return Decision(
         found=bool(record.chosen),

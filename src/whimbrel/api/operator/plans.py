@@ -21,7 +21,7 @@ from whimbrel.domain.ids import GroupId, HostName, ServerId
 from whimbrel.moves import requests
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.requests import Wanted
-from whimbrel.scheduling.decision import Record
+from whimbrel.scheduling.decision import DecisionTrace
 from whimbrel.servers.groups import group_moves
 from whimbrel.servers.groups.co_location import Member
 from whimbrel.servers.groups.group_moves import Planned
@@ -57,9 +57,9 @@ async def create(call: Call) -> PlanAnswer:
     )
 
 
-async def _decision(call: Call, made: Record | str, *, hosts: bool) -> Decision:
+async def _decision(call: Call, made: DecisionTrace | str, *, hosts: bool) -> Decision:
     """made: the decision, or why there is none."""
-    if isinstance(made, Record):
+    if isinstance(made, DecisionTrace):
         return await decisions.shown(made, call.cloud.zones, hosts=hosts)
     return decisions.refused(made, call.cloud.clock.now())
 

@@ -21,7 +21,7 @@ from whimbrel.ports.placement.assignments import Lack, Way
 from whimbrel.saga.step import Decided
 from whimbrel.scheduling.capacity_query import PLACEMENT
 from whimbrel.scheduling.constraint import Closer, Reason
-from whimbrel.scheduling.decision import Record, make_record, to_bytes
+from whimbrel.scheduling.decision import DecisionTrace, make_trace, to_bytes
 from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.snapshot import Snapshot
 
@@ -48,7 +48,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[Choice, ...]  # the best first
-    record: Record
+    record: DecisionTrace
 
 
 async def choose_target(move: Move, cloud: Cloud) -> Decided:
@@ -95,7 +95,7 @@ async def decide(asked: Needs, cloud: Cloud, most: int) -> Decision:
     choices, closer = await _look_closely(ranking, asked.facts, cloud, most)
     if not choices:
         closer |= await _explained(ranking, cloud)
-    record = make_record(ranking, closer, [choice.host for choice in choices])
+    record = make_trace(ranking, closer, [choice.host for choice in choices])
     cloud.meter.decided(cloud.clock.now() - began, bool(choices))
     return Decision(choices=tuple(choices), record=record)
 

@@ -14,7 +14,7 @@ from whimbrel.moves.requests import Wanted
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.saga.engine import Engine
-from whimbrel.scheduling.decision import Record
+from whimbrel.scheduling.decision import DecisionTrace
 from whimbrel.servers.groups.group_choice import Aim, aim, decision, root_of
 
 
@@ -31,7 +31,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
     aim: Aim
     host: HostName | None  # None: nowhere
-    record: Record | None  # of the choice; None: there was none to be made
+    record: DecisionTrace | None  # of the choice; None: there was none to be made
     reason: str = ""  # why there was none
     refused: dict[ServerId, str] = {}  # who would not even begin to move, and why
 

@@ -9,7 +9,7 @@ from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.scheduling.constraint import Constraint
-from whimbrel.scheduling.decision import make_record
+from whimbrel.scheduling.decision import make_trace
 from whimbrel.scheduling.filters.by_cell import CELL, REACH
 from whimbrel.scheduling.pipeline import rank
 from whimbrel.scheduling.request import GroupState, Request
@@ -99,7 +99,7 @@ def test_what_an_aggregate_says_does_not_reach_beyond_its_cell() -> None:
 
 def test_the_reason_is_told_and_what_would_help() -> None:
     now = cloud(info(C1, storage=frozenset()), info(C2, storage=frozenset()), info(C3, storage=frozenset()))
-    record = make_record(rank(asking(storage=frozenset({"ceph"})), now), {}, ())
+    record = make_trace(rank(asking(storage=frozenset({"ceph"})), now), {}, ())
     assert record.summary() == (
         "No valid host was found. Of 3 hosts considered, 3: it does not reach the storage that volumes of the server"
         " are on."
@@ -110,7 +110,7 @@ def test_the_reason_is_told_and_what_would_help() -> None:
 def test_cells_that_did_not_answer_are_told_of_where_they_come_into_question() -> None:
     def told(asked: Request, *hosts: Host) -> str:
         now = snapshot(hosts, {"one": {}}, silent=["c2", "c3"])
-        return make_record(rank(asked, now), {}, ()).summary()
+        return make_trace(rank(asked, now), {}, ()).summary()
 
     full = "No valid host was found. Of 1 hosts considered, 1: 1 VCPU is more than one server may have there."
     assert told(asking(), HOSTS[0]) == f"{full} 2 of the cells did not answer; their hosts are not among them."
