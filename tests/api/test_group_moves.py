@@ -8,7 +8,7 @@ from tests.api.front import Front, fault, with_front
 from tests.api.test_server_groups import NOWHERE, all_of, boot, booted, host_of, make
 from tests.api.test_zones import put_into_zone
 from whimbrel.domain.ids import GroupId
-from whimbrel.ports.placement.placement import GroupPlaces
+from whimbrel.ports.placement.placement import GroupLocations
 
 
 async def ask_to_move(front: Front, group: str, **more: Any) -> httpx.Response:
@@ -32,7 +32,7 @@ async def confirm_all(front: Front, group: str) -> None:
     await front.settle()
 
 
-async def places(front: Front, group: str) -> GroupPlaces:
+async def places(front: Front, group: str) -> GroupLocations:
     return await front.world.cloud.placement.group_places(GroupId(group))
 
 

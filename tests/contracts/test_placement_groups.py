@@ -13,7 +13,7 @@ from whimbrel.domain.errors import Refused, Superseded
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, GroupId, ProviderId, RunId, ServerId
 from whimbrel.placement.provider import Claim
-from whimbrel.ports.placement.placement import GroupPlaces, GroupRule
+from whimbrel.ports.placement.placement import GroupLocations, GroupRule
 
 THIRD = ProviderId("11111111-0000-4000-8000-000000000003")
 GROUP = GroupId("44444444-0000-4000-8000-000000000001")
@@ -105,7 +105,7 @@ def test_groups_know_nothing_of_each_other(open_store: Opener) -> None:
         await group.claim(B, HOST, "", rule=other)
         await group.store.claim(order(9), C, OWNER, {HOST: SMALL})
         assert await group.places() == {(A, HOST)}
-        assert await group.store.group_places(GroupId("nobody's")) == GroupPlaces()
+        assert await group.store.group_places(GroupId("nobody's")) == GroupLocations()
 
     on_three_hosts(open_store, test)
 
@@ -272,7 +272,7 @@ def test_what_is_forgotten_is_in_nobodys_way(open_store: Opener) -> None:
         await group.claim(A, HOST, "anti-affinity")
         for _ in range(2):
             await group.store.forget_group(GROUP)
-        assert await group.store.group_places(GROUP) == GroupPlaces()
+        assert await group.store.group_places(GROUP) == GroupLocations()
         await group.claim(B, HOST, "anti-affinity")
 
     on_three_hosts(open_store, test)

@@ -19,7 +19,7 @@ from whimbrel.domain.host import Zone
 from whimbrel.domain.ids import GroupId, HostName, ProviderId, ServerId
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.ports.placement.placement import GroupPlaces
+from whimbrel.ports.placement.placement import GroupLocations
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.proof.group_members import grouped
@@ -268,7 +268,7 @@ def test_a_run_that_was_leased_for_ever_goes_on_when_it_is_told_to() -> None:
 def test_places_of_a_group_are_told_by_the_names_of_hosts() -> None:
     async def story(scene: Scene) -> None:
         hosts = {HostName("h3"): ProviderId("a-root")}
-        places = GroupPlaces(held=frozenset({(scene.plain.id, ProviderId("a-root"))}))
+        places = GroupLocations(held=frozenset({(scene.plain.id, ProviderId("a-root"))}))
         one = Grouped(group=group_of(scene), places=places, claimed=frozenset(), living=frozenset(), hosts=hosts)
         [said] = [violation.sentence for violation in rule_holds(one)]
         assert f"{scene.plain.id} on h3, and its members hold nothing" in said

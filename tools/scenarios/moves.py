@@ -12,7 +12,7 @@ from whimbrel.domain.ids import HostName
 from whimbrel.domain.pci import ALIAS
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
-from whimbrel.moves.facts import Place, moves_of, target_of
+from whimbrel.moves.facts import Location, moves_of, target_of
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
@@ -171,7 +171,7 @@ async def expected_after(told: Told, story: Story) -> dict[str, Any]:
     }
 
 
-def _bound_at(target: Place, port: tuple[Any, ...]) -> tuple[Any, ...]:
+def _bound_at(target: Location, port: tuple[Any, ...]) -> tuple[Any, ...]:
     """Give a port's line in the books as it is once its server is at the target."""
     port_id, device, owner, host, profile, bindings = port
     if not device:
@@ -185,7 +185,7 @@ def _bound_at(target: Place, port: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _carried_to(
-    target: Place, disks: list[tuple[Any, ...]], flavor: Flavor, *, is_running: bool
+    target: Location, disks: list[tuple[Any, ...]], flavor: Flavor, *, is_running: bool
 ) -> list[tuple[Any, ...]]:
     """Give the disks besides the root disk: what was on an ephemeral disk is there, and swap is new."""
     new = {"ephemeral": flavor.ephemeral_gib << 30, "swap": flavor.swap_mib << 20}
@@ -195,13 +195,13 @@ def _carried_to(
     ]
 
 
-def _marker(target: Place, server: str, name: str, marker: str, is_running: bool) -> str:
+def _marker(target: Location, server: str, name: str, marker: str, is_running: bool) -> str:
     if name == "ephemeral":
         return marker
     return f"{server} on {target.host}" if is_running else ""
 
 
-def _held_at(target: Place, story: Story, held: list[tuple[str, str, str, str]]) -> list[tuple[str, str, str, str]]:
+def _held_at(target: Location, story: Story, held: list[tuple[str, str, str, str]]) -> list[tuple[str, str, str, str]]:
     """Give the devices that the server holds at the target: for an alias the first that nobody held before."""
     if not story.alias:
         return [(target.host, _function_at(target, host, one), who, request) for host, one, who, request in held]
@@ -210,7 +210,7 @@ def _held_at(target: Place, story: Story, held: list[tuple[str, str, str, str]])
     return [(target.host, one, who, request) for one in free[: 2 if story.flavor else 1]]
 
 
-def _function_at(target: Place, host: str, address: str) -> str:
+def _function_at(target: Location, host: str, address: str) -> str:
     """Give the virtual function there: hosts are equal, and on the same one it is the other one of its card."""
     if target.host != host:
         return address

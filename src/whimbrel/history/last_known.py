@@ -31,14 +31,14 @@ def _after(move: Move) -> LastKnown | None:
     """Give what a server is after a move; None: it is what it was before. One that waits for its verdict has moved."""
     facts = move.facts
     if move.state in ("done", "parked"):
-        flavor, place = facts.new_flavor, facts.target
+        flavor, location = facts.new_flavor, facts.target
     elif facts.old_flavor:
-        flavor, place = facts.old_flavor, facts.source
+        flavor, location = facts.old_flavor, facts.source
     else:
         return None
     return LastKnown(
         flavor=flavor,
         image_id=facts.image_id,
         image_properties=facts.image_properties,
-        zone=place.zone if place else None,
+        zone=location.zone if location else None,
     )

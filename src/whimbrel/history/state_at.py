@@ -17,7 +17,7 @@ from whimbrel.domain.ids import CellName, HostName, RunId
 from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import LogEntry, Run, has_facts
 from whimbrel.history.history import Past
-from whimbrel.moves.facts import MoveFacts, Place
+from whimbrel.moves.facts import Location, MoveFacts
 from whimbrel.moves.steps import record
 from whimbrel.repair import steps
 from whimbrel.repair.actions import AdoptGuest
@@ -76,7 +76,7 @@ def _changes(run: Run) -> Iterator[_Change]:
         tried += entry.way == "do" and entry.outcome == "refused"
 
 
-Effect = Callable[[Standing, Run, Place | None], Standing]
+Effect = Callable[[Standing, Run, Location | None], Standing]
 
 
 def _effect(effect: Effect, run: Run, entry: LogEntry, tried: int) -> _Change:
@@ -84,7 +84,7 @@ def _effect(effect: Effect, run: Run, entry: LogEntry, tried: int) -> _Change:
     return _Change(entry.began + entry.took_s, lambda before: effect(before, run, target))
 
 
-def _target(run: Run, tried: int) -> Place | None:
+def _target(run: Run, tried: int) -> Location | None:
     """Give the target of a run at that try; of one that was given up only the host is known."""
     facts = run.facts
     if not isinstance(facts, MoveFacts) or facts.target is None:
@@ -106,45 +106,45 @@ def _found(before: Standing, run: Run) -> Standing:
     return replace(_at(before, facts.source), vm_state=facts.was, flavor=facts.old_flavor)
 
 
-def _at(before: Standing, place: Place | None) -> Standing:
+def _at(before: Standing, place: Location | None) -> Standing:
     return replace(before, cell=place.cell, host=place.host, zone=place.zone) if place else before
 
 
-def _moved(before: Standing, run: Run, target: Place | None) -> Standing:
+def _moved(before: Standing, run: Run, target: Location | None) -> Standing:
     assert has_facts(run, MoveFacts)
     vm_state = server_states.after(run.facts.was, "moved")
     return replace(_at(before, target), vm_state=vm_state, flavor=run.facts.new_flavor)
 
 
-def _moved_back(before: Standing, run: Run, _: Place | None) -> Standing:
+def _moved_back(before: Standing, run: Run, _: Location | None) -> Standing:
     assert has_facts(run, MoveFacts)
     return replace(_at(before, run.facts.source), flavor=run.facts.old_flavor)
 
 
-def _as_it_was(before: Standing, run: Run, _: Place | None) -> Standing:
+def _as_it_was(before: Standing, run: Run, _: Location | None) -> Standing:
     facts = run.facts
     assert isinstance(facts, (MoveFacts, OperationFacts))
     return replace(before, vm_state=facts.was)
 
 
-def _placed(before: Standing, _: Run, target: Place | None) -> Standing:
+def _placed(before: Standing, _: Run, target: Location | None) -> Standing:
     return _at(before, target)
 
 
-def _displaced(before: Standing, _run: Run, _target: Place | None) -> Standing:
+def _displaced(before: Standing, _run: Run, _target: Location | None) -> Standing:
     return replace(before, cell=None, host=None, zone=None)
 
 
-def _seen(before: Standing, run: Run, _: Place | None) -> Standing:
+def _seen(before: Standing, run: Run, _: Location | None) -> Standing:
     assert has_facts(run, OperationFacts)
     return replace(before, vm_state="active" if run.facts.ran else "stopped")
 
 
-def _deleted(before: Standing, _run: Run, _target: Place | None) -> Standing:
+def _deleted(before: Standing, _run: Run, _target: Location | None) -> Standing:
     return Standing(vm_state="deleted", flavor=before.flavor)
 
 
-def _adopted(before: Standing, run: Run, _: Place | None) -> Standing:
+def _adopted(before: Standing, run: Run, _: Location | None) -> Standing:
     """A repair wrote into the record where the only guest is."""
     assert has_facts(run, RepairFacts)
     for action in run.facts.of_kind(AdoptGuest):

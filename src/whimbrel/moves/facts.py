@@ -14,7 +14,7 @@ from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.services.network import Port, PortRequest
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Location(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a guest is or will be."""
 
     cell: CellName
@@ -64,7 +64,7 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     image_id: str | None
     new_flavor: Flavor
     old_flavor: Flavor | None = None
-    source: Place | None = None
+    source: Location | None = None
     was: str = "active"  # vm_state before; a stopped server arrives stopped
     launched_at: float | None = None  # before, so that a revert restores it
     zone_pin: str | None = None  # zones here are ids
@@ -74,8 +74,8 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     zone_wish: ZoneWish | None = None  # as it was when the target was chosen
     wanted_host: HostName | None = None
     same_host: bool = False  # whether the source may be the target
-    target: Place | None = None
-    alternates: tuple[Place, ...] = ()
+    target: Location | None = None
+    alternates: tuple[Location, ...] = ()
     tried: tuple[HostName, ...] = ()
     export: DiskExport | None = None
     user_data: str | None = None
@@ -99,12 +99,12 @@ def moves_of(runs: Iterable[Run]) -> list[Move]:
     return [run for run in runs if has_facts(run, MoveFacts)]
 
 
-def source_of(move: Move) -> Place:
+def source_of(move: Move) -> Location:
     assert move.facts.source, "a move from nowhere has no source"
     return move.facts.source
 
 
-def target_of(move: Move) -> Place:
+def target_of(move: Move) -> Location:
     assert move.facts.target, "claim before choice"
     return move.facts.target
 
@@ -114,7 +114,7 @@ def old_flavor_of(move: Move) -> Flavor:
     return move.facts.old_flavor
 
 
-def key_at(move: Move, place: Place) -> GuestKey:
+def key_at(move: Move, place: Location) -> GuestKey:
     return GuestKey(ServerId(move.subject), place.slot)
 
 

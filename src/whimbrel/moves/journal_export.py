@@ -13,7 +13,7 @@ from whimbrel.domain.errors import Invalid
 from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.run import LogEntry, Run, has_facts
-from whimbrel.moves.facts import MoveFacts, Place
+from whimbrel.moves.facts import Location, MoveFacts
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.journal import Takeover
@@ -50,17 +50,17 @@ async def export(cloud: Cloud, run: Run) -> Export:
         taken_at=cloud.clock.now(),
         run=msgspec.to_builtins(replace(run, facts=facts)),
         takeovers=takeovers,
-        hosts=await _hosts(places_of(facts), cloud),
+        hosts=await _hosts(locations_of(facts), cloud),
     )
 
 
-def places_of(facts: MoveFacts) -> list[Place]:
-    return [place for place in (facts.source, facts.target, *facts.alternates) if place]
+def locations_of(facts: MoveFacts) -> list[Location]:
+    return [location for location in (facts.source, facts.target, *facts.alternates) if location]
 
 
-async def _hosts(places: Sequence[Place], cloud: Cloud) -> list[Host]:
-    wanted = {place.host for place in places}
-    cells = {place.cell for place in places if place.cell in cloud.cells}
+async def _hosts(places: Sequence[Location], cloud: Cloud) -> list[Host]:
+    wanted = {location.host for location in places}
+    cells = {location.cell for location in places if location.cell in cloud.cells}
     found = {host.name: host for cell in sorted(cells) for host in await cloud.cell(cell).hosts.all()}
     return [found[name] for name in sorted(wanted) if name in found]
 
@@ -79,5 +79,5 @@ def read(document: Any) -> Export:
 
 def hosts_in_order(facts: MoveFacts) -> list[HostName]:
     """Give the hosts that were tried, in their order, and then those that would have been next."""
-    later = [place.host for place in facts.alternates]
+    later = [location.host for location in facts.alternates]
     return list(dict.fromkeys([*facts.tried, *later]))

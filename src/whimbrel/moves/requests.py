@@ -11,7 +11,7 @@ from whimbrel.domain.ids import HostName, RunId, Slot
 from whimbrel.domain.run import Run, Verdict, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs
-from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
+from whimbrel.moves.facts import Location, MoveFacts, ZoneWish
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.resize import RESIZE
@@ -142,7 +142,7 @@ async def facts_of(cloud: Cloud, server: Server) -> MoveFacts:
         image_id=server.image_id,
         new_flavor=server.flavor,
         old_flavor=server.flavor,
-        source=Place(
+        source=Location(
             cell=server.cell,
             host=server.host,
             provider=host.id,

@@ -84,8 +84,8 @@ class IndexRooms:
             return np.zeros(len(self._hosts), np.bool_)
         return self._index.alone(request).take(self._rows)
 
-    def state(self, place: int) -> ProviderState:
-        node = self._index.nodes[self._hosts[place]]
+    def state(self, host_index: int) -> ProviderState:
+        node = self._index.nodes[self._hosts[host_index]]
         return self._index.derived([node], state_of)[node.provider.uuid]
 
 

@@ -2,16 +2,16 @@
 
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ServerId
-from whimbrel.ports.placement.placement import GroupPlaces, GroupRule
+from whimbrel.ports.placement.placement import GroupLocations, GroupRule
 
 
-def check(rule: GroupRule, server: ServerId, places: GroupPlaces) -> None:
+def check(rule: GroupRule, server: ServerId, places: GroupLocations) -> None:
     """Raises: Refused: the claim would break the rule."""
     if reason := problem(rule, server, places):
         raise Refused(reason)
 
 
-def problem(rule: GroupRule, server: ServerId, places: GroupPlaces) -> str | None:
+def problem(rule: GroupRule, server: ServerId, places: GroupLocations) -> str | None:
     """Give why a server may not claim on the rule's host; None: it may.
 
     What it holds itself, as the source of a move, is never in its way.

@@ -73,8 +73,8 @@ def choices(woods: Woods, request: Request, offers: Sequence[Offer], budget: Bud
     while waiting:
         if len(chosen) == len(waiting):
             room.give_back(offers[len(chosen) - 1].part, chosen.pop())
-        place = len(chosen)
-        part = offers[place].part
+        number = len(chosen)
+        part = offers[number].part
         for node in waiting[-1]:
             if not steps.take(1):
                 return
@@ -86,12 +86,12 @@ def choices(woods: Woods, request: Request, offers: Sequence[Offer], budget: Bud
         else:
             waiting.pop()
             continue
-        if place + 1 == len(offers):
+        if number + 1 == len(offers):
             yield chosen
             if not steps.take(len(offers)):
                 return
         else:
-            waiting.append(iter(offers[place + 1].nodes))
+            waiting.append(iter(offers[number + 1].nodes))
 
 
 class _Room:
@@ -143,55 +143,55 @@ class _Room:
 def _rules(woods: Woods, request: Request, offers: Sequence[Offer]) -> list["_Traits | _Subtree"]:
     rules: list[_Traits | _Subtree] = []
     if UNNAMED in request.groups and request.groups[UNNAMED].required:
-        places = {place for place, offer in enumerate(offers) if offer.part.suffix == UNNAMED}
-        rules.append(_Traits(request.groups[UNNAMED].required, places, offers))
+        numbers = {number for number, offer in enumerate(offers) if offer.part.suffix == UNNAMED}
+        rules.append(_Traits(request.groups[UNNAMED].required, numbers, offers))
     for some in request.same_subtree:
-        places = {place for place, offer in enumerate(offers) if offer.part.suffix in some}
-        if len(places) > 1:
-            rules.append(_Subtree(woods, places, offers))
+        numbers = {number for number, offer in enumerate(offers) if offer.part.suffix in some}
+        if len(numbers) > 1:
+            rules.append(_Subtree(woods, numbers, offers))
     return rules
 
 
 class _Traits:
     """The providers of the unnamed group have all required traits together."""
 
-    def __init__(self, required: Sequence[frozenset[str]], places: Collection[int], offers: Sequence[Offer]) -> None:
+    def __init__(self, required: Sequence[frozenset[str]], numbers: Collection[int], offers: Sequence[Offer]) -> None:
         self._required = required
-        self._places = sorted(places)
+        self._numbers = sorted(numbers)
         self._later: dict[int, frozenset[str]] = {}  # place -> the traits that could come after it
         later: frozenset[str] = frozenset()
-        for place in reversed(self._places):
-            self._later[place] = later
-            later = later.union(*(node.traits for node in offers[place].nodes))
+        for number in reversed(self._numbers):
+            self._later[number] = later
+            later = later.union(*(node.traits for node in offers[number].nodes))
 
     def can_hold(self, chosen: Sequence[Node]) -> bool:
         """Tell whether it is so, or still can be by what is chosen later."""
         later = self._later.get(len(chosen) - 1)
         if later is None:
             return True
-        traits = later.union(*(chosen[place].traits for place in self._places if place < len(chosen)))
+        traits = later.union(*(chosen[number].traits for number in self._numbers if number < len(chosen)))
         return all(traits & some for some in self._required)
 
 
 class _Subtree:
     """One of the providers of some groups is above all the others, or is all of them."""
 
-    def __init__(self, woods: Woods, places: Collection[int], offers: Sequence[Offer]) -> None:
+    def __init__(self, woods: Woods, numbers: Collection[int], offers: Sequence[Offer]) -> None:
         self._nodes = woods.nodes
-        self._places = sorted(places)
+        self._numbers = sorted(numbers)
         self._lines: dict[ProviderId, frozenset[ProviderId]] = {}
         self._later: dict[int, frozenset[ProviderId]] = {}  # place -> the providers that could come after it
         later: frozenset[ProviderId] = frozenset()
-        for place in reversed(self._places):
-            self._later[place] = later
-            later = later.union(node.provider.uuid for node in offers[place].nodes)
+        for number in reversed(self._numbers):
+            self._later[number] = later
+            later = later.union(node.provider.uuid for node in offers[number].nodes)
 
     def can_hold(self, chosen: Sequence[Node]) -> bool:
         """Tell whether it is so, or still can be by what is chosen later."""
         later = self._later.get(len(chosen) - 1)
         if later is None:
             return True
-        now = [chosen[place].provider.uuid for place in self._places if place < len(chosen)]
+        now = [chosen[number].provider.uuid for number in self._numbers if number < len(chosen)]
         above_all = frozenset.intersection(*(self._line(uuid) for uuid in now))
         return not (above_all.isdisjoint(now) and above_all.isdisjoint(later))
 

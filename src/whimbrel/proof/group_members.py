@@ -8,7 +8,7 @@ from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.proof.due_allocations import Roots
-from whimbrel.proof.invariants.server_groups import Grouped, Place
+from whimbrel.proof.invariants.server_groups import Grouped, Location
 
 PAGE = 100
 
@@ -46,7 +46,7 @@ async def grouped(
     )
 
 
-async def _claimed(cloud: Cloud, group: ServerGroup, runs: Sequence[Run], roots: Roots) -> frozenset[Place]:
+async def _claimed(cloud: Cloud, group: ServerGroup, runs: Sequence[Run], roots: Roots) -> frozenset[Location]:
     """Tell on which hosts the servers of a group, or their moves, hold anything."""
     owners = {ConsumerId(server): server for server in group.members}
     owners |= {ConsumerId(run.id): run.subject for run in runs if not run.is_over and run.subject in group.members}

@@ -215,8 +215,8 @@ def _made(last: Move | None, host: HostName, guest: Guest) -> Flavor | None:
     if last is None:
         return None
     facts = last.facts
-    place, flavor = (facts.target, facts.new_flavor) if last.state == "done" else (facts.source, facts.old_flavor)
-    return flavor if place and (place.host, place.slot) == (host, guest.key.slot) else None
+    location, flavor = (facts.target, facts.new_flavor) if last.state == "done" else (facts.source, facts.old_flavor)
+    return flavor if location and (location.host, location.slot) == (host, guest.key.slot) else None
 
 
 # Its volumes

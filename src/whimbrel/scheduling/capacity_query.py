@@ -86,7 +86,7 @@ def _without(trait: str, passes: Mask) -> Constraint:
 
 def _given(trait: str) -> Remedy:
     """Traits of an operator's own can be given; the others say what a host can do."""
-    return lambda place: f"the trait {trait}"
+    return lambda host_index: f"the trait {trait}"
 
 
 def _any(rooms: Rooms, traits: frozenset[str]) -> Mask:
@@ -101,12 +101,12 @@ def _listed(names: frozenset[str]) -> str:
 
 
 def _smaller(name: str, largest: Numbers) -> Remedy:
-    return lambda place: f"a flavor with at most {largest[place]} {name}" if largest[place] > 0 else None
+    return lambda host_index: f"a flavor with at most {largest[host_index]} {name}" if largest[host_index] > 0 else None
 
 
 def _more(name: str, amount: int, free: Numbers) -> Remedy:
-    def told(place: int) -> str:
-        here = max(0, int(free[place]))
+    def told(host_index: int) -> str:
+        here = max(0, int(free[host_index]))
         more = f"{amount - here} {name} more free there"
         return f"{more}, or a flavor with at most {here} {name}" if here else more
 

@@ -30,7 +30,7 @@ class Closer(NamedTuple):
 Remedy = Callable[[int], str | None]
 
 
-def no_remedy(place: int) -> None:
+def no_remedy(host_index: int) -> None:
     """Where nothing that an operator could change would help."""
 
 
@@ -51,8 +51,8 @@ class Constraint:
     remedy: Remedy = no_remedy
     vague: bool = False
 
-    def reason(self, place: int) -> Reason:
-        free = None if self.free is None else max(0, int(self.free[place]))
+    def reason(self, host_index: int) -> Reason:
+        free = None if self.free is None else max(0, int(self.free[host_index]))
         return replace(self.without_free(), free=free)
 
     def without_free(self) -> Reason:

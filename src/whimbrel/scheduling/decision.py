@@ -198,10 +198,10 @@ def _by_misses(ranking: Ranking) -> Numbers:
     return out[np.argsort(ranking.misses[out], kind="stable")]
 
 
-def _reason(ranking: Ranking, closer: Mapping[int, Closer], place: int) -> Reason:
-    if place in closer:
-        return closer[place].reason
-    return ranking.constraints[int(ranking.first[place]) - 1].reason(place)
+def _reason(ranking: Ranking, closer: Mapping[int, Closer], host_index: int) -> Reason:
+    if host_index in closer:
+        return closer[host_index].reason
+    return ranking.constraints[int(ranking.first[host_index]) - 1].reason(host_index)
 
 
 def _misses(ranking: Ranking, closer: Mapping[int, Closer]) -> tuple[Miss, ...]:
@@ -210,45 +210,47 @@ def _misses(ranking: Ranking, closer: Mapping[int, Closer]) -> tuple[Miss, ...]:
     A host for which nothing could be changed is listed only where that is so of all.
     """
     looked = np.fromiter(closer, np.int64, len(closer))
-    places = np.concatenate([looked[ranking.first[looked] == 0], np.flatnonzero(ranking.first)])
-    hopeless = _hopeless(ranking, closer, places)
-    places = places if hopeless.all() else places[~hopeless]
-    number = np.maximum(ranking.misses[places], 1)  # a closer look shows one thing at a time
-    near = places[number == number.min(initial=len(ranking.constraints) + 1)]
+    host_indices = np.concatenate([looked[ranking.first[looked] == 0], np.flatnonzero(ranking.first)])
+    hopeless = _hopeless(ranking, closer, host_indices)
+    host_indices = host_indices if hopeless.all() else host_indices[~hopeless]
+    number = np.maximum(ranking.misses[host_indices], 1)  # a closer look shows one thing at a time
+    near = host_indices[number == number.min(initial=len(ranking.constraints) + 1)]
     near = near[np.argsort(_shortfall(ranking, near), kind="stable")][:MOST_MISSES]
-    return tuple(_miss(ranking, closer, place) for place in near.tolist())
+    return tuple(_miss(ranking, closer, host_index) for host_index in near.tolist())
 
 
-def _hopeless(ranking: Ranking, closer: Mapping[int, Closer], places: Numbers) -> Mask:
+def _hopeless(ranking: Ranking, closer: Mapping[int, Closer], host_indices: Numbers) -> Mask:
     """Tell which of these hosts are out for something that nobody knows how to change."""
-    for_good = [place for place, each in closer.items() if each.remedy is None]
-    found = np.isin(places, np.array(for_good, np.int64))
+    for_good = [host_index for host_index, each in closer.items() if each.remedy is None]
+    found = np.isin(host_indices, np.array(for_good, np.int64))
     for constraint in ranking.constraints:
         if constraint.remedy is no_remedy:
-            found |= ~constraint.passes[places]
+            found |= ~constraint.passes[host_indices]
     return found
 
 
-def _shortfall(ranking: Ranking, places: Numbers) -> Floats:
+def _shortfall(ranking: Ranking, host_indices: Numbers) -> Floats:
     """Give how much of what is asked for each lacks; what is no matter of amounts counts as lacking all of it."""
-    total = np.zeros(len(places))
+    total = np.zeros(len(host_indices))
     for constraint in ranking.constraints:
-        fails = ~constraint.passes[places]
+        fails = ~constraint.passes[host_indices]
         if not fails.any():
             continue
         if constraint.free is None or not constraint.asked:
             total += fails
         else:
-            total += fails * (1 - np.clip(constraint.free[places], 0, None) / constraint.asked)
+            total += fails * (1 - np.clip(constraint.free[host_indices], 0, None) / constraint.asked)
     return total
 
 
-def _miss(ranking: Ranking, closer: Mapping[int, Closer], place: int) -> Miss:
-    wrong: list[Constraint] = [each for each in ranking.constraints if not each.passes[place]]
-    reasons = [_reason(ranking, closer, place)] if place in closer else [each.reason(place) for each in wrong]
-    remedies = [closer[place].remedy] if place in closer else [each.remedy(place) for each in wrong]
+def _miss(ranking: Ranking, closer: Mapping[int, Closer], host_index: int) -> Miss:
+    wrong: list[Constraint] = [each for each in ranking.constraints if not each.passes[host_index]]
+    reasons = (
+        [_reason(ranking, closer, host_index)] if host_index in closer else [each.reason(host_index) for each in wrong]
+    )
+    remedies = [closer[host_index].remedy] if host_index in closer else [each.remedy(host_index) for each in wrong]
     return Miss(
-        host=ranking.snapshot.fleet.names[place], reasons=tuple(reasons), remedies=tuple(filter(None, remedies))
+        host=ranking.snapshot.fleet.names[host_index], reasons=tuple(reasons), remedies=tuple(filter(None, remedies))
     )
 
 

@@ -124,7 +124,7 @@ _TABLES: dict[str, Any] = {
 }
 
 
-class _Place(NamedTuple):
+class _ErrorPath(NamedTuple):
     table: str  # the kind of table, "" for the file itself
     key: str  # "": the table as a whole
     value: Any
@@ -146,7 +146,7 @@ def sentence(error: str, tables: dict[str, Any]) -> str:
     return f"{at.words}: '{at.key}' is {reprlib.repr(at.value)}; it must be {_must_be(at.table, at.key)}"
 
 
-def _place(tables: dict[str, Any], path: str) -> _Place:
+def _place(tables: dict[str, Any], path: str) -> _ErrorPath:
     """Follow a path such as `$.cell[0].host[1].vcpus` through the file."""
     table, key, value, words = "", "", tables, "the file"
     for name, number in re.findall(r"\.(\w+)|\[(\d+)\]", path):
@@ -161,8 +161,8 @@ def _place(tables: dict[str, Any], path: str) -> _Place:
             table, words = key, _named(key)
         key, value = name, value[name]
     if key in _SINGLE and isinstance(value, dict):
-        return _Place(key, "", value, _named(key))
-    return _Place(table, key, value, words)
+        return _ErrorPath(key, "", value, _named(key))
+    return _ErrorPath(table, key, value, words)
 
 
 _SINGLE = ("rules", "scheduler", "simulated", "listen", "volumes", "metrics", "http", "database")

@@ -12,7 +12,7 @@ from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Action, LogEntry, Run
 from whimbrel.history.history import Past, tell
 from whimbrel.history.state_at import EFFECTS, Standing, standing_at
-from whimbrel.moves.facts import MoveFacts, Place
+from whimbrel.moves.facts import Location, MoveFacts
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.journal import Evidence, Takeover
 from whimbrel.repair.actions import AdoptGuest, SagaRegistry
@@ -24,8 +24,8 @@ SMALL = Flavor(flavor_id="1", name="small", vcpus=1, memory_mib=512, root_gib=1)
 LARGE = Flavor(flavor_id="2", name="large", vcpus=2, memory_mib=1024, root_gib=2)
 
 
-def place(host: str, cell: str = "c1") -> Place:
-    return Place(
+def place(host: str, cell: str = "c1") -> Location:
+    return Location(
         cell=CellName(cell), host=HostName(host), provider=ProviderId(host), zone=f"zone of {host}", slot=Slot("s")
     )
 

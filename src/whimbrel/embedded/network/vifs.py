@@ -31,8 +31,8 @@ Hosts = Mapping[str, HostNet]
 
 def bind(hosts: Hosts, segments: Sequence[Segment], host: str, vnic_type: str) -> tuple[str, dict[str, Any]]:
     """Say what kind of interface connects such a port there, and its details. segments: of its network."""
-    place = hosts.get(host)
-    segment = place and _reached(place, segments, vnic_type)
+    host_net = hosts.get(host)
+    segment = host_net and _reached(host_net, segments, vnic_type)
     if segment and vnic_type == "normal":
         return "ovs", dict(OVS_DETAILS)
     if segment and vnic_type == "direct":
@@ -40,10 +40,10 @@ def bind(hosts: Hosts, segments: Sequence[Segment], host: str, vnic_type: str) -
     return BINDING_FAILED, {}
 
 
-def _reached(place: HostNet, segments: Sequence[Segment], vnic_type: str) -> Segment | None:
+def _reached(host_net: HostNet, segments: Sequence[Segment], vnic_type: str) -> Segment | None:
     for segment in segments:
         physnet = segment.physical_network
-        if place.serves(physnet, vnic_type) or (not physnet and vnic_type == "normal"):
+        if host_net.serves(physnet, vnic_type) or (not physnet and vnic_type == "normal"):
             return segment
     return None
 

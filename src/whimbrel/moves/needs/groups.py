@@ -16,11 +16,11 @@ async def group_state(facts: MoveFacts, server: ServerId, cloud: Cloud) -> Group
     group = await group_of(facts, server, cloud)
     if group is None:
         return None
-    places = await cloud.placement.group_places(group.id)
-    members = places.beside(server)
-    if places.is_moving:
-        assert places.moving_to
-        members = {places.moving_to: max(1, members.get(places.moving_to, 0))}
+    locations = await cloud.placement.group_places(group.id)
+    members = locations.beside(server)
+    if locations.is_moving:
+        assert locations.moving_to
+        members = {locations.moving_to: max(1, members.get(locations.moving_to, 0))}
     return GroupState(policy=group.policy, max_server_per_host=group.max_server_per_host or 1, members=members)
 
 

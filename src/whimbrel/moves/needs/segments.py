@@ -40,8 +40,8 @@ async def _aggregates(segments: list[str], cloud: Cloud) -> frozenset[str]:
     rooms = await cloud.placement.rooms(tuple(ProviderId(segment) for segment in segments))
     known = rooms.known.tolist()
     found = frozenset[str]()
-    for place, segment in enumerate(segments):
-        its = rooms.state(place).aggregates if known[place] else frozenset[str]()
+    for location, segment in enumerate(segments):
+        its = rooms.state(location).aggregates if known[location] else frozenset[str]()
         if not its:
             raise Refused(f"No valid host was found: placement has no aggregate of the network segment {segment}.")
         found |= its

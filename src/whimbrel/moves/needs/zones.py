@@ -11,7 +11,7 @@ from typing import Final, cast, get_args
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.ids import HostName
-from whimbrel.moves.facts import MoveFacts, Place, ZoneWish
+from whimbrel.moves.facts import Location, MoveFacts, ZoneWish
 from whimbrel.ports.cloud import Cloud, ZonePolicy
 from whimbrel.ports.placement.placement import ZoneRule
 from whimbrel.ports.stores.zones import name_of
@@ -45,7 +45,7 @@ async def zone_wish(facts: MoveFacts, cloud: Cloud) -> ZoneWish:
     return wish
 
 
-def zone_rule(target: Place, cloud: Cloud) -> ZoneRule:
+def zone_rule(target: Location, cloud: Cloud) -> ZoneRule:
     """Give what a claim must keep to: its host is still in the zone in which it was chosen, whatever was wished for."""
     by_no_aggregate = {""} if target.zone == cloud.rules.default_availability_zone else set()
     return ZoneRule(root=target.provider, zones=frozenset({target.zone} | by_no_aggregate))

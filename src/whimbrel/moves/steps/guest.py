@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.guest import GuestSpec
 from whimbrel.moves import needs
-from whimbrel.moves.facts import Move, Place, key_at, old_flavor_of, source_of, target_of, target_spec, was_running
+from whimbrel.moves.facts import Location, Move, key_at, old_flavor_of, source_of, target_of, target_spec, was_running
 from whimbrel.moves.steps import pci_devices, volumes
 from whimbrel.moves.steps import ports as network
 from whimbrel.moves.steps.home_cell import home_record
@@ -13,8 +13,8 @@ from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.hosts.agent import Agent
 
 
-def agent_at(cloud: Cloud, place: Place) -> Agent:
-    return cloud.agent(place.cell, place.host)
+def agent_at(cloud: Cloud, location: Location) -> Agent:
+    return cloud.agent(location.cell, location.host)
 
 
 async def prepare_target(move: Move, cloud: Cloud) -> None:
@@ -96,10 +96,10 @@ async def see_replaced(move: Move, cloud: Cloud) -> None:
         await _see(move, cloud, source_of(move))
 
 
-async def _see(move: Move, cloud: Cloud, place: Place) -> None:
-    guest = await agent_at(cloud, place).look(key_at(move, place))
+async def _see(move: Move, cloud: Cloud, location: Location) -> None:
+    guest = await agent_at(cloud, location).look(key_at(move, location))
     if guest is None or not guest.has_disk or guest.power == "reserved":
-        raise Unavailable(f"its other guest is not seen whole on {place.host}; nothing is destroyed")
+        raise Unavailable(f"its other guest is not seen whole on {location.host}; nothing is destroyed")
 
 
 # What a guest is given
@@ -135,8 +135,8 @@ async def equipped_source(move: Move, cloud: Cloud) -> GuestSpec:
     )
 
 
-async def _whole_devices(move: Move, place: Place, cloud: Cloud) -> tuple[str, ...]:
+async def _whole_devices(move: Move, location: Location, cloud: Cloud) -> tuple[str, ...]:
     """Give the devices that the guest is given besides those of its nics."""
     ports = {port.nic.port_id for port in move.facts.ports}
-    held = await pci_devices.held(move, place, cloud)
+    held = await pci_devices.held(move, location, cloud)
     return tuple(one.address for request, found in held.items() if request not in ports for one in found)

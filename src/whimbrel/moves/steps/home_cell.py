@@ -12,18 +12,18 @@ from msgspec.structs import replace
 
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
-from whimbrel.moves.facts import Move, Place, crosses_cells, source_of, target_of
+from whimbrel.moves.facts import Location, Move, crosses_cells, source_of, target_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.servers import Servers
 
 
 async def records_at_home(move: Move, cloud: Cloud) -> Servers:
     """Give the store in which the server's record counts now."""
-    place = source_of(move)
+    location = source_of(move)
     if crosses_cells(move.facts):
         entry = await cloud.directory.entry(ServerId(move.subject))
-        return cloud.cell(entry.cell or place.cell).servers
-    return cloud.cell(place.cell).servers
+        return cloud.cell(entry.cell or location.cell).servers
+    return cloud.cell(location.cell).servers
 
 
 async def home_record(move: Move, cloud: Cloud) -> Server:
@@ -47,13 +47,13 @@ async def erase_at_source(move: Move, cloud: Cloud) -> None:
     await _erase(move, source_of(move), target_of(move), cloud)
 
 
-async def _erase(move: Move, lost: Place, kept: Place, cloud: Cloud) -> None:
+async def _erase(move: Move, lost: Location, kept: Location, cloud: Cloud) -> None:
     server = ServerId(move.subject)
     await cloud.cell(lost.cell).servers.erase(move.order, server)
     await cloud.cell(kept.cell).servers.stand(move.order, server, "whole")
 
 
-async def switch(move: Move, was: Place, to: Place, fields: Mapping[str, Any], cloud: Cloud) -> None:
+async def switch(move: Move, was: Location, to: Location, fields: Mapping[str, Any], cloud: Cloud) -> None:
     """Have the record in the other cell count, with these fields changed."""
     server = ServerId(move.subject)
     if (await cloud.directory.entry(server)).cell == to.cell:

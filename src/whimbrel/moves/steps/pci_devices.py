@@ -2,7 +2,7 @@
 
 from whimbrel.domain.pci import PciDevice
 from whimbrel.moves import needs
-from whimbrel.moves.facts import Move, Place, key_at, source_of, target_of
+from whimbrel.moves.facts import Location, Move, key_at, source_of, target_of
 from whimbrel.ports.cloud import Cloud
 
 
@@ -21,18 +21,18 @@ async def release_old_devices(move: Move, cloud: Cloud) -> None:
     await _release(move, source_of(move), cloud)
 
 
-async def _release(move: Move, place: Place, cloud: Cloud) -> None:
-    await cloud.cell(place.cell).devices.release(move.order, place.host, key_at(move, place))
+async def _release(move: Move, location: Location, cloud: Cloud) -> None:
+    await cloud.cell(location.cell).devices.release(move.order, location.host, key_at(move, location))
 
 
 # Reading
 
 
-async def held(move: Move, place: Place, cloud: Cloud) -> dict[str, list[PciDevice]]:
+async def held(move: Move, location: Location, cloud: Cloud) -> dict[str, list[PciDevice]]:
     """Give the devices that the guest of a place holds, by request."""
     found: dict[str, list[PciDevice]] = {}
-    for one in await cloud.cell(place.cell).devices.of(place.host):
-        if one.holder == key_at(move, place) and one.request is not None:
+    for one in await cloud.cell(location.cell).devices.of(location.host):
+        if one.holder == key_at(move, location) and one.request is not None:
             found.setdefault(one.request, []).append(one.device)
     return found
 

@@ -14,7 +14,7 @@ from whimbrel.domain.ids import ServerId
 from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.run import Run
 from whimbrel.domain.server_devices import GuestNic
-from whimbrel.moves.facts import Move, MovedPort, MoveFacts, Place, changes_host, source_of, target_of
+from whimbrel.moves.facts import Location, Move, MovedPort, MoveFacts, changes_host, source_of, target_of
 from whimbrel.moves.steps import pci_devices
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Cloud
@@ -29,20 +29,22 @@ HANDED = (ALLOCATION, "pci_slot", "pci_vendor_info", "physical_network")
 # Reading
 
 
-async def guest_nics(move: Move, place: Place, cloud: Cloud) -> tuple[GuestNic, ...]:
+async def guest_nics(move: Move, location: Location, cloud: Cloud) -> tuple[GuestNic, ...]:
     """Give the nics as the host of a place is to plug them: of the ports that are bound there now."""
     if not _ports(move):
         return ()
     seen = await cloud.network.ports_of([ServerId(move.subject)], with_requests=False)
     bound = {port.id: port for port in seen}
-    devices = await pci_devices.held(move, place, cloud) if any(p.nic.vnic_type == DIRECT for p in _ports(move)) else {}
+    devices = (
+        await pci_devices.held(move, location, cloud) if any(p.nic.vnic_type == DIRECT for p in _ports(move)) else {}
+    )
     nics = []
     for moved_port in _ports(move):
         port = bound.get(moved_port.nic.port_id)
         if port is None:
             continue  # its owner has deleted it
-        if port.host != place.host:
-            raise Unavailable(f"port {port.id} is not bound to {place.host} yet")
+        if port.host != location.host:
+            raise Unavailable(f"port {port.id} is not bound to {location.host} yet")
         address = next((one.address for one in devices.get(port.id, [])), None)
         nics.append(
             GuestNic(
@@ -106,17 +108,17 @@ async def activate_source(move: Move, cloud: Cloud) -> None:
         await _activate(move, port, source_of(move), {name: port.profile.get(name) for name in HANDED}, cloud)
 
 
-async def _activate(move: Move, port: MovedPort, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
+async def _activate(move: Move, port: MovedPort, location: Location, profile: Mapping[str, Any], cloud: Cloud) -> None:
     port_id, network = port.nic.port_id, cloud.network
     if not changes_host(move.facts):
         if port.requests or port.nic.vnic_type == DIRECT:
-            await _unless_gone(move, cloud, port_id, _bind_again(move, port_id, place, profile, cloud))
+            await _unless_gone(move, cloud, port_id, _bind_again(move, port_id, location, profile, cloud))
         return
-    is_back = place == source_of(move)
-    call = _serve_again(move, port, cloud) if is_back else network.activate_binding(port_id, place.host)
+    is_back = location == source_of(move)
+    call = _serve_again(move, port, cloud) if is_back else network.activate_binding(port_id, location.host)
     await _unless_gone(move, cloud, port_id, call)
     if source_of(move).zone != target_of(move).zone:
-        await _unless_gone(move, cloud, port_id, network.set_owner(port_id, await device_owner(place, cloud)))
+        await _unless_gone(move, cloud, port_id, network.set_owner(port_id, await device_owner(location, cloud)))
 
 
 async def _serve_again(move: Move, port: MovedPort, cloud: Cloud) -> None:
@@ -135,14 +137,14 @@ async def _serve_again(move: Move, port: MovedPort, cloud: Cloud) -> None:
             await network.activate_binding(port_id, host)
 
 
-async def _bind_again(move: Move, port_id: str, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
-    await _bind(move, await cloud.network.port(port_id), place, profile, cloud)
+async def _bind_again(move: Move, port_id: str, location: Location, profile: Mapping[str, Any], cloud: Cloud) -> None:
+    await _bind(move, await cloud.network.port(port_id), location, profile, cloud)
 
 
-async def _bind(move: Move, port: Port, place: Place, profile: Mapping[str, Any], cloud: Cloud) -> None:
+async def _bind(move: Move, port: Port, location: Location, profile: Mapping[str, Any], cloud: Cloud) -> None:
     """Bind a port as it was seen before we looked whether the run is ours: who sleeps in between finds it changed."""
     await check_in_hand(move, cloud)
-    await cloud.network.bind(port, place.host, profile, await device_owner(place, cloud))
+    await cloud.network.bind(port, location.host, profile, await device_owner(location, cloud))
 
 
 async def unbind_source(move: Move, cloud: Cloud) -> None:
@@ -228,8 +230,8 @@ async def let_go(run: Run, is_ours: Callable[[Port], bool], cloud: Cloud) -> Non
 # Inside
 
 
-async def device_owner(place: Place, cloud: Cloud) -> str:
-    return f"compute:{await name_of(cloud.zones, place.zone)}"
+async def device_owner(location: Location, cloud: Cloud) -> str:
+    return f"compute:{await name_of(cloud.zones, location.zone)}"
 
 
 def _ports(move: Move) -> tuple[MovedPort, ...]:
@@ -237,12 +239,12 @@ def _ports(move: Move) -> tuple[MovedPort, ...]:
     return facts.ports
 
 
-async def _handed(move: Move, port: MovedPort, place: Place, cloud: Cloud) -> dict[str, Any]:
+async def _handed(move: Move, port: MovedPort, location: Location, cloud: Cloud) -> dict[str, Any]:
     """Give what a binding's profile is to say of a place: by which provider and which device the port is served."""
     handed: dict[str, Any] = dict.fromkeys(HANDED)
-    handed[ALLOCATION] = allocation(port.requests, port.has_groups, place.served)
+    handed[ALLOCATION] = allocation(port.requests, port.has_groups, location.served)
     if port.nic.vnic_type == DIRECT:
-        devices = (await pci_devices.held(move, place, cloud)).get(port.nic.port_id, [])
+        devices = (await pci_devices.held(move, location, cloud)).get(port.nic.port_id, [])
         handed |= pci_devices.in_profile(devices[0]) if devices else {}
     return handed
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from whimbrel.domain import server_states
 from whimbrel.domain.errors import LockLost, NotFound, WrongState
 from whimbrel.domain.run import Run, has_facts
-from whimbrel.moves.facts import Move, MoveFacts, Place, source_of, target_of
+from whimbrel.moves.facts import Location, Move, MoveFacts, source_of, target_of
 from whimbrel.moves.steps import volumes
 from whimbrel.moves.steps.home_cell import home_record, records_at_home, switch
 from whimbrel.ports.cloud import Cloud
@@ -18,9 +18,9 @@ from whimbrel.ports.cloud import Cloud
 async def show(run: Run, task_state: str, cloud: Cloud) -> None:
     """Set what a placed server shows while a run that is a move works on it."""
     assert has_facts(run, MoveFacts), "only lines of moves show something"
-    place = run.facts.source or run.facts.target
-    if place:
-        records = await records_at_home(run, cloud) if run.facts.source else cloud.cell(place.cell).servers
+    location = run.facts.source or run.facts.target
+    if location:
+        records = await records_at_home(run, cloud) if run.facts.source else cloud.cell(location.cell).servers
         await records.show_task(run.order, run.subject, task_state, cloud.clock.now())
 
 
@@ -63,7 +63,7 @@ async def switch_home_back(move: Move, cloud: Cloud) -> None:
     await _live(move, target_of(move), source_of(move), fields, cloud)
 
 
-async def _live(move: Move, was: Place, to: Place, fields: Mapping[str, Any], cloud: Cloud) -> None:
+async def _live(move: Move, was: Location, to: Location, fields: Mapping[str, Any], cloud: Cloud) -> None:
     if was.cell == to.cell:
         await cloud.cell(to.cell).servers.change_by_run(move.order, move.subject, fields)
     else:
@@ -96,5 +96,5 @@ async def show_reverting(move: Move, cloud: Cloud) -> None:
         await show(move, "resize_reverting", cloud)
 
 
-def _home(place: Place) -> dict[str, Any]:
-    return {"cell": place.cell, "host": place.host, "zone": place.zone, "slot": place.slot}
+def _home(location: Location) -> dict[str, Any]:
+    return {"cell": location.cell, "host": location.host, "zone": location.zone, "slot": location.slot}

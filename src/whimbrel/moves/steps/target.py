@@ -14,7 +14,7 @@ from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
 from whimbrel.domain.pci import PciRequest, TooFewDevices, choose
 from whimbrel.moves import needs
-from whimbrel.moves.facts import Move, MoveFacts, Place
+from whimbrel.moves.facts import Location, Move, MoveFacts
 from whimbrel.moves.needs import Needs
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import Lack, Way
@@ -65,7 +65,7 @@ async def choose_target(move: Move, cloud: Cloud) -> Decided:
         raise Refused(decision.record.summary(), evidence)
     places = _places(decision, move.id)
     if facts.wanted_host is not None:
-        places = [place for place in places if place.host == places[0].host]
+        places = [location for location in places if location.host == places[0].host]
     target, *alternates = places
     chosen = replace(facts, target=target, alternates=tuple(alternates), tried=(*facts.tried, target.host))
     return Decided(chosen, evidence)
@@ -103,7 +103,7 @@ async def decide(asked: Needs, cloud: Cloud, most: int) -> Decision:
 # The places to try
 
 
-def _places(decision: Decision, run: str) -> list[Place]:
+def _places(decision: Decision, run: str) -> list[Location]:
     """List what may be tried, in order: each host in its first way, and then in the others that it has.
 
     Hosts of the first one's cell come before those of other cells.
@@ -112,15 +112,15 @@ def _places(decision: Decision, run: str) -> list[Place]:
     choices = sorted(decision.choices, key=lambda choice: choice.cell != first)
     longest = max(len(choice.ways) for choice in choices)
     return [
-        _place(choice, choice.ways[number], run)
+        _location(choice, choice.ways[number], run)
         for number in range(longest)
         for choice in choices
         if number < len(choice.ways)
     ]
 
 
-def _place(choice: Choice, way: Way, run: str) -> Place:
-    return Place(
+def _location(choice: Choice, way: Way, run: str) -> Location:
+    return Location(
         cell=choice.cell,
         host=choice.host,
         provider=choice.provider,
@@ -143,14 +143,14 @@ async def _look_closely(
     closer: dict[int, Closer] = {}
     for places in _batches(ranking.order.tolist(), most):
         ways = await _ways(ranking, places, cloud)
-        for place in places:
-            found = ways[place]
+        for location in places:
+            found = ways[location]
             if not isinstance(found, Closer) and ranking.request.wants_pci:
-                found = await _with_devices(ranking, place, found, facts, cloud)
+                found = await _with_devices(ranking, location, found, facts, cloud)
             if isinstance(found, Closer):
-                closer[place] = found
+                closer[location] = found
                 continue
-            choices.append(_choice(ranking, place, found))
+            choices.append(_choice(ranking, location, found))
             if len(choices) == most:
                 return choices, closer
     return choices, closer
@@ -167,16 +167,16 @@ def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
 async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Way, ...] | Closer]:
     """Give how each of these hosts could give what is asked for, or why it cannot."""
     providers, own = ranking.snapshot.fleet.providers, {name: n for name, n in ranking.wish.own.items() if n}
-    asked = [providers[place] for place in places if not ranking.simple[place]]
+    asked = [providers[location] for location in places if not ranking.simple[location]]
     told = await cloud.placement.all_ways(ranking.wish, asked, MOST_WAYS) if asked else {}
     found: dict[int, tuple[Way, ...] | Closer] = {}
-    for place in places:
-        provider = providers[place]
-        if ranking.simple[place]:
-            found[place] = (Way(parts={provider: own}, served={}, served_by={}),)
+    for location in places:
+        provider = providers[location]
+        if ranking.simple[location]:
+            found[location] = (Way(parts={provider: own}, served={}, served_by={}),)
         else:
             ways = told.get(provider, UNKNOWN)
-            found[place] = _closer(ways) if isinstance(ways, Lack) else ways
+            found[location] = _closer(ways) if isinstance(ways, Lack) else ways
     return found
 
 
@@ -186,10 +186,10 @@ def _closer(lack: Lack) -> Closer:
 
 
 async def _with_devices(
-    ranking: Ranking, place: int, ways: tuple[Way, ...], facts: MoveFacts, cloud: Cloud
+    ranking: Ranking, location: int, ways: tuple[Way, ...], facts: MoveFacts, cloud: Cloud
 ) -> tuple[Way, ...] | Closer:
     """Keep the ways in which the host has the PCI devices too."""
-    host = ranking.snapshot.fleet.hosts[place]
+    host = ranking.snapshot.fleet.hosts[location]
     good, closer = [], Closer(Reason(constraint=PCI, words=""))
     for way in ways:
         wanted = needs.requested_devices(facts, way.served_by, cloud)
@@ -212,15 +212,15 @@ async def _shortage(
     return None
 
 
-def _choice(ranking: Ranking, place: int, ways: tuple[Way, ...]) -> Choice:
+def _choice(ranking: Ranking, location: int, ways: tuple[Way, ...]) -> Choice:
     fleet = ranking.snapshot.fleet
-    host = fleet.hosts[place]
-    return Choice(host=host.name, cell=host.cell, provider=host.id, zone=fleet.zones[place], ways=ways)
+    host = fleet.hosts[location]
+    return Choice(host=host.name, cell=host.cell, provider=host.id, zone=fleet.zones[location], ways=ways)
 
 
 async def _explained(ranking: Ranking, cloud: Cloud) -> dict[int, Closer]:
     """Say more of those of whom only is known that they cannot give all at once."""
     vague = [number for number, constraint in enumerate(ranking.constraints, 1) if constraint.vague]
-    places = [place for place, first in enumerate(ranking.first.tolist()) if first in vague][:MOST_EXPLAINED]
+    places = [location for location, first in enumerate(ranking.first.tolist()) if first in vague][:MOST_EXPLAINED]
     ways = await _ways(ranking, places, cloud)
-    return {place: said for place, said in ways.items() if isinstance(said, Closer)}
+    return {location: said for location, said in ways.items() if isinstance(said, Closer)}

@@ -15,7 +15,7 @@ from whimbrel.domain.local_disks import kept_devices
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice, GuestVolume, free_disk_names
-from whimbrel.moves.facts import Move, MoveFacts, Place, moves_volumes, source_of, target_of
+from whimbrel.moves.facts import Location, Move, MoveFacts, moves_volumes, source_of, target_of
 from whimbrel.moves.steps.home_cell import home_record, records_at_home
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Cloud
@@ -268,9 +268,9 @@ def _volume_ids(move: Move) -> list[str]:
     return [device.volume_id for device in facts.volumes]
 
 
-async def _connect(attachments: Mapping[str, str | None], place: Place, cloud: Cloud) -> None:
+async def _connect(attachments: Mapping[str, str | None], location: Location, cloud: Cloud) -> None:
     """attachments: with the name under which the guest has the volume."""
-    connector = await cloud.agent(place.cell, place.host).connector()
+    connector = await cloud.agent(location.cell, location.host).connector()
     for attachment_id, device in attachments.items():
         await cloud.volumes.connect(attachment_id, {**connector, "mountpoint": device})
 

@@ -77,6 +77,6 @@ class Rooms(Protocol):
         """Tell where the root by itself can give the whole wish: {root: own} is a way there."""
         ...
 
-    def state(self, place: int) -> ProviderState:
+    def state(self, host_index: int) -> ProviderState:
         """Give all that is known of the host at this place. It must be known."""
         ...

@@ -53,7 +53,7 @@ class HostZone(msgspec.Struct, frozen=True, kw_only=True):
     version: int
 
 
-class GroupPlaces(msgspec.Struct, frozen=True, kw_only=True):
+class GroupLocations(msgspec.Struct, frozen=True, kw_only=True):
     """Where the servers of a group hold something; one that is moving does so on two hosts."""
 
     held: frozenset[tuple[ServerId, ProviderId]] = frozenset()  # the provider is a host's root
@@ -146,7 +146,7 @@ class Placement(Consumers, Protocol):
         """Have `consumer` hold nothing. Repeatable. Raises: Superseded; Unavailable."""
         ...
 
-    async def group_places(self, group: GroupId) -> GroupPlaces:
+    async def group_places(self, group: GroupId) -> GroupLocations:
         """Tell where the servers of a group are, and whether it moves as a whole."""
         ...
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from whimbrel.domain.ids import HostName, ProviderId, ServerId
-from whimbrel.ports.placement.placement import GroupPlaces
+from whimbrel.ports.placement.placement import GroupLocations
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.proof.violation import Kind, Violation
 
-Place = tuple[ServerId, ProviderId]
+Location = tuple[ServerId, ProviderId]
 
 
 class Grouped(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,12 +19,12 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     group: ServerGroup
-    places: GroupPlaces
-    claimed: frozenset[Place]
-    living: frozenset[Place]
+    places: GroupLocations
+    claimed: frozenset[Location]
+    living: frozenset[Location]
     hosts: Mapping[HostName, ProviderId] = {}
 
-    def in_words(self, places: frozenset[Place]) -> str:
+    def in_words(self, places: frozenset[Location]) -> str:
         names: dict[ProviderId, str] = {root: host for host, root in self.hosts.items()}
         words = [f"{server} on {names.get(root, root)}" for server, root in sorted(places)]
         return ", ".join(words) or "nothing"
@@ -43,7 +43,7 @@ def rule_holds(one: Grouped) -> Iterator[Violation]:
             yield _violation(one, Kind.BROKEN_RULE, sentence, name)
 
 
-def _is_broken(group: ServerGroup, where: frozenset[Place], places: GroupPlaces) -> bool:
+def _is_broken(group: ServerGroup, where: frozenset[Location], places: GroupLocations) -> bool:
     servers, hosts = {server for server, _ in where}, {root for _, root in where}
     if group.policy == "anti-affinity":
         return any(sum(root == one for _, one in where) > (group.max_server_per_host or 1) for root in hosts)

@@ -108,12 +108,12 @@ def _names(aggregate: Aggregate) -> list[str]:
 
 def _most(name: str, key: str, rule: int, there: Numbers, words: str, snapshot: Snapshot) -> Constraint:
     most = overridden(snapshot.fleet, key, rule, int)
-    return Constraint(name, there < most, words, remedy=lambda place: f"{key} above {int(there[place])}")
+    return Constraint(name, there < most, words, remedy=lambda host_index: f"{key} above {int(there[host_index])}")
 
 
 def _let_in(fleet: Fleet) -> Callable[[int], str]:
-    def told(place: int) -> str:
-        name = fleet.names[place]
+    def told(host_index: int) -> str:
+        name = fleet.names[host_index]
         of_it = [each.name for each in fleet.aggregates if name in each.hosts and _names(each)]
         return f"its project under {PROJECTS} of aggregate {' or '.join(of_it)}"
 

@@ -54,12 +54,12 @@ def reach(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
 # Inside
 
 
-def _may_leave(place: int) -> str:
+def _may_leave(host_index: int) -> str:
     return "servers that may leave their cell, one by one (policy rule compute:servers:resize:cross_cell)"
 
 
 def _enabled(fleet: Fleet) -> Remedy:
-    return lambda place: f"its cell enabled (whimbrel cell enable {fleet.hosts[place].cell})"
+    return lambda host_index: f"its cell enabled (whimbrel cell enable {fleet.hosts[host_index].cell})"
 
 
 def _on_network(physnet: str, cell: CellInfo) -> bool:
@@ -78,9 +78,9 @@ def _cells(fleet: Fleet, reaches: Callable[[CellInfo], bool]) -> Mask:
 def _reached(fleet: Fleet, by_cell: Mask, key: str, name: str, words: str, kind: str) -> Constraint:
     spoken, right = asked_of(fleet, said_under(fleet, key), partial(eq, name))
 
-    def remedy(place: int) -> str:
-        if not by_cell[place]:
-            return f"the {kind} '{name}' among those of its cell, {fleet.hosts[place].cell}"
+    def remedy(host_index: int) -> str:
+        if not by_cell[host_index]:
+            return f"the {kind} '{name}' among those of its cell, {fleet.hosts[host_index].cell}"
         return f"the {kind} '{name}' under {key} of an aggregate of it"
 
     return Constraint(REACH, by_cell & (~spoken | right), words, remedy=remedy)

@@ -27,7 +27,7 @@ def _as_group(request: Request, snapshot: Snapshot) -> Remedy:
     """A group is moved together inside its cell only."""
     hosts, home = snapshot.fleet.hosts, request.home_cell
     there = "the whole group moved there (whimbrel server move --group)"
-    return lambda place: there if home in (None, hosts[place].cell) else None
+    return lambda host_index: there if home in (None, hosts[host_index].cell) else None
 
 
 def members(request: Request, snapshot: Snapshot) -> Numbers:

@@ -28,5 +28,5 @@ def asked(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     yield from reach(request, snapshot)
 
 
-def _other_zone(place: int) -> str:
+def _other_zone(host_index: int) -> str:
     return "a move to its availability zone, if that is allowed"

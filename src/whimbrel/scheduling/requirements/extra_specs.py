@@ -36,7 +36,7 @@ def specs_in(scope: str, flavor: Flavor | None) -> Iterator[Spec]:
 
 
 def without(spec: Spec) -> Remedy:
-    return lambda place: f"a flavor without {spec.key}"
+    return lambda host_index: f"a flavor without {spec.key}"
 
 
 def fulfils(value: str, wish: str) -> bool:

@@ -29,7 +29,9 @@ def alike(request: Request, snapshot: Snapshot) -> Floats | None:
     worth = np.array(
         [_worth(asked, fleet.image_properties.get(image, {}), setting) for image in counted.images], np.float64
     )
-    total: Floats = np.bincount(counted.places, counted.numbers * worth[counted.which], len(fleet)).astype(np.float64)
+    total: Floats = np.bincount(counted.host_indices, counted.numbers * worth[counted.which], len(fleet)).astype(
+        np.float64
+    )
     return total
 
 
@@ -42,7 +44,7 @@ class _Counted(NamedTuple):
     """A row for each image of each host."""
 
     images: list[str]
-    places: Numbers
+    host_indices: Numbers
     which: Numbers  # of these images
     numbers: Numbers  # of servers
 
@@ -55,5 +57,7 @@ def _counted(fleet: Fleet) -> _Counted:
         for image, number in images.items()
     ]
     code = {image: number for number, image in enumerate(dict.fromkeys(image for _, image, _ in rows))}
-    columns = np.array([(place, code[image], number) for place, image, number in rows], np.int64).reshape(-1, 3)
+    columns = np.array([(host_index, code[image], number) for host_index, image, number in rows], np.int64).reshape(
+        -1, 3
+    )
     return _Counted(list(code), *columns.T)

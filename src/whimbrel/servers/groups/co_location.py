@@ -10,7 +10,7 @@ from whimbrel.domain.server import Server
 from whimbrel.moves.facts import Move, moves_of
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement.placement import GroupPlaces
+from whimbrel.ports.placement.placement import GroupLocations
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.servers import lookup
@@ -36,7 +36,7 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
 
     group: ServerGroup
     members: tuple[Member, ...]
-    places: GroupPlaces
+    locations: GroupLocations
     moving_to: HostName | None  # None: it rests
 
     @property
@@ -49,14 +49,14 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def look(cloud: Cloud, group: ServerGroup) -> Together:
-    places = await cloud.placement.group_places(group.id)
+    locations = await cloud.placement.group_places(group.id)
     members = [
-        Member(server=server, move=await _latest_move(cloud, server.id, places.moving_since))
+        Member(server=server, move=await _latest_move(cloud, server.id, locations.moving_since))
         for server in await _servers(cloud, group)
     ]
-    to = places.moving_to if places.is_moving else None
+    to = locations.moving_to if locations.is_moving else None
     return Together(
-        group=group, members=tuple(members), places=places, moving_to=await _name_of(cloud, to) if to else None
+        group=group, members=tuple(members), locations=locations, moving_to=await _name_of(cloud, to) if to else None
     )
 
 

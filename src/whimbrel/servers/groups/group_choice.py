@@ -63,7 +63,7 @@ async def decision(cloud: Cloud, aim: Aim) -> Decision | None:
     going: Sequence[Member] = aim.going
     if aim.host is not None:
         root = await root_of(cloud, aim.host)
-        going = [member for member in going if (member.server.id, root) not in aim.now.places.held]
+        going = [member for member in going if (member.server.id, root) not in aim.now.locations.held]
         if not going:
             return None
     of_each = [await needs.of_server(await _facts(cloud, member, aim), member.server.id, cloud) for member in going]

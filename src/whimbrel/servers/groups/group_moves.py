@@ -52,7 +52,7 @@ async def move(
     to = await aim(cloud, group, host, zone)
     target, root = await _choose(cloud, to)
     now = to.now
-    since = now.places.moving_since if now.places.moving_to == root else cloud.clock.now()
+    since = now.locations.moving_since if now.locations.moving_to == root else cloud.clock.now()
     await cloud.placement.move_group(group.id, root, since)
     begun = await _begin_all(cloud, engine, requester, to, target)
     if not (begun.runs or to.staying or now.moving_to):

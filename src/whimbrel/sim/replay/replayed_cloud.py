@@ -9,7 +9,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import WishedNic, WishedVolume
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.moves.journal_export import Export, places_of
+from whimbrel.moves.journal_export import Export, locations_of
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.services.network import Port
 from whimbrel.ports.services.volumes import Volume
@@ -50,7 +50,7 @@ async def set_scene(export: Export) -> tuple[World, Server]:
 def _hosts(export: Export) -> dict[str, str]:
     """Give all hosts that it had to do with, each with its cell."""
     known = {str(host.name): str(host.cell) for host in export.hosts}
-    known |= {str(place.host): str(place.cell) for place in places_of(export.facts)}
+    known |= {str(place.host): str(place.cell) for place in locations_of(export.facts)}
     source = export.facts.source
     assert source
     return known | {str(name): known.get(str(name), str(source.cell)) for name in export.facts.tried}

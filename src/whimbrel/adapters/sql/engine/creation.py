@@ -21,11 +21,11 @@ def make_missing(url: str) -> None:
     """Have the database of a PostgreSQL URL there, if its user may make one. Repeatable."""
     if not is_postgres(url):
         return
-    place = postgres_arguments(url)
-    name = place.get("dbname")
-    if not name or not _is_missing(place, name):
+    arguments = postgres_arguments(url)
+    name = arguments.get("dbname")
+    if not name or not _is_missing(arguments, name):
         return
-    engine = _engine({**place, "dbname": ALWAYS_THERE})
+    engine = _engine({**arguments, "dbname": ALWAYS_THERE})
     quoted = engine.dialect.identifier_preparer.quote_identifier(name)
     try:
         with engine.connect() as connection:
@@ -36,19 +36,19 @@ def make_missing(url: str) -> None:
         return
 
 
-def _is_missing(place: Mapping[str, str], name: str) -> bool:
+def _is_missing(arguments: Mapping[str, str], name: str) -> bool:
     """Tell whether the server answers that it has no such database: in whatever language, it quotes the name."""
     try:
-        _engine(place).connect().close()
+        _engine(arguments).connect().close()
     except sa.exc.DBAPIError as error:
         return f'"{name}"' in str(error.orig)
     return False
 
 
-def _engine(place: Mapping[str, str]) -> sa.Engine:
+def _engine(arguments: Mapping[str, str]) -> sa.Engine:
     return sa.create_engine(
         ENGINE,
         poolclass=sa.pool.NullPool,
         isolation_level="AUTOCOMMIT",
-        connect_args={"connect_timeout": PATIENCE_S, **place},
+        connect_args={"connect_timeout": PATIENCE_S, **arguments},
     )

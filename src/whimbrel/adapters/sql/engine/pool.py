@@ -19,7 +19,7 @@ PATIENCE_S = 30.0
 UNUSED_S = 60.0
 """A connection that was not needed for so long is closed when another one comes back."""
 
-Place = asyncio.Future[Wire | None]
+Turn = asyncio.Future[Wire | None]
 """Where a task waits: it gets a connection, or None: the right to open one."""
 
 
@@ -29,7 +29,7 @@ class Pool:
         self._limit = limit
         self._count = 0  # of connections that are open, or being opened
         self._idle: list[Wire] = []  # the one that was used last is the last
-        self._waiting: deque[Place] = deque()
+        self._waiting: deque[Turn] = deque()
         self._holders = set[asyncio.Task[Any] | None]()
 
     @asynccontextmanager
@@ -87,14 +87,14 @@ class Pool:
             raise
 
     async def _wait(self, urgent: bool) -> Wire:
-        place: Place = asyncio.get_running_loop().create_future()
-        (self._waiting.appendleft if urgent else self._waiting.append)(place)
+        turn: Turn = asyncio.get_running_loop().create_future()
+        (self._waiting.appendleft if urgent else self._waiting.append)(turn)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                wire = await place
+                wire = await turn
         except BaseException as trouble:
-            if place.done() and not place.cancelled() and not place.exception():
-                await self._give_back(place.result())  # it came at the same moment
+            if turn.done() and not turn.cancelled() and not turn.exception():
+                await self._give_back(turn.result())  # it came at the same moment
             if isinstance(trouble, TimeoutError):
                 raise Unavailable("all connections to the database are in use") from trouble
             raise
@@ -113,8 +113,8 @@ class Pool:
 
     async def _give_back(self, wire: Wire | None) -> None:
         """Pass a connection, or the right to open one, to the task that waits first."""
-        if place := self._first_waiting():
-            place.set_result(wire)
+        if turn := self._first_waiting():
+            turn.set_result(wire)
         elif wire is None:
             self._count -= 1
         else:
@@ -130,19 +130,19 @@ class Pool:
 
     def _free(self) -> None:
         """Let the task that waits first open one instead of one that is gone."""
-        if place := self._first_waiting():
-            place.set_result(None)
+        if turn := self._first_waiting():
+            turn.set_result(None)
         else:
             self._count -= 1
 
-    def _first_waiting(self) -> Place | None:
+    def _first_waiting(self) -> Turn | None:
         while self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                return place
+            turn = self._waiting.popleft()
+            if not turn.done():
+                return turn
         return None
 
     def _tell_all(self, trouble: Exception) -> None:
         """Fail all that wait: no connection is left that could come back."""
-        while place := self._first_waiting():
-            place.set_exception(Unavailable(f"the database cannot be reached: {trouble}"))
+        while turn := self._first_waiting():
+            turn.set_exception(Unavailable(f"the database cannot be reached: {trouble}"))

@@ -21,7 +21,7 @@ class WriteLock:
         """sql: executes on the connection for writing."""
         self._sql = sql
         sql("PRAGMA busy_timeout = 0")
-        self._places: dict[asyncio.Future[None], None] = {}  # of those who wait, as they came; each leaves by itself
+        self._turns: dict[asyncio.Future[None], None] = {}  # of those who wait, as they came; each leaves by itself
         self._timer: asyncio.TimerHandle | None = None
         self._rivals_until = 0.0  # on the event loop's clock; 0: there were none
         self._gives_way = False
@@ -39,35 +39,35 @@ class WriteLock:
             return False
         if self._rivals_until:
             self._gives_way = asyncio.get_running_loop().time() < self._rivals_until
-        for place in self._places:
-            _call(place)
+        for turn in self._turns:
+            _call(turn)
         return True
 
     async def wait(self) -> None:
         """Wait to be called."""
-        place = asyncio.get_running_loop().create_future()
-        self._places[place] = None
+        turn = asyncio.get_running_loop().create_future()
+        self._turns[turn] = None
         self._set_timer()
         try:
-            await place
+            await turn
         finally:
-            del self._places[place]
+            del self._turns[turn]
             self._set_timer()
 
     def _set_timer(self) -> None:
         """Have it run exactly while somebody waits."""
-        if self._places and self._timer is None:
+        if self._turns and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(TRIES_EACH_S, self._call_first)
-        elif not self._places and self._timer is not None:
+        elif not self._turns and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _call_first(self) -> None:
         self._timer = None
         self._gives_way = False
-        _call(next(iter(self._places)))
+        _call(next(iter(self._turns)))
 
 
-def _call(place: "asyncio.Future[None]") -> None:
-    if not place.done():
-        place.set_result(None)
+def _call(turn: "asyncio.Future[None]") -> None:
+    if not turn.done():
+        turn.set_result(None)

@@ -33,7 +33,7 @@ from whimbrel.placement.provider import ANY_GENERATION, Claim, Consumer, Held
 from whimbrel.placement.resource_names import STANDARD_CLASSES
 from whimbrel.ports.placement.placement import Inventory, Owner, ZoneRule
 
-Place = tuple[ProviderId, str]
+Stocked = tuple[ProviderId, str]
 """A provider and a resource class: where an amount is held."""
 
 _a, _c, _i, _p = allocations.c, consumers.c, inventories.c, providers.c
@@ -167,47 +167,47 @@ def check_generations(claims: Sequence[Claim], before: Mapping[ConsumerId, tuple
         )
 
 
-def _places(held: Held) -> Iterable[tuple[Place, int]]:
+def _stocked(held: Held) -> Iterable[tuple[Stocked, int]]:
     for provider, amounts in held.items():
         for name, amount in amounts.items():
             yield (provider, name), amount
 
 
-def _changes(claims: Sequence[Claim], before: Iterable[Held]) -> dict[Place, int]:
+def _changes(claims: Sequence[Claim], before: Iterable[Held]) -> dict[Stocked, int]:
     """Add up what is taken more (above zero) or less in all, place by place."""
-    sums: Counter[Place] = Counter()
+    sums: Counter[Stocked] = Counter()
     for claim in claims:
-        for place, amount in _places(claim.held):
-            sums[place] += amount
+        for stocked, amount in _stocked(claim.held):
+            sums[stocked] += amount
     for held in before:
-        for place, amount in _places(held):
-            sums[place] -= amount
-    return {place: more for place, more in sums.items() if more}
+        for stocked, amount in _stocked(held):
+            sums[stocked] -= amount
+    return {stocked: more for stocked, more in sums.items() if more}
 
 
 async def _check_room(
-    tx: Tx, claims: Sequence[Claim], changes: Mapping[Place, int], taken: Collection[ProviderId]
+    tx: Tx, claims: Sequence[Claim], changes: Mapping[Stocked, int], taken: Collection[ProviderId]
 ) -> None:
     stocks = await read_stocks(tx, taken)
-    wanted = [each for claim in claims for each in _places(claim.held)]
-    for place, _ in wanted:
-        if place not in stocks:
-            raise await _why_no_stock(tx, claims, *place)
-    for place, amount in wanted:
-        if problem := unit_problem(stocks[place].inventory, amount):
-            raise _no_room(place, f"The requested amount would violate inventory constraints: {problem}")
-    for place, more in changes.items():
-        if more > 0 and stocks[place].used + more > stocks[place].capacity:
-            free = max(stocks[place].capacity - stocks[place].used, 0)
-            raise _no_room(place, f"The requested amount would exceed the capacity: {more} wanted, {free} free")
+    wanted = [each for claim in claims for each in _stocked(claim.held)]
+    for stocked, _ in wanted:
+        if stocked not in stocks:
+            raise await _why_no_stock(tx, claims, *stocked)
+    for stocked, amount in wanted:
+        if problem := unit_problem(stocks[stocked].inventory, amount):
+            raise _no_room(stocked, f"The requested amount would violate inventory constraints: {problem}")
+    for stocked, more in changes.items():
+        if more > 0 and stocks[stocked].used + more > stocks[stocked].capacity:
+            free = max(stocks[stocked].capacity - stocks[stocked].used, 0)
+            raise _no_room(stocked, f"The requested amount would exceed the capacity: {more} wanted, {free} free")
 
 
-def _no_room(place: Place, problem: str) -> NoRoom:
-    return NoRoom(f"Unable to create allocation for '{place[1]}' on resource provider '{place[0]}'. {problem}")
+def _no_room(stocked: Stocked, problem: str) -> NoRoom:
+    return NoRoom(f"Unable to create allocation for '{stocked[1]}' on resource provider '{stocked[0]}'. {problem}")
 
 
-async def read_stocks(tx: Tx, ids: Collection[ProviderId]) -> dict[Place, Stock]:
-    stocks: dict[Place, Stock] = {}
+async def read_stocks(tx: Tx, ids: Collection[ProviderId]) -> dict[Stocked, Stock]:
+    stocks: dict[Stocked, Stock] = {}
     if ids:
         for provider, name, total, reserved, low, high, step, ratio, used in await tx.rows(_STOCK, {"ids": list(ids)}):
             inventory = Inventory(
@@ -219,12 +219,12 @@ async def read_stocks(tx: Tx, ids: Collection[ProviderId]) -> dict[Place, Stock]
 
 async def _why_no_stock(tx: Tx, claims: Sequence[Claim], provider: ProviderId, name: str) -> Exception:
     """Find what is wrong about a place that has no inventory: first what cannot be, then what is not there."""
-    wanted = {place for claim in claims for place, _ in _places(claim.held)}
-    ids = {place[0] for place in wanted}
+    wanted = {stocked for claim in claims for stocked, _ in _stocked(claim.held)}
+    ids = {stocked[0] for stocked in wanted}
     there = {row[0] for row in await tx.rows(_PROVIDERS_THERE, {"ids": list(ids)})}
     if missing := sorted(ids - there):
         return UnknownProvider(f"Allocation for resource provider '{missing[0]}' that does not exist.")
-    names = {place[1] for place in wanted} - set(STANDARD_CLASSES)
+    names = {stocked[1] for stocked in wanted} - set(STANDARD_CLASSES)
     known = {row[0] for row in await tx.rows(_CLASSES_THERE, {"names": list(names)})}
     if unknown := sorted(names - known):
         return UnknownName(f"No such resource class {unknown[0]}.")
@@ -237,7 +237,7 @@ async def _write(
     tx: Tx,
     claims: Sequence[Claim],
     before: Mapping[ConsumerId, tuple[Consumer, Held]],
-    changes: Mapping[Place, int],
+    changes: Mapping[Stocked, int],
     *,
     bumped: Collection[ProviderId],
 ) -> None:
@@ -259,7 +259,7 @@ async def _write(
         rows = [
             {"consumer": claim.consumer, "provider": provider, "resource_class": name, "amount": amount}
             for claim in claims
-            for (provider, name), amount in _places(claim.held)
+            for (provider, name), amount in _stocked(claim.held)
         ]
         await add_allocations(tx, rows)
     if bumped:

@@ -15,7 +15,7 @@ from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.upserts import Insert, inserts, upserts
 from whimbrel.adapters.sql.tables.placement import claimed_groups, group_places
 from whimbrel.domain.ids import ConsumerId, GroupId, ProviderId
-from whimbrel.ports.placement.placement import GroupPlaces, GroupRule
+from whimbrel.ports.placement.placement import GroupLocations, GroupRule
 
 _g, _p = claimed_groups.c, group_places.c
 
@@ -46,23 +46,23 @@ _FORGET = (
 )
 
 
-async def lock(tx: Tx, rule: GroupRule) -> GroupPlaces:
+async def lock(tx: Tx, rule: GroupRule) -> GroupLocations:
     """Read where a group is, so that nobody else of it can claim before we are done. A move that is over is ended."""
     places = await _read(tx, _LOCK[tx.dialect], rule.group)
     if places.moving_to is None or places.is_moving:
         return places
     await tx.tell(_REST, {"group": rule.group})
-    return GroupPlaces(held=places.held)
+    return GroupLocations(held=places.held)
 
 
-async def read(tx: Tx, group: GroupId) -> GroupPlaces:
+async def read(tx: Tx, group: GroupId) -> GroupLocations:
     return await _read(tx, _STATE, group)
 
 
-async def _read(tx: Tx, state: sa.Executable, group: GroupId) -> GroupPlaces:
+async def _read(tx: Tx, state: sa.Executable, group: GroupId) -> GroupLocations:
     rows, held = await tx.ask((state, {"group": group}), (_PLACES, {"group": group}))
     moving_to, since = rows[0] if rows else (None, None)
-    return GroupPlaces(
+    return GroupLocations(
         held=frozenset((server, root) for server, root in held), moving_to=moving_to, moving_since=since or 0.0
     )
 

@@ -14,7 +14,7 @@ from sqlalchemy import bindparam
 from whimbrel.adapters.sql.engine.database import Tx
 from whimbrel.adapters.sql.engine.turns import wait_for_turn_in_schema
 from whimbrel.adapters.sql.placement.changes import note
-from whimbrel.adapters.sql.placement.claims import Place
+from whimbrel.adapters.sql.placement.claims import Stocked
 from whimbrel.adapters.sql.placement.resource_names import refer_classes
 from whimbrel.adapters.sql.tables.placement import (
     allocations,
@@ -230,7 +230,7 @@ def _inventory_row(inventory: Inventory, prefix: str, **others: object) -> dict[
     return {f"{prefix}{name}": getattr(inventory, name) for name in Inventory.__struct_fields__} | others
 
 
-async def delete_inventories(tx: Tx, uuid: ProviderId, stocks: Mapping[Place, Stock], names: Sequence[str]) -> None:
+async def delete_inventories(tx: Tx, uuid: ProviderId, stocks: Mapping[Stocked, Stock], names: Sequence[str]) -> None:
     """Remove inventories of a locked provider. Raises: InventoryInUse."""
     if used := sorted((name for name in names if stocks[uuid, name].used), key=in_order):
         raise InventoryInUse(f"Inventory for '{', '.join(used)}' on resource provider '{uuid}' in use.")
