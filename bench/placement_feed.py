@@ -62,11 +62,11 @@ def _measure(case: str, url: str, own: "psycopg.Connection[object] | None" = Non
         database = open_database(url, "placement")
         store = SqlPlacement(database)
         began = time.perf_counter()
-        index = await store.forest()
+        index = await store.provider_index()
         loaded_s = time.perf_counter() - began
         if own:
             own.execute(ADD, [number])
-            assert await store.forest() is index, "one provider was changed: nothing has to be loaded anew"
+            assert await store.provider_index() is index, "one provider was changed: nothing has to be loaded anew"
         unchanged = [await _read_ms(store) for _ in range(READS)]
         changed = []
         for turn in range(READS):
@@ -87,7 +87,7 @@ def _measure(case: str, url: str, own: "psycopg.Connection[object] | None" = Non
 
 async def _read_ms(store: SqlPlacement) -> float:
     began = time.perf_counter()
-    await store.forest()
+    await store.provider_index()
     return (time.perf_counter() - began) * 1000
 
 

@@ -54,7 +54,7 @@ async def seen(placement: SqlPlacement) -> dict[str, tuple[str, str | None, dict
             set(node.traits),
             node.provider.generation,
         )
-        for node in (await placement.forest()).nodes.values()
+        for node in (await placement.provider_index()).nodes.values()
     }
 
 

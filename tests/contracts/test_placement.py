@@ -397,7 +397,7 @@ def test_what_a_host_offers_no_more_it_has_no_more_unless_an_operator_set_it(ope
         node = await store.node(HOST)
         assert node.traits == {"CUSTOM_OLD", "CUSTOM_SSD", "CUSTOM_OURS"}
         assert node.provider.generation > generation
-        assert (await store.forest()).nodes[HOST].traits == node.traits
+        assert (await store.provider_index()).nodes[HOST].traits == node.traits
         await store.set_traits(HOST, None, ["CUSTOM_OURS"])
         await store.set_traits(HOST, None, ["CUSTOM_SSD"])  # taken away and set again it is the operator's
         await store.offer_traits(HOST, [])
@@ -636,7 +636,7 @@ def test_trees_of_providers(open_store: Opener) -> None:
         assert (await store.node(grandchild)).provider.root == child
         await store.delete_provider(grandchild)
         await store.delete_provider(child)
-        assert (await store.forest()).nodes.keys() == {HOST, OTHER}
+        assert (await store.provider_index()).nodes.keys() == {HOST, OTHER}
 
     on_two_hosts(open_store, test)
 
@@ -651,10 +651,10 @@ def test_a_host_goes_with_all_below_it_or_not_at_all(open_store: Opener) -> None
         await store.rewrite([claim(SERVER, {grandchild: {"VCPU": 1}})])
         with pytest.raises(ProviderInUse):
             await store.delete_tree(HOST)
-        assert (await store.forest()).nodes.keys() == {HOST, OTHER, child, grandchild}
+        assert (await store.provider_index()).nodes.keys() == {HOST, OTHER, child, grandchild}
         await store.drop(SERVER)
         await store.delete_tree(HOST)
-        assert (await store.forest()).nodes.keys() == {OTHER}
+        assert (await store.provider_index()).nodes.keys() == {OTHER}
         with pytest.raises(ProviderNotFound):
             await store.delete_tree(HOST)
 

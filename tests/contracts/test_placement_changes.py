@@ -170,7 +170,7 @@ def test_a_reader_notices_an_older_copy(open_store: Opener) -> None:
         writer, reader = SqlPlacement(database), SqlPlacement(database)
         for uuid in (A, B):
             await writer.create_provider(uuid, f"host {uuid}", None)
-        assert set((await reader.forest()).nodes) == {A, B}
+        assert set((await reader.provider_index()).nodes) == {A, B}
         newest = (await here(database)).seen
         await run(
             database,
@@ -178,9 +178,9 @@ def test_a_reader_notices_an_older_copy(open_store: Opener) -> None:
             f"DELETE FROM providers WHERE uuid = '{B}'",
             f"SELECT setval({SEQUENCE}, {newest - 1})",
         )
-        assert set((await reader.forest()).nodes) == {A}
+        assert set((await reader.provider_index()).nodes) == {A}
         await writer.create_provider(B, "b", None)
-        assert set((await reader.forest()).nodes) == {A, B}
+        assert set((await reader.provider_index()).nodes) == {A, B}
         await run(
             database,
             f"DELETE FROM changes WHERE number = {newest}",
@@ -189,7 +189,7 @@ def test_a_reader_notices_an_older_copy(open_store: Opener) -> None:
         )
         await writer.create_provider(C, "c", None)
         assert (await here(database)).seen == newest
-        assert set((await reader.forest()).nodes) == {A, C}
+        assert set((await reader.provider_index()).nodes) == {A, C}
 
     on_postgresql(open_store, tell)
 
@@ -204,9 +204,9 @@ def test_changes_are_numbered_on_after_logical_replication(open_store: Opener) -
         await run(database, f"SELECT setval({SEQUENCE}, 1, false)")
         copy, other = SqlPlacement(database), SqlPlacement(database)
         for reader in (copy, other):
-            assert set((await reader.forest()).nodes) == {A, B}
+            assert set((await reader.provider_index()).nodes) == {A, B}
         await copy.rename_provider(A, "renamed")
-        assert (await other.forest()).nodes[A].provider.name == "renamed"
+        assert (await other.provider_index()).nodes[A].provider.name == "renamed"
         async with database.read() as tx:
             numbers = await tx.rows(sa.select(tables.changes.c.number).order_by(tables.changes.c.number))
         assert len(numbers) == 3

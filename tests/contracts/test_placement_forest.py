@@ -54,10 +54,10 @@ WRITES: dict[str, Write] = {
 
 async def is_current(reader: SqlPlacement, database: Database) -> bool:
     """Tell whether what a reader has in memory is what one who reads all anew has, and what each provider is."""
-    forest, anew = await reader.forest(), await SqlPlacement(database).forest()
-    if forest.nodes != anew.nodes:
+    provider_index, anew = await reader.provider_index(), await SqlPlacement(database).provider_index()
+    if provider_index.nodes != anew.nodes:
         return False
-    for each in (forest, anew):
+    for each in (provider_index, anew):
         for root in {node.provider.root for node in anew.nodes.values()}:
             tree = {node.provider.uuid for node in each.tree(root)}
             assert tree == {uuid for uuid, node in anew.nodes.items() if node.provider.root == root}
@@ -108,8 +108,8 @@ def test_a_transaction_that_commits_late_is_not_missed(open_store: Opener) -> No
                 await slow.run(sa.update(tables.providers).where(tables.providers.c.uuid == A).values(name="late"))
                 await changes.note(slow, [A])
                 await writer.rename_provider(B, "early")
-                assert (await reader.forest()).nodes[B].provider.name == "early"
-                assert (await reader.forest()).nodes[A].provider.name != "late"
+                assert (await reader.provider_index()).nodes[B].provider.name == "early"
+                assert (await reader.provider_index()).nodes[A].provider.name != "late"
             assert await is_current(reader, database)
 
     asyncio.run(tell())
@@ -150,7 +150,7 @@ def test_many_are_read_in_pieces_while_others_write(open_store: Opener, monkeypa
             for uuid in many:
                 await writer.register_host(uuid, f"host {uuid}", {"VCPU": Inventory(total=3)})
             await asyncio.gather(
-                reader.forest(),
+                reader.provider_index(),
                 writer.delete_provider(many[0]),
                 writer.move_provider(many[2], "below the last", many[6], freely=True),
                 writer.rename_provider(many[6], "the last"),
@@ -168,13 +168,13 @@ def test_where_much_was_changed_all_are_read_anew(open_store: Opener, monkeypatc
         async with open_store("placement") as database:
             writer, reader = SqlPlacement(database), SqlPlacement(database)
             await writer.create_provider(A, "a", None)
-            before = await reader.forest()
+            before = await reader.provider_index()
             await writer.rename_provider(A, "the first")
-            assert await reader.forest() is before
+            assert await reader.provider_index() is before
             for uuid, name in ((B, "b"), (C, "c")):
                 await writer.create_provider(uuid, name, None)
             assert await is_current(reader, database)
-            assert await reader.forest() is not before
+            assert await reader.provider_index() is not before
 
     asyncio.run(tell())
 
@@ -195,7 +195,7 @@ def test_a_reload_that_fails_half_way_leaves_nothing_unread(
             async with database.write() as tx:  # read after providers and changes
                 await tx.run(sa.text("ALTER TABLE provider_aggregates RENAME TO elsewhere"))
             with pytest.raises(Unavailable):
-                await reader.forest()
+                await reader.provider_index()
             async with database.write() as tx:
                 await tx.run(sa.text("ALTER TABLE elsewhere RENAME TO provider_aggregates"))
             assert await is_current(reader, database)

@@ -28,7 +28,7 @@ async def shape(store: SqlPlacement, provider: ProviderId, inventories: Mapping[
 
 
 async def everything(store: SqlPlacement) -> tuple[object, ...]:
-    nodes = (await store.forest()).nodes
+    nodes = (await store.provider_index()).nodes
     return nodes, [await store.claim_of(consumer) for consumer in (SERVER, SECOND, MOVE)]
 
 
@@ -50,7 +50,7 @@ def test_what_is_held_moves_with_its_inventory(open_store: Opener) -> None:
             shapes, [claim(SERVER, AFTER, generation=1), claim(SECOND, {CHILD: {"VCPU": 2}}, generation=1)]
         )
         assert await held(store, SERVER) == AFTER
-        nodes = (await store.forest()).nodes
+        nodes = (await store.provider_index()).nodes
         assert {name: stock.used for name, stock in nodes[HOST].stocks.items()} == {"MEMORY_MB": 512}
         assert {name: stock.used for name, stock in nodes[CHILD].stocks.items()} == {"VCPU": 8}
         assert all(nodes[before.provider].provider.generation > before.generation for before in shapes)

@@ -80,11 +80,11 @@ class Process:
             await host_wiring.write_down_hosts(self.cloud, each.info.name, self.config, self.hypervisors)
         await host_wiring.write_down_zones(self.cloud, self.config, [each.info.name for each in cells])
         await self.network_service.report(StoredTrees(self.placement))
-        await self.placement.forest()  # with what was registered just now
+        await self.placement.provider_index()  # with what was registered just now
 
     async def check_hosts(self, cells: Sequence[OpenCell]) -> None:
         """Raises: Invalid: the settings have a host in one of these cells that is known elsewhere."""
-        index = await self.placement.forest()
+        index = await self.placement.provider_index()
         providers = {node.provider.name: node.provider.uuid for node in index.nodes.values()}
         for each in cells:
             await host_wiring.check_hosts(each.cell, self.config, providers)

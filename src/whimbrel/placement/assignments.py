@@ -5,33 +5,33 @@ from itertools import islice
 
 from whimbrel.domain.ids import ProviderId
 from whimbrel.domain.resources import Resources
-from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, serves
+from whimbrel.placement.search import UNNAMED, ProviderIndex, Request, Wanted, serves
 from whimbrel.placement.shortfalls import lack_of
-from whimbrel.placement.tree_search import Candidate, Quest, ways_in
+from whimbrel.placement.tree_search import Candidate, SearchContext, ways_in
 from whimbrel.ports.placement.assignments import Group, Lack, Way, Wish
 
 
 def all_ways(
-    woods: Woods, wish: Wish, roots: Collection[ProviderId], most: int
+    index: ProviderIndex, wish: Wish, roots: Collection[ProviderId], most: int
 ) -> dict[ProviderId, tuple[Way, ...] | Lack]:
     """Give, for each of these roots, up to `most` ways to place a wish in its tree, or what is lacking there."""
     request, suffixes = request_of(wish), _suffixes(wish)
-    quest = Quest(woods, request)
+    context = SearchContext(index, request)
     found: dict[ProviderId, tuple[Way, ...] | Lack] = {}
     for root in roots:
-        if root in woods.nodes:
-            candidates = islice(_candidates(quest, root), most)
-            told = tuple(_told(woods, candidate, suffixes) for candidate in candidates)
-            found[root] = told or lack_of(quest, root)
+        if root in index.nodes:
+            candidates = islice(_candidates(context, root), most)
+            told = tuple(_told(index, candidate, suffixes) for candidate in candidates)
+            found[root] = told or lack_of(context, root)
     return found
 
 
-def _candidates(quest: Quest, root: ProviderId) -> Iterator[Candidate]:
+def _candidates(context: SearchContext, root: ProviderId) -> Iterator[Candidate]:
     """Yield the ways in a tree of which, other than by a search, nothing is known yet."""
-    tree = quest.woods.tree(root)
-    if quest.is_plain and len(tree) == 1 and not all(serves(node, quest.request) for node in tree):
+    tree = context.index.tree(root)
+    if context.is_plain and len(tree) == 1 and not all(serves(node, context.request) for node in tree):
         return iter(())
-    return ways_in(quest, root)
+    return ways_in(context, root)
 
 
 def _suffixes(wish: Wish) -> dict[str, str]:
@@ -72,10 +72,10 @@ def _each(traits: tuple[str, ...]) -> tuple[frozenset[str], ...]:
     return tuple(frozenset([trait]) for trait in traits)
 
 
-def _told(woods: Woods, candidate: Candidate, suffixes: Mapping[str, str]) -> Way:
+def _told(index: ProviderIndex, candidate: Candidate, suffixes: Mapping[str, str]) -> Way:
     served = {name: candidate.mappings[suffix][0] for name, suffix in suffixes.items()}
     return Way(
         parts={uuid: dict(given) for uuid, given in candidate.parts.items()},
         served=served,
-        served_by={name: woods.nodes[uuid].provider.name for name, uuid in served.items()},
+        served_by={name: index.nodes[uuid].provider.name for name, uuid in served.items()},
     )

@@ -9,18 +9,18 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.search import Request, Woods
-from whimbrel.placement.tree_search import Candidate, Quest, ways_in
+from whimbrel.placement.search import ProviderIndex, Request
+from whimbrel.placement.tree_search import Candidate, SearchContext, ways_in
 
-ABREAST = 1024
+ROUND_ROBIN = 1024
 """How many trees give their candidates in turns; the next ones follow when these have given all."""
 
 Key = tuple[frozenset[tuple[ProviderId, str, int]], frozenset[tuple[str, frozenset[ProviderId]]]]
 
 
-def candidates(woods: Woods, request: Request) -> list[Candidate]:
+def candidates(index: ProviderIndex, request: Request) -> list[Candidate]:
     """List where the request could be placed, each way once."""
-    search = Search(woods, request)
+    search = Search(index, request)
     found = search.piece()
     while not search.is_done:
         found += search.piece()
@@ -30,35 +30,35 @@ def candidates(woods: Woods, request: Request) -> list[Candidate]:
 class Search:
     """Finds the candidates of a request, those of so many trees at once."""
 
-    def __init__(self, woods: Woods, request: Request) -> None:
-        self._woods = woods
+    def __init__(self, index: ProviderIndex, request: Request) -> None:
+        self._index = index
         self._request = request
-        self._quest = Quest(woods, request)
-        self._version = woods.version
+        self._context = SearchContext(index, request)
+        self._version = index.version
         self._has_changed = False
-        self._roots = iter(woods.roots(request))
+        self._roots = iter(index.roots(request))
         self._left = request.limit
         self._seen: set[Key] = set()
-        self.is_done = self._quest.is_hopeless
+        self.is_done = self._context.is_unsatisfiable
 
     def piece(self) -> list[Candidate]:
         """List the next candidates. When it returns, and before it is called again, providers may change."""
         if self.is_done:
             return []
-        roots: Iterable[ProviderId] = islice(self._roots, ABREAST)
-        if self._woods.version != self._version:
+        roots: Iterable[ProviderId] = islice(self._roots, ROUND_ROBIN)
+        if self._index.version != self._version:
             self._start_again()
         if self._has_changed:
-            roots = self._woods.still_roots(list(roots), self._request)
+            roots = self._index.still_roots(list(roots), self._request)
         # A tree is looked at only when it is its turn: a limit may come before.
-        found = _abreast(ways_in(self._quest, root) for root in roots)
-        if self._quest.sharing:
+        found = _round_robin(ways_in(self._context, root) for root in roots)
+        if self._context.sharing:
             found = self._once(found)
         piece = list(islice(found, self._left))
         if self._left is not None:
             self._left -= len(piece)
         following = (
-            [] if self._left == 0 or self._quest.is_hopeless else list(self._roots)
+            [] if self._left == 0 or self._context.is_unsatisfiable else list(self._roots)
         )  # by their ids: rows are used again
         self._roots = iter(following)
         self.is_done = not following
@@ -66,9 +66,9 @@ class Search:
 
     def _start_again(self) -> None:
         """Make the request ready for the providers as they are now."""
-        self._version = self._woods.version
+        self._version = self._index.version
         self._has_changed = True  # since the roots were listed
-        self._quest = Quest(self._woods, self._request, self._quest.budget)
+        self._context = SearchContext(self._index, self._request, self._context.budget)
 
     def _once(self, found: Iterable[Candidate]) -> Iterator[Candidate]:
         """Leave out what was there: what sharing providers give by themselves is found in each tree beside them."""
@@ -79,7 +79,7 @@ class Search:
                 yield candidate
 
 
-def _abreast(ways: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
+def _round_robin(ways: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
     while ways:
         going = []
         for way in ways:

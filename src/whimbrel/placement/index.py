@@ -18,7 +18,7 @@ from whimbrel.placement.columns import Flags, Seats, Stocks, Trees
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import SHARING, UNNAMED, Request, Wanted
-from whimbrel.placement.unique_fit import MOST_PARTS, Cut, Soles
+from whimbrel.placement.unique_fit import MOST_PARTS, Cut, UniqueFits
 from whimbrel.ports.arrays import Mask, Numbers
 
 Derived = TypeVar("Derived")
@@ -216,7 +216,7 @@ class Index:
             proper &= self._own_members(some)
         return proper
 
-    def soles(self, request: Request, cut: Cut) -> Callable[[ProviderId], Sequence[ProviderId] | None]:
+    def unique_fits(self, request: Request, cut: Cut) -> Callable[[ProviderId], Sequence[ProviderId] | None]:
         is_told = all(resources for _, resources in cut)  # by having nothing, who is not there is told
         if not (is_told and request.nested and len(cut) <= MOST_PARTS):
             return _nobody
@@ -227,11 +227,11 @@ class Index:
             np.logical_and.reduce([unhindered[suffix], *itertools.starmap(self._fitting, resources.items())])
             for suffix, resources in cut
         ]
-        soles = Soles(self._root_row, able)
-        soles.keep_to(request, cut, self.traits.any)
+        unique_fits = UniqueFits(self._root_row, able)
+        unique_fits.keep_to(request, cut, self.traits.any)
 
         def sole(root: ProviderId) -> Sequence[ProviderId] | None:
-            rows = soles.at(self._rows[root])
+            rows = unique_fits.at(self._rows[root])
             return [self._uuids[row] for row in rows] if rows else None
 
         return sole

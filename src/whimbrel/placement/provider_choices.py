@@ -13,7 +13,7 @@ import msgspec
 
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.provider import Node
-from whimbrel.placement.search import UNNAMED, Request, Woods
+from whimbrel.placement.search import UNNAMED, ProviderIndex, Request
 
 FREE_STEPS = 100
 """Steps in each tree that are not taken from the budget of all trees."""
@@ -63,10 +63,12 @@ class _Steps:
         return self._taken <= MOST_STEPS_OF_A_TREE and self._budget.left >= 0
 
 
-def choices(woods: Woods, request: Request, offers: Sequence[Offer], budget: Budget) -> Iterator[Sequence[Node]]:
+def choices(
+    index: ProviderIndex, request: Request, offers: Sequence[Offer], budget: Budget
+) -> Iterator[Sequence[Node]]:
     """Yield every choice of a provider for each offer that keeps to all rules. It is the same list each time."""
     room = _Room(request)
-    rules = _rules(woods, request, offers)
+    rules = _rules(index, request, offers)
     chosen: list[Node] = []
     waiting = [iter(offers[0].nodes)]  # for each part that is reached, the providers that are not tried yet
     steps = _Steps(budget)
@@ -140,7 +142,7 @@ class _Room:
             self._of_tree[node.provider.root].pop()
 
 
-def _rules(woods: Woods, request: Request, offers: Sequence[Offer]) -> list["_Traits | _Subtree"]:
+def _rules(index: ProviderIndex, request: Request, offers: Sequence[Offer]) -> list["_Traits | _Subtree"]:
     rules: list[_Traits | _Subtree] = []
     if UNNAMED in request.groups and request.groups[UNNAMED].required:
         numbers = {number for number, offer in enumerate(offers) if offer.part.suffix == UNNAMED}
@@ -148,7 +150,7 @@ def _rules(woods: Woods, request: Request, offers: Sequence[Offer]) -> list["_Tr
     for some in request.same_subtree:
         numbers = {number for number, offer in enumerate(offers) if offer.part.suffix in some}
         if len(numbers) > 1:
-            rules.append(_Subtree(woods, numbers, offers))
+            rules.append(_Subtree(index, numbers, offers))
     return rules
 
 
@@ -176,8 +178,8 @@ class _Traits:
 class _Subtree:
     """One of the providers of some groups is above all the others, or is all of them."""
 
-    def __init__(self, woods: Woods, numbers: Collection[int], offers: Sequence[Offer]) -> None:
-        self._nodes = woods.nodes
+    def __init__(self, index: ProviderIndex, numbers: Collection[int], offers: Sequence[Offer]) -> None:
+        self._nodes = index.nodes
         self._numbers = sorted(numbers)
         self._lines: dict[ProviderId, frozenset[ProviderId]] = {}
         self._later: dict[int, frozenset[ProviderId]] = {}  # place -> the providers that could come after it

@@ -15,7 +15,7 @@ class StoredTrees:
         self._store = store
 
     async def known(self) -> KnownTrees:
-        nodes = (await self._store.forest()).nodes.values()
+        nodes = (await self._store.provider_index()).nodes.values()
         roots = {node.provider.name: node.provider.uuid for node in nodes if node.provider.parent is None}
         parts = [_part(node, node.provider.parent) for node in nodes if node.provider.parent is not None]
         return KnownTrees(roots=roots, parts={part.uuid: part for part in parts})

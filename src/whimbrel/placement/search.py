@@ -46,7 +46,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
-class Woods(Protocol):
+class ProviderIndex(Protocol):
     """All that the search asks about providers: answered by an index of them."""
 
     @property
@@ -80,7 +80,7 @@ class Woods(Protocol):
         """List the providers that share what they have: those with the trait SHARING."""
         ...
 
-    def soles(
+    def unique_fits(
         self, request: Request, cut: Sequence[tuple[str, Mapping[str, int]]]
     ) -> Callable[[ProviderId], Sequence[ProviderId] | None]:
         """Give what tells of a root who in its tree gives the parts of a request, if there is just one way; None: look.
@@ -122,9 +122,9 @@ def serves(node: Node, request: Request) -> bool:
     )
 
 
-def matching(woods: Woods, wanted: Wanted) -> Iterator[Node]:
+def matching(index: ProviderIndex, wanted: Wanted) -> Iterator[Node]:
     """Yield the providers of which each alone has all that is wanted."""
-    nodes = woods.nodes.values() if wanted.in_tree is None else woods.tree_of(wanted.in_tree)
+    nodes = index.nodes.values() if wanted.in_tree is None else index.tree_of(wanted.in_tree)
     for node in nodes:
         if fits(node, wanted.resources) and has_traits(node.traits, wanted) and is_member(node.aggregates, wanted):
             yield node

@@ -12,27 +12,27 @@ from msgspec.structs import replace
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.inventory import Stock, unit_problem
 from whimbrel.placement.provider import Node
-from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, fits, has_traits, is_member
-from whimbrel.placement.tree_search import Quest, ways_in
+from whimbrel.placement.search import UNNAMED, ProviderIndex, Request, Wanted, fits, has_traits, is_member
+from whimbrel.placement.tree_search import SearchContext, ways_in
 from whimbrel.ports.placement.assignments import Lack
 
 _OUTSIDE = Lack(words="it is in none of the aggregates that are asked for")
 
 
-def lack_of(quest: Quest, root: ProviderId) -> Lack:
+def lack_of(context: SearchContext, root: ProviderId) -> Lack:
     """Say why a request has no way in the tree of this root."""
-    woods, request = quest.woods, quest.request
-    top = woods.nodes[root]
-    near = [*woods.tree(root), *quest.guests(root)]
+    index, request = context.index, context.request
+    top = index.nodes[root]
+    near = [*index.tree(root), *context.guests(root)]
     of_groups = {suffix: list(_of(suffix, wanted, near, top)) for suffix, wanted in request.groups.items()}
-    found = [*_at_the_root(top, quest.of_root), *chain(*of_groups.values())]
-    if not found or not _has_rest(woods, request, of_groups, root):
-        found.append(_together(quest))
+    found = [*_at_the_root(top, context.of_root), *chain(*of_groups.values())]
+    if not found or not _has_rest(index, request, of_groups, root):
+        found.append(_together(context))
     remedies = list(dict.fromkeys(lack.remedy for lack in found))
     return replace(found[0], remedy=None if None in remedies else "; and with ".join(filter(None, remedies)))
 
 
-def _has_rest(woods: Woods, request: Request, lacks: Mapping[str, Sequence[Lack]], root: ProviderId) -> bool:
+def _has_rest(index: ProviderIndex, request: Request, lacks: Mapping[str, Sequence[Lack]], root: ProviderId) -> bool:
     """Tell whether what is not lacking by itself can be had together. Classes of the unnamed group always can."""
     named = {suffix: request.groups[suffix] for suffix, some in lacks.items() if suffix != UNNAMED and not some}
     if not named:
@@ -43,14 +43,14 @@ def _has_rest(woods: Woods, request: Request, lacks: Mapping[str, Sequence[Lack]
     groups = {UNNAMED: Wanted(resources=there), **named} if there else named
     together = [some & groups.keys() for some in request.same_subtree]
     rest = Request(groups=groups, group_policy=request.group_policy, same_subtree=[some for some in together if some])
-    return next(ways_in(Quest(woods, rest), root), None) is not None
+    return next(ways_in(SearchContext(index, rest), root), None) is not None
 
 
-def _together(quest: Quest) -> Lack:
-    if quest.budget.left < 0:
+def _together(context: SearchContext) -> Lack:
+    if context.budget.left < 0:
         return Lack(words="no way to place it was found there among all that were tried")
     words = "not enough room for all that is asked for together"
-    if quest.request.group_policy == "isolate" and len(quest.request.groups) > 1:
+    if context.request.group_policy == "isolate" and len(context.request.groups) > 1:
         remedy = "another device free there, or a flavor with group_policy=none"
         return Lack(words=f"{words}, each group on a device of its own", remedy=remedy)
     return Lack(words=words, remedy="more of what several parts of the request take free there")

@@ -15,7 +15,7 @@ from whimbrel.ports.placement.placement import Inventory
 class Store(Protocol):
     # Providers
 
-    async def forest(self) -> Index:
+    async def provider_index(self) -> Index:
         """Give all providers in memory, as they are now; what it gives holds until the next await."""
         ...
 

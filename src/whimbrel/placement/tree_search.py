@@ -13,7 +13,7 @@ import msgspec
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.provider import Node
 from whimbrel.placement.provider_choices import Budget, Offer, Part, choices
-from whimbrel.placement.search import UNNAMED, Request, Wanted, Woods, fits, has_traits, is_member
+from whimbrel.placement.search import UNNAMED, ProviderIndex, Request, Wanted, fits, has_traits, is_member
 
 FEW = 32
 """So many trees are searched one by one; to look at all of them at once pays when there are more."""
@@ -26,12 +26,12 @@ class Candidate(msgspec.Struct, frozen=True):
     mappings: Mapping[str, Sequence[ProviderId]]  # by suffix
 
 
-class Quest:
+class SearchContext:
     """A request made ready: cut into parts, with the sharing providers that could give one of them."""
 
-    def __init__(self, woods: Woods, request: Request, budget: Budget | None = None) -> None:
+    def __init__(self, index: ProviderIndex, request: Request, budget: Budget | None = None) -> None:
         """budget: what an earlier search for the same request has left."""
-        self.woods = woods
+        self.index = index
         self.request = request
         self.budget = budget or Budget()
         cut = [part for suffix, wanted in request.groups.items() for part in _cut(suffix, wanted)]
@@ -42,10 +42,10 @@ class Quest:
             for suffix, resources in cut
         ]
         self.home_of = {
-            suffix: _root_of(woods, wanted.in_tree) for suffix, wanted in request.groups.items() if wanted.in_tree
+            suffix: _root_of(index, wanted.in_tree) for suffix, wanted in request.groups.items() if wanted.in_tree
         }
-        self.is_hopeless = None in self.home_of.values()
-        self.sharing = [node for node in woods.sharing() if node.aggregates and self._could_help(node)]
+        self.is_unsatisfiable = None in self.home_of.values()
+        self.sharing = [node for node in index.sharing() if node.aggregates and self._could_help(node)]
         self.of_root = Wanted(
             required=request.root_required,
             forbidden=request.root_forbidden,
@@ -53,22 +53,24 @@ class Quest:
             not_member_of=request.root_not_member_of,
         )
         self.takes_any_root = self.of_root == Wanted()
-        self.is_plain = list(request.groups) == [UNNAMED] and not woods.sharing()
+        self.is_plain = list(request.groups) == [UNNAMED] and not index.sharing()
         self._looked = 0
-        self._soles: Callable[[ProviderId], Sequence[ProviderId] | None] | None = None
+        self._unique_fits: Callable[[ProviderId], Sequence[ProviderId] | None] | None = None
 
-    def soles(self, root: ProviderId) -> Sequence[ProviderId] | None:
+    def unique_fits(self, root: ProviderId) -> Sequence[ProviderId] | None:
         """Give who gives the parts in the tree of this root, where that is known without a search."""
         self._looked += 1
         if self._looked <= FEW or self.contested or self.sharing:
             return None
-        if self._soles is None:
-            self._soles = self.woods.soles(self.request, [(part.suffix, part.resources) for part in self.parts])
-        return self._soles(root)
+        if self._unique_fits is None:
+            self._unique_fits = self.index.unique_fits(
+                self.request, [(part.suffix, part.resources) for part in self.parts]
+            )
+        return self._unique_fits(root)
 
     def guests(self, root: ProviderId) -> list[Node]:
         """List the providers of other trees that share what they have with the tree of this root."""
-        return _guests(self, self.woods.tree(root), self.woods.nodes[root])
+        return _guests(self, self.index.tree(root), self.index.nodes[root])
 
     def _could_help(self, node: Node) -> bool:
         return any(
@@ -83,44 +85,44 @@ def _cut(suffix: str, wanted: Wanted) -> list[tuple[str, Mapping[str, int]]]:
     return [(suffix, wanted.resources)]
 
 
-def _root_of(woods: Woods, uuid: ProviderId) -> ProviderId | None:
+def _root_of(index: ProviderIndex, uuid: ProviderId) -> ProviderId | None:
     """Give the root of the tree that a provider is in; None: there is no such provider."""
-    node = woods.nodes.get(uuid)
+    node = index.nodes.get(uuid)
     return node.provider.root if node else None
 
 
-def ways_in(quest: Quest, root: ProviderId) -> Iterator[Candidate]:
+def ways_in(context: SearchContext, root: ProviderId) -> Iterator[Candidate]:
     """Yield every way to place a request in the tree of this root and what is shared with it."""
-    tree = quest.woods.tree(root)
-    top = quest.woods.nodes[root]
-    if not (quest.takes_any_root or _is_proper(top, quest.of_root)):
+    tree = context.index.tree(root)
+    top = context.index.nodes[root]
+    if not (context.takes_any_root or _is_proper(top, context.of_root)):
         return iter(())
-    if quest.is_plain and len(tree) == 1:  # the most frequent case: these roots are known to serve the unnamed group
-        return iter((Candidate({root: quest.request.groups[UNNAMED].resources}, {UNNAMED: (root,)}),))
-    if soles := quest.soles(root):
-        return iter((_candidate(quest, quest.parts, soles),))
-    return _ways(quest, tree, top)
+    if context.is_plain and len(tree) == 1:  # the most frequent case: these roots are known to serve the unnamed group
+        return iter((Candidate({root: context.request.groups[UNNAMED].resources}, {UNNAMED: (root,)}),))
+    if unique_fits := context.unique_fits(root):
+        return iter((_candidate(context, context.parts, unique_fits),))
+    return _ways(context, tree, top)
 
 
 def _is_proper(node: Node, wanted: Wanted) -> bool:
     return has_traits(node.traits, wanted) and is_member(node.aggregates, wanted)
 
 
-def _ways(quest: Quest, tree: Collection[Node], top: Node) -> Iterator[Candidate]:
-    offers = _offers(quest, tree, top)
-    if offers is None or not _enough(quest, offers):
+def _ways(context: SearchContext, tree: Collection[Node], top: Node) -> Iterator[Candidate]:
+    offers = _offers(context, tree, top)
+    if offers is None or not _enough(context, offers):
         return
     offers.sort(key=lambda offer: len(offer.nodes))  # little choice first: what cannot be is seen early
-    for chosen in choices(quest.woods, quest.request, offers, quest.budget):
-        yield _candidate(quest, [offer.part for offer in offers], [node.provider.uuid for node in chosen])
+    for chosen in choices(context.index, context.request, offers, context.budget):
+        yield _candidate(context, [offer.part for offer in offers], [node.provider.uuid for node in chosen])
 
 
-def _offers(quest: Quest, tree: Collection[Node], top: Node) -> list[Offer] | None:
+def _offers(context: SearchContext, tree: Collection[Node], top: Node) -> list[Offer] | None:
     """List who could give each part; None: for one of them there is nobody."""
-    guests = _guests(quest, tree, top)
-    able = {suffix: _able(quest, suffix, tree, guests, top) for suffix in quest.request.groups}
+    guests = _guests(context, tree, top)
+    able = {suffix: _able(context, suffix, tree, guests, top) for suffix in context.request.groups}
     offers = []
-    for part in quest.parts:
+    for part in context.parts:
         nodes = [node for node in able[part.suffix] if fits(node, part.resources)]
         if not nodes:
             return None
@@ -128,24 +130,24 @@ def _offers(quest: Quest, tree: Collection[Node], top: Node) -> list[Offer] | No
     return offers
 
 
-def _guests(quest: Quest, tree: Collection[Node], top: Node) -> list[Node]:
+def _guests(context: SearchContext, tree: Collection[Node], top: Node) -> list[Node]:
     """List the providers of other trees that share what they have with this tree."""
-    if not quest.sharing:
+    if not context.sharing:
         return []
     aggregates = frozenset[str]().union(*(node.aggregates for node in tree))
     root = top.provider.root
-    return [node for node in quest.sharing if node.provider.root != root and node.aggregates & aggregates]
+    return [node for node in context.sharing if node.provider.root != root and node.aggregates & aggregates]
 
 
-def _able(quest: Quest, suffix: str, tree: Collection[Node], guests: Sequence[Node], top: Node) -> list[Node]:
+def _able(context: SearchContext, suffix: str, tree: Collection[Node], guests: Sequence[Node], top: Node) -> list[Node]:
     """List who may serve a group, whatever it has to give.
 
     A named group asks traits and aggregates of its one provider. Of the unnamed one each provider lacks what is
     forbidden, and all of them together have the traits; in an aggregate is who is there itself or by the root of the
     tree, but a guest only itself.
     """
-    wanted = quest.request.groups[suffix]
-    home = quest.home_of.get(suffix)
+    wanted = context.request.groups[suffix]
+    home = context.home_of.get(suffix)
     if suffix != UNNAMED:
         return [
             node
@@ -167,13 +169,13 @@ def _unhindered(node: Node, wanted: Wanted) -> bool:
     return node.traits.isdisjoint(wanted.forbidden) and node.aggregates.isdisjoint(wanted.not_member_of)
 
 
-def _enough(quest: Quest, offers: Sequence[Offer]) -> bool:
+def _enough(context: SearchContext, offers: Sequence[Offer]) -> bool:
     """Tell whether there could be enough for all parts together: cheap, and it spares the worst searches."""
-    if quest.request.group_policy == "isolate":
+    if context.request.group_policy == "isolate":
         named = [offer for offer in offers if offer.part.suffix != UNNAMED]
         if len({node.provider.uuid for offer in named for node in offer.nodes}) < len(named):
             return False
-    return all(_enough_of(name, offers) for name in quest.contested)
+    return all(_enough_of(name, offers) for name in context.contested)
 
 
 def _enough_of(name: str, offers: Sequence[Offer]) -> bool:
@@ -184,9 +186,9 @@ def _enough_of(name: str, offers: Sequence[Offer]) -> bool:
     return sum(offer.part.resources[name] for offer in takers) <= most
 
 
-def _candidate(quest: Quest, cut: Sequence[Part], chosen: Sequence[ProviderId]) -> Candidate:
+def _candidate(context: SearchContext, cut: Sequence[Part], chosen: Sequence[ProviderId]) -> Candidate:
     parts: dict[ProviderId, dict[str, int]] = {}
-    served: dict[str, dict[ProviderId, None]] = {suffix: {} for suffix in quest.request.groups}
+    served: dict[str, dict[ProviderId, None]] = {suffix: {} for suffix in context.request.groups}
     for part, uuid in zip(cut, chosen, strict=True):
         served[part.suffix][uuid] = None
         if part.resources:

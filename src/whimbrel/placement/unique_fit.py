@@ -19,7 +19,7 @@ MOST_PARTS = 16
 """Of how many parts this is found out: each is compared with each."""
 
 
-class Soles:
+class UniqueFits:
     """Rows of the only providers that could give each part, at the rows of the roots of their trees."""
 
     def __init__(self, root_row: Numbers, able: Iterable[Mask]) -> None:

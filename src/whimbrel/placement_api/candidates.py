@@ -11,7 +11,7 @@ from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.candidates import Search
 from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Node
-from whimbrel.placement.search import Request, Woods
+from whimbrel.placement.search import ProviderIndex, Request
 from whimbrel.placement.tree_search import Candidate
 from whimbrel.placement_api import candidates_query
 from whimbrel.placement_api.call import Call
@@ -23,15 +23,15 @@ WHOLE = 29
 async def index(call: Call) -> Any:
     """List candidates. Where there are many, other requests are answered between two pieces of the search."""
     request = _capped(await candidates_query.request(call), call.most_candidates)
-    woods = await call.store.forest()
-    search = Search(woods, request)
+    index = await call.store.provider_index()
+    search = Search(index, request)
     requests: list[bytes] = []
     summaries: dict[ProviderId, Any] = {}
     while True:
         found = search.piece()
         if found:
             requests.append(msgspec.json.encode([_request(call, candidate) for candidate in found])[1:-1])
-            summaries |= _summaries(call, woods, request, found)
+            summaries |= _summaries(call, index, request, found)
         if search.is_done:
             return {
                 "allocation_requests": msgspec.Raw(b"[" + b",".join(requests) + b"]"),
@@ -47,20 +47,20 @@ def _capped(request: Request, most: int | None) -> Request:
     return msgspec.structs.replace(request, limit=most)
 
 
-def _summaries(call: Call, woods: Index, request: Request, found: Sequence[Candidate]) -> dict[ProviderId, Any]:
-    involved = _involved(woods, request, found)
+def _summaries(call: Call, index: Index, request: Request, found: Sequence[Candidate]) -> dict[ProviderId, Any]:
+    involved = _involved(index, request, found)
     if call.minor >= WHOLE:
-        return woods.derived(involved, _whole_summary)
+        return index.derived(involved, _whole_summary)
     asked = frozenset[str]().union(*(wanted.resources for wanted in request.groups.values()))
     return {node.provider.uuid: _summary(call.minor, node, asked) for node in involved}
 
 
-def _involved(woods: Woods, request: Request, found: Iterable[Candidate]) -> Iterable[Node]:
+def _involved(index: ProviderIndex, request: Request, found: Iterable[Candidate]) -> Iterable[Node]:
     """List the providers that give something; where trees count, with the rest of their trees."""
-    givers = [woods.nodes[uuid] for uuid in {uuid: None for candidate in found for uuid in candidate.parts}]
+    givers = [index.nodes[uuid] for uuid in {uuid: None for candidate in found for uuid in candidate.parts}]
     if not request.nested:
         return givers
-    return [node for root in {node.provider.root: None for node in givers} for node in woods.tree(root)]
+    return [node for root in {node.provider.root: None for node in givers} for node in index.tree(root)]
 
 
 def _request(call: Call, candidate: Candidate) -> dict[str, Any]:

@@ -39,10 +39,10 @@ async def index(call: Call) -> Any:
     name, uuid = call.value("name") or None, call.value("uuid")
     if uuid is not None and wanted.in_tree is None:
         wanted = replace(wanted, in_tree=ProviderId(uuid))  # only there it can be
-    woods = await call.store.forest()
+    index = await call.store.provider_index()
     found = [
         node.provider
-        for node in matching(woods, wanted)
+        for node in matching(index, wanted)
         if name in (None, node.provider.name) and uuid in (None, node.provider.uuid)
     ]
     return {"resource_providers": [shown(call, provider) for provider in found]}

@@ -211,15 +211,15 @@ def _misses(ranking: Ranking, closer: Mapping[int, Closer]) -> tuple[Miss, ...]:
     """
     looked = np.fromiter(closer, np.int64, len(closer))
     host_indices = np.concatenate([looked[ranking.first[looked] == 0], np.flatnonzero(ranking.first)])
-    hopeless = _hopeless(ranking, closer, host_indices)
-    host_indices = host_indices if hopeless.all() else host_indices[~hopeless]
+    unsatisfiable = _unsatisfiable(ranking, closer, host_indices)
+    host_indices = host_indices if unsatisfiable.all() else host_indices[~unsatisfiable]
     number = np.maximum(ranking.misses[host_indices], 1)  # a closer look shows one thing at a time
     near = host_indices[number == number.min(initial=len(ranking.constraints) + 1)]
     near = near[np.argsort(_shortfall(ranking, near), kind="stable")][:MOST_MISSES]
     return tuple(_miss(ranking, closer, host_index) for host_index in near.tolist())
 
 
-def _hopeless(ranking: Ranking, closer: Mapping[int, Closer], host_indices: Numbers) -> Mask:
+def _unsatisfiable(ranking: Ranking, closer: Mapping[int, Closer], host_indices: Numbers) -> Mask:
     """Tell which of these hosts are out for something that nobody knows how to change."""
     for_good = [host_index for host_index, each in closer.items() if each.remedy is None]
     found = np.isin(host_indices, np.array(for_good, np.int64))

@@ -97,7 +97,7 @@ async def test_a_cell_that_is_down_keeps_nobody_from_starting_and_comes_by_itsel
     place.unlink()
     await _look(process)
     assert await hosts_of(process, TWO_NAME) == ["m1"]
-    index = await process.placement.forest()
+    index = await process.placement.provider_index()
     assert {node.provider.name for node in index.nodes.values()} >= {"n1", "n2", "m1"}
     [aggregate] = await process.cloud.aggregates.all()
     assert sorted(aggregate.hosts) == ["m1", "n1", "n2"]

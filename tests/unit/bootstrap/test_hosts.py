@@ -76,7 +76,7 @@ def test_a_start_without_changes_raises_no_generation(tmp_path: Path, writes: li
         home, seen = Home(tmp_path), []
         for _ in range(2):
             _, process = await start(home, settings(3, NIC + PCI), writes)
-            index = await process.placement.forest()
+            index = await process.placement.provider_index()
             seen.append({node.provider for node in index.nodes.values()})
             await process.close()
         assert seen[0] == seen[1]
@@ -96,7 +96,7 @@ def test_of_many_hosts_the_one_that_is_new_or_has_changed_is_written(
         [cell] = process.cloud.cells.values()
         hosts = {host.name: host for host in await cell.hosts.all()}
         assert {name: host.vcpus for name, host in hosts.items()} == {"n0": 8, "n1": 4, "n2": 4, "new": 4}
-        nodes = (await process.placement.forest()).nodes
+        nodes = (await process.placement.provider_index()).nodes
         assert [nodes[hosts[name].id].stocks["VCPU"].inventory.total for name in sorted(hosts)] == [8, 4, 4, 4]
         assert [name for name in sorted(hosts) if "CUSTOM_SSD" in nodes[hosts[name].id].traits] == ["n2"]
         aggregates = await process.cloud.aggregates.all()

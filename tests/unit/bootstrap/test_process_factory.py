@@ -113,7 +113,7 @@ def test_what_a_host_offers_is_that_of_the_settings_and_what_operators_added(tmp
         offers = 'dedicated_vcpus = 2\ntraits = ["CUSTOM_SSD"]\nresources = { CUSTOM_GPU = 3, VGPU = 1 }\n'
         for text in (HOST.format("n1") + offers, HOST.format("n1") + offers.replace("2", "1")):
             process = await home.start(CELL.format("one") + text)
-            [node] = (await process.placement.forest()).nodes.values()
+            [node] = (await process.placement.provider_index()).nodes.values()
             assert {name: stock.capacity for name, stock in node.stocks.items()} == {
                 "VCPU": 16, "MEMORY_MB": 4096, "DISK_GB": 40,
                 "PCPU": int(text[text.index("dedicated_vcpus") + 18]), "CUSTOM_GPU": 3, "VGPU": 1,
@@ -127,7 +127,7 @@ def test_what_a_host_offers_is_that_of_the_settings_and_what_operators_added(tmp
                 assert node.traits == {*TRAITS_OF_HOSTS, "CUSTOM_SSD", "CUSTOM_OURS"}
             await process.close()
         process = await home.start(CELL.format("one") + HOST.format("n1"))
-        [node] = (await process.placement.forest()).nodes.values()
+        [node] = (await process.placement.provider_index()).nodes.values()
         assert node.traits == {*TRAITS_OF_HOSTS, "CUSTOM_OURS"}
         await process.close()
 
@@ -283,7 +283,7 @@ def test_servers_and_moves_reach_the_network_service_and_placement_knows_the_car
             await process.network_service.seed("p")
             [network] = await process.cloud.network.networks(ProjectId("p"))
             assert (network.name, network.physnets) == ("private", ("physnet0",))
-            index = await process.placement.forest()
+            index = await process.placement.provider_index()
             names = {node.provider.name for node in index.nodes.values()}
             assert names == {"n1", "n1:Open vSwitch agent", "n1:Open vSwitch agent:ens5"}
             await process.close()

@@ -7,7 +7,7 @@ from whimbrel.placement.provider import Node
 from whimbrel.placement.search import SHARING, Request, serves
 
 
-class Forest:
+class NodeIndex:
     """All providers, by uuid and by tree: the plain Woods. They do not change."""
 
     version = 0
@@ -36,5 +36,5 @@ class Forest:
     def sharing(self) -> list[Node]:
         return [node for node in self.nodes.values() if SHARING in node.traits]
 
-    def soles(self, request: Request, cut: object) -> Callable[[ProviderId], None]:
+    def unique_fits(self, request: Request, cut: object) -> Callable[[ProviderId], None]:
         return lambda root: None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.placement.plain_index import Forest
+from tests.unit.placement.plain_index import NodeIndex
 from tests.unit.placement.test_capacity import wish
 from tests.unit.placement.test_index import Drawn
 from whimbrel.domain.ids import ProviderId
@@ -41,7 +41,7 @@ def test_all_ways_of_a_host_are_the_candidates_of_its_tree(seed: int) -> None:
         one = wish(drawn)
         told = all_ways(index, one, [*roots, ProviderId("nobody")], 10_000)
         for root in roots:
-            tree = Forest(Forest(nodes).tree(root))
+            tree = NodeIndex(NodeIndex(nodes).tree(root))
             expected = {
                 (
                     frozenset((uuid, name, n) for uuid, part in found.parts.items() for name, n in part.items()),

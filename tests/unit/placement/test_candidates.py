@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.placement.plain_index import Forest
+from tests.unit.placement.plain_index import NodeIndex
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.candidates import candidates
 from whimbrel.placement.inventory import Stock
@@ -27,7 +27,7 @@ def key(found: Candidate) -> Key:
 # The slow search
 
 
-def everything(forest: Forest, request: Request) -> set[Key]:
+def everything(provider_index: NodeIndex, request: Request) -> set[Key]:
     """Try every provider for every class of every group, beside every tree, and keep what the definition allows."""
     slots = [
         (suffix, name, amount)
@@ -35,10 +35,10 @@ def everything(forest: Forest, request: Request) -> set[Key]:
         for name, amount in (wanted.resources.items() or [("", 0)])
     ]
     found = set()
-    for root in forest.trees:
-        near = [node for node in forest.nodes.values() if is_near(forest, root, node)]
+    for root in provider_index.trees:
+        near = [node for node in provider_index.nodes.values() if is_near(provider_index, root, node)]
         for way in product(near, repeat=len(slots)):
-            if allowed(forest, request, forest.nodes[root], list(zip(slots, way, strict=True))):
+            if allowed(provider_index, request, provider_index.nodes[root], list(zip(slots, way, strict=True))):
                 found.add(as_key(slots, way))
     return found
 
@@ -59,13 +59,13 @@ def as_key(slots: Sequence[Slot], way: Sequence[Node]) -> Key:
     )
 
 
-def is_near(forest: Forest, root: ProviderId, node: Node) -> bool:
+def is_near(provider_index: NodeIndex, root: ProviderId, node: Node) -> bool:
     if node.provider.root == root:
         return True
-    return SHARING in node.traits and any(node.aggregates & other.aggregates for other in forest.trees[root])
+    return SHARING in node.traits and any(node.aggregates & other.aggregates for other in provider_index.trees[root])
 
 
-def allowed(forest: Forest, request: Request, top: Node, way: Sequence[tuple[Slot, Node]]) -> bool:
+def allowed(provider_index: NodeIndex, request: Request, top: Node, way: Sequence[tuple[Slot, Node]]) -> bool:
     of_group: dict[str, list[Node]] = {}
     taken: dict[tuple[str, str], int] = {}
     for (suffix, name, amount), node in way:
@@ -75,15 +75,20 @@ def allowed(forest: Forest, request: Request, top: Node, way: Sequence[tuple[Slo
                 return False
             taken[node.provider.uuid, name] = taken.get((node.provider.uuid, name), 0) + amount
     return (
-        all(has_room(forest.nodes[ProviderId(uuid)].stocks[name], amount) for (uuid, name), amount in taken.items())
-        and all(serves(forest, request.groups[suffix], suffix, nodes, top) for suffix, nodes in of_group.items())
+        all(
+            has_room(provider_index.nodes[ProviderId(uuid)].stocks[name], amount)
+            for (uuid, name), amount in taken.items()
+        )
+        and all(
+            serves(provider_index, request.groups[suffix], suffix, nodes, top) for suffix, nodes in of_group.items()
+        )
         and all(top.traits & some for some in request.root_required)
         and not top.traits & request.root_forbidden
         and all(top.aggregates & some for some in request.root_member_of)
         and not top.aggregates & request.root_not_member_of
         and (request.group_policy == "none" or differ(of_group))
         and (request.nested or one_of_each_tree([node for (_, name, _), node in way if name]))
-        and all(is_subtree(forest, [of_group[suffix][0] for suffix in some]) for some in request.same_subtree)
+        and all(is_subtree(provider_index, [of_group[suffix][0] for suffix in some]) for some in request.same_subtree)
     )
 
 
@@ -91,14 +96,14 @@ def has_room(stock: Stock, amount: int) -> bool:
     return stock.used + amount <= stock.capacity and amount <= stock.inventory.max_unit
 
 
-def serves(forest: Forest, wanted: Wanted, suffix: str, nodes: Sequence[Node], top: Node) -> bool:
+def serves(provider_index: NodeIndex, wanted: Wanted, suffix: str, nodes: Sequence[Node], top: Node) -> bool:
     if suffix and len({node.provider.uuid for node in nodes}) > 1:
         return False
     traits = frozenset[str]().union(*(node.traits for node in nodes))
     if traits & wanted.forbidden or not all(traits & some for some in wanted.required):
         return False
     if wanted.in_tree is not None:
-        home = forest.nodes[wanted.in_tree].provider.root
+        home = provider_index.nodes[wanted.in_tree].provider.root
         if any(node.provider.root != home for node in nodes) or (not suffix and top.provider.uuid != home):
             return False
     return all(is_member(wanted, suffix, node, top) for node in nodes)
@@ -122,15 +127,15 @@ def one_of_each_tree(nodes: Sequence[Node]) -> bool:
     return len({node.provider.root for node in nodes}) == len({node.provider.uuid for node in nodes})
 
 
-def is_subtree(forest: Forest, nodes: Sequence[Node]) -> bool:
-    return any(all(is_above(forest, top, node) for node in nodes) for top in nodes)
+def is_subtree(provider_index: NodeIndex, nodes: Sequence[Node]) -> bool:
+    return any(all(is_above(provider_index, top, node) for node in nodes) for top in nodes)
 
 
-def is_above(forest: Forest, top: Node, node: Node) -> bool:
+def is_above(provider_index: NodeIndex, top: Node, node: Node) -> bool:
     while node is not top:
         if node.provider.parent is None:
             return False
-        node = forest.nodes[node.provider.parent]
+        node = provider_index.nodes[node.provider.parent]
     return True
 
 
@@ -166,7 +171,7 @@ STOCKS = st.dictionaries(
 
 
 @st.composite
-def forests(draw: st.DrawFn) -> Forest:
+def forests(draw: st.DrawFn) -> NodeIndex:
     nodes: list[Node] = []
     for number in range(draw(st.integers(1, 6))):
         uuid = ProviderId(f"p{number}")
@@ -185,7 +190,7 @@ def forests(draw: st.DrawFn) -> Forest:
                 aggregates=draw(some(AGGREGATES)),
             )
         )
-    return Forest(nodes)
+    return NodeIndex(nodes)
 
 
 def groups(*, bare: bool) -> st.SearchStrategy[Wanted]:
@@ -218,10 +223,10 @@ def requests(draw: st.DrawFn) -> Request:
 
 @settings(max_examples=200)
 @given(forests(), requests())
-def test_finds_what_trying_everything_finds(forest: Forest, request: Request) -> None:
-    found = [key(each) for each in candidates(forest, request)]
+def test_finds_what_trying_everything_finds(provider_index: NodeIndex, request: Request) -> None:
+    found = [key(each) for each in candidates(provider_index, request)]
     assert len(set(found)) == len(found), "the same candidate twice"
-    assert set(found) == everything(forest, request)
+    assert set(found) == everything(provider_index, request)
 
 
 # Far too much
@@ -249,25 +254,25 @@ def many(number: int) -> dict[str, Wanted]:
 
 
 def test_more_ways_than_could_be_listed() -> None:
-    forest = Forest([node for root in "abcd" for node in wide(root, 16, room=2)])
-    found = candidates(forest, Request(groups=many(20)))
+    provider_index = NodeIndex([node for root in "abcd" for node in wide(root, 16, room=2)])
+    found = candidates(provider_index, Request(groups=many(20)))
     assert 1_000 < len(found) < 50_000
     assert len({next(iter(each.parts))[0] for each in found}) == 4, "one tree used up what was for all"
 
 
 def test_a_limit_is_shared_by_the_trees() -> None:
-    forest = Forest([node for root in "abcd" for node in wide(root, 16, room=2)])
-    found = candidates(forest, Request(groups=many(20), limit=8))
+    provider_index = NodeIndex([node for root in "abcd" for node in wide(root, 16, room=2)])
+    found = candidates(provider_index, Request(groups=many(20), limit=8))
     assert sorted(next(iter(each.parts))[0] for each in found) == list("aabbccdd")
 
 
 def test_what_cannot_be_is_seen_soon() -> None:
-    forest = Forest(wide("a", 16, room=1))
-    assert candidates(forest, Request(groups=many(17))) == []
-    assert candidates(forest, Request(groups=many(17), group_policy="isolate")) == []
-    assert candidates(forest, Request(groups=many(16), same_subtree=[frozenset(many(16))])) == []
+    provider_index = NodeIndex(wide("a", 16, room=1))
+    assert candidates(provider_index, Request(groups=many(17))) == []
+    assert candidates(provider_index, Request(groups=many(17), group_policy="isolate")) == []
+    assert candidates(provider_index, Request(groups=many(16), same_subtree=[frozenset(many(16))])) == []
 
 
 def test_as_many_ways_as_a_host_with_eight_devices_has() -> None:
-    forest = Forest(wide("a", 8, room=1))
-    assert len(candidates(forest, Request(groups=many(6), group_policy="isolate"))) == 20_160
+    provider_index = NodeIndex(wide("a", 8, room=1))
+    assert len(candidates(provider_index, Request(groups=many(6), group_policy="isolate"))) == 20_160

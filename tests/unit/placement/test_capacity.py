@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from tests.unit.placement.plain_index import Forest
+from tests.unit.placement.plain_index import NodeIndex
 from tests.unit.placement.test_index import AGGREGATES, CLASSES, TRAITS, Drawn
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.assignments import request_of
@@ -126,7 +126,7 @@ def test_where_a_wish_could_be_had_and_where_the_root_alone_gives_it(seed: int) 
     rooms = IndexRooms(Index(nodes, Random(seed)), HOSTS)
     for _ in range(10):
         one = wish(drawn)
-        found = candidates(Forest(nodes), request_of(one))
+        found = candidates(NodeIndex(nodes), request_of(one))
         has_way = {nodes_by_root(nodes)[uuid] for candidate in found for uuid in candidate.parts}
         could = set(np.array(HOSTS)[rooms.could_hold(one)].tolist())
         alone = {ProviderId(root) for root in np.array(HOSTS)[rooms.simple(one)].tolist()}

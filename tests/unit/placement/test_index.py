@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.placement.plain_index import Forest
+from tests.unit.placement.plain_index import NodeIndex
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement import tree_search
 from whimbrel.placement.candidates import candidates
@@ -110,7 +110,7 @@ def test_it_finds_what_a_look_at_every_tree_finds(seed: int) -> None:
     index = Index(nodes, Random(seed))
     for _ in range(8):
         request = drawn.request(nodes)
-        assert found(candidates(index, request)) == found(candidates(Forest(nodes), request))
+        assert found(candidates(index, request)) == found(candidates(NodeIndex(nodes), request))
 
 
 @pytest.mark.usefixtures("looks")
@@ -123,9 +123,9 @@ def test_it_keeps_up_with_what_changes(seed: int) -> None:
     for _ in range(6):
         now = drawn.nodes(drawn.random.randint(0, 100))
         index.apply({node.provider.uuid for node in before}, now)
-        assert index.nodes == Forest(now).nodes
+        assert index.nodes == NodeIndex(now).nodes
         request = drawn.request(now)
-        assert found(candidates(index, request)) == found(candidates(Forest(now), request))
+        assert found(candidates(index, request)) == found(candidates(NodeIndex(now), request))
         before = now
 
 
@@ -166,9 +166,9 @@ def test_who_is_alone_in_what_he_gives_needs_no_search(changed: dict[str, Any], 
         "_C": Wanted(resources={"VF": 2}),
     }
     request = msgspec.structs.replace(Request(groups=groups), **changed)
-    soles = index.soles(request, [("_A", cpus), ("_B", card), ("_C", {"VF": 2})])
-    assert soles(ProviderId("h1")) == (["h1", "h1c0", "h1c0"] if is_known else None)
-    assert soles(ProviderId("h2")) is soles(ProviderId("h3")) is None
+    unique_fits = index.unique_fits(request, [("_A", cpus), ("_B", card), ("_C", {"VF": 2})])
+    assert unique_fits(ProviderId("h1")) == (["h1", "h1c0", "h1c0"] if is_known else None)
+    assert unique_fits(ProviderId("h2")) is unique_fits(ProviderId("h3")) is None
 
 
 @pytest.mark.parametrize(("amount", "fits"), [(2**31 - 2, True), (2**31, False), (10**19, False)])
@@ -178,7 +178,7 @@ def test_amounts_and_rooms_may_be_larger_than_a_column_holds(amount: int, fits: 
     stocks = {"VCPU": Stock(inventory, used=2**40)}
     nodes = [Node(provider=provider, stocks=stocks, traits=frozenset(), aggregates=frozenset())]
     request = Request(groups={"": Wanted(resources={"VCPU": amount})})
-    assert bool(candidates(Forest(nodes), request)) is fits
+    assert bool(candidates(NodeIndex(nodes), request)) is fits
     assert bool(candidates(Index(nodes, Random(0)), request)) is fits
 
 

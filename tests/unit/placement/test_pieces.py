@@ -31,7 +31,7 @@ def host(number: int, used: int = 0, parent: int | None = None) -> Node:
 
 @pytest.fixture(autouse=True)
 def one_tree_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_candidates, "ABREAST", 1)
+    monkeypatch.setattr(of_candidates, "ROUND_ROBIN", 1)
 
 
 def rest_of(search: Search) -> list[Candidate]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.placement.plain_index import Forest
+from tests.unit.placement.plain_index import NodeIndex
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.candidates import candidates
 from whimbrel.placement.inventory import Stock
@@ -32,16 +32,18 @@ def one_of(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def names(forest: Forest, **wanted: Any) -> set[str]:
-    return {found.provider.name for found in matching(forest, Wanted(**wanted))}
+def names(provider_index: NodeIndex, **wanted: Any) -> set[str]:
+    return {found.provider.name for found in matching(provider_index, Wanted(**wanted))}
 
 
-def ways(forest: Forest, *, nested: bool = True, limit: int | None = None, **wanted: Any) -> list[dict[str, Any]]:
+def ways(
+    provider_index: NodeIndex, *, nested: bool = True, limit: int | None = None, **wanted: Any
+) -> list[dict[str, Any]]:
     request = Request(groups={"": Wanted(**wanted)}, nested=nested, limit=limit)
-    return [dict(found.parts) for found in candidates(forest, request)]
+    return [dict(found.parts) for found in candidates(provider_index, request)]
 
 
-HOSTS = Forest(
+HOSTS = NodeIndex(
     [
         node("a", room={"VCPU": 4}, traits=["FAST"], aggregates=["east"]),
         node("b", room={"VCPU": 8}, traits=["FAST", "HOT"], aggregates=["west"]),
@@ -69,7 +71,7 @@ def test_candidates_of_flat_hosts() -> None:
     assert ways(HOSTS, resources={"VCPU": 1, "VGPU": 1}) == []
 
 
-TREE = Forest(
+TREE = NodeIndex(
     [
         node("host", room={"VCPU": 8, "VGPU": 1}, traits=["FAST"], aggregates=["east"]),
         node("gpu1", "host", room={"VGPU": 1}, traits=["RED"]),

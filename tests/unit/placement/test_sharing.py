@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.placement.plain_index import Forest
+from tests.unit.placement.plain_index import NodeIndex
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.candidates import candidates
 from whimbrel.placement.inventory import Stock
@@ -22,7 +22,7 @@ def one(name: str, room: dict[str, int], traits: str, aggregates: str) -> Node:
 
 HOST = {"VCPU": 8, "MEMORY_MB": 4096}
 CARDS = {"VF": 8, "MBPS": 4000}
-FOREST = Forest(
+FOREST = NodeIndex(
     [
         one("left", HOST | CARDS | {"DISK_GB": 500, "VGPU": 8}, "GPU", "A"),
         one("middle", HOST, "SSE", "AB"),

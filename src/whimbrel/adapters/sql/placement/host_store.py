@@ -25,11 +25,11 @@ class HostStore:
 
     _db: Database
 
-    async def forest(self) -> Index:
+    async def provider_index(self) -> Index:
         raise NotImplementedError
 
     async def register_hosts(self, offers: Sequence[HostOffer]) -> None:
-        nodes = (await self.forest()).nodes
+        nodes = (await self.provider_index()).nodes
         async with self._db.read() as tx:
             offered = await traits_of.all_offered(tx)
         changed = [
@@ -43,7 +43,7 @@ class HostStore:
                     await _register(tx, offer)
 
     async def set_all_aggregates(self, of_hosts: Mapping[ProviderId, Sequence[str]]) -> None:
-        nodes = (await self.forest()).nodes
+        nodes = (await self.provider_index()).nodes
         changed = [
             host
             for host, aggregates in sorted(of_hosts.items())

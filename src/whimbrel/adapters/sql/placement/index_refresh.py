@@ -19,7 +19,7 @@ FORGETS_EVERY_S = 3600.0
 async def load(store: SqlPlacement, clock: Clock) -> None:
     """Have all providers in memory before the first request."""
     began = clock.now()
-    index = await store.forest()
+    index = await store.provider_index()
     log.info("providers are in memory", providers=len(index.nodes), seconds=round(clock.now() - began, 2))
 
 

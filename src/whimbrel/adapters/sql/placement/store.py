@@ -50,16 +50,16 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
     # The moves' port
 
     async def providers(self) -> list[ProviderState]:
-        index = await self.forest()
+        index = await self.provider_index()
         return list(index.derived(index.nodes.values(), state_of).values())
 
     async def rooms(self, hosts: Sequence[ProviderId]) -> IndexRooms:
-        return IndexRooms(await self.forest(), hosts)
+        return IndexRooms(await self.provider_index(), hosts)
 
     async def all_ways(
         self, wish: Wish, hosts: Collection[ProviderId], most: int = 4
     ) -> dict[ProviderId, tuple[Way, ...] | Lack]:
-        return all_ways(await self.forest(), wish, hosts, most)
+        return all_ways(await self.provider_index(), wish, hosts, most)
 
     async def claim(
         self,
@@ -141,7 +141,7 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
 
     # The index
 
-    async def forest(self) -> Index:
+    async def provider_index(self) -> Index:
         return await self._feed.index()
 
     async def check_index(self, most: int = CHECKED) -> bool:
