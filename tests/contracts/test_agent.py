@@ -28,7 +28,7 @@ VOLUME = GuestVolume(
     connection={"driver_volume_type": "nbd", "data": {"server": "127.0.0.1", "port": 10809, "export": "one"}},
 )
 OLD, NEW = spec(slot="old"), spec(slot="new", root_gib=2)
-Way = Callable[[Room], AbstractAsyncContextManager[Agents]]
+Assignment = Callable[[Room], AbstractAsyncContextManager[Agents]]
 
 
 @asynccontextmanager
@@ -48,7 +48,7 @@ both_ways = pytest.mark.parametrize("way", [in_process, over_http])
 
 @both_ways
 @story
-async def test_a_guest_from_its_first_to_its_last_day(way: Way) -> None:
+async def test_a_guest_from_its_first_to_its_last_day(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent = agents.at(H1)
         assert await agent.look(OLD.key) is None
@@ -67,7 +67,7 @@ async def test_a_guest_from_its_first_to_its_last_day(way: Way) -> None:
 
 @both_ways
 @story
-async def test_a_disk_goes_from_host_to_host(way: Way) -> None:
+async def test_a_disk_goes_from_host_to_host(way: Assignment) -> None:
     room = Room()
     async with way(room) as agents:
         source, target = agents.at(H1), agents.at(H2)
@@ -88,7 +88,7 @@ async def test_a_disk_goes_from_host_to_host(way: Way) -> None:
 
 @both_ways
 @story
-async def test_a_disk_goes_by_the_image_service(way: Way) -> None:
+async def test_a_disk_goes_by_the_image_service(way: Assignment) -> None:
     room = Room()
     async with way(room) as agents:
         source, target = agents.at(H1), agents.at(H2)
@@ -110,7 +110,7 @@ async def test_a_disk_goes_by_the_image_service(way: Way) -> None:
 
 @both_ways
 @story
-async def test_the_ephemeral_disk_goes_either_way_and_swap_is_made_anew(way: Way) -> None:
+async def test_the_ephemeral_disk_goes_either_way_and_swap_is_made_anew(way: Assignment) -> None:
     old, new = (replace(each, ephemeral_gib=1, swap_mib=64) for each in (OLD, NEW))
     for by_image in (False, True):
         room = Room()
@@ -139,7 +139,7 @@ async def test_the_ephemeral_disk_goes_either_way_and_swap_is_made_anew(way: Way
 
 @both_ways
 @story
-async def test_every_changing_call_may_be_repeated(way: Way) -> None:
+async def test_every_changing_call_may_be_repeated(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent, by = agents.at(H1), order()
         for _ in range(2):
@@ -172,7 +172,7 @@ async def test_every_changing_call_may_be_repeated(way: Way) -> None:
 
 @both_ways
 @story
-async def test_undoing_what_never_was_is_fine(way: Way) -> None:
+async def test_undoing_what_never_was_is_fine(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent, by = agents.at(H1), order()
         await agent.stop(by, OLD.key, 60.0)
@@ -186,7 +186,7 @@ async def test_undoing_what_never_was_is_fine(way: Way) -> None:
 
 @both_ways
 @story
-async def test_devices_go_to_the_guest_and_come_back(way: Way) -> None:
+async def test_devices_go_to_the_guest_and_come_back(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent, by = agents.at(H1), order()
         await boot(agent, replace(OLD, nics=(NIC,), pci=(PCI,)), by)
@@ -203,14 +203,14 @@ async def test_devices_go_to_the_guest_and_come_back(way: Way) -> None:
 
 @both_ways
 @story
-async def test_a_host_tells_who_it_is(way: Way) -> None:
+async def test_a_host_tells_who_it_is(way: Assignment) -> None:
     async with way(Room()) as agents:
         assert [(await agents.at(host).connector())["host"] for host in (H1, H2)] == [H1, H2]
 
 
 @both_ways
 @story
-async def test_a_long_order_is_asked_for_until_it_is_finished(way: Way) -> None:
+async def test_a_long_order_is_asked_for_until_it_is_finished(way: Assignment) -> None:
     async with way(Room(times=Times(build_disk_s=60.0))) as agents:
         agent, by = agents.at(H1), order()
         await agent.prepare(by, OLD)
@@ -223,7 +223,7 @@ async def test_a_long_order_is_asked_for_until_it_is_finished(way: Way) -> None:
 
 @both_ways
 @story
-async def test_a_snapshot_becomes_an_image(way: Way) -> None:
+async def test_a_snapshot_becomes_an_image(way: Assignment) -> None:
     room = Room()
     image = Image(id="shot", name="shot", status="queued", disk_format="qcow2", size_bytes=0, checksum=None)
     await room.images.create(image)
@@ -236,7 +236,7 @@ async def test_a_snapshot_becomes_an_image(way: Way) -> None:
 
 @both_ways
 @story
-async def test_errors_arrive_by_their_names(way: Way) -> None:
+async def test_errors_arrive_by_their_names(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent = agents.at(H1)
         with pytest.raises(Refused, match="h1 has 4096 MiB of memory left, 5000 are wanted"):

@@ -377,7 +377,7 @@ def test_a_host_may_offer_custom_classes_and_traits_that_were_not_made_before(op
         await store.offer_traits(HOST, ["HW_CPU_X86_AVX2", "CUSTOM_SSD"])
         assert (await store.node(HOST)).provider.generation == generation
         assert "CUSTOM_GPU" in await store.resource_classes()
-        assert await room(store, HOST) == (await store.rooms((HOST,))).state(0)
+        assert await room(store, HOST) == (await store.capacity((HOST,))).state(0)
         with pytest.raises(NotFound):
             await store.offer_traits(ProviderId("nobody"), ["CUSTOM_SSD"])
 

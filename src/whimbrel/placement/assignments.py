@@ -6,23 +6,23 @@ from itertools import islice
 from whimbrel.domain.ids import ProviderId
 from whimbrel.domain.resources import Resources
 from whimbrel.placement.search import UNNAMED, ProviderIndex, Request, Wanted, serves
-from whimbrel.placement.shortfalls import lack_of
-from whimbrel.placement.tree_search import Candidate, SearchContext, ways_in
-from whimbrel.ports.placement.assignments import Group, Lack, Way, Wish
+from whimbrel.placement.shortfalls import shortfall_of
+from whimbrel.placement.tree_search import Candidate, SearchContext, assignments_in
+from whimbrel.ports.placement.assignments import Assignment, Group, Shortfall, Wish
 
 
-def all_ways(
+def all_assignments(
     index: ProviderIndex, wish: Wish, roots: Collection[ProviderId], most: int
-) -> dict[ProviderId, tuple[Way, ...] | Lack]:
+) -> dict[ProviderId, tuple[Assignment, ...] | Shortfall]:
     """Give, for each of these roots, up to `most` ways to place a wish in its tree, or what is lacking there."""
     request, suffixes = request_of(wish), _suffixes(wish)
     context = SearchContext(index, request)
-    found: dict[ProviderId, tuple[Way, ...] | Lack] = {}
+    found: dict[ProviderId, tuple[Assignment, ...] | Shortfall] = {}
     for root in roots:
         if root in index.nodes:
             candidates = islice(_candidates(context, root), most)
             told = tuple(_told(index, candidate, suffixes) for candidate in candidates)
-            found[root] = told or lack_of(context, root)
+            found[root] = told or shortfall_of(context, root)
     return found
 
 
@@ -31,7 +31,7 @@ def _candidates(context: SearchContext, root: ProviderId) -> Iterator[Candidate]
     tree = context.index.tree(root)
     if context.is_plain and len(tree) == 1 and not all(serves(node, context.request) for node in tree):
         return iter(())
-    return ways_in(context, root)
+    return assignments_in(context, root)
 
 
 def _suffixes(wish: Wish) -> dict[str, str]:
@@ -72,9 +72,9 @@ def _each(traits: tuple[str, ...]) -> tuple[frozenset[str], ...]:
     return tuple(frozenset([trait]) for trait in traits)
 
 
-def _told(index: ProviderIndex, candidate: Candidate, suffixes: Mapping[str, str]) -> Way:
+def _told(index: ProviderIndex, candidate: Candidate, suffixes: Mapping[str, str]) -> Assignment:
     served = {name: candidate.mappings[suffix][0] for name, suffix in suffixes.items()}
-    return Way(
+    return Assignment(
         parts={uuid: dict(given) for uuid, given in candidate.parts.items()},
         served=served,
         served_by={name: index.nodes[uuid].provider.name for name, uuid in served.items()},

@@ -10,7 +10,7 @@ from itertools import islice
 
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.search import ProviderIndex, Request
-from whimbrel.placement.tree_search import Candidate, SearchContext, ways_in
+from whimbrel.placement.tree_search import Candidate, SearchContext, assignments_in
 
 ROUND_ROBIN = 1024
 """How many trees give their candidates in turns; the next ones follow when these have given all."""
@@ -51,7 +51,7 @@ class Search:
         if self._has_changed:
             roots = self._index.still_roots(list(roots), self._request)
         # A tree is looked at only when it is its turn: a limit may come before.
-        found = _round_robin(ways_in(self._context, root) for root in roots)
+        found = _round_robin(assignments_in(self._context, root) for root in roots)
         if self._context.sharing:
             found = self._once(found)
         piece = list(islice(found, self._left))
@@ -79,15 +79,15 @@ class Search:
                 yield candidate
 
 
-def _round_robin(ways: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
-    while ways:
+def _round_robin(assignments: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
+    while assignments:
         going = []
-        for way in ways:
-            candidate = next(way, None)
+        for assignment in assignments:
+            candidate = next(assignment, None)
             if candidate is not None:
-                going.append(way)
+                going.append(assignment)
                 yield candidate
-        ways = going
+        assignments = going
 
 
 def _key(candidate: Candidate) -> Key:

@@ -14,7 +14,7 @@ from whimbrel.ports.placement.assignments import Wish
 from whimbrel.ports.placement.capacity import ProviderState
 
 
-class IndexRooms:
+class IndexCapacity:
     """Fulfils ports.placement.Rooms."""
 
     def __init__(self, index: Index, hosts: Sequence[ProviderId]) -> None:
@@ -90,14 +90,14 @@ class IndexRooms:
 
 
 def state_of(node: Node) -> ProviderState:
-    rooms = {name: stock.capacity for name, stock in node.stocks.items()}
+    capacity = {name: stock.capacity for name, stock in node.stocks.items()}
     return ProviderState(
         id=node.provider.uuid,
         name=node.provider.name,
         root=node.provider.root,
         parent=node.provider.parent,
-        free={name: rooms[name] - stock.used for name, stock in node.stocks.items()},
-        capacity=rooms,
+        free={name: capacity[name] - stock.used for name, stock in node.stocks.items()},
+        capacity=capacity,
         max_unit={name: stock.inventory.max_unit for name, stock in node.stocks.items()},
         traits=node.traits,
         aggregates=node.aggregates,

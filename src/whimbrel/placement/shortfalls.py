@@ -13,13 +13,13 @@ from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.inventory import Stock, unit_problem
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import UNNAMED, ProviderIndex, Request, Wanted, fits, has_traits, is_member
-from whimbrel.placement.tree_search import SearchContext, ways_in
-from whimbrel.ports.placement.assignments import Lack
+from whimbrel.placement.tree_search import SearchContext, assignments_in
+from whimbrel.ports.placement.assignments import Shortfall
 
-_OUTSIDE = Lack(words="it is in none of the aggregates that are asked for")
+_OUTSIDE = Shortfall(words="it is in none of the aggregates that are asked for")
 
 
-def lack_of(context: SearchContext, root: ProviderId) -> Lack:
+def shortfall_of(context: SearchContext, root: ProviderId) -> Shortfall:
     """Say why a request has no way in the tree of this root."""
     index, request = context.index, context.request
     top = index.nodes[root]
@@ -28,35 +28,37 @@ def lack_of(context: SearchContext, root: ProviderId) -> Lack:
     found = [*_at_the_root(top, context.of_root), *chain(*of_groups.values())]
     if not found or not _has_rest(index, request, of_groups, root):
         found.append(_together(context))
-    remedies = list(dict.fromkeys(lack.remedy for lack in found))
+    remedies = list(dict.fromkeys(shortfall.remedy for shortfall in found))
     return replace(found[0], remedy=None if None in remedies else "; and with ".join(filter(None, remedies)))
 
 
-def _has_rest(index: ProviderIndex, request: Request, lacks: Mapping[str, Sequence[Lack]], root: ProviderId) -> bool:
+def _has_rest(
+    index: ProviderIndex, request: Request, shortfalls_of: Mapping[str, Sequence[Shortfall]], root: ProviderId
+) -> bool:
     """Tell whether what is not lacking by itself can be had together. Classes of the unnamed group always can."""
-    named = {suffix: request.groups[suffix] for suffix, some in lacks.items() if suffix != UNNAMED and not some}
+    named = {suffix: request.groups[suffix] for suffix, some in shortfalls_of.items() if suffix != UNNAMED and not some}
     if not named:
         return True
     own = request.groups.get(UNNAMED, Wanted())
-    missing = {lack.resource for lack in lacks.get(UNNAMED, ())}
+    missing = {shortfall.resource for shortfall in shortfalls_of.get(UNNAMED, ())}
     there = {} if None in missing else {name: n for name, n in own.resources.items() if name not in missing}
     groups = {UNNAMED: Wanted(resources=there), **named} if there else named
     together = [some & groups.keys() for some in request.same_subtree]
     rest = Request(groups=groups, group_policy=request.group_policy, same_subtree=[some for some in together if some])
-    return next(ways_in(SearchContext(index, rest), root), None) is not None
+    return next(assignments_in(SearchContext(index, rest), root), None) is not None
 
 
-def _together(context: SearchContext) -> Lack:
+def _together(context: SearchContext) -> Shortfall:
     if context.budget.left < 0:
-        return Lack(words="no way to place it was found there among all that were tried")
+        return Shortfall(words="no way to place it was found there among all that were tried")
     words = "not enough room for all that is asked for together"
     if context.request.group_policy == "isolate" and len(context.request.groups) > 1:
         remedy = "another device free there, or a flavor with group_policy=none"
-        return Lack(words=f"{words}, each group on a device of its own", remedy=remedy)
-    return Lack(words=words, remedy="more of what several parts of the request take free there")
+        return Shortfall(words=f"{words}, each group on a device of its own", remedy=remedy)
+    return Shortfall(words=words, remedy="more of what several parts of the request take free there")
 
 
-def _at_the_root(top: Node, wanted: Wanted) -> Iterator[Lack]:
+def _at_the_root(top: Node, wanted: Wanted) -> Iterator[Shortfall]:
     yield from _without(top.traits, wanted.required)
     yield from _with(top.traits, wanted.forbidden)
     yield from _excluded(top, wanted)
@@ -64,16 +66,16 @@ def _at_the_root(top: Node, wanted: Wanted) -> Iterator[Lack]:
         yield _OUTSIDE
 
 
-def _excluded(top: Node, wanted: Wanted) -> Iterator[Lack]:
+def _excluded(top: Node, wanted: Wanted) -> Iterator[Shortfall]:
     if top.aggregates & wanted.not_member_of:
-        yield Lack(words="it is in an aggregate that is ruled out")
+        yield Shortfall(words="it is in an aggregate that is ruled out")
 
 
-def _of(suffix: str, wanted: Wanted, near: Sequence[Node], top: Node) -> Iterator[Lack]:
+def _of(suffix: str, wanted: Wanted, near: Sequence[Node], top: Node) -> Iterator[Shortfall]:
     return _of_own(near, top, wanted) if suffix == UNNAMED else _of_group(near, wanted)
 
 
-def _of_own(near: Sequence[Node], top: Node, wanted: Wanted) -> Iterator[Lack]:
+def _of_own(near: Sequence[Node], top: Node, wanted: Wanted) -> Iterator[Shortfall]:
     excluded = list(_excluded(top, wanted))
     there = [node for node in near if is_member(node.aggregates | top.aggregates, wanted)]
     able = [node for node in there if node.traits.isdisjoint(wanted.forbidden)]
@@ -83,28 +85,28 @@ def _of_own(near: Sequence[Node], top: Node, wanted: Wanted) -> Iterator[Lack]:
         yield _OUTSIDE
     elif not able:
         found = list(_with(top.traits, wanted.forbidden))
-        yield from found or [Lack(words="all that is there has a trait that is ruled out")]
+        yield from found or [Shortfall(words="all that is there has a trait that is ruled out")]
     else:
         traits = frozenset[str]().union(*(node.traits for node in able))
         yield from _room(able, wanted.resources, None)
         yield from _without(traits, wanted.required)
 
 
-def _of_group(near: Sequence[Node], wanted: Wanted) -> Iterator[Lack]:
+def _of_group(near: Sequence[Node], wanted: Wanted) -> Iterator[Shortfall]:
     what = _described(wanted)
     such = [node for node in near if has_traits(node.traits, wanted)]
     able = [node for node in such if is_member(node.aggregates, wanted)]
     on = f" on a device {what}" if what else ""
     if not such:
-        yield Lack(words=f"no device {what}", remedy=f"a device {what}")
+        yield Shortfall(words=f"no device {what}", remedy=f"a device {what}")
     elif not able:
-        yield Lack(words="no device in the aggregates that are asked for")
-    elif lacks := list(_room(able, wanted.resources, on)):
-        yield from lacks
+        yield Shortfall(words="no device in the aggregates that are asked for")
+    elif shortfalls_of := list(_room(able, wanted.resources, on)):
+        yield from shortfalls_of
     elif not any(fits(node, wanted.resources) for node in able):
         amounts = " and ".join(f"{amount} {name}" for name, amount in wanted.resources.items())
         device = f"one device{f' {what}' if what else ''}"
-        yield Lack(words=f"no room for {amounts} on {device}", remedy=f"{amounts} free on {device}")
+        yield Shortfall(words=f"no room for {amounts} on {device}", remedy=f"{amounts} free on {device}")
 
 
 def _described(wanted: Wanted) -> str:
@@ -115,14 +117,14 @@ def _described(wanted: Wanted) -> str:
     return ", ".join(one for one in said if one)
 
 
-def _room(able: Collection[Node], resources: Mapping[str, int], on: str | None) -> Iterator[Lack]:
+def _room(able: Collection[Node], resources: Mapping[str, int], on: str | None) -> Iterator[Shortfall]:
     """on: of a group, which device, or "" for any; None: of the flavor's own amounts, which a smaller one has not."""
     for name, amount in resources.items():
         if not any(fits(node, {name: amount}) for node in able):
             yield _no_room(able, name, amount, on)
 
 
-def _no_room(able: Collection[Node], name: str, amount: int, on: str | None) -> Lack:
+def _no_room(able: Collection[Node], name: str, amount: int, on: str | None) -> Shortfall:
     stocks = [node.stocks[name] for node in able if name in node.stocks]
     free = max((min(stock.capacity - stock.used, stock.inventory.max_unit) for stock in stocks), default=0)
     free = max(0, free)
@@ -140,7 +142,7 @@ def _no_room(able: Collection[Node], name: str, amount: int, on: str | None) -> 
         remedy = f"an amount of {name} that it gives: {_pieces(stocks)}"
     elif free and of_flavor:
         remedy = f"{remedy}, or {_at_most(name, free)}"
-    return Lack(words=words, resource=name, asked=amount, free=free, remedy=remedy)
+    return Shortfall(words=words, resource=name, asked=amount, free=free, remedy=remedy)
 
 
 def _largest(stock: Stock) -> int:
@@ -161,16 +163,16 @@ def _range(stock: Stock) -> tuple[int, int, int]:
     return -(-stock.inventory.min_unit // step) * step, _largest(stock) // step * step, step
 
 
-def _without(traits: frozenset[str], required: Iterable[frozenset[str]]) -> Iterator[Lack]:
+def _without(traits: frozenset[str], required: Iterable[frozenset[str]]) -> Iterator[Shortfall]:
     for some in required:
         if not traits & some:
             names = sorted(some)
             what = f"the trait {names[0]}" if len(names) == 1 else f"any of the traits {', '.join(names)}"
             given = [name for name in names if os_traits.is_custom(name)]
-            yield Lack(words=f"it has not {what}", remedy=f"the trait {' or '.join(given)}" if given else None)
+            yield Shortfall(words=f"it has not {what}", remedy=f"the trait {' or '.join(given)}" if given else None)
 
 
-def _with(traits: frozenset[str], forbidden: frozenset[str]) -> Iterator[Lack]:
+def _with(traits: frozenset[str], forbidden: frozenset[str]) -> Iterator[Shortfall]:
     for name in sorted(traits & forbidden):
         remedy = f"the trait {name} taken from it" if os_traits.is_custom(name) else None
-        yield Lack(words=f"it has the trait {name}", remedy=remedy)
+        yield Shortfall(words=f"it has the trait {name}", remedy=remedy)

@@ -91,7 +91,7 @@ def _root_of(index: ProviderIndex, uuid: ProviderId) -> ProviderId | None:
     return node.provider.root if node else None
 
 
-def ways_in(context: SearchContext, root: ProviderId) -> Iterator[Candidate]:
+def assignments_in(context: SearchContext, root: ProviderId) -> Iterator[Candidate]:
     """Yield every way to place a request in the tree of this root and what is shared with it."""
     tree = context.index.tree(root)
     top = context.index.nodes[root]
@@ -101,14 +101,14 @@ def ways_in(context: SearchContext, root: ProviderId) -> Iterator[Candidate]:
         return iter((Candidate({root: context.request.groups[UNNAMED].resources}, {UNNAMED: (root,)}),))
     if unique_fits := context.unique_fits(root):
         return iter((_candidate(context, context.parts, unique_fits),))
-    return _ways(context, tree, top)
+    return _assignments(context, tree, top)
 
 
 def _is_proper(node: Node, wanted: Wanted) -> bool:
     return has_traits(node.traits, wanted) and is_member(node.aggregates, wanted)
 
 
-def _ways(context: SearchContext, tree: Collection[Node], top: Node) -> Iterator[Candidate]:
+def _assignments(context: SearchContext, tree: Collection[Node], top: Node) -> Iterator[Candidate]:
     offers = _offers(context, tree, top)
     if offers is None or not _enough(context, offers):
         return

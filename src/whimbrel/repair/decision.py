@@ -11,7 +11,7 @@ from whimbrel.domain.ids import HostName, ProviderId, ServerId
 from whimbrel.moves import needs
 from whimbrel.moves.facts import Move, moves_of
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement.assignments import Lack
+from whimbrel.ports.placement.assignments import Shortfall
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.ports.stores.pages import VolumeUse
 from whimbrel.proof.invariants.allocations import due_of
@@ -113,14 +113,14 @@ async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Cla
     if any(port.requests for port in found.seen.named_ports):
         raise Refused("its flavor and its ports request parts of a host together: move the server")
     wish = needs.of_flavor(record.flavor, record.image_properties, has_local_root=record.has_local_root)
-    way = (await cloud.placement.all_ways(wish, [root], 1)).get(root)
-    if way is None or isinstance(way, Lack):
+    way = (await cloud.placement.all_assignments(wish, [root], 1)).get(root)
+    if way is None or isinstance(way, Shortfall):
         raise Refused(f"host {host or record.host} {_why_none(way)}")
     return way[0].parts
 
 
-def _why_none(lack: Lack | None) -> str:
-    if lack is None:
+def _why_none(shortfall: Shortfall | None) -> str:
+    if shortfall is None:
         return "is not known to Placement"
-    remedy = f"; enough would be {lack.remedy}" if lack.remedy else ""
-    return f"cannot serve what is due: {lack.words}{remedy}"
+    remedy = f"; enough would be {shortfall.remedy}" if shortfall.remedy else ""
+    return f"cannot serve what is due: {shortfall.words}{remedy}"

@@ -10,44 +10,44 @@ import os_traits
 
 from whimbrel.ports.arrays import Mask, Numbers
 from whimbrel.ports.placement.assignments import Wish
-from whimbrel.ports.placement.capacity import Rooms
+from whimbrel.ports.placement.capacity import HostCapacity
 from whimbrel.ports.placement.placement import DISABLED
-from whimbrel.scheduling.constraint import Constraint, Remedy, no_remedy
+from whimbrel.scheduling.constraint import Constraint, Suggestion, no_suggestion
 from whimbrel.scheduling.snapshot import Snapshot
 
 PLACEMENT = "placement"
 
 
 def room(wish: Wish, snapshot: Snapshot) -> Iterator[Constraint]:
-    rooms = snapshot.rooms
-    possible = rooms.could_hold(wish)
+    capacity = snapshot.capacity
+    possible = capacity.could_hold(wish)
     explained = ~snapshot.all
-    for constraint in (*_known(rooms), *_resources(wish, rooms, possible), *_qualities(wish, snapshot, possible)):
+    for constraint in (*_known(capacity), *_resources(wish, capacity, possible), *_qualities(wish, snapshot, possible)):
         explained |= ~constraint.passes
         yield constraint
     yield Constraint(PLACEMENT, possible | explained, "not all that is asked for can be had there together", vague=True)
 
 
-def in_force(wish: Wish, rooms: Rooms) -> Wish:
+def in_force(wish: Wish, capacity: HostCapacity) -> Wish:
     """Give what is really asked: where no host at all has a class that is asked for, what is asked instead."""
-    while wish.otherwise and not all(rooms.offers(name) for name, amount in wish.own.items() if amount):
+    while wish.otherwise and not all(capacity.offers(name) for name, amount in wish.own.items() if amount):
         wish = wish.otherwise
     return wish
 
 
-def _known(rooms: Rooms) -> Iterator[Constraint]:
-    if not (known := rooms.known).all():
+def _known(capacity: HostCapacity) -> Iterator[Constraint]:
+    if not (known := capacity.known).all():
         yield Constraint(PLACEMENT, known, "placement does not know it")
 
 
-def _resources(wish: Wish, rooms: Rooms, possible: Mask) -> Iterator[Constraint]:
+def _resources(wish: Wish, capacity: HostCapacity, possible: Mask) -> Iterator[Constraint]:
     for name, amount in wish.own.items():
         if not amount:
             continue
-        fits = possible | rooms.fits(name, amount)
+        fits = possible | capacity.fits(name, amount)
         if fits.all():
             continue
-        largest, spare = rooms.largest(name), rooms.spare(name)
+        largest, spare = capacity.largest(name), capacity.spare(name)
         enough = possible | (largest >= amount)
         if not enough.all():
             words = f"{amount} {name} is more than one server may have there"
@@ -58,41 +58,41 @@ def _resources(wish: Wish, rooms: Rooms, possible: Mask) -> Iterator[Constraint]
 
 
 def _qualities(wish: Wish, snapshot: Snapshot, possible: Mask) -> Iterator[Constraint]:
-    rooms = snapshot.rooms
+    capacity = snapshot.capacity
     for trait in wish.root_required:
-        yield _without(trait, possible | rooms.has_trait(trait))
+        yield _without(trait, possible | capacity.has_trait(trait))
     for trait in wish.required:
-        yield _without(trait, possible | rooms.tree_has_trait(trait))
+        yield _without(trait, possible | capacity.tree_has_trait(trait))
     for some in wish.required_any:
-        yield Constraint(PLACEMENT, possible | _any(rooms, some), f"it has none of the traits {_listed(some)}")
+        yield Constraint(PLACEMENT, possible | _any(capacity, some), f"it has none of the traits {_listed(some)}")
     for trait in sorted(wish.root_forbidden | wish.forbidden):
-        passes = possible | ~rooms.has_trait(trait)
+        passes = possible | ~capacity.has_trait(trait)
         if trait == DISABLED:
             passes |= ~snapshot.fleet.enabled  # its service row says it, in words of people
         yield Constraint(PLACEMENT, passes, f"it has the trait {trait}")
     for some in wish.member_of:
         member = possible.copy()
         for uuid in some:
-            member |= rooms.in_aggregate(uuid)
+            member |= capacity.in_aggregate(uuid)
         yield Constraint(PLACEMENT, member, "it is in none of the aggregates that are asked for")
     for uuid in sorted(wish.not_member_of):
-        yield Constraint(PLACEMENT, possible | ~rooms.in_aggregate(uuid), "it is in an aggregate that is ruled out")
+        yield Constraint(PLACEMENT, possible | ~capacity.in_aggregate(uuid), "it is in an aggregate that is ruled out")
 
 
 def _without(trait: str, passes: Mask) -> Constraint:
-    remedy = _given(trait) if os_traits.is_custom(trait) else no_remedy
+    remedy = _given(trait) if os_traits.is_custom(trait) else no_suggestion
     return Constraint(PLACEMENT, passes, f"it has not the trait {trait}", remedy=remedy)
 
 
-def _given(trait: str) -> Remedy:
+def _given(trait: str) -> Suggestion:
     """Traits of an operator's own can be given; the others say what a host can do."""
     return lambda host_index: f"the trait {trait}"
 
 
-def _any(rooms: Rooms, traits: frozenset[str]) -> Mask:
-    found = ~rooms.known
+def _any(capacity: HostCapacity, traits: frozenset[str]) -> Mask:
+    found = ~capacity.known
     for trait in traits:
-        found |= rooms.tree_has_trait(trait)
+        found |= capacity.tree_has_trait(trait)
     return found
 
 
@@ -100,11 +100,11 @@ def _listed(names: frozenset[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _smaller(name: str, largest: Numbers) -> Remedy:
+def _smaller(name: str, largest: Numbers) -> Suggestion:
     return lambda host_index: f"a flavor with at most {largest[host_index]} {name}" if largest[host_index] > 0 else None
 
 
-def _more(name: str, amount: int, free: Numbers) -> Remedy:
+def _more(name: str, amount: int, free: Numbers) -> Suggestion:
     def told(host_index: int) -> str:
         here = max(0, int(free[host_index]))
         more = f"{amount - here} {name} more free there"

@@ -20,17 +20,17 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     free: int | None = None  # at this host
 
 
-class Closer(NamedTuple):
+class NearMiss(NamedTuple):
     """What only a closer look at one host shows: why it is out, and what would let it in."""
 
     reason: Reason
     remedy: str | None = None
 
 
-Remedy = Callable[[int], str | None]
+Suggestion = Callable[[int], str | None]
 
 
-def no_remedy(host_index: int) -> None:
+def no_suggestion(host_index: int) -> None:
     """Where nothing that an operator could change would help."""
 
 
@@ -48,7 +48,7 @@ class Constraint:
     resource: str | None = None
     asked: int | None = None
     free: Numbers | None = None
-    remedy: Remedy = no_remedy
+    remedy: Suggestion = no_suggestion
     vague: bool = False
 
     def reason(self, host_index: int) -> Reason:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.arrays import Floats, Mask, Numbers
-from whimbrel.scheduling.constraint import Closer, Constraint, Reason, no_remedy
+from whimbrel.scheduling.constraint import Constraint, NearMiss, Reason, no_suggestion
 from whimbrel.scheduling.pipeline import Ranking
 
 MOST_TOLD = 1000
@@ -111,7 +111,7 @@ def _with_free(reason: Reason, free: int) -> Reason:
 
 
 def make_trace(
-    ranking: Ranking, closer: Mapping[int, Closer], chosen: Iterable[HostName], most: int = MOST_TOLD
+    ranking: Ranking, near_misses: Mapping[int, NearMiss], chosen: Iterable[HostName], most: int = MOST_TOLD
 ) -> DecisionTrace:
     """closer: by place, what a closer look showed to be wrong with a host. most: hosts that are told of."""
     request, snapshot, taken = ranking.request, ranking.snapshot, tuple(chosen)
@@ -124,16 +124,18 @@ def make_trace(
         zone_because=request.zone_because,
         chosen=taken,
         silent=tuple(cell for cell in sorted(snapshot.fleet.silent) if request.cells is None or cell in request.cells),
-        counts=_counts(ranking, closer),
-        misses=() if taken else _misses(ranking, closer),
-        **_columns(ranking, closer, most),
+        counts=_counts(ranking, near_misses),
+        misses=() if taken else _misses(ranking, near_misses),
+        **_columns(ranking, near_misses, most),
     )
 
 
-def _counts(ranking: Ranking, closer: Mapping[int, Closer]) -> tuple[Count, ...]:
-    numbers: Counter[tuple[str, str]] = Counter((each.reason.constraint, each.reason.words) for each in closer.values())
+def _counts(ranking: Ranking, near_misses: Mapping[int, NearMiss]) -> tuple[Count, ...]:
+    numbers: Counter[tuple[str, str]] = Counter(
+        (each.reason.constraint, each.reason.words) for each in near_misses.values()
+    )
     first = ranking.first.copy()
-    first[list(closer)] = 0
+    first[list(near_misses)] = 0
     for number, hosts in enumerate(np.bincount(first, minlength=1).tolist()[1:]):
         if hosts:
             constraint = ranking.constraints[number]
@@ -141,35 +143,37 @@ def _counts(ranking: Ranking, closer: Mapping[int, Closer]) -> tuple[Count, ...]
     return tuple(Count(constraint=name, words=words, hosts=n) for (name, words), n in numbers.most_common())
 
 
-def _columns(ranking: Ranking, closer: Mapping[int, Closer], most: int) -> dict[str, Any]:
+def _columns(ranking: Ranking, near_misses: Mapping[int, NearMiss], most: int) -> dict[str, Any]:
     inside, weights, parts = ranking.order, ranking.weights, ranking.parts
-    if closer:
-        left = ~np.isin(inside, list(closer))
+    if near_misses:
+        left = ~np.isin(inside, list(near_misses))
         inside, weights, parts = inside[left], weights[left], {name: part[left] for name, part in parts.items()}
     inside = inside[:most]
-    outside = _out(ranking, closer)[: most - len(inside)]
+    outside = _out(ranking, near_misses)[: most - len(inside)]
     return {
         "names": tuple(ranking.snapshot.fleet.named_at(np.concatenate([inside, outside]))),
         "weights": tuple(weights[:most].tolist()),
         "parts": {name: tuple(part[:most].tolist()) for name, part in parts.items()},
-        **_verdicts(ranking, closer, outside),
+        **_verdicts(ranking, near_misses, outside),
     }
 
 
-def _out(ranking: Ranking, closer: Mapping[int, Closer]) -> Numbers:
+def _out(ranking: Ranking, near_misses: Mapping[int, NearMiss]) -> Numbers:
     """Give the places of those that are out: the ones that only a closer look left out, then the others."""
     out = _by_misses(ranking)
-    if not closer:
+    if not near_misses:
         return out
-    looked = np.array(list(closer), np.int64)
+    looked = np.array(list(near_misses), np.int64)
     return np.concatenate([looked, out[~np.isin(out, looked)]])
 
 
-def _verdicts(ranking: Ranking, closer: Mapping[int, Closer], outside: Numbers) -> dict[str, Any]:
+def _verdicts(ranking: Ranking, near_misses: Mapping[int, NearMiss], outside: Numbers) -> dict[str, Any]:
     """Say of each of these places which reason it is out for, and how much it has of what is asked for."""
     said = ranking.first[outside] - 1
     free = np.full(len(outside), -1, np.int64)
-    for number, (reason, _) in zip(range(len(outside)), closer.values(), strict=False):  # they come first, in order
+    for number, (reason, _) in zip(
+        range(len(outside)), near_misses.values(), strict=False
+    ):  # they come first, in order
         said[number] = len(ranking.constraints) + number
         free[number] = -1 if reason.free is None else reason.free
     used = np.flatnonzero(np.bincount(said, minlength=1)).tolist() if len(said) else []
@@ -177,14 +181,14 @@ def _verdicts(ranking: Ranking, closer: Mapping[int, Closer], outside: Numbers) 
         if number < len(ranking.constraints) and (has := ranking.constraints[number].free) is not None:
             its = said == number
             free[its] = np.maximum(has[outside[its]], 0)
-    renumbered = np.zeros(len(ranking.constraints) + len(closer), np.int64)
+    renumbered = np.zeros(len(ranking.constraints) + len(near_misses), np.int64)
     renumbered[used] = range(len(used))
-    of_closer = [each.reason for each in closer.values()]
+    of_near_misses = [each.reason for each in near_misses.values()]
     return {
         "reasons": tuple(
             ranking.constraints[number].without_free()
             if number < len(ranking.constraints)
-            else replace(of_closer[number - len(ranking.constraints)], free=None)
+            else replace(of_near_misses[number - len(ranking.constraints)], free=None)
             for number in used
         ),
         "verdicts": tuple(renumbered[said].tolist()),
@@ -198,33 +202,33 @@ def _by_misses(ranking: Ranking) -> Numbers:
     return out[np.argsort(ranking.misses[out], kind="stable")]
 
 
-def _reason(ranking: Ranking, closer: Mapping[int, Closer], host_index: int) -> Reason:
-    if host_index in closer:
-        return closer[host_index].reason
+def _reason(ranking: Ranking, near_misses: Mapping[int, NearMiss], host_index: int) -> Reason:
+    if host_index in near_misses:
+        return near_misses[host_index].reason
     return ranking.constraints[int(ranking.first[host_index]) - 1].reason(host_index)
 
 
-def _misses(ranking: Ranking, closer: Mapping[int, Closer]) -> tuple[Miss, ...]:
+def _misses(ranking: Ranking, near_misses: Mapping[int, NearMiss]) -> tuple[Miss, ...]:
     """List the hosts that miss least; among these the ones that lack the smallest part of what is asked for.
 
     A host for which nothing could be changed is listed only where that is so of all.
     """
-    looked = np.fromiter(closer, np.int64, len(closer))
+    looked = np.fromiter(near_misses, np.int64, len(near_misses))
     host_indices = np.concatenate([looked[ranking.first[looked] == 0], np.flatnonzero(ranking.first)])
-    unsatisfiable = _unsatisfiable(ranking, closer, host_indices)
+    unsatisfiable = _unsatisfiable(ranking, near_misses, host_indices)
     host_indices = host_indices if unsatisfiable.all() else host_indices[~unsatisfiable]
     number = np.maximum(ranking.misses[host_indices], 1)  # a closer look shows one thing at a time
     near = host_indices[number == number.min(initial=len(ranking.constraints) + 1)]
     near = near[np.argsort(_shortfall(ranking, near), kind="stable")][:MOST_MISSES]
-    return tuple(_miss(ranking, closer, host_index) for host_index in near.tolist())
+    return tuple(_miss(ranking, near_misses, host_index) for host_index in near.tolist())
 
 
-def _unsatisfiable(ranking: Ranking, closer: Mapping[int, Closer], host_indices: Numbers) -> Mask:
+def _unsatisfiable(ranking: Ranking, near_misses: Mapping[int, NearMiss], host_indices: Numbers) -> Mask:
     """Tell which of these hosts are out for something that nobody knows how to change."""
-    for_good = [host_index for host_index, each in closer.items() if each.remedy is None]
+    for_good = [host_index for host_index, each in near_misses.items() if each.remedy is None]
     found = np.isin(host_indices, np.array(for_good, np.int64))
     for constraint in ranking.constraints:
-        if constraint.remedy is no_remedy:
+        if constraint.remedy is no_suggestion:
             found |= ~constraint.passes[host_indices]
     return found
 
@@ -243,12 +247,16 @@ def _shortfall(ranking: Ranking, host_indices: Numbers) -> Floats:
     return total
 
 
-def _miss(ranking: Ranking, closer: Mapping[int, Closer], host_index: int) -> Miss:
+def _miss(ranking: Ranking, near_misses: Mapping[int, NearMiss], host_index: int) -> Miss:
     wrong: list[Constraint] = [each for each in ranking.constraints if not each.passes[host_index]]
     reasons = (
-        [_reason(ranking, closer, host_index)] if host_index in closer else [each.reason(host_index) for each in wrong]
+        [_reason(ranking, near_misses, host_index)]
+        if host_index in near_misses
+        else [each.reason(host_index) for each in wrong]
     )
-    remedies = [closer[host_index].remedy] if host_index in closer else [each.remedy(host_index) for each in wrong]
+    remedies = (
+        [near_misses[host_index].remedy] if host_index in near_misses else [each.remedy(host_index) for each in wrong]
+    )
     return Miss(
         host=ranking.snapshot.fleet.names[host_index], reasons=tuple(reasons), remedies=tuple(filter(None, remedies))
     )

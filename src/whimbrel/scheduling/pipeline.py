@@ -38,7 +38,7 @@ class Ranking:
 
 
 def rank(request: Request, snapshot: Snapshot) -> Ranking:
-    wish = in_force(request.wish, snapshot.rooms)
+    wish = in_force(request.wish, snapshot.capacity)
     constraints = _constraints(request, wish, snapshot)
     first, misses = _verdicts(constraints, len(snapshot))
     left = np.flatnonzero(first == 0)
@@ -56,7 +56,7 @@ def rank(request: Request, snapshot: Snapshot) -> Ranking:
         order=left[by_weight],
         weights=total[by_weight],
         parts={name: part[by_weight] for name, part in parts.items()},
-        simple=snapshot.rooms.simple(wish),
+        simple=snapshot.capacity.simple(wish),
     )
 
 

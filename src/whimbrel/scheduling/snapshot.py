@@ -7,7 +7,7 @@ import numpy as np
 
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.arrays import Mask, Numbers
-from whimbrel.ports.placement.capacity import Rooms
+from whimbrel.ports.placement.capacity import HostCapacity
 from whimbrel.ports.stores.fleet import Fleet
 
 
@@ -16,7 +16,7 @@ class Snapshot:
     """Every column has a place for each host, in the fleet's order."""
 
     fleet: Fleet
-    rooms: Rooms
+    capacity: HostCapacity
     now: float
     rules: SchedulerRules
 

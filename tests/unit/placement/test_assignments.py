@@ -10,13 +10,13 @@ from tests.unit.placement.plain_index import NodeIndex
 from tests.unit.placement.test_capacity import wish
 from tests.unit.placement.test_index import Drawn
 from whimbrel.domain.ids import ProviderId
-from whimbrel.placement.assignments import all_ways, request_of
+from whimbrel.placement.assignments import all_assignments, request_of
 from whimbrel.placement.candidates import candidates
 from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
 from whimbrel.placement.search import SHARING
-from whimbrel.ports.placement.assignments import Group, Lack, Way, Wish
+from whimbrel.ports.placement.assignments import Assignment, Group, Shortfall, Wish
 from whimbrel.ports.placement.placement import Inventory
 
 ROOT = ProviderId("host")
@@ -25,7 +25,7 @@ SSD = frozenset({"CUSTOM_SSD"})
 Key = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, str]]]
 
 
-def key(way: Way) -> Key:
+def key(way: Assignment) -> Key:
     taken = ((uuid, name, amount) for uuid, part in way.parts.items() for name, amount in part.items())
     return frozenset(taken), frozenset(way.served.items())
 
@@ -39,7 +39,7 @@ def test_all_ways_of_a_host_are_the_candidates_of_its_tree(seed: int) -> None:
     index = Index(nodes, Random(seed))
     for _ in range(8):
         one = wish(drawn)
-        told = all_ways(index, one, [*roots, ProviderId("nobody")], 10_000)
+        told = all_assignments(index, one, [*roots, ProviderId("nobody")], 10_000)
         for root in roots:
             tree = NodeIndex(NodeIndex(nodes).tree(root))
             expected = {
@@ -50,9 +50,9 @@ def test_all_ways_of_a_host_are_the_candidates_of_its_tree(seed: int) -> None:
                 for found in candidates(tree, request_of(one))
             }
             here = told[root]
-            assert (set() if isinstance(here, Lack) else {key(way) for way in here}) == expected
-            first = all_ways(index, one, [root], 1)[root]
-            assert first == (here if isinstance(here, Lack) else here[:1])
+            assert (set() if isinstance(here, Shortfall) else {key(way) for way in here}) == expected
+            first = all_assignments(index, one, [root], 1)[root]
+            assert first == (here if isinstance(here, Shortfall) else here[:1])
         assert told.keys() == set(roots)
 
 
@@ -86,15 +86,15 @@ def gpu(name: str, number: int = 1, **more: Any) -> Group:
     return Group(id=name, resources={"VGPU": number}, **more)
 
 
-def lacks(what: Wish, nodes: list[Node] = HOST) -> Lack:
-    told = all_ways(Index(nodes, Random(0)), what, [ROOT], 4)[ROOT]
-    assert isinstance(told, Lack)
+def lacks(what: Wish, nodes: list[Node] = HOST) -> Shortfall:
+    told = all_assignments(Index(nodes, Random(0)), what, [ROOT], 4)[ROOT]
+    assert isinstance(told, Shortfall)
     return told
 
 
 def test_groups_go_to_any_of_the_cards() -> None:
-    told = all_ways(Index(HOST, Random(0)), Wish(own={"VCPU": 1}, groups=(gpu("a"), gpu("b"))), [ROOT], 10)[ROOT]
-    assert not isinstance(told, Lack)
+    told = all_assignments(Index(HOST, Random(0)), Wish(own={"VCPU": 1}, groups=(gpu("a"), gpu("b"))), [ROOT], 10)[ROOT]
+    assert not isinstance(told, Shortfall)
     served = {(way.served["a"], way.served["b"]) for way in told}
     assert served == {("card1", "card2"), ("card2", "card1"), ("card2", "card2")}  # card1 has room for one only
     way = next(way for way in told if way.served["a"] == "card1")
@@ -117,57 +117,57 @@ def test_groups_go_to_any_of_the_cards() -> None:
 )  # fmt: skip
 def test_what_is_said_of_groups_leaves_only_some_ways(what: dict[str, Any], served: set[tuple[str, str]]) -> None:
     one = Wish(**{"own": {"VCPU": 1}, "groups": (gpu("a"), gpu("b")), **what})
-    told = all_ways(Index(HOST, Random(0)), one, [ROOT], 10)[ROOT]
-    assert not isinstance(told, Lack)
+    told = all_assignments(Index(HOST, Random(0)), one, [ROOT], 10)[ROOT]
+    assert not isinstance(told, Shortfall)
     assert {(way.served["a"], way.served["b"]) for way in told} == served
 
 
 def test_no_more_ways_than_are_asked_for() -> None:
     one = Wish(own={}, groups=(gpu("a"), gpu("b")))
-    assert len(all_ways(Index(HOST, Random(0)), one, [ROOT], 2)[ROOT]) == 2  # type: ignore[arg-type]
+    assert len(all_assignments(Index(HOST, Random(0)), one, [ROOT], 2)[ROOT]) == 2  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("what", "lack"),
+    ("what", "shortfall"),
     [
-        (Wish(own={"VCPU": 4}), Lack(words="no room for 4 VCPU", resource="VCPU", asked=4, free=3)),
+        (Wish(own={"VCPU": 4}), Shortfall(words="no room for 4 VCPU", resource="VCPU", asked=4, free=3)),
         (Wish(own={"VCPU": 9}),
-         Lack(words="9 VCPU is more than one server may have there", resource="VCPU", asked=9, free=3)),
+         Shortfall(words="9 VCPU is more than one server may have there", resource="VCPU", asked=9, free=3)),
         (Wish(own={"PCPU": 3}),
-         Lack(words="3 PCPU is more than one server may have there", resource="PCPU", asked=3, free=2)),
-        (Wish(own={"FPGA": 1}), Lack(words="it has no FPGA", resource="FPGA", asked=1, free=0)),
+         Shortfall(words="3 PCPU is more than one server may have there", resource="PCPU", asked=3, free=2)),
+        (Wish(own={"FPGA": 1}), Shortfall(words="it has no FPGA", resource="FPGA", asked=1, free=0)),
         (Wish(own={"CUSTOM_BLOCK": 3}),
-         Lack(words="CUSTOM_BLOCK is not given there in pieces of 3", resource="CUSTOM_BLOCK", asked=3, free=8)),
-        (Wish(own={"VCPU": 1}, required=("CUSTOM_NVME",)), Lack(words="it has not the trait CUSTOM_NVME")),
+         Shortfall(words="CUSTOM_BLOCK is not given there in pieces of 3", resource="CUSTOM_BLOCK", asked=3, free=8)),
+        (Wish(own={"VCPU": 1}, required=("CUSTOM_NVME",)), Shortfall(words="it has not the trait CUSTOM_NVME")),
         (Wish(own={"VCPU": 1}, required_any=(frozenset({"CUSTOM_B", "CUSTOM_A"}),)),
-         Lack(words="it has not any of the traits CUSTOM_A, CUSTOM_B")),
-        (Wish(own={"VCPU": 1}, root_required=("CUSTOM_RED",)), Lack(words="it has not the trait CUSTOM_RED")),
-        (Wish(own={"VCPU": 1}, root_forbidden=SSD), Lack(words="it has the trait CUSTOM_SSD")),
+         Shortfall(words="it has not any of the traits CUSTOM_A, CUSTOM_B")),
+        (Wish(own={"VCPU": 1}, root_required=("CUSTOM_RED",)), Shortfall(words="it has not the trait CUSTOM_RED")),
+        (Wish(own={"VCPU": 1}, root_forbidden=SSD), Shortfall(words="it has the trait CUSTOM_SSD")),
         (Wish(own={"VCPU": 1}, member_of=(frozenset({"west"}),)),
-         Lack(words="it is in none of the aggregates that are asked for")),
+         Shortfall(words="it is in none of the aggregates that are asked for")),
         (Wish(own={"VCPU": 1}, not_member_of=frozenset({"east"})),
-         Lack(words="it is in an aggregate that is ruled out")),
+         Shortfall(words="it is in an aggregate that is ruled out")),
         (Wish(own={}, member_of=(frozenset({"west"}),), groups=(gpu("a"),)),
-         Lack(words="it is in none of the aggregates that are asked for")),
+         Shortfall(words="it is in none of the aggregates that are asked for")),
         (Wish(own={}, not_member_of=frozenset({"east"}), groups=(gpu("a"),)),
-         Lack(words="it is in an aggregate that is ruled out")),
-        (Wish(own={}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)), Lack(words="no device with CUSTOM_GREEN")),
+         Shortfall(words="it is in an aggregate that is ruled out")),
+        (Wish(own={}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)), Shortfall(words="no device with CUSTOM_GREEN")),
         (Wish(own={}, groups=(gpu("a", 2, required=("CUSTOM_RED",)),)),
-         Lack(words="no room for 2 VGPU on a device with CUSTOM_RED", resource="VGPU", asked=2, free=1)),
-        (Wish(own={}, groups=(gpu("a", 4),)), Lack(words="no room for 4 VGPU", resource="VGPU", asked=4, free=3)),
+         Shortfall(words="no room for 2 VGPU on a device with CUSTOM_RED", resource="VGPU", asked=2, free=1)),
+        (Wish(own={}, groups=(gpu("a", 4),)), Shortfall(words="no room for 4 VGPU", resource="VGPU", asked=4, free=3)),
         (Wish(own={}, groups=(Group(id="a", resources={"VGPU": 1, "VCPU": 1}),)),
-         Lack(words="no room for 1 VGPU and 1 VCPU on one device")),
+         Shortfall(words="no room for 1 VGPU and 1 VCPU on one device")),
         (Wish(own={}, groups=(gpu("a", member_of=(frozenset({"east"}),)),)),
-         Lack(words="it has no VGPU", resource="VGPU", asked=1, free=0)),
+         Shortfall(words="it has no VGPU", resource="VGPU", asked=1, free=0)),
         (Wish(own={}, groups=(gpu("a", 2), gpu("b", 2))),
-         Lack(words="not enough room for all that is asked for together")),
+         Shortfall(words="not enough room for all that is asked for together")),
         (Wish(own={}, groups=(gpu("a"), gpu("b"), gpu("c")), group_policy="isolate"),
-         Lack(words="not enough room for all that is asked for together, each group on a device of its own")),
+         Shortfall(words="not enough room for all that is asked for together, each group on a device of its own")),
     ],
-    ids=lambda one: one.words if isinstance(one, Lack) else "",
+    ids=lambda one: one.words if isinstance(one, Shortfall) else "",
 )  # fmt: skip
-def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: Wish, lack: Lack) -> None:
-    assert replace(lacks(what), remedy=None) == lack
+def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: Wish, shortfall: Shortfall) -> None:
+    assert replace(lacks(what), remedy=None) == shortfall
 
 
 @pytest.mark.parametrize(
@@ -208,5 +208,7 @@ def test_what_would_mend_it_is_said_of_all_that_is_lacking(what: Wish, remedy: s
 def test_one_provider_alone_is_looked_at_too() -> None:
     assert lacks(Wish(own={"VCPU": 4}), HOST[:1]).words == "no room for 4 VCPU"
     assert lacks(Wish(own={"VCPU": 1}, forbidden=SSD), HOST[:1]).words == "it has the trait CUSTOM_SSD"
-    [way] = all_ways(Index(HOST[:1], Random(0)), Wish(own={"VCPU": 1}, required=("CUSTOM_SSD",)), [ROOT], 4)[ROOT]  # type: ignore[misc]
-    assert way == Way(parts={ROOT: {"VCPU": 1}}, served={}, served_by={})
+    [way] = all_assignments(Index(HOST[:1], Random(0)), Wish(own={"VCPU": 1}, required=("CUSTOM_SSD",)), [ROOT], 4)[
+        ROOT
+    ]  # type: ignore[misc]
+    assert way == Assignment(parts={ROOT: {"VCPU": 1}}, served={}, served_by={})

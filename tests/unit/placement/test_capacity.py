@@ -13,7 +13,7 @@ from tests.unit.placement.test_index import AGGREGATES, CLASSES, TRAITS, Drawn
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.assignments import request_of
 from whimbrel.placement.candidates import candidates
-from whimbrel.placement.capacity import IndexRooms
+from whimbrel.placement.capacity import IndexCapacity
 from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node
@@ -25,21 +25,24 @@ HOSTS = tuple(ProviderId(f"p{number}") for number in range(30))
 """Some of which are there, some below others, and some are not."""
 
 
-def all_of(rooms: IndexRooms) -> dict[str, list[Any]]:
-    told: dict[str, Any] = {"known": rooms.known}
+def all_of(capacity: IndexCapacity) -> dict[str, list[Any]]:
+    told: dict[str, Any] = {"known": capacity.known}
     for name in (*CLASSES, "CUSTOM_NOBODY_HAS"):
-        told |= {f"free {name}": rooms.free(name), f"used {name}": rooms.used(name)}
-        told |= {f"capacity {name}": rooms.capacity(name), f"offers {name}": np.array([rooms.offers(name)])}
-        told |= {f"largest {name}": rooms.largest(name) * rooms.known, f"spare {name}": spare(rooms, name)}
-        told |= {f"fits {amount} {name}": rooms.fits(name, amount) & rooms.known for amount in (1, 2, 3, 2**40)}
+        told |= {f"free {name}": capacity.free(name), f"used {name}": capacity.used(name)}
+        told |= {f"capacity {name}": capacity.capacity(name), f"offers {name}": np.array([capacity.offers(name)])}
+        told |= {f"largest {name}": capacity.largest(name) * capacity.known, f"spare {name}": spare(capacity, name)}
+        told |= {f"fits {amount} {name}": capacity.fits(name, amount) & capacity.known for amount in (1, 2, 3, 2**40)}
     for name in (*TRAITS, "CUSTOM_NOBODY_HAS"):
-        told |= {f"has {name}": rooms.has_trait(name), f"tree has {name}": rooms.tree_has_trait(name) & rooms.known}
-    told |= {f"in {uuid}": rooms.in_aggregate(uuid) for uuid in (*AGGREGATES, "nobody's")}
+        told |= {
+            f"has {name}": capacity.has_trait(name),
+            f"tree has {name}": capacity.tree_has_trait(name) & capacity.known,
+        }
+    told |= {f"in {uuid}": capacity.in_aggregate(uuid) for uuid in (*AGGREGATES, "nobody's")}
     return {what: column.tolist() for what, column in told.items()}
 
 
-def spare(rooms: IndexRooms, name: str) -> Any:
-    return np.where(rooms.known, np.maximum(rooms.spare(name), 0), 0)
+def spare(capacity: IndexCapacity, name: str) -> Any:
+    return np.where(capacity.known, np.maximum(capacity.spare(name), 0), 0)
 
 
 def plainly(nodes: list[Node]) -> dict[str, list[Any]]:
@@ -109,13 +112,13 @@ def wish(drawn: Drawn) -> Wish:
 def test_columns_tell_what_providers_have_while_these_change(seed: int) -> None:
     drawn = Drawn(seed)
     index = Index((), Random(seed))
-    rooms = IndexRooms(index, HOSTS)
+    capacity = IndexCapacity(index, HOSTS)
     before: list[Node] = []
     for _ in range(6):
         now = drawn.nodes(drawn.random.randint(0, 30))
         now = drawn.random.sample(now, len(now))  # rows are given in another order each time
         index.apply({node.provider.uuid for node in before}, now)
-        assert all_of(rooms) == all_of(IndexRooms(index, list(HOSTS))) == plainly(now)
+        assert all_of(capacity) == all_of(IndexCapacity(index, list(HOSTS))) == plainly(now)
         before = now
 
 
@@ -123,13 +126,13 @@ def test_columns_tell_what_providers_have_while_these_change(seed: int) -> None:
 def test_where_a_wish_could_be_had_and_where_the_root_alone_gives_it(seed: int) -> None:
     drawn = Drawn(seed)
     nodes = drawn.nodes(drawn.random.randint(1, 20))
-    rooms = IndexRooms(Index(nodes, Random(seed)), HOSTS)
+    capacity = IndexCapacity(Index(nodes, Random(seed)), HOSTS)
     for _ in range(10):
         one = wish(drawn)
         found = candidates(NodeIndex(nodes), request_of(one))
         has_way = {nodes_by_root(nodes)[uuid] for candidate in found for uuid in candidate.parts}
-        could = set(np.array(HOSTS)[rooms.could_hold(one)].tolist())
-        alone = {ProviderId(root) for root in np.array(HOSTS)[rooms.simple(one)].tolist()}
+        could = set(np.array(HOSTS)[capacity.could_hold(one)].tolist())
+        alone = {ProviderId(root) for root in np.array(HOSTS)[capacity.simple(one)].tolist()}
         roots = {node.provider.uuid for node in nodes if node.provider.parent is None}
         whole = [candidate.parts for candidate in found if not one.groups]
         serving = {root for root in roots if {root: one.own} in whole}
@@ -149,16 +152,16 @@ def test_traits_of_a_wish_without_amounts_are_the_hosts() -> None:
     drawn = Drawn(1)
     root, *_ = [node for node in drawn.nodes(20) if node.provider.parent is None]
     index = Index([replace(root, traits=frozenset({"T1"}))], Random(0))
-    rooms = IndexRooms(index, (root.provider.uuid,))
-    assert rooms.could_hold(Wish(own={}, required=("T1",))).tolist() == [True]
-    assert rooms.could_hold(Wish(own={}, required=("T2",))).tolist() == [False]
-    assert rooms.could_hold(Wish(own={}, forbidden=frozenset({"T1"}))).tolist() == [False]
+    capacity = IndexCapacity(index, (root.provider.uuid,))
+    assert capacity.could_hold(Wish(own={}, required=("T1",))).tolist() == [True]
+    assert capacity.could_hold(Wish(own={}, required=("T2",))).tolist() == [False]
+    assert capacity.could_hold(Wish(own={}, forbidden=frozenset({"T1"}))).tolist() == [False]
 
 
 def test_the_state_of_one_is_all_that_is_known_of_it() -> None:
     [node] = Drawn(3).nodes(1)
     stock = Stock(Inventory(total=8, reserved=1, max_unit=3, allocation_ratio=2.0), 5)
-    rooms = IndexRooms(Index([replace(node, stocks={"VCPU": stock})], Random(0)), (node.provider.uuid,))
-    state = rooms.state(0)
+    capacity = IndexCapacity(Index([replace(node, stocks={"VCPU": stock})], Random(0)), (node.provider.uuid,))
+    state = capacity.state(0)
     assert (state.id, state.free, state.capacity) == (node.provider.uuid, {"VCPU": 9}, {"VCPU": 14})
     assert (state.max_unit, state.traits, state.aggregates) == ({"VCPU": 3}, node.traits, node.aggregates)

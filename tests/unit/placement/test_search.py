@@ -36,7 +36,7 @@ def names(provider_index: NodeIndex, **wanted: Any) -> set[str]:
     return {found.provider.name for found in matching(provider_index, Wanted(**wanted))}
 
 
-def ways(
+def assignments(
     provider_index: NodeIndex, *, nested: bool = True, limit: int | None = None, **wanted: Any
 ) -> list[dict[str, Any]]:
     request = Request(groups={"": Wanted(**wanted)}, nested=nested, limit=limit)
@@ -66,9 +66,9 @@ def test_matching() -> None:
 
 
 def test_candidates_of_flat_hosts() -> None:
-    assert ways(HOSTS, resources={"VCPU": 2}) == [{"a": {"VCPU": 2}}, {"b": {"VCPU": 2}}]
-    assert ways(HOSTS, resources={"VCPU": 2}, limit=1) == [{"a": {"VCPU": 2}}]
-    assert ways(HOSTS, resources={"VCPU": 1, "VGPU": 1}) == []
+    assert assignments(HOSTS, resources={"VCPU": 2}) == [{"a": {"VCPU": 2}}, {"b": {"VCPU": 2}}]
+    assert assignments(HOSTS, resources={"VCPU": 2}, limit=1) == [{"a": {"VCPU": 2}}]
+    assert assignments(HOSTS, resources={"VCPU": 1, "VGPU": 1}) == []
 
 
 TREE = NodeIndex(
@@ -82,29 +82,29 @@ TREE = NodeIndex(
 
 def test_candidates_of_a_tree() -> None:
     want = {"VCPU": 1, "VGPU": 1}
-    assert ways(TREE, resources=want) == [
+    assert assignments(TREE, resources=want) == [
         {"host": {"VCPU": 1, "VGPU": 1}},
         {"host": {"VCPU": 1}, "gpu1": {"VGPU": 1}},
         {"host": {"VCPU": 1}, "gpu2": {"VGPU": 1}},
     ]
-    assert ways(TREE, resources=want, nested=False) == [{"host": want}]
+    assert assignments(TREE, resources=want, nested=False) == [{"host": want}]
 
 
 def test_traits_may_be_spread_over_the_providers_of_a_candidate() -> None:
     want = {"VCPU": 1, "VGPU": 1}
     expected = [{"host": {"VCPU": 1}, "gpu1": {"VGPU": 1}}]
-    assert ways(TREE, resources=want, required=[one_of("FAST"), one_of("RED")]) == expected
-    assert len(ways(TREE, resources=want, forbidden=one_of("RED"))) == 2
+    assert assignments(TREE, resources=want, required=[one_of("FAST"), one_of("RED")]) == expected
+    assert len(assignments(TREE, resources=want, forbidden=one_of("RED"))) == 2
 
 
 def test_a_tree_is_in_the_aggregates_of_its_root() -> None:
     want = {"VGPU": 1}
-    assert len(ways(TREE, resources=want, member_of=[one_of("east")])) == 3
-    assert ways(TREE, resources=want, member_of=[one_of("west")]) == [{"gpu2": want}]
-    assert ways(TREE, resources=want, not_member_of=one_of("east")) == []
-    assert len(ways(TREE, resources=want, not_member_of=one_of("west"))) == 2
+    assert len(assignments(TREE, resources=want, member_of=[one_of("east")])) == 3
+    assert assignments(TREE, resources=want, member_of=[one_of("west")]) == [{"gpu2": want}]
+    assert assignments(TREE, resources=want, not_member_of=one_of("east")) == []
+    assert len(assignments(TREE, resources=want, not_member_of=one_of("west"))) == 2
 
 
 def test_one_tree_only() -> None:
-    assert ways(TREE, resources={"VGPU": 1}, in_tree=ProviderId("gpu1"), limit=1) == [{"host": {"VGPU": 1}}]
-    assert ways(TREE, resources={"VGPU": 1}, in_tree=ProviderId("nobody")) == []
+    assert assignments(TREE, resources={"VGPU": 1}, in_tree=ProviderId("gpu1"), limit=1) == [{"host": {"VGPU": 1}}]
+    assert assignments(TREE, resources={"VGPU": 1}, in_tree=ProviderId("nobody")) == []

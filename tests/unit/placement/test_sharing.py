@@ -34,7 +34,7 @@ FOREST = NodeIndex(
 )
 
 
-def ways(policy: Any = "none", **groups: Wanted) -> list[str]:
+def assignments(policy: Any = "none", **groups: Wanted) -> list[str]:
     """Give who serves each group, in their order."""
     request = Request(groups={name.removeprefix("one"): wanted for name, wanted in groups.items()}, group_policy=policy)
     return sorted(
@@ -55,27 +55,27 @@ def want(required: str = "", forbidden: str = "", **more: Any) -> Wanted:
 def test_a_disk_from_the_host_or_from_beside_it() -> None:
     compute, disk = want(VCPU=1, MEMORY_MB=1024), want(DISK_GB=100)
     shared = ["left disk1", "left disk2", "middle disk1", "middle disk2", "right disk2"]
-    assert ways("isolate", _A=compute, _B=disk) == shared
-    assert ways(_A=compute, _B=disk) == sorted([*shared, "left left", "right right"])
-    assert len(ways(one=want(VCPU=1, MEMORY_MB=1024, DISK_GB=100))) == 7
-    assert ways("isolate", _A=compute, _B=want("SSD", DISK_GB=100)) == ["left disk1", "middle disk1"]
-    assert len(ways(_A=want(VCPU=1), _B=want(forbidden="SSD", DISK_GB=100))) == 4
+    assert assignments("isolate", _A=compute, _B=disk) == shared
+    assert assignments(_A=compute, _B=disk) == sorted([*shared, "left left", "right right"])
+    assert len(assignments(one=want(VCPU=1, MEMORY_MB=1024, DISK_GB=100))) == 7
+    assert assignments("isolate", _A=compute, _B=want("SSD", DISK_GB=100)) == ["left disk1", "middle disk1"]
+    assert len(assignments(_A=want(VCPU=1), _B=want(forbidden="SSD", DISK_GB=100))) == 4
 
 
 def test_what_is_shared_is_found_once() -> None:
-    assert ways(one=want(DISK_GB=800)) == ways(_A=want(DISK_GB=800)) == ["disk1", "disk2"]
+    assert assignments(one=want(DISK_GB=800)) == assignments(_A=want(DISK_GB=800)) == ["disk1", "disk2"]
 
 
 def test_aggregates_are_asked_of_who_gives() -> None:
-    assert ways(_A=want(VCPU=1), _B=want(DISK_GB=100, member_of=["C"])) == ["right right"]
+    assert assignments(_A=want(VCPU=1), _B=want(DISK_GB=100, member_of=["C"])) == ["right right"]
     disk = want(DISK_GB=100, member_of=["A", "BC"])
-    assert ways("isolate", _A=want(VCPU=1), _B=disk) == ["left disk2", "middle disk2", "right disk2"]
+    assert assignments("isolate", _A=want(VCPU=1), _B=disk) == ["left disk2", "middle disk2", "right disk2"]
     disk = want("SSD", DISK_GB=100, member_of=["AC"])
-    assert ways(_A=want(forbidden="SSE", VCPU=1), _B=disk) == ["left disk1", "right right"]
+    assert assignments(_A=want(forbidden="SSE", VCPU=1), _B=disk) == ["left disk1", "right right"]
 
 
 def test_many_groups_at_once() -> None:
-    found = ways(
+    found = assignments(
         _1=want(VCPU=1),
         _2=want("GPU", VGPU=1),
         _3=want(MEMORY_MB=1024),

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.unit.placement.test_index import Drawn
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
-from whimbrel.placement.assignments import all_ways
-from whimbrel.placement.capacity import IndexRooms
+from whimbrel.placement.assignments import all_assignments
+from whimbrel.placement.capacity import IndexCapacity
 from whimbrel.placement.index import Index
 from whimbrel.ports.placement.assignments import Wish
 from whimbrel.scheduling.requirements.server import wish_of
@@ -74,8 +74,8 @@ def check(wish: Wish) -> None:
     assert all(amount > 0 for one in (wish.own, *(group.resources for group in wish.groups)) for amount in one.values())
     nodes = Drawn(1).nodes(4)
     index, roots = Index(nodes, Random(1)), tuple(node.provider.root for node in nodes)
-    rooms = IndexRooms(index, roots)
-    found = all_ways(index, wish, roots, 2)
+    capacity = IndexCapacity(index, roots)
+    found = all_assignments(index, wish, roots, 2)
     for place, root in enumerate(roots):
         if isinstance(found[root], tuple):
-            assert rooms.could_hold(wish)[place]
+            assert capacity.could_hold(wish)[place]

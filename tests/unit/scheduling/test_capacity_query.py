@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.scheduling.rooms import FREE, host, snapshot
+from tests.unit.scheduling.capacity import FREE, host, snapshot
 from whimbrel.ports.placement.assignments import Wish
 from whimbrel.scheduling.constraint import Reason
 from whimbrel.scheduling.pipeline import rank

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from structlog.testing import capture_logs
 
 from tests.hand_clock import HandClock
-from tests.unit.scheduling.rooms import NO_RULES, host
+from tests.unit.scheduling.capacity import NO_RULES, host
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName

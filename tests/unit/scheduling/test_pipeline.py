@@ -5,12 +5,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.scheduling.rooms import FREE, aggregate, host, snapshot
+from tests.unit.scheduling.capacity import FREE, aggregate, host, snapshot
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.placement.assignments import Wish
 from whimbrel.ports.stores.fleet import Load
-from whimbrel.scheduling.constraint import Closer, Reason
+from whimbrel.scheduling.constraint import NearMiss, Reason
 from whimbrel.scheduling.decision import DecisionTrace, from_bytes, make_trace, to_bytes
 from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.request import Request
@@ -177,7 +177,8 @@ def test_a_record_tells_of_so_many_hosts_and_counts_all(full: int, looked: int, 
     now = snapshot([host(name) for name in names], {name: FREE | {"VCPU": 0} for name in names[:full]})
     ranking = rank(asking(), now)
     closer = {
-        place: Closer(Reason(constraint="PCI", words=f"no device {place}")) for place in ranking.order[:looked].tolist()
+        place: NearMiss(Reason(constraint="PCI", words=f"no device {place}"))
+        for place in ranking.order[:looked].tolist()
     }
     record = make_trace(ranking, closer, (), most)
     told_of = [(one.host, one.reason.words if one.reason else None) for one in record.considered]

@@ -37,11 +37,11 @@ def _attached(facts: MoveFacts) -> Iterator[tuple[str, str]]:
 
 
 async def _aggregates(segments: list[str], cloud: Cloud) -> frozenset[str]:
-    rooms = await cloud.placement.rooms(tuple(ProviderId(segment) for segment in segments))
-    known = rooms.known.tolist()
+    capacity = await cloud.placement.capacity(tuple(ProviderId(segment) for segment in segments))
+    known = capacity.known.tolist()
     found = frozenset[str]()
     for location, segment in enumerate(segments):
-        its = rooms.state(location).aggregates if known[location] else frozenset[str]()
+        its = capacity.state(location).aggregates if known[location] else frozenset[str]()
         if not its:
             raise Refused(f"No valid host was found: placement has no aggregate of the network segment {segment}.")
         found |= its

@@ -17,10 +17,10 @@ from whimbrel.moves import needs
 from whimbrel.moves.facts import Location, Move, MoveFacts
 from whimbrel.moves.needs import Needs
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement.assignments import Lack, Way
+from whimbrel.ports.placement.assignments import Assignment, Shortfall
 from whimbrel.saga.step import Decided
 from whimbrel.scheduling.capacity_query import PLACEMENT
-from whimbrel.scheduling.constraint import Closer, Reason
+from whimbrel.scheduling.constraint import NearMiss, Reason
 from whimbrel.scheduling.decision import DecisionTrace, make_trace, to_bytes
 from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.snapshot import Snapshot
@@ -29,11 +29,11 @@ MOST_AT_ONCE = 64
 """Of how many hosts at most the ways are asked for at once."""
 MOST_EXPLAINED = 200
 """Of how many hosts that cannot have all at once the reason is looked for."""
-MOST_WAYS = 4
+MOST_ASSIGNMENTS = 4
 """In how many ways one host is tried."""
 
 PCI = "PciPassthroughFilter"
-UNKNOWN = Lack(words="placement does not know it")
+UNKNOWN = Shortfall(words="placement does not know it")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     cell: CellName
     provider: ProviderId
     zone: str  # id
-    ways: tuple[Way, ...]
+    assignments: tuple[Assignment, ...]
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,8 +90,8 @@ async def decide(asked: Needs, cloud: Cloud, most: int) -> Decision:
     """Choose up to `most` hosts; the first is the target, the others alternates for when it refuses."""
     began = cloud.clock.now()
     fleet = await cloud.fleets.now()
-    rooms = await cloud.placement.rooms(fleet.providers)
-    ranking = rank(asked.request, Snapshot(fleet, rooms, cloud.clock.now(), cloud.rules.scheduler))
+    capacity = await cloud.placement.capacity(fleet.providers)
+    ranking = rank(asked.request, Snapshot(fleet, capacity, cloud.clock.now(), cloud.rules.scheduler))
     choices, closer = await _look_closely(ranking, asked.facts, cloud, most)
     if not choices:
         closer |= await _explained(ranking, cloud)
@@ -110,25 +110,25 @@ def _places(decision: Decision, run: str) -> list[Location]:
     """
     first = decision.choices[0].cell
     choices = sorted(decision.choices, key=lambda choice: choice.cell != first)
-    longest = max(len(choice.ways) for choice in choices)
+    longest = max(len(choice.assignments) for choice in choices)
     return [
-        _location(choice, choice.ways[number], run)
+        _location(choice, choice.assignments[number], run)
         for number in range(longest)
         for choice in choices
-        if number < len(choice.ways)
+        if number < len(choice.assignments)
     ]
 
 
-def _location(choice: Choice, way: Way, run: str) -> Location:
+def _location(choice: Choice, assignment: Assignment, run: str) -> Location:
     return Location(
         cell=choice.cell,
         host=choice.host,
         provider=choice.provider,
         zone=choice.zone,
         slot=Slot(run),
-        parts=way.parts,
-        served=way.served,
-        served_by=way.served_by,
+        parts=assignment.parts,
+        served=assignment.served,
+        served_by=assignment.served_by,
     )
 
 
@@ -137,17 +137,17 @@ def _location(choice: Choice, way: Way, run: str) -> Location:
 
 async def _look_closely(
     ranking: Ranking, facts: MoveFacts, cloud: Cloud, most: int
-) -> tuple[list[Choice], dict[int, Closer]]:
+) -> tuple[list[Choice], dict[int, NearMiss]]:
     """Go through those who are in, the best first, until enough can give everything; note why others cannot."""
     choices: list[Choice] = []
-    closer: dict[int, Closer] = {}
+    closer: dict[int, NearMiss] = {}
     for places in _batches(ranking.order.tolist(), most):
-        ways = await _ways(ranking, places, cloud)
+        assignments = await _ways(ranking, places, cloud)
         for location in places:
-            found = ways[location]
-            if not isinstance(found, Closer) and ranking.request.wants_pci:
+            found = assignments[location]
+            if not isinstance(found, NearMiss) and ranking.request.wants_pci:
                 found = await _with_devices(ranking, location, found, facts, cloud)
-            if isinstance(found, Closer):
+            if isinstance(found, NearMiss):
                 closer[location] = found
                 continue
             choices.append(_choice(ranking, location, found))
@@ -164,39 +164,45 @@ def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
         size = min(2 * size, MOST_AT_ONCE)
 
 
-async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Way, ...] | Closer]:
+async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Assignment, ...] | NearMiss]:
     """Give how each of these hosts could give what is asked for, or why it cannot."""
     providers, own = ranking.snapshot.fleet.providers, {name: n for name, n in ranking.wish.own.items() if n}
     asked = [providers[location] for location in places if not ranking.simple[location]]
-    told = await cloud.placement.all_ways(ranking.wish, asked, MOST_WAYS) if asked else {}
-    found: dict[int, tuple[Way, ...] | Closer] = {}
+    told = await cloud.placement.all_assignments(ranking.wish, asked, MOST_ASSIGNMENTS) if asked else {}
+    found: dict[int, tuple[Assignment, ...] | NearMiss] = {}
     for location in places:
         provider = providers[location]
         if ranking.simple[location]:
-            found[location] = (Way(parts={provider: own}, served={}, served_by={}),)
+            found[location] = (Assignment(parts={provider: own}, served={}, served_by={}),)
         else:
-            ways = told.get(provider, UNKNOWN)
-            found[location] = _closer(ways) if isinstance(ways, Lack) else ways
+            assignments = told.get(provider, UNKNOWN)
+            found[location] = _near_misses(assignments) if isinstance(assignments, Shortfall) else assignments
     return found
 
 
-def _closer(lack: Lack) -> Closer:
-    reason = Reason(constraint=PLACEMENT, words=lack.words, resource=lack.resource, asked=lack.asked, free=lack.free)
-    return Closer(reason, lack.remedy)
+def _near_misses(shortfall: Shortfall) -> NearMiss:
+    reason = Reason(
+        constraint=PLACEMENT,
+        words=shortfall.words,
+        resource=shortfall.resource,
+        asked=shortfall.asked,
+        free=shortfall.free,
+    )
+    return NearMiss(reason, shortfall.remedy)
 
 
 async def _with_devices(
-    ranking: Ranking, location: int, ways: tuple[Way, ...], facts: MoveFacts, cloud: Cloud
-) -> tuple[Way, ...] | Closer:
+    ranking: Ranking, location: int, assignments: tuple[Assignment, ...], facts: MoveFacts, cloud: Cloud
+) -> tuple[Assignment, ...] | NearMiss:
     """Keep the ways in which the host has the PCI devices too."""
     host = ranking.snapshot.fleet.hosts[location]
-    good, closer = [], Closer(Reason(constraint=PCI, words=""))
-    for way in ways:
-        wanted = needs.requested_devices(facts, way.served_by, cloud)
-        if lacks := await _shortage(host.cell, host.name, wanted, cloud):
-            closer = Closer(Reason(constraint=PCI, words=lacks.reason), lacks.remedy)
+    good, closer = [], NearMiss(Reason(constraint=PCI, words=""))
+    for assignment in assignments:
+        wanted = needs.requested_devices(facts, assignment.served_by, cloud)
+        if shortfalls_of := await _shortage(host.cell, host.name, wanted, cloud):
+            closer = NearMiss(Reason(constraint=PCI, words=shortfalls_of.reason), shortfalls_of.remedy)
         else:
-            good.append(way)
+            good.append(assignment)
     return tuple(good) or closer
 
 
@@ -212,15 +218,15 @@ async def _shortage(
     return None
 
 
-def _choice(ranking: Ranking, location: int, ways: tuple[Way, ...]) -> Choice:
+def _choice(ranking: Ranking, location: int, assignments: tuple[Assignment, ...]) -> Choice:
     fleet = ranking.snapshot.fleet
     host = fleet.hosts[location]
-    return Choice(host=host.name, cell=host.cell, provider=host.id, zone=fleet.zones[location], ways=ways)
+    return Choice(host=host.name, cell=host.cell, provider=host.id, zone=fleet.zones[location], assignments=assignments)
 
 
-async def _explained(ranking: Ranking, cloud: Cloud) -> dict[int, Closer]:
+async def _explained(ranking: Ranking, cloud: Cloud) -> dict[int, NearMiss]:
     """Say more of those of whom only is known that they cannot give all at once."""
     vague = [number for number, constraint in enumerate(ranking.constraints, 1) if constraint.vague]
     places = [location for location, first in enumerate(ranking.first.tolist()) if first in vague][:MOST_EXPLAINED]
-    ways = await _ways(ranking, places, cloud)
-    return {location: said for location, said in ways.items() if isinstance(said, Closer)}
+    assignments = await _ways(ranking, places, cloud)
+    return {location: said for location, said in assignments.items() if isinstance(said, NearMiss)}

@@ -41,7 +41,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     otherwise: "Wish | None" = None  # what is asked instead where no host at all has a class that this one asks for
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """One way to fulfil a wish: what is taken from which provider, and which of them serves which group."""
 
     parts: dict[ProviderId, dict[str, int]]
@@ -49,7 +49,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     served_by: dict[str, str]  # the same providers' names
 
 
-class Lack(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Shortfall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why a tree of providers cannot fulfil a wish. words are the same wherever it is the same that is lacking."""
 
     words: str

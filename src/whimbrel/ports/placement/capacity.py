@@ -23,7 +23,7 @@ class ProviderState(msgspec.Struct, frozen=True, kw_only=True):
     aggregates: frozenset[str] = frozenset()  # uuids
 
 
-class Rooms(Protocol):
+class HostCapacity(Protocol):
     """What some hosts have, as arrays over these hosts in their order: of their root providers, unless said otherwise.
 
     A provider that shares what it has is of the trees with which it does so. All is as it was when it was asked for

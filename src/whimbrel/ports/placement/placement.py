@@ -9,8 +9,8 @@ import msgspec
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, GroupId, ProjectId, ProviderId, RunId, ServerId, UserId
 from whimbrel.domain.resources import Resources
-from whimbrel.ports.placement.assignments import Lack, Way, Wish
-from whimbrel.ports.placement.capacity import ProviderState, Rooms
+from whimbrel.ports.placement.assignments import Assignment, Shortfall, Wish
+from whimbrel.ports.placement.capacity import HostCapacity, ProviderState
 from whimbrel.ports.stores.pages import Consumers
 from whimbrel.ports.stores.restores import KnownRun
 
@@ -105,13 +105,13 @@ class Placement(Consumers, Protocol):
         """Give all providers with their room now: a scheduler's snapshot, which is not to be changed."""
         ...
 
-    async def rooms(self, hosts: Sequence[ProviderId]) -> Rooms:
+    async def capacity(self, hosts: Sequence[ProviderId]) -> HostCapacity:
         """Look at these root providers by columns. For a tuple that was asked for before it takes microseconds."""
         ...
 
-    async def all_ways(
+    async def all_assignments(
         self, wish: Wish, hosts: Collection[ProviderId], most: int = 4
-    ) -> dict[ProviderId, tuple[Way, ...] | Lack]:
+    ) -> dict[ProviderId, tuple[Assignment, ...] | Shortfall]:
         """Give for each of these root providers up to `most` ways to fulfil the wish in its tree, or what it lacks."""
         ...
 

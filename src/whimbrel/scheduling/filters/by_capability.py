@@ -88,12 +88,12 @@ def _column(fleet: Fleet, attribute: str) -> Numbers:
 
 AMOUNTS: Mapping[str, Callable[[Snapshot], Numbers]] = {
     "vcpus_total": _size("vcpus"),
-    "vcpus_used": lambda at: at.rooms.used(VCPU),
+    "vcpus_used": lambda at: at.capacity.used(VCPU),
     "total_usable_ram_mb": _size("memory_mib"),
-    "free_ram_mb": lambda at: _size("memory_mib")(at) - at.rooms.used(MEMORY_MB),
+    "free_ram_mb": lambda at: _size("memory_mib")(at) - at.capacity.used(MEMORY_MB),
     "total_usable_disk_gb": _size("disk_gib"),
-    "disk_mb_used": lambda at: at.rooms.used(DISK_GB) * 1024,
-    "free_disk_mb": lambda at: (_size("disk_gib")(at) - at.rooms.used(DISK_GB)) * 1024,
+    "disk_mb_used": lambda at: at.capacity.used(DISK_GB) * 1024,
+    "free_disk_mb": lambda at: (_size("disk_gib")(at) - at.capacity.used(DISK_GB)) * 1024,
     "num_instances": lambda at: at.fleet.servers,
     "num_io_ops": lambda at: at.fleet.io_ops,
 }

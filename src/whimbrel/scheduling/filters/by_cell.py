@@ -12,7 +12,7 @@ from whimbrel.domain.ids import CellName
 from whimbrel.ports.arrays import Mask
 from whimbrel.ports.stores.cells import CellInfo
 from whimbrel.ports.stores.fleet import Fleet
-from whimbrel.scheduling.constraint import Constraint, Remedy
+from whimbrel.scheduling.constraint import Constraint, Suggestion
 from whimbrel.scheduling.filters.by_aggregate import asked_of, said_under
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
@@ -58,7 +58,7 @@ def _may_leave(host_index: int) -> str:
     return "servers that may leave their cell, one by one (policy rule compute:servers:resize:cross_cell)"
 
 
-def _enabled(fleet: Fleet) -> Remedy:
+def _enabled(fleet: Fleet) -> Suggestion:
     return lambda host_index: f"its cell enabled (whimbrel cell enable {fleet.hosts[host_index].cell})"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from whimbrel.ports.arrays import Numbers
-from whimbrel.scheduling.constraint import Constraint, Remedy
+from whimbrel.scheduling.constraint import Constraint, Suggestion
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
@@ -23,7 +23,7 @@ def affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
         )
 
 
-def _as_group(request: Request, snapshot: Snapshot) -> Remedy:
+def _as_group(request: Request, snapshot: Snapshot) -> Suggestion:
     """A group is moved together inside its cell only."""
     hosts, home = snapshot.fleet.hosts, request.home_cell
     there = "the whole group moved there (whimbrel server move --group)"

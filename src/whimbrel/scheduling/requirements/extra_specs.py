@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from whimbrel.domain.flavor import Flavor
-from whimbrel.scheduling.constraint import Remedy
+from whimbrel.scheduling.constraint import Suggestion
 
 OF_PLACEMENT = re.compile(r"group_policy|same_subtree[a-zA-Z0-9_-]{0,64}")
 
@@ -35,7 +35,7 @@ def specs_in(scope: str, flavor: Flavor | None) -> Iterator[Spec]:
             yield Spec(key, name, wish)
 
 
-def without(spec: Spec) -> Remedy:
+def without(spec: Spec) -> Suggestion:
     return lambda host_index: f"a flavor without {spec.key}"
 
 

@@ -33,15 +33,15 @@ class Weigher:
 
 
 def cpu(request: Request, snapshot: Snapshot) -> Numbers:
-    return snapshot.rooms.free(VCPU)
+    return snapshot.capacity.free(VCPU)
 
 
 def ram(request: Request, snapshot: Snapshot) -> Numbers:
-    return snapshot.rooms.free(MEMORY_MB)
+    return snapshot.capacity.free(MEMORY_MB)
 
 
 def disk(request: Request, snapshot: Snapshot) -> Numbers:
-    return snapshot.rooms.free(DISK_GB)
+    return snapshot.capacity.free(DISK_GB)
 
 
 def io_ops(request: Request, snapshot: Snapshot) -> Numbers:

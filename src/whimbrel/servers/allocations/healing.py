@@ -17,7 +17,7 @@ from whimbrel.domain.server import Server
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.moves.steps.ports import ALLOCATION
 from whimbrel.ports.cloud import Cloud, Requester
-from whimbrel.ports.placement.assignments import Lack
+from whimbrel.ports.placement.assignments import Shortfall
 from whimbrel.ports.placement.capacity import ProviderState
 from whimbrel.ports.services.network import Port
 from whimbrel.ports.stores.journal import RunFilter
@@ -104,9 +104,9 @@ async def _look(
     )
     served = compare(situation)
     wanted = wish(situation, served)
-    found = (await cloud.placement.all_ways(wanted, [root], 1)).get(root) if wanted else None
-    way = found.words if isinstance(found, Lack) else found[0] if found else None
-    return finding(situation, served, way)
+    found = (await cloud.placement.all_assignments(wanted, [root], 1)).get(root) if wanted else None
+    assignment = found.words if isinstance(found, Shortfall) else found[0] if found else None
+    return finding(situation, served, assignment)
 
 
 async def _held(cloud: Cloud, servers: Sequence[Server]) -> dict[ServerId, Claim]:

@@ -193,10 +193,10 @@ def _device(provider: ProviderState) -> str | None:
 
 def _upwards(situation: Situation, one: ProviderId) -> list[ProviderId]:
     """List a provider and all those above it."""
-    way = [one]
-    while (provider := situation.providers.get(way[-1])) and provider.parent:
-        way.append(provider.parent)
-    return way
+    assignment = [one]
+    while (provider := situation.providers.get(assignment[-1])) and provider.parent:
+        assignment.append(provider.parent)
+    return assignment
 
 
 def _holds(claim: Claim, one: ProviderId, resources: Mapping[str, int]) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from whimbrel.domain.ids import HostName, ProviderId, ServerId
 from whimbrel.moves.steps.ports import ALLOCATION
-from whimbrel.ports.placement.assignments import Way
+from whimbrel.ports.placement.assignments import Assignment
 from whimbrel.ports.services.network import Port, allocation
 from whimbrel.servers.allocations.port_allocations import (
     Claim,
@@ -50,13 +50,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     obstacle: str | None = None  # why it cannot be healed; then nothing would change
 
 
-def finding(situation: Situation, served: Served, way: Way | str | None) -> Finding | None:
+def finding(situation: Situation, served: Served, assignment: Assignment | str | None) -> Finding | None:
     """Say what is wrong and what would be done about it; None: all is right. way: how `wish` can be fulfilled."""
-    by = {**served.kept, **served.anew, **(way.served if isinstance(way, Way) else {})}
+    by = {**served.kept, **served.anew, **(assignment.served if isinstance(assignment, Assignment) else {})}
     problems = tuple(_problems(situation, served, by))
     if not problems:
         return None
-    obstacle = _obstacle(situation, by, way)
+    obstacle = _obstacle(situation, by, assignment)
     due = situation.held if obstacle else _due(situation, served, by)
     profiles = () if obstacle else tuple(_changes(situation, by))
     record = situation.record
@@ -91,10 +91,10 @@ def _changes(situation: Situation, by: Mapping[str, ProviderId]) -> Iterator[Pro
             yield ProfileChange(port_id=port.id, before=before, after=after)
 
 
-def _obstacle(situation: Situation, by: Mapping[str, ProviderId], way: Way | str | None) -> str | None:
+def _obstacle(situation: Situation, by: Mapping[str, ProviderId], assignment: Assignment | str | None) -> str | None:
     """Say why it cannot be healed; None: it can."""
-    if isinstance(way, str):
-        return f"host {situation.record.host} has {way}"
+    if isinstance(assignment, str):
+        return f"host {situation.record.host} has {assignment}"
     for port in situation.ports:
         if port.host != situation.record.host and (port.requests or ALLOCATION in port.profile):
             return f"port {port.id} is bound to {port.host or 'no host'}, and its server is on {situation.record.host}"

@@ -10,24 +10,24 @@ from whimbrel.domain.ids import ConsumerId
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement.assignments import Lack, Way
+from whimbrel.ports.placement.assignments import Assignment, Shortfall
 from whimbrel.ports.services.network import Port
 from whimbrel.servers import operation
 from whimbrel.servers.allocations.allocation_repair import put_claim
 from whimbrel.servers.allocations.port_allocations import Claim, add, named, without_nothing
 from whimbrel.servers.devices.interface_facts import InterfaceErrand, InterfaceFacts, nic_of
 
-_UNKNOWN = Lack(words="it is not known to placement")
+_UNKNOWN = Shortfall(words="it is not known to placement")
 
 
-async def find_way(cloud: Cloud, server: Server, port: Port) -> Way:
+async def find_assignment(cloud: Cloud, server: Server, port: Port) -> Assignment:
     """Find what serves a port on the server's host. Raises: Refused: nothing does, and why."""
     assert server.cell, "it lives somewhere"
     assert server.host, "it lives somewhere"
     root = (await cloud.cell(server.cell).hosts.get(server.host)).id
     wish = needs.of_ports([port])
-    found = (await cloud.placement.all_ways(wish, [root], 1)).get(root, _UNKNOWN)
-    if isinstance(found, Lack):
+    found = (await cloud.placement.all_assignments(wish, [root], 1)).get(root, _UNKNOWN)
+    if isinstance(found, Shortfall):
         raise Refused(f"Host {server.host} cannot give port {port.id} what it asks for: {found.words}.")
     return found[0]
 
@@ -41,12 +41,12 @@ async def choose_claim(run: InterfaceErrand, cloud: Cloud) -> InterfaceFacts:
     port = await cloud.network.port(nic_of(run).port_id)
     if not port.requests:
         return facts
-    way = await find_way(cloud, await operation.records(run, cloud).get(run.subject), port)
+    assignment = await find_assignment(cloud, await operation.records(run, cloud).get(run.subject), port)
     held = await _held(run, cloud)
     claim = _copy(held)
-    for provider, part in way.parts.items():
+    for provider, part in assignment.parts.items():
         add(claim, provider, part)
-    return replace(facts, held=held, claim=claim, served=way.served)
+    return replace(facts, held=held, claim=claim, served=assignment.served)
 
 
 async def set_claim(run: InterfaceErrand, cloud: Cloud) -> None:

@@ -20,7 +20,7 @@ from whimbrel.servers import edit, lookup, operation
 from whimbrel.servers.devices.interface_claims import (
     choose_claim,
     claim_as_before,
-    find_way,
+    find_assignment,
     give_back_claim,
     see_claim,
     set_claim,
@@ -255,7 +255,7 @@ async def attach(
 async def check_room(cloud: Cloud, server: Server, port: Port) -> None:
     """Raises: Refused: the server's host has not what the port asks for."""
     if port.requests:
-        await find_way(cloud, server, port)
+        await find_assignment(cloud, server, port)
 
 
 async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Server, nic: Nic) -> None:

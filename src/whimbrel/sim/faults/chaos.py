@@ -44,7 +44,7 @@ READS = frozenset(
     | {"made", "of", "snapshot_volume", "volume", "ways"}
     | {"group_places", "of_server"}
     | {"read", "residents", "switched_since", "unplaced_ids"}
-    | {"all_attachments", "all_images", "all_ways", "consumers", "counts", "holds", "ids", "now", "port_holders"}
+    | {"all_attachments", "all_images", "all_assignments", "consumers", "counts", "holds", "ids", "now", "port_holders"}
     | {"ledger", "orders_of"}
     | {"miscounts", "owners", "volume_use", "volume_uses", "zoned_hosts"}
 )

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.scheduling.capacity import aggregate, host, snapshot
 from tests.unit.scheduling.passing import asking, flavored, passing, rules
-from tests.unit.scheduling.rooms import aggregate, host, snapshot
 from whimbrel.ports.stores.fleet import Load
 from whimbrel.scheduling.filters.by_name import FILTERS
 

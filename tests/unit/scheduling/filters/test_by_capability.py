@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.unit.scheduling.capacity import host, snapshot
 from tests.unit.scheduling.passing import asking, flavored, passing
-from tests.unit.scheduling.rooms import host, snapshot
 from whimbrel.ports.stores.fleet import Load
 
 NAME = "ComputeCapabilitiesFilter"

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tests.unit.scheduling.capacity import aggregate, host, snapshot
 from tests.unit.scheduling.passing import asking
-from tests.unit.scheduling.rooms import aggregate, host, snapshot
 from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.ports.stores.cells import CellInfo

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.scheduling.capacity import host, snapshot
 from tests.unit.scheduling.passing import asking, passing
-from tests.unit.scheduling.rooms import host, snapshot
 
 HOSTS = [
     host("one", host_ip="10.0.0.1"),

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.scheduling.capacity import aggregate, host, snapshot
 from tests.unit.scheduling.passing import asking, flavored, passing, rules
-from tests.unit.scheduling.rooms import aggregate, host, snapshot
 from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.scheduler_settings import SchedulerRules

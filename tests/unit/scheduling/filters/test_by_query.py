@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.scheduling.capacity import host, snapshot
 from tests.unit.scheduling.passing import asking, passing
-from tests.unit.scheduling.rooms import host, snapshot
 from whimbrel.ports.stores.fleet import Load
 from whimbrel.scheduling.filters.by_name import FILTERS
 from whimbrel.scheduling.filters.by_query import MOST_PARTS, NAME

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.scheduling.capacity import host, snapshot
 from tests.unit.scheduling.passing import asking, passing, rules
-from tests.unit.scheduling.rooms import host, snapshot
 from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.weighers.by_name import WEIGHERS
 

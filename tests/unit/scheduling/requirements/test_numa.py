@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.unit.scheduling.capacity import host, snapshot
 from tests.unit.scheduling.passing import asking, flavored, passing
-from tests.unit.scheduling.rooms import host, snapshot
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.numa import NumaNode, fit

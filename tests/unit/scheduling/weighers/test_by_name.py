@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.scheduling.capacity import aggregate, host, snapshot
 from tests.unit.scheduling.passing import asking, rules
-from tests.unit.scheduling.rooms import aggregate, host, snapshot
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.ids import CellName, ProviderId
 from whimbrel.domain.scheduler_settings import SchedulerRules

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tests.unit.scheduling.capacity import aggregate, host, snapshot
 from tests.unit.scheduling.passing import asking, rules
-from tests.unit.scheduling.rooms import aggregate, host, snapshot
 from whimbrel.domain.ids import HostName
 from whimbrel.scheduling.pipeline import rank
 from whimbrel.scheduling.weighers.by_name import WEIGHERS

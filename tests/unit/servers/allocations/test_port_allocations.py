@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, ServerId, UserId
 from whimbrel.domain.server import RequestSpec, Server
-from whimbrel.ports.placement.assignments import Way, Wish
+from whimbrel.ports.placement.assignments import Assignment, Wish
 from whimbrel.ports.placement.capacity import ProviderState
 from whimbrel.ports.services.network import Port, PortRequest
 from whimbrel.servers.allocations.port_allocations import Claim, Situation, compare, wish
@@ -87,7 +87,7 @@ def a_port(allocation: Any, *requests: PortRequest, id: str = "port", **fields: 
 def found(
     held: Claim,
     *ports: Port,
-    way: Way | str | None = None,
+    way: Assignment | str | None = None,
     providers: Mapping[ProviderId, ProviderState] = PROVIDERS,
     **more: Any,
 ) -> Finding | None:
@@ -97,8 +97,8 @@ def found(
     return finding(situation, served, way)
 
 
-def to(**served: ProviderId) -> Way:
-    return Way(parts={}, served=served, served_by={})
+def to(**served: ProviderId) -> Assignment:
+    return Assignment(parts={}, served=served, served_by={})
 
 
 def said(finding: Finding | None) -> list[str]:

@@ -21,12 +21,12 @@ from whimbrel.domain.errors import Refused
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, ProviderId, ServerId
 from whimbrel.domain.resources import Resources
-from whimbrel.placement.assignments import all_ways
-from whimbrel.placement.capacity import IndexRooms, state_of
+from whimbrel.placement.assignments import all_assignments
+from whimbrel.placement.capacity import IndexCapacity, state_of
 from whimbrel.placement.group_rules import check
 from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Claim, Consumer, Held, Provider
-from whimbrel.ports.placement.assignments import Lack, Way, Wish
+from whimbrel.ports.placement.assignments import Assignment, Shortfall, Wish
 from whimbrel.ports.placement.capacity import ProviderState
 from whimbrel.ports.placement.placement import GroupRule, Owner, ZoneRule
 
@@ -53,13 +53,13 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
         index = await self.provider_index()
         return list(index.derived(index.nodes.values(), state_of).values())
 
-    async def rooms(self, hosts: Sequence[ProviderId]) -> IndexRooms:
-        return IndexRooms(await self.provider_index(), hosts)
+    async def capacity(self, hosts: Sequence[ProviderId]) -> IndexCapacity:
+        return IndexCapacity(await self.provider_index(), hosts)
 
-    async def all_ways(
+    async def all_assignments(
         self, wish: Wish, hosts: Collection[ProviderId], most: int = 4
-    ) -> dict[ProviderId, tuple[Way, ...] | Lack]:
-        return all_ways(await self.provider_index(), wish, hosts, most)
+    ) -> dict[ProviderId, tuple[Assignment, ...] | Shortfall]:
+        return all_assignments(await self.provider_index(), wish, hosts, most)
 
     async def claim(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 from whimbrel.domain.host import Aggregate, Host
 from whimbrel.domain.ids import CellName, HostName, ProviderId
 from whimbrel.domain.scheduler_settings import SchedulerRules
-from whimbrel.placement.capacity import IndexRooms
+from whimbrel.placement.capacity import IndexCapacity
 from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
@@ -74,7 +74,7 @@ def snapshot(
         images or {},
         image_properties or {},
     )
-    return Snapshot(fleet, IndexRooms(Index(nodes, Random(0)), fleet.providers), NOW, rules)
+    return Snapshot(fleet, IndexCapacity(Index(nodes, Random(0)), fleet.providers), NOW, rules)
 
 
 def _node(
