@@ -455,7 +455,7 @@ async def whole(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Proces
         config, home, home.database_url, this_process("up", "main", "here", "lock"), hosts=True, conductor=False
     )
     await bootstrap(process.identity, process.cloud.ids)
-    app = mounted(apps.doors(process, home, None, "http://cloud"))
+    app = mounted(apps.endpoints(process, home, None, "http://cloud"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cloud") as client:
         yield client, process
     await process.close()

@@ -77,12 +77,12 @@ def talk(tell: Callable[[Osc], Awaitable[None]]) -> None:
         database = open_database("sqlite://", "placement")
         await create_all(database, "placement")
         stop, ready = asyncio.Event(), asyncio.Event()
-        with socket.create_server(("127.0.0.1", 0)) as door:
-            serving = asyncio.create_task(serve(application(database), door, stop, ready.set))
+        with socket.create_server(("127.0.0.1", 0)) as endpoint:
+            serving = asyncio.create_task(serve(application(database), endpoint, stop, ready.set))
             await ready.wait()
             try:
                 async with AsyncExitStack() as ending:
-                    await tell(Osc(door.getsockname()[1], ending))
+                    await tell(Osc(endpoint.getsockname()[1], ending))
             finally:
                 stop.set()
                 await serving

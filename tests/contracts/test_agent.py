@@ -38,8 +38,8 @@ async def in_process(room: Room) -> AsyncIterator[Agents]:
 
 @asynccontextmanager
 async def over_http(room: Room) -> AsyncIterator[Agents]:
-    door = agents_app(LocalAgents(room.agents), "secret")
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(door)) as client:
+    endpoint = agents_app(LocalAgents(room.agents), "secret")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(endpoint)) as client:
         yield HttpAgents("http://hosts.test", "secret", client)
 
 

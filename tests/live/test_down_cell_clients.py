@@ -24,7 +24,7 @@ class Doorkeeper:
     """Has a door, which lives on a thread of its own while the test waits for clients."""
 
     def __init__(self, url: str, loop: asyncio.AbstractEventLoop) -> None:
-        self.door = Door(url)
+        self.endpoint = Door(url)
         self._loop = loop
 
     def have(self, deed: Coroutine[Any, Any, None]) -> None:
@@ -37,11 +37,11 @@ def door_before(url: str) -> Iterator[Doorkeeper]:
     thread = Thread(target=loop.run_forever)
     thread.start()
     keeper = Doorkeeper(url, loop)
-    keeper.have(keeper.door.open())
+    keeper.have(keeper.endpoint.open())
     try:
         yield keeper
     finally:
-        keeper.have(keeper.door.shut())
+        keeper.have(keeper.endpoint.shut())
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
 
@@ -57,18 +57,18 @@ def test_servers_of_a_cell_that_is_away_are_unknown_until_it_is_back(
 ) -> None:
     with (
         door_before(own_postgres) as keeper,
-        running_cloud(tmp_path, hosts=HOSTS + SECOND.format(keeper.door.url)) as cloud,
+        running_cloud(tmp_path, hosts=HOSTS + SECOND.format(keeper.endpoint.url)) as cloud,
     ):
         ids = [boot(cloud, f"s{number}")["id"] for number in range(2)]
         homes = {id: cloud.openstack("server", "show", id, cloud=ADMIN)["OS-EXT-SRV-ATTR:host"] for id in ids}
         there = next(id for id, host in homes.items() if host == "m1")
         assert statuses(cloud, 96) == ["ACTIVE", "ACTIVE"]
-        keeper.have(keeper.door.shut()) if away == "shut" else keeper.door.silence()
+        keeper.have(keeper.endpoint.shut()) if away == "shut" else keeper.endpoint.silence()
         assert statuses(cloud, 96) == ["ACTIVE", "UNKNOWN"]
         assert statuses(cloud, 68) == ["ACTIVE"]
         assert "Cell two is not responding" in cloud.refusal("server", "reboot", "--hard", there)
         services = cloud.openstack("--os-compute-api-version", "2.96", "compute", "service", "list", cloud=ADMIN)
         assert {one["Host"]: one["Status"] for one in services} == {"n1": "enabled", "m1": "UNKNOWN"}
-        keeper.have(keeper.door.open()) if away == "shut" else keeper.door.talk()
+        keeper.have(keeper.endpoint.open()) if away == "shut" else keeper.endpoint.talk()
         while statuses(cloud, 96) != ["ACTIVE", "ACTIVE"]:
             pass  # for as long as it takes

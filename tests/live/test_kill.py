@@ -70,10 +70,18 @@ class Cloud:
         (directory / "policy.yaml").write_text('"compute:servers:resize:cross_cell": "rule:context_is_admin"')
         self.home = DataDir(directory / "data")
         where = ["--data-dir", str(self.home.path)]
-        door = ["up", *where, "--port", str(_free_port()), "--cloud", str(directory / "cloud.toml"), "--no-conductor"]
-        door += ["--policy", str(directory / "policy.yaml")]
-        door += ["--database", database] if database else []
-        self.programs = {"api": program("api", door, directory / "api.log")} | {
+        endpoint = [
+            "up",
+            *where,
+            "--port",
+            str(_free_port()),
+            "--cloud",
+            str(directory / "cloud.toml"),
+            "--no-conductor",
+        ]
+        endpoint += ["--policy", str(directory / "policy.yaml")]
+        endpoint += ["--database", database] if database else []
+        self.programs = {"api": program("api", endpoint, directory / "api.log")} | {
             name: program(name, ["conductor", *where, "--name", name], directory / f"{name}.log")
             for name in ("c1", "c2")
         }
@@ -128,9 +136,9 @@ class Cloud:
 
 
 def _free_port() -> int:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        return int(door.getsockname()[1])
+    with socket.socket() as endpoint:
+        endpoint.bind(("127.0.0.1", 0))
+        return int(endpoint.getsockname()[1])
 
 
 @contextmanager

@@ -141,7 +141,7 @@ def test_a_move_whose_conductor_is_killed_is_finished_by_another() -> None:
     """Told by hand: the door that began the move dies in its midst and stays away for long."""
     story = Story(
         seed=0,
-        size=Size(doors=2, conductors=0, servers=1, hosts=2),
+        size=Size(endpoints=2, conductors=0, servers=1, hosts=2),
         decisions=(Act(at=1.0, what="migrate", pick=7), Mishap(at=3.0, what="kill", where="door1", for_s=80.0)),
     )
     outcome = run(story)

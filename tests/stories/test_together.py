@@ -237,9 +237,9 @@ class Interrupted(Living):
 
 def worth_a_break(touches: list[str]) -> list[int]:
     """List the touches after which the world is another one, and looks after which it is not what was seen."""
-    door = next(at for at, touch in enumerate(touches) if changes(touch))
+    in_request = next(at for at, touch in enumerate(touches) if changes(touch))
     looks = ("journal.open_run", "journal.get")
-    return [at for at, touch in enumerate(touches) if changes(touch) or at < door or touch in looks]
+    return [at for at, touch in enumerate(touches) if changes(touch) or at < in_request or touch in looks]
 
 
 @pytest.mark.parametrize("together", TOGETHER, ids=str)

@@ -21,7 +21,7 @@ from whimbrel.placement_api.principals import access
 from whimbrel.settings.datadir import INTERNAL, DataDir
 
 
-def doors(process: Process, data: DataDir, policy_file: Path | None, base_url: str) -> dict[str, ASGIApp]:
+def endpoints(process: Process, data: DataDir, policy_file: Path | None, base_url: str) -> dict[str, ASGIApp]:
     """Give the application of each path of the one port, INTERNAL is for our own processes.
 
     Raises: Invalid: the policy file.

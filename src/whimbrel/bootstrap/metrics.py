@@ -29,7 +29,7 @@ class Watch:
         )
         self._readings = Readings(cloud)
 
-    def door(self, secret: str | None) -> ASGIApp:
+    def endpoint(self, secret: str | None) -> ASGIApp:
         """Return the application at /metrics. secret: what callers send as a bearer token; None: everybody may ask."""
         return metrics_app(self._figures, self._readings, secret)
 
@@ -43,9 +43,9 @@ class Watch:
 
     def beside(self, app: ASGIApp, secret: str | None) -> ASGIApp:
         """Put the door beside an application that has all other paths, the first too."""
-        door = self.door(secret)
+        endpoint = self.endpoint(secret)
 
         async def either(scope: Scope, receive: Receive, send: Send) -> None:
-            await (door if scope.get("path") == f"/{METRICS}" else app)(scope, receive, send)
+            await (endpoint if scope.get("path") == f"/{METRICS}" else app)(scope, receive, send)
 
         return either

@@ -36,7 +36,7 @@ def inside(app: ASGIApp, path: str = "") -> InnerService:
     return InnerService(app, path, {"X-Auth-Token": SERVICE_USER})
 
 
-async def at_the_doors(
+async def over_http(
     data: DataDir, front_url: str, path: str, patience_s: float, closing: AsyncExitStack
 ) -> HttpService:
     """Give the way to a service through the doors of the cloud.

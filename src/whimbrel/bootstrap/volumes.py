@@ -15,7 +15,7 @@ from whimbrel.adapters.qemu.convert import QemuConverter
 from whimbrel.adapters.qemu.storage_daemon import StorageDaemon
 from whimbrel.adapters.qemu.volume_exports import NbdExports
 from whimbrel.adapters.sql.volumes import SqlVolumes
-from whimbrel.bootstrap.service_login import Ourselves, at_the_doors, inside
+from whimbrel.bootstrap.service_login import Ourselves, inside, over_http
 from whimbrel.embedded.volume import VolumeService, volume_app
 from whimbrel.embedded.volume.file_store import VolumeFiles
 from whimbrel.embedded.volume.worker import Workshop
@@ -77,7 +77,7 @@ async def embedded_volumes(
 
 async def distant_volumes(data: DataDir, front_url: str, closing: AsyncExitStack) -> HttpVolumes:
     """Give the way to the service of another process. front_url: where the doors of the cloud are."""
-    return HttpVolumes(await at_the_doors(data, front_url, "volume/v3", PATIENCE_S, closing))
+    return HttpVolumes(await over_http(data, front_url, "volume/v3", PATIENCE_S, closing))
 
 
 def _exports(config: CloudConfig, data: DataDir) -> VolumeExports:

@@ -152,13 +152,13 @@ def placement(
         seed=seed,
     )
     metrics = None if no_metrics else Metrics(open_metrics, _read_secret(metrics_secret))
-    with http_server.listen(host, port) as door:
-        run_until_stopped(lambda stop: _serve(chosen, door, stop, limits, metrics))
+    with http_server.listen(host, port) as endpoint:
+        run_until_stopped(lambda stop: _serve(chosen, endpoint, stop, limits, metrics))
 
 
 async def _serve(
     chosen: "PlacementSettings",
-    door: socket.socket,
+    endpoint: socket.socket,
     stop: "asyncio.Event",
     limits: settings.HttpTable,
     metrics: Metrics | None,
@@ -168,7 +168,7 @@ async def _serve(
     async with open_placement(chosen) as app:
         app = _watched(app, metrics.secret_for(chosen.identity)) if metrics else app
         keep_what_is_loaded()
-        await http_server.serve(app, door, stop, lambda: _ready(chosen, http_server.url_of(door)), limits)
+        await http_server.serve(app, endpoint, stop, lambda: _ready(chosen, http_server.url_of(endpoint)), limits)
 
 
 def _read_secret(file: Path | None) -> str:

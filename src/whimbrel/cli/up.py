@@ -48,7 +48,7 @@ class Start:
     record: "ProcessRecord"
     policy: Path | None = None
     conducts: bool = True
-    metrics_door: "socket.socket | None" = None  # None: there is none beside the cloud's own
+    metrics_endpoint: "socket.socket | None" = None  # None: there is none beside the cloud's own
 
 
 def up(
@@ -99,19 +99,19 @@ def up(
     home = DataDir(data_dir or default_path())
     home.make(config.guests_dirs(home.path))
     place = config.listen
-    door = http_server.listen(host or place.host, place.port if port is None else port)
+    endpoint = http_server.listen(host or place.host, place.port if port is None else port)
     running = Running(
-        url=public_url or http_server.url_of(door),
+        url=public_url or http_server.url_of(endpoint),
         pid=os.getpid(),
         database_url=absolute(database or config.database.url or home.database_url),
         cloud_file=str(cloud.absolute()) if cloud else None,
     )
     metrics = config.metrics
-    own = _metrics_door(metrics.host, metrics.port if metrics.enabled else None, "port of [metrics]")
-    with door, own or nullcontext(), home.used_as("up") as lock, home.used_as(f"conductor-{MAIN}"):
+    own = _metrics_endpoint(metrics.host, metrics.port if metrics.enabled else None, "port of [metrics]")
+    with endpoint, own or nullcontext(), home.used_as("up") as lock, home.used_as(f"conductor-{MAIN}"):
         record = _record("up", MAIN, home, lock)
-        start = Start(config, home, running, record, policy, conducts=not no_conductor, metrics_door=own)
-        run_until_stopped(lambda stop: _serve(start, door, stop), _loop_for(config))
+        start = Start(config, home, running, record, policy, conducts=not no_conductor, metrics_endpoint=own)
+        run_until_stopped(lambda stop: _serve(start, endpoint, stop), _loop_for(config))
 
 
 def conductor(
@@ -134,9 +134,9 @@ def conductor(
     home = DataDir(data_dir or default_path())
     running = home.running()
     config = settings.load(Path(running.cloud_file) if running.cloud_file else None)
-    own = _metrics_door(config.metrics.host, metrics_port, "--metrics-port")
+    own = _metrics_endpoint(config.metrics.host, metrics_port, "--metrics-port")
     with own or nullcontext(), home.used_as(f"conductor-{name}", "--name") as lock:
-        start = Start(config, home, running, _record("conductor", name, home, lock), metrics_door=own)
+        start = Start(config, home, running, _record("conductor", name, home, lock), metrics_endpoint=own)
         run_until_stopped(lambda stop: _conduct(start, stop))
 
 
@@ -146,7 +146,7 @@ def _record(role: str, name: str, home: DataDir, lock: str) -> "ProcessRecord":
     return this_process(role, name, str(home.path), lock)
 
 
-def _metrics_door(host: str, port: int | None, option: str) -> "socket.socket | None":
+def _metrics_endpoint(host: str, port: int | None, option: str) -> "socket.socket | None":
     """Take the port that is for Prometheus alone, if there is to be one. Raises: Refused."""
     return None if port is None else http_server.listen(host, port, option)
 
@@ -161,7 +161,7 @@ def _loop_for(config: CloudConfig) -> Callable[[], asyncio.AbstractEventLoop]:
     return asyncio.new_event_loop if real else uvloop.new_event_loop
 
 
-async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> None:
+async def _serve(start: Start, endpoint: "socket.socket", stop: asyncio.Event) -> None:
     from whimbrel.bootstrap import apps
     from whimbrel.bootstrap import process_factory as wiring
 
@@ -176,13 +176,15 @@ async def _serve(start: Start, door: "socket.socket", stop: asyncio.Event) -> No
     )
     try:
         await _furnish(process, start.home)
-        doors = apps.doors(process, start.home, start.policy, start.running.url)
+        endpoints = apps.endpoints(process, start.home, start.policy, start.running.url)
         if start.config.metrics.enabled:
-            await _beside(process, _watched(start, process, doors, door, stop))
+            await _beside(process, _watched(start, process, endpoints, endpoint, stop))
         else:
             await _beside(
                 process,
-                http_server.serve(http_server.front(doors), door, stop, lambda: _ready(start), start.config.http),
+                http_server.serve(
+                    http_server.front(endpoints), endpoint, stop, lambda: _ready(start), start.config.http
+                ),
             )
     finally:
         await process.close()
@@ -202,37 +204,39 @@ async def _conduct(start: Start, stop: asyncio.Event) -> None:
     )
     try:
         say(f"conductor {start.record.name} is ready (process {os.getpid()})")
-        if start.metrics_door is None:
+        if start.metrics_endpoint is None:
             await _beside(process, stop.wait())
         else:
-            await _beside(process, _shown(_watch(process), start.metrics_door, stop, start.config.http))
+            await _beside(process, _shown(_watch(process), start.metrics_endpoint, stop, start.config.http))
     finally:
         await process.close()
 
 
 async def _watched(
-    start: Start, process: "Process", doors: "dict[str, ASGIApp]", door: "socket.socket", stop: asyncio.Event
+    start: Start, process: "Process", endpoints: "dict[str, ASGIApp]", endpoint: "socket.socket", stop: asyncio.Event
 ) -> None:
     """Answer requests and count them; tell Prometheus at its own port, or at a path of the cloud's."""
     from whimbrel.bootstrap.metrics import METRICS
 
     watch = _watch(process)
-    if start.metrics_door is None:
+    if start.metrics_endpoint is None:
         secret = None if start.config.metrics.open else start.home.metrics_secret()
-        doors = {**doors, METRICS: watch.door(secret)}
-    app = watch.count(http_server.front(doors), doors)
+        endpoints = {**endpoints, METRICS: watch.endpoint(secret)}
+    app = watch.count(http_server.front(endpoints), endpoints)
     async with asyncio.TaskGroup() as group:
-        if start.metrics_door is not None:
-            group.create_task(_shown(watch, start.metrics_door, stop, start.config.http))
-        group.create_task(http_server.serve(app, door, stop, lambda: _ready(start), start.config.http))
+        if start.metrics_endpoint is not None:
+            group.create_task(_shown(watch, start.metrics_endpoint, stop, start.config.http))
+        group.create_task(http_server.serve(app, endpoint, stop, lambda: _ready(start), start.config.http))
 
 
-async def _shown(watch: "Watch", door: "socket.socket", stop: asyncio.Event, limits: HttpTable) -> None:
+async def _shown(watch: "Watch", endpoint: "socket.socket", stop: asyncio.Event, limits: HttpTable) -> None:
     """Answer Prometheus at a port of its own."""
     from whimbrel.bootstrap.metrics import METRICS
 
-    at = f"Prometheus asks at {http_server.url_of(door)}/{METRICS}"
-    await http_server.serve(http_server.front({METRICS: watch.door(secret=None)}), door, stop, lambda: say(at), limits)
+    at = f"Prometheus asks at {http_server.url_of(endpoint)}/{METRICS}"
+    await http_server.serve(
+        http_server.front({METRICS: watch.endpoint(secret=None)}), endpoint, stop, lambda: say(at), limits
+    )
 
 
 def _watch(process: "Process") -> "Watch":

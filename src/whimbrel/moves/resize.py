@@ -26,7 +26,7 @@ _UNDOABLE: tuple[Step[MoveFacts], ...] = (
     Step(quota_usage.book_larger, undo=quota_usage.book_old, accepted=True, only_if=changes_size,
          status="pre-migrating"),  # counts once, as the larger
     Step(record.lock, undo=record.unlock, event="conductor_migrate_server", undo_event=_FINISH_REVERT,
-         door=True, status="pre-migrating",
+         in_request=True, status="pre-migrating",
          after=(guest.stop_on_source, record.switch_home)),  # idle again only when it is home and as it was
     Step(choose_target, again=next_alternate, event="cold_migrate"),  # decides, writes down; touches nothing
     Step(claims.hold_source, undo=claims.return_source, event="cold_migrate", undo_event=_FINISH_REVERT,

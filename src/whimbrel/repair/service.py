@@ -145,7 +145,7 @@ async def repaired(run: Repair, cloud: Cloud) -> None:
         await operation.records(run, cloud).unlock(run.order, run.subject, fields, facts.waiting)
 
 
-_TAKEN = (Step(take, undo=let_go, door=True, after=(claim_due,)), Step(look_again))
+_TAKEN = (Step(take, undo=let_go, in_request=True, after=(claim_due,)), Step(look_again))
 _LINES = tuple((row.action, row.step) for row in TABLE if row.step)
 _SINCE_2 = (actions.EraseEntry, actions.SettleRecord)
 

@@ -105,7 +105,7 @@ class Engine:
         """Raises: what a step raises, as `begin` says; Superseded: only of the journal."""
         saga = self.registry.of(run)
         entrance = step = saga.step(run.at)
-        assert step.door, f"{saga.name} has no line for a door"
+        assert step.in_request, f"{saga.name} has no line for a door"
         while True:
             began = self._clock.now()
             try:
@@ -126,7 +126,7 @@ class Engine:
                 return
             run = self._advanced(run, saga, step, began, None)
             step = saga.step(run.at)
-            if not step.door:
+            if not step.in_request:
                 break
             run = await self._save(run)  # before the next acts: who turns the run back undoes what is written down
         if not (self.parts.adopt and self.parts.adopt(replace(run, unsaved=1))):

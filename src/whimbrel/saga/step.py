@@ -45,7 +45,7 @@ class Step(Generic[Facts]):
     after: tuple[Do[Facts], ...] = ()  # this undo waits until the undos of these steps are done
     again: Callable[[Facts], Facts | None] | None = None  # a choice: with the next alternate, if any is left
     accepted: bool = False  # written down in one write with the run itself, which begins below it
-    door: bool = False  # taken by the door before it answers; below the accepted lines, above all others
+    in_request: bool = False  # taken by the door before it answers; below the accepted lines, above all others
     unlocks: bool = False  # gives up the lock of the subject; without one the last line does
     parks: bool = False  # waits for a verdict here, holding nothing but its row
     status: str | None = None  # what a migration record shows from here on
@@ -110,7 +110,7 @@ class Saga(Generic[Facts]):
         """
         if run.at not in self._index:
             return False
-        lock = next(number for number, step in enumerate(self.steps) if step.door)
+        lock = next(number for number, step in enumerate(self.steps) if step.in_request)
         unlock = next((number for number, step in enumerate(self.steps) if step.unlocks), len(self.steps) - 1)
         return lock < self._index[run.at] < unlock
 

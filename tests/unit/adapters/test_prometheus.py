@@ -95,7 +95,7 @@ def test_the_door_beside_one_service_takes_its_own_path_only() -> None:
 )
 def test_figures_are_for_those_who_know_the_secret(secret: str | None, given: str | None, status: int) -> None:
     async def story() -> None:
-        transport = httpx.ASGITransport(Watch().door(secret))
+        transport = httpx.ASGITransport(Watch().endpoint(secret))
         headers = {} if given is None else {"Authorization": given}
         async with httpx.AsyncClient(transport=transport, base_url="http://cloud") as client:
             answer = await client.get("/metrics", headers=headers)
@@ -113,7 +113,7 @@ def test_choices_are_told_before_the_first_is_made_so_that_its_refusal_is_seen_t
         watch, world = Watch(), await World.build()
         watch.work(world.cloud, world.engine("c1"))
         async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(watch.door(secret=None)), base_url="http://cloud"
+            transport=httpx.ASGITransport(watch.endpoint(secret=None)), base_url="http://cloud"
         ) as client:
             told = (await client.get("/metrics")).text
         await world.close()

@@ -68,8 +68,8 @@ async def test_each_cell_has_a_database_and_a_bus_of_its_own(tmp_path: Path) -> 
 @with_directory
 async def test_over_http_each_cell_has_a_path_of_its_own(tmp_path: Path) -> None:
     process = await Home(tmp_path).start(two_cells(tmp_path / "elsewhere"))
-    door = cells_app({name: cell.agents for name, cell in process.cloud.cells.items()}, "secret")
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(door)) as client:
+    endpoint = cells_app({name: cell.agents for name, cell in process.cloud.cells.items()}, "secret")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(endpoint)) as client:
 
         def bus(cell: str) -> HttpAgents:
             return HttpAgents(f"http://hosts.test/cells/{cell}", "secret", client)
@@ -193,11 +193,11 @@ async def test_a_cell_in_the_clouds_own_database_is_not_waited_for(tmp_path: Pat
 def test_a_cell_that_goes_down_disturbs_no_other_one(tmp_path: Path, own_postgres: str) -> None:
 
     async def story() -> None:
-        async with Door(own_postgres) as door:
-            text = ONE + CELL.format("two") + f'database = "{door.url}"\n' + HOST.format("m1")
+        async with Door(own_postgres) as endpoint:
+            text = ONE + CELL.format("two") + f'database = "{endpoint.url}"\n' + HOST.format("m1")
             process = await Home(tmp_path).start(text)
             assert await known_hosts(process) == ["m1", "n1", "n2"]
-            await door.shut()
+            await endpoint.shut()
             await _look(process)
             assert [each.info.name for each in process.cells.up] == [ONE_NAME]
             before = {host.name: host.seen_at for host in await process.cloud.cell(ONE_NAME).hosts.all()}
@@ -206,7 +206,7 @@ def test_a_cell_that_goes_down_disturbs_no_other_one(tmp_path: Path, own_postgre
             assert all(after[name] > before[name] for name in before)
             await process.cloud.cell_infos.set_enabled(ONE_NAME, True, None)  # so that the fleet is looked at afresh
             assert await known_hosts(process) == ["n1", "n2"]
-            await door.open()
+            await endpoint.open()
             await _look(process)
             assert await hosts_of(process, TWO_NAME) == ["m1"]
             await process.close()

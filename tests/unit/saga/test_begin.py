@@ -49,7 +49,7 @@ BOTH_BY_THE_REQUEST = Saga(
     "switch",
     1,
     Facts,
-    undoable=(Step(first, undo=not_first, door=True), Step(second, undo=not_second, door=True), Step(last)),
+    undoable=(Step(first, undo=not_first, in_request=True), Step(second, undo=not_second, in_request=True), Step(last)),
 )
 
 

@@ -81,7 +81,7 @@ SAGA = Saga(
     1,
     Facts,
     undoable=(
-        Step(choose, again=other, door=True),
+        Step(choose, again=other, in_request=True),
         Step(first, undo=not_first, after=(second,)),
         Step(second, undo=not_second, only_if=lambda facts: facts.second),
         Step(third, undo=not_third, status="half"),
@@ -353,7 +353,7 @@ def test_a_silent_first_step_that_cannot_be_undone_is_asked_again() -> None:
     """The lock may have been taken: who forgot it, or called it undone, would leave the server locked for ever."""
 
     async def story(room: Room) -> None:
-        only_forward = Saga("switch", 1, Facts, undoable=(), forward_only=(Step(first, door=True), Step(last)))
+        only_forward = Saga("switch", 1, Facts, undoable=(), forward_only=(Step(first, in_request=True), Step(last)))
         room.registry = SagaRegistry(only_forward)
         engine = room.engine()
         room.world.trouble["first"] = [Unavailable("hello?")]
@@ -426,8 +426,8 @@ THREE_DOORS = Saga(
     Facts,
     undoable=(
         Step(first, undo=not_first, accepted=True),
-        Step(second, undo=not_second, door=True),
-        Step(third, undo=not_third, door=True),
+        Step(second, undo=not_second, in_request=True),
+        Step(third, undo=not_third, in_request=True),
         Step(last),
     ),
 )

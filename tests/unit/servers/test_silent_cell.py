@@ -22,10 +22,10 @@ __all__ = ["postgres"]
 
 
 def test_a_silent_server_is_given_up_and_used_again_when_it_talks(postgres: Postgres) -> None:
-    async def story(door: Door) -> None:
+    async def story(endpoint: Door) -> None:
         schema = postgres.schema("cell_c2")
         prepare(postgres.url, schema)
-        world, database = await World.build(cells=HOSTS), open_database(door.url, schema)
+        world, database = await World.build(cells=HOSTS), open_database(endpoint.url, schema)
         records = SqlServers(database)
         cells = {**world.cloud.cells, C2: but(world.cloud.cells[C2], servers=records)}
         cloud = but(world.cloud, cells=cells, rules=replace(world.cloud.rules, cell_timeout_s=0.3))
@@ -39,18 +39,18 @@ def test_a_silent_server_is_given_up_and_used_again_when_it_talks(postgres: Post
 
         both = [(C1, A.id), (C2, B.id)]
         assert await listed() == both
-        door.silence()
+        endpoint.silence()
         assert await listed() == [(C1, A.id), ("absent", B.id)]
         patient = but(cloud, rules=replace(cloud.rules, cell_timeout_s=HANG_S))
         assert await listed(patient) == [(C1, A.id), ("absent", B.id)]  # it is known, and not waited for again
-        door.talk()
+        endpoint.talk()
         world.remains.clock.advance(LEFT_ALONE_S)
         assert await listed() == both
         await database.close()
         await world.close()
 
     async def tell() -> None:
-        async with Door(postgres.url) as door:
-            await story(door)
+        async with Door(postgres.url) as endpoint:
+            await story(endpoint)
 
     asyncio.run(tell())

@@ -38,31 +38,31 @@ def listen(host: str, port: int, option: str = "--port") -> socket.socket:
         raise Invalid(f"{port} is no port: give {option} a number from 0 to {HIGHEST_PORT}; 0 takes a free one")
     try:
         [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        door = socket.socket(family, kind)
-        _bind(door, address)
+        endpoint = socket.socket(family, kind)
+        _bind(endpoint, address)
     except socket.gaierror as error:
         raise Refused(f"cannot listen at {host}: {error.strerror}; name an address of this machine") from None
     except OSError as error:
         raise _refusal(host, port, error, option) from None
-    door.setblocking(False)
-    return door
+    endpoint.setblocking(False)
+    return endpoint
 
 
-def _bind(door: socket.socket, address: Any) -> None:
+def _bind(endpoint: socket.socket, address: Any) -> None:
     """Bind a port. Two sockets that do not listen could both bind it if both had SO_REUSEADDR, so it is set only
     where connections that ended a moment ago are in the way."""
     try:
-        door.bind(address)
+        endpoint.bind(address)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind(address)
+        endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        endpoint.bind(address)
 
 
-def url_of(door: socket.socket) -> str:
+def url_of(endpoint: socket.socket) -> str:
     """Give the URL at which a client of this machine reaches the socket."""
-    host, port = door.getsockname()[:2]
+    host, port = endpoint.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -93,7 +93,7 @@ class _Root:
 
 async def serve(
     app: ASGIApp,
-    door: socket.socket,
+    endpoint: socket.socket,
     stop: asyncio.Event,
     ready: Callable[[], None],
     limits: HttpTable = DEFAULT_LIMITS,
@@ -117,7 +117,7 @@ async def serve(
         ),
         ready,
     )
-    serving = asyncio.create_task(server.serve(sockets=[door]))
+    serving = asyncio.create_task(server.serve(sockets=[endpoint]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -143,8 +143,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and call `ready`. Raises: Refused: another process listens at the port since it was bound."""
-        for door in sockets or ():
-            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections inherit it: see _bind
+        for endpoint in sockets or ():
+            endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections inherit it: see _bind
         try:
             await super().startup(sockets)
         except OSError as error:

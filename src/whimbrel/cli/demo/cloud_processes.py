@@ -84,8 +84,8 @@ class Processes:
     def __init__(self, directory: Path, cloud_file: Path) -> None:
         self.data_dir = directory / "data"
         where = ["--data-dir", str(self.data_dir)]
-        door = ["up", *where, "--port", "0", "--cloud", str(cloud_file), "--no-conductor"]
-        self.api = Program("api", door, directory / "api.log")
+        endpoint = ["up", *where, "--port", "0", "--cloud", str(cloud_file), "--no-conductor"]
+        self.api = Program("api", endpoint, directory / "api.log")
         self.conductors = {
             name: Program(name, ["conductor", *where, "--name", name], directory / f"{name}.log")
             for name in ("c1", "c2")

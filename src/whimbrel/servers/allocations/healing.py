@@ -194,7 +194,7 @@ HEAL_PORTS: Saga[HealFacts] = Saga(
     1,
     HealFacts,
     undoable=(
-        Step(operation.lock, undo=operation.unlock, door=True, after=(claim_due, write_profiles)),
+        Step(operation.lock, undo=operation.unlock, in_request=True, after=(claim_due, write_profiles)),
         Step(look_again),
         Step(claim_due, undo=claim_as_before, only_if=changes_claim),
         Step(write_profiles, undo=write_profiles_back, only_if=changes_profiles),

@@ -134,7 +134,7 @@ TIDY: Saga[TidyFacts] = Saga(
     1,
     TidyFacts,
     undoable=(
-        Step(operation.lock, undo=operation.unlock, door=True),
+        Step(operation.lock, undo=operation.unlock, in_request=True),
         Step(see_strays),
         Step(give_back_ports, only_if=is_cut_off),
     ),

@@ -196,10 +196,10 @@ ATTACH_INTERFACE = Saga(
     1,
     InterfaceFacts,
     undoable=(
-        Step(operation.lock, undo=operation.unlock, door=True, after=(have_port, set_claim, plug_nic)),
-        Step(check_unplugged, only_if=names_port, door=True),
+        Step(operation.lock, undo=operation.unlock, in_request=True, after=(have_port, set_claim, plug_nic)),
+        Step(check_unplugged, only_if=names_port, in_request=True),
         Step(
-            have_port, undo=let_go_port, door=True, event=_ATTACH, after=(plug_nic,)
+            have_port, undo=let_go_port, in_request=True, event=_ATTACH, after=(plug_nic,)
         ),  # the asker is shown its addresses
         Step(learn_nic),
         Step(choose_claim, event=_ATTACH),
@@ -215,8 +215,8 @@ DETACH_INTERFACE = Saga(
     1,
     InterfaceFacts,
     undoable=(
-        Step(operation.lock, undo=operation.unlock, door=True, after=(unplug_nic,)),
-        Step(check_plugged, door=True),
+        Step(operation.lock, undo=operation.unlock, in_request=True, after=(unplug_nic,)),
+        Step(check_plugged, in_request=True),
         Step(see_claim),
         Step(unplug_nic, undo=plug_again, event=_DETACH),
     ),

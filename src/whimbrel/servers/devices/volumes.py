@@ -177,10 +177,10 @@ ATTACH_VOLUME = Saga(
     1,
     VolumeFacts,
     undoable=(
-        Step(operation.lock, undo=operation.unlock, door=True,
+        Step(operation.lock, undo=operation.unlock, in_request=True,
              after=(reserve_volume, reserve_volume_later, attach_to_guest)),
-        Step(check_still_free, door=True),
-        Step(reserve_volume, undo=let_go_volume, only_if=is_at_once, door=True, event=_ATTACH,
+        Step(check_still_free, in_request=True),
+        Step(reserve_volume, undo=let_go_volume, only_if=is_at_once, in_request=True, event=_ATTACH,
              after=(attach_to_guest,)),
         Step(check_volume, only_if=is_for_later, event=_ATTACH),
         Step(reserve_volume_later, undo=let_go_volume, only_if=is_for_later, event=_ATTACH,
@@ -198,8 +198,8 @@ DETACH_VOLUME = Saga(
     1,
     VolumeFacts,
     undoable=(
-        Step(operation.lock, undo=operation.unlock, door=True, after=(detach_from_guest,)),
-        Step(check_attached, door=True),
+        Step(operation.lock, undo=operation.unlock, in_request=True, after=(detach_from_guest,)),
+        Step(check_attached, in_request=True),
         Step(detach_from_guest, undo=attach_to_guest, event=_DETACH),
     ),
     forward_only=(

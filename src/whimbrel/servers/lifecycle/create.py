@@ -86,7 +86,7 @@ CREATE = Saga(
     1,
     MoveFacts,
     undoable=(
-        Step(greet, undo=bury, door=True, after=(place,)),  # in error where every record begins, not in the cell
+        Step(greet, undo=bury, in_request=True, after=(place,)),  # in error where every record begins, not in the cell
         Step(choose_target, again=next_alternate, event="conductor_schedule_and_build_instances"),
         Step(claims.claim_target, undo=claims.release_target, event=_EVENT, after=(guest.prepare_target,)),
         Step(build_failures.trust_host, undo=build_failures.count_failure),

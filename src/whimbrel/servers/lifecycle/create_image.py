@@ -58,8 +58,8 @@ SNAPSHOT = Saga(
     1,
     OperationFacts,
     undoable=(
-        Step(operation.lock, undo=operation.unlock, door=True),
-        Step(register_image, undo=delete_image, door=True),  # clients look for it as soon as they have its id
+        Step(operation.lock, undo=operation.unlock, in_request=True),
+        Step(register_image, undo=delete_image, in_request=True),  # clients look for it as soon as they have its id
         Step(upload_snapshot, event="compute_snapshot_instance"),
         Step(settle_as_before),
     ),

@@ -69,7 +69,7 @@ DELETE: Saga[OperationFacts] = Saga(
     OperationFacts,
     undoable=(),
     forward_only=(
-        Step(mark_deleting, door=True),
+        Step(mark_deleting, in_request=True),
         Step(destroy_guest, only_if=is_placed, event="compute_terminate_instance"),
         Step(let_go_volumes, only_if=has_devices, event="compute_terminate_instance"),
         Step(let_go_ports, only_if=has_devices, event="compute_terminate_instance"),

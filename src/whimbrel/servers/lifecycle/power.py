@@ -62,7 +62,7 @@ def is_broken(facts: OperationFacts) -> bool:
 
 def _line(name: str, do: Step, settle: Step) -> Saga:
     lines = (
-        Step(operation.lock, undo=operation.unlock, door=True, after=(do.do,)),
+        Step(operation.lock, undo=operation.unlock, in_request=True, after=(do.do,)),
         Step(see_power, only_if=is_broken),
         do,
         settle,
@@ -79,7 +79,7 @@ FOLLOW_POWER = Saga(
     1,
     OperationFacts,
     (
-        Step(operation.lock, undo=operation.unlock, door=True),  # from here on nobody else switches the guest
+        Step(operation.lock, undo=operation.unlock, in_request=True),  # from here on nobody else switches the guest
         Step(see_power),
         Step(settle_as_seen),
     ),

@@ -177,13 +177,13 @@ class Staff:
 
     # What users see
 
-    async def ask(self, door: str, method: str, path: str, body: Any = None, who: str = "member") -> Answer:
+    async def ask(self, endpoint: str, method: str, path: str, body: Any = None, who: str = "member") -> Answer:
         """Send a request to a door. Nobody answers where nobody is."""
-        process = self._planes[door]
+        process = self._planes[endpoint]
         if process.is_dead:
             return NO_ANSWER
         answer = self.loop.create_future()
-        request = self._request(self._apps[door], method, path, body, who)
+        request = self._request(self._apps[endpoint], method, path, body, who)
 
         def reply(work: asyncio.Task[Answer]) -> None:
             if not answer.done() and not work.cancelled():

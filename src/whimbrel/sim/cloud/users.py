@@ -32,7 +32,7 @@ class Users:
         self._staff = staff
         self._trace = trace
         self._servers = servers
-        self._doors = [name for name in size.processes if "door" in name]
+        self._endpoints = [name for name in size.processes if "door" in name]
         self._ports = [*PORTS, *DIRECT_PORTS] if size.functions else PORTS
         self._groups = GROUPS if size.groups else ()
         self.problems: list[str] = []
@@ -164,7 +164,7 @@ class Users:
         return answer
 
     async def _send(self, act: Act, method: str, path: str, body: Any, who: str) -> Answer:
-        answer = await self._staff.ask(self._doors[act.pick // 3 % len(self._doors)], method, path, body, who)
+        answer = await self._staff.ask(self._endpoints[act.pick // 3 % len(self._endpoints)], method, path, body, who)
         if answer.status == 500:
             self.problems.append(f"{method} {path} was answered by 500: {_message(answer)}")
         return answer

@@ -106,7 +106,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int = 4
     servers: int = 5  # that are there at the start
     cells: int = 1
-    doors: int = 2  # processes with API and conductor
+    endpoints: int = 2  # processes with API and conductor
     conductors: int = 1  # processes besides
     gap_s: float = 4.0  # between two decisions, on average
     faults: float = 0.5  # part of the decisions that are mishaps
@@ -128,7 +128,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def processes(self) -> list[str]:
-        return [f"door{n + 1}" for n in range(self.doors)] + [f"conductor{n + 1}" for n in range(self.conductors)]
+        return [f"door{n + 1}" for n in range(self.endpoints)] + [f"conductor{n + 1}" for n in range(self.conductors)]
 
     @property
     def databases(self) -> list[str]:

@@ -158,7 +158,7 @@ class Replay:
 
     def _maybe_die(self, step: Step) -> None:
         left = self._script.takeovers.get(step.name, 0)
-        if left and not step.door:
+        if left and not step.in_request:
             self._script.takeovers[step.name] = left - 1
             raise Crash(step.name)
 

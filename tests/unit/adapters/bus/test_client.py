@@ -82,7 +82,7 @@ async def test_the_answer_may_take_as_long_as_the_order_grants() -> None:
     assert waits == [70.0, 10.0]
 
 
-def door(agents: Agents) -> httpx.AsyncClient:
+def endpoint(agents: Agents) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(agents_app(agents, "secret"), raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://hosts.test")
 
@@ -91,7 +91,7 @@ def door(agents: Agents) -> httpx.AsyncClient:
 @story
 async def test_strangers_are_told_nothing(headers: dict[str, str]) -> None:
     raw = {name: value.encode() for name, value in headers.items()}
-    async with door(LocalAgents(Room().agents)) as client:
+    async with endpoint(LocalAgents(Room().agents)) as client:
         for path in ("/agents/h1/guests", "/agents/h1/nonsense"):
             assert (await client.post(path, content=b"{}", headers=cast(Any, raw))).status_code == 401
 
@@ -106,7 +106,7 @@ async def test_strangers_are_told_nothing(headers: dict[str, str]) -> None:
 )
 @story
 async def test_what_the_door_answers(path: str, body: bytes, status: int) -> None:
-    async with door(LocalAgents(Room().agents)) as client:
+    async with endpoint(LocalAgents(Room().agents)) as client:
         answer = await client.post(path, content=body, headers={"authorization": "Bearer secret"})
         assert answer.status_code == status
 
@@ -129,7 +129,7 @@ ORDER = b'"order":{"run":"r","epoch":1},"key":{"server":"s","slot":"old"}'
 @story
 async def test_an_agent_refuses_what_it_does_not_know_all_of(verb: str, body: bytes, unknown: str) -> None:
     """A newer conductor meant something else than what would be done: another disk than the root disk, say."""
-    async with door(LocalAgents(Room().agents)) as client:
+    async with endpoint(LocalAgents(Room().agents)) as client:
         answer = await client.post(f"/agents/h1/{verb}", content=body, headers={"authorization": "Bearer secret"})
     trouble = decode_trouble(answer.content)
     assert (answer.status_code, trouble.error) == (409, "Refused")
@@ -162,7 +162,7 @@ class BrokenAgent:
 @story
 async def test_a_bug_behind_the_door_is_unavailable_before_it() -> None:
     broken = LocalAgents({H1: cast(Agent, BrokenAgent())})
-    async with door(broken) as client:
+    async with endpoint(broken) as client:
         with pytest.raises(Unavailable, match="500"):
             await HttpAgents("http://hosts.test", "secret", client).at(H1).guests()
 
@@ -170,5 +170,5 @@ async def test_a_bug_behind_the_door_is_unavailable_before_it() -> None:
 @story
 async def test_names_are_quoted() -> None:
     odd = HostName("rack 1?")
-    async with door(LocalAgents({odd: Room().agents[H1]})) as client:
+    async with endpoint(LocalAgents({odd: Room().agents[H1]})) as client:
         assert await HttpAgents("http://hosts.test", "secret", client).at(odd).guests() == []

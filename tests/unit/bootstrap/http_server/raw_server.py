@@ -92,9 +92,9 @@ class Client:
 @asynccontextmanager
 async def serving(limits: HttpTable) -> AsyncIterator[Server]:
     server, stop, ready = Server(), asyncio.Event(), asyncio.Event()
-    door = http_server.listen("127.0.0.1", 0)
-    server.port = door.getsockname()[1]
-    work = asyncio.create_task(http_server.serve(server.app, door, stop, ready.set, limits))
+    endpoint = http_server.listen("127.0.0.1", 0)
+    server.port = endpoint.getsockname()[1]
+    work = asyncio.create_task(http_server.serve(server.app, endpoint, stop, ready.set, limits))
     await ready.wait()
     try:
         yield server

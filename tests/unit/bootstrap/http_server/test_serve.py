@@ -16,8 +16,8 @@ from whimbrel.domain.errors import Invalid, Refused
 
 
 def test_a_port_in_use_is_said_with_what_to_do() -> None:
-    with http_server.listen("127.0.0.1", 0) as door:
-        port = door.getsockname()[1]
+    with http_server.listen("127.0.0.1", 0) as endpoint:
+        port = endpoint.getsockname()[1]
         with pytest.raises(Refused, match=rf"port {port}: the port is in use; .*--port"):
             http_server.listen("127.0.0.1", port)
 
@@ -33,14 +33,14 @@ def test_a_client_is_refused_until_requests_are_answered() -> None:
     """A client that waits for a process that is starting is not connected to a socket that nothing reads yet."""
 
     async def story() -> None:
-        door = http_server.listen("127.0.0.1", 0)
-        address = door.getsockname()
+        endpoint = http_server.listen("127.0.0.1", 0)
+        address = endpoint.getsockname()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(address)
         stop, ready = asyncio.Event(), asyncio.Event()
-        serving = asyncio.create_task(http_server.serve(http_server.front({}), door, stop, ready.set))
+        serving = asyncio.create_task(http_server.serve(http_server.front({}), endpoint, stop, ready.set))
         await ready.wait()
-        async with httpx.AsyncClient(base_url=http_server.url_of(door)) as client:
+        async with httpx.AsyncClient(base_url=http_server.url_of(endpoint)) as client:
             assert (await client.get("/")).status_code == 200
         stop.set()
         await serving
@@ -51,11 +51,11 @@ def test_a_client_is_refused_until_requests_are_answered() -> None:
 
 def test_a_port_that_is_taken_between_bind_and_listen_is_said() -> None:
     async def story() -> None:
-        door = socket.socket()
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind(("127.0.0.1", 0))
-        with socket.create_server(door.getsockname()), pytest.raises(Refused, match="the port is in use"):
-            await http_server.serve(http_server.front({}), door, asyncio.Event(), lambda: None)
+        endpoint = socket.socket()
+        endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        endpoint.bind(("127.0.0.1", 0))
+        with socket.create_server(endpoint.getsockname()), pytest.raises(Refused, match="the port is in use"):
+            await http_server.serve(http_server.front({}), endpoint, asyncio.Event(), lambda: None)
 
     asyncio.run(story())
 
@@ -74,11 +74,11 @@ def test_a_client_that_dies_while_it_asks_is_no_error(caplog: pytest.LogCaptureF
                 ended.set()
             raise AssertionError("the body never comes whole")
 
-        stop, ready, door = asyncio.Event(), asyncio.Event(), http_server.listen("127.0.0.1", 0)
+        stop, ready, endpoint = asyncio.Event(), asyncio.Event(), http_server.listen("127.0.0.1", 0)
         app = http_server.front({"agents": Starlette(routes=[Route("/", read, methods=["POST"])])})
-        serving = asyncio.create_task(http_server.serve(app, door, stop, ready.set))
+        serving = asyncio.create_task(http_server.serve(app, endpoint, stop, ready.set))
         await ready.wait()
-        _, writer = await asyncio.open_connection(*door.getsockname())
+        _, writer = await asyncio.open_connection(*endpoint.getsockname())
         writer.write(b"POST /agents HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\nhalf")
         await reading.wait()
         writer.close()
@@ -96,8 +96,8 @@ def test_an_address_of_another_machine_is_said() -> None:
 
 
 def test_the_url_is_one_that_a_client_can_use() -> None:
-    with http_server.listen("0.0.0.0", 0) as door:
-        assert http_server.url_of(door) == f"http://127.0.0.1:{door.getsockname()[1]}"
+    with http_server.listen("0.0.0.0", 0) as endpoint:
+        assert http_server.url_of(endpoint) == f"http://127.0.0.1:{endpoint.getsockname()[1]}"
 
 
 def test_services_answer_below_their_paths_until_stopped() -> None:
@@ -107,10 +107,10 @@ def test_services_answer_below_their_paths_until_stopped() -> None:
     async def story() -> None:
         app = http_server.front({"compute": Starlette(routes=[Route("/{rest:path}", say)])})
         stop, ready = asyncio.Event(), asyncio.Event()
-        door: socket.socket = http_server.listen("127.0.0.1", 0)
-        serving = asyncio.create_task(http_server.serve(app, door, stop, ready.set))
+        endpoint: socket.socket = http_server.listen("127.0.0.1", 0)
+        serving = asyncio.create_task(http_server.serve(app, endpoint, stop, ready.set))
         await ready.wait()
-        async with httpx.AsyncClient(base_url=http_server.url_of(door)) as client:
+        async with httpx.AsyncClient(base_url=http_server.url_of(endpoint)) as client:
             assert (await client.get("/compute/v2.1/servers")).text == "/compute/v2.1/servers"
             assert (await client.get("/compute?a=b")).text == "/compute/"
             assert (await client.get("/")).json()["services"] == ["/compute"]

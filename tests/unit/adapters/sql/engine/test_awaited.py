@@ -51,19 +51,19 @@ def test_a_database_that_goes_is_away_until_it_is_back(postgres: Postgres, last:
     """The schema stays; the server is one that we can have stop listening: a door before it."""
 
     async def story() -> None:
-        async with Door(postgres.url) as door:
-            database = AwaitedDatabase(door.url, postgres.schema("cell_c1"))
+        async with Door(postgres.url) as endpoint:
+            database = AwaitedDatabase(endpoint.url, postgres.schema("cell_c1"))
             await database.check()
             assert await count(database) == 0
             await last(database)
-            await door.shut()
+            await endpoint.shut()
             for _ in range(3):
                 with pytest.raises(Unavailable):
                     await database.check()
             assert database.trouble
             with pytest.raises(Unavailable, match="is away"):
                 await count(database)
-            await door.open()
+            await endpoint.open()
             await database.check()
             assert await count(database) == 0
             await database.close()
@@ -73,18 +73,18 @@ def test_a_database_that_goes_is_away_until_it_is_back(postgres: Postgres, last:
 
 def test_who_waits_for_a_database_that_falls_silent_is_told(postgres: Postgres) -> None:
     async def story() -> None:
-        async with Door(postgres.url) as door:
-            database = AwaitedDatabase(door.url, postgres.schema("cell_c1"), patience_s=0.2)
+        async with Door(postgres.url) as endpoint:
+            database = AwaitedDatabase(endpoint.url, postgres.schema("cell_c1"), patience_s=0.2)
             await database.check()
             assert await count(database) == 0
-            door.silence()
+            endpoint.silence()
             waiting = asyncio.create_task(count(database))
             await asyncio.sleep(0)  # it has asked, on the connection that is there
             with pytest.raises(Unavailable, match=r"within 0\.2 s"):
                 await database.check()
             with pytest.raises(Unavailable, match="does not do it now"):
                 await waiting
-            door.talk()
+            endpoint.talk()
             await database.check()
             assert await count(database) == 0
             await database.close()
