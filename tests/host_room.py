@@ -5,14 +5,14 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any
 
-from whimbrel.adapters.memory_key_value_store import MemoryKeep
+from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.agent.agent import HostAgent
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.guest import Capacity, GuestKey, GuestSpec, Order
 from whimbrel.domain.ids import CellName, HostName, ProjectId, RunId, ServerId, Slot
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hosts.agent import Agent
-from whimbrel.ports.hosts.key_value_store import Keep
+from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.sim.world.clock import JumpingClock
 from whimbrel.sim.world.hosts import SimulatedWorld
 from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
@@ -32,7 +32,7 @@ def story(tell: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]
     return run
 
 
-class SlowKeep(MemoryKeep):
+class SlowKeep(MemoryKeyValueStore):
     """Takes a while to write, counts, and fails when it is told to."""
 
     def __init__(self) -> None:
@@ -64,13 +64,13 @@ class Room:
         *,
         times: Times | None = None,
         clock: Clock | None = None,
-        keep: Keep | None = None,
+        keep: KeyValueStore | None = None,
         images: MemoryImages | None = None,
         wait_s: float = 3.0,
     ) -> None:
         self.times = times or Times()
         self.clock = clock or JumpingClock()
-        self.keep = keep or MemoryKeep()
+        self.keep = keep or MemoryKeyValueStore()
         self.images = images or MemoryImages({IMAGE: b"tick"})
         self.wait_s = wait_s
         self.start_processes()

@@ -24,7 +24,7 @@ from tests.live.libvirt_hosts import LibvirtHosts, libvirt_hosts  # noqa: F401
 from tests.processes import HANG_S
 from whimbrel.adapters import file_modes
 from whimbrel.adapters.libvirt import LibvirtHypervisor
-from whimbrel.adapters.memory_key_value_store import MemoryKeep
+from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.adapters.qemu import own_processes
 from whimbrel.domain.guest import Capacity, DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ServerId, Slot
@@ -130,7 +130,7 @@ class SimulatedPair(HypervisorPair):
 
     def __init__(self) -> None:
         self._world = SimulatedWorld()
-        self._keep = MemoryKeep()
+        self._keep = MemoryKeyValueStore()
         super().__init__()
 
     def restart(self) -> None:

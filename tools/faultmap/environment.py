@@ -47,7 +47,7 @@ class CloudSnapshot:
 
     def _agent(self, host: HostName) -> HostAgent:
         world = self._world
-        return HostAgent(host, world.hypervisors[host], world.remains.keep, world.images, world.cloud.clock)
+        return HostAgent(host, world.hypervisors[host], world.remains.store, world.images, world.cloud.clock)
 
     def is_out(self, touch: str) -> bool:
         """Tell whether a call is not answered now."""

@@ -1,8 +1,8 @@
-"""A keep in memory: for tests and trials, where what "survives" a process is what the test holds on to."""
+"""A key-value store in memory, for tests and simulations."""
 
 
-class MemoryKeep:
-    """Fulfils ports.keep.Keep. Agents and hosts that are made anew on the same MemoryKeep find what they put."""
+class MemoryKeyValueStore:
+    """Implements KeyValueStore. Agents and hosts that are recreated on the same instance find what they stored."""
 
     is_shared = True
 
@@ -28,8 +28,8 @@ class MemoryKeep:
     async def scan(self, space: str) -> dict[str, bytes]:
         return dict(sorted(self._spaces.get(space, {}).items()))
 
-    def copy(self) -> "MemoryKeep":
+    def copy(self) -> "MemoryKeyValueStore":
         """Give another keep with the same values."""
-        other = MemoryKeep()
+        other = MemoryKeyValueStore()
         other._spaces = {space: dict(values) for space, values in self._spaces.items()}
         return other

@@ -19,7 +19,7 @@ from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hosts.hypervisor import Hypervisor, Percent
-from whimbrel.ports.hosts.key_value_store import Keep
+from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.ports.services.images import Images
 
 WAIT_S = 3.0
@@ -29,13 +29,19 @@ class HostAgent:
     """Fulfils ports.agent.Agent."""
 
     def __init__(
-        self, host: HostName, hypervisor: Hypervisor, keep: Keep, images: Images, clock: Clock, wait_s: float = WAIT_S
+        self,
+        host: HostName,
+        hypervisor: Hypervisor,
+        store: KeyValueStore,
+        images: Images,
+        clock: Clock,
+        wait_s: float = WAIT_S,
     ) -> None:
         """wait_s: how long a request waits for the end of a job before it is answered with the progress."""
         self.host = host
         self._hypervisor = hypervisor
         self._images = images
-        self._fence = Fence(host, keep, clock)
+        self._fence = Fence(host, store, clock)
         self._jobs = Jobs(clock, wait_s)
         self._locks: WeakValueDictionary[ServerId, asyncio.Lock] = WeakValueDictionary()
 

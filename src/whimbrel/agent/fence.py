@@ -15,7 +15,7 @@ from whimbrel.domain.errors import Superseded
 from whimbrel.domain.guest import Ledger, Obeyed, Order
 from whimbrel.domain.ids import HostName, RunId, ServerId
 from whimbrel.ports.clock import Clock
-from whimbrel.ports.hosts.key_value_store import Keep
+from whimbrel.ports.hosts.key_value_store import KeyValueStore
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ _encode = msgspec.json.Encoder().encode
 _HIGHEST = "highest"
 
 
-async def move_ledger(host: HostName, old: Keep, new: Keep) -> None:
+async def move_ledger(host: HostName, old: KeyValueStore, new: KeyValueStore) -> None:
     """Copy the ledger of a host into a store that has none of it yet. Repeatable."""
     for space in (f"fence/{host}", f"incarnation/{host}"):
         if not await new.scan(space):
@@ -42,11 +42,11 @@ async def move_ledger(host: HostName, old: Keep, new: Keep) -> None:
 
 
 class Fence:
-    def __init__(self, host: HostName, keep: Keep, clock: Clock) -> None:
+    def __init__(self, host: HostName, store: KeyValueStore, clock: Clock) -> None:
         self._host = host
         self._space = f"fence/{host}"
         self._incarnation_space = f"incarnation/{host}"
-        self._keep = keep
+        self._store = store
         self._clock = clock
         self._seen: dict[RunId, Seen] | None = None
         self._last: dict[ServerId, RunId] = {}
@@ -57,7 +57,7 @@ class Fence:
     async def admit(self, order: Order, server: ServerId | None = None) -> None:
         """Let an order in and remember it; what is known already costs no write. Raises: Superseded, Behind."""
         seen = await self._all()
-        if self._keep.is_shared:
+        if self._store.is_shared:
             await self._read_again(order.run)
         if not self._is_news(order, server):
             return
@@ -74,7 +74,7 @@ class Fence:
                     max(order.incarnation, before.incarnation if before else 0),
                 )
                 known = _encode(before) if before else None
-                if await self._keep.replace(self._space, order.run, known, _encode(value)):
+                if await self._store.replace(self._space, order.run, known, _encode(value)):
                     self._note(seen, order.run, value)
                 else:  # another agent of this host has written
                     await self._read_again(order.run)
@@ -87,7 +87,7 @@ class Fence:
         """Refuse orders of older incarnations of the cloud from now on. Durable; a lower one changes nothing."""
         await self._all()
         if incarnation > self._incarnation:
-            await self._keep.put(self._incarnation_space, _HIGHEST, str(incarnation).encode())
+            await self._store.put(self._incarnation_space, _HIGHEST, str(incarnation).encode())
             self._incarnation = incarnation
 
     async def ledger(self, newest: int = 0) -> Ledger:
@@ -101,7 +101,7 @@ class Fence:
         seen = await self._all()
         async with self._changing:
             for run in [run for run, last in seen.items() if last.at < before]:
-                await self._keep.delete(self._space, run)
+                await self._store.delete(self._space, run)
                 server = seen.pop(run).server
                 if server and self._last.get(server) == run:
                     del self._last[server]
@@ -132,7 +132,7 @@ class Fence:
     async def _read_again(self, run: RunId) -> None:
         """Read what another process may have written of this run."""
         assert self._seen is not None
-        kept = await self._keep.get(self._space, run)
+        kept = await self._store.get(self._space, run)
         if kept is None:
             self._seen.pop(run, None)
             return
@@ -142,8 +142,8 @@ class Fence:
 
     async def _all(self) -> dict[RunId, Seen]:
         if self._seen is None:
-            kept = await self._keep.scan(self._space)
-            highest = await self._keep.get(self._incarnation_space, _HIGHEST)
+            kept = await self._store.scan(self._space)
+            highest = await self._store.get(self._incarnation_space, _HIGHEST)
             if self._seen is None:  # another caller may have read them meanwhile
                 found = {RunId(run): _decode(value) for run, value in kept.items()}
                 self._seen = {}  # once all of it could be read: half a fence would admit what is old

@@ -5,14 +5,14 @@ from contextlib import AsyncExitStack
 
 from whimbrel.adapters.sql.engine.database import Databases
 from whimbrel.adapters.sql.engine.schema import prepare
-from whimbrel.adapters.sql.key_value_store import SqlKeep
+from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.agent.fence import move_ledger
 from whimbrel.domain.guest import Capacity
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.embedded.image.in_process import LocalImages
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hosts.hypervisor import Hypervisor
-from whimbrel.ports.hosts.key_value_store import Keep
+from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.settings import CloudConfig, LibvirtHost, SimulatedHost
 from whimbrel.settings.datadir import DataDir
 from whimbrel.sim.world.hosts import SimulatedWorld
@@ -20,7 +20,7 @@ from whimbrel.sim.world.hypervisor import SimulatedHypervisor, Times
 
 
 def hypervisors_of(
-    config: CloudConfig, data: DataDir, keep: SqlKeep, clock: Clock, images: LocalImages
+    config: CloudConfig, data: DataDir, store: SqlKeyValueStore, clock: Clock, images: LocalImages
 ) -> dict[HostName, Hypervisor]:
     world = SimulatedWorld()
     times = Times(**{name: getattr(config.simulated, name) for name in config.simulated.__struct_fields__})
@@ -29,7 +29,7 @@ def hypervisors_of(
         name = HostName(host.name)
         if isinstance(host, SimulatedHost):
             made[name] = SimulatedHypervisor(
-                name, world, keep, times, clock, cell=CellName(cell.name), capacity=_capacity(host), images=images
+                name, world, store, times, clock, cell=CellName(cell.name), capacity=_capacity(host), images=images
             )
         else:
             made[name] = _libvirt(host, data, images)
@@ -65,21 +65,21 @@ def _libvirt(host: LibvirtHost, data: DataDir, images: LocalImages) -> Hyperviso
 
 
 async def ledger_stores(
-    config: CloudConfig, data: DataDir, databases: Databases, keep: Keep, opened: AsyncExitStack
-) -> Callable[[HostName], Keep]:
+    config: CloudConfig, data: DataDir, databases: Databases, store: KeyValueStore, opened: AsyncExitStack
+) -> Callable[[HostName], KeyValueStore]:
     """Return where the agent of each host keeps its ledger: with the guests, so that a restore leaves it as it is.
 
-    The guests of simulated hosts are in `keep`, among the cloud's databases; those of libvirt's are not, and their
-    ledgers are in a file of this machine. What an older release had written into `keep` is taken along, once.
+    The guests of simulated hosts are in `store`, among the cloud's databases; those of libvirt's are not, and their
+    ledgers are in a file of this machine. What an older release had written into `store` is taken along, once.
     """
     real = [HostName(host.name) for _, host in config.hosts() if isinstance(host, LibvirtHost)]
     if not real:
-        return lambda host: keep
+        return lambda host: store
     url = f"sqlite:///{data.agents}"
     prepare(url, "keep")
     database = databases.open(url, "keep")
     opened.push_async_callback(database.close)
-    local = SqlKeep(database)
+    local = SqlKeyValueStore(database)
     for host in real:
-        await move_ledger(host, keep, local)
-    return lambda host: local if host in real else keep
+        await move_ledger(host, store, local)
+    return lambda host: local if host in real else store

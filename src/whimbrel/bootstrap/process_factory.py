@@ -30,7 +30,7 @@ from whimbrel.adapters.sql.global_.server_groups import SqlServerGroups
 from whimbrel.adapters.sql.global_.zones import SqlZones
 from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.adapters.sql.image_store import SqlImages
-from whimbrel.adapters.sql.key_value_store import SqlKeep
+from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.adapters.sql.placement.index_refresh import load
@@ -159,7 +159,7 @@ async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) 
     shelf = Shelf(data.images, config.storage.reserved_bytes)
     image_service = ImageService(image_store, shelf, clock, Allowance(image_store, config.images.limits))
     images = LocalImages(image_service)
-    keep = guarded(SqlKeep(database("keep")), registration.check)
+    keep = guarded(SqlKeyValueStore(database("keep")), registration.check)
     placement = SqlPlacement(database("placement"), Random())
     hypervisors = hypervisors_of(config, data, keep, clock, images) if hosts else {}
     hypervisors = {host: guarded(hypervisor, registration.check) for host, hypervisor in hypervisors.items()}

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.host_room import H1, H2, SlowKeep, order, story
-from whimbrel.adapters.memory_key_value_store import MemoryKeep
+from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.agent.fence import Fence, move_ledger
 from whimbrel.domain.errors import Behind, Superseded, Unavailable
 from whimbrel.domain.ids import ServerId
@@ -15,7 +15,7 @@ from whimbrel.sim.world.clock import JumpingClock
 
 @story
 async def test_an_older_epoch_is_refused() -> None:
-    fence = Fence(H1, MemoryKeep(), JumpingClock())
+    fence = Fence(H1, MemoryKeyValueStore(), JumpingClock())
     await fence.admit(order(epoch=2))
     await fence.admit(order(epoch=2))
     with pytest.raises(Superseded):
@@ -25,45 +25,45 @@ async def test_an_older_epoch_is_refused() -> None:
 
 @story
 async def test_only_a_newer_epoch_is_written() -> None:
-    keep = SlowKeep()
-    fence = Fence(H1, keep, JumpingClock())
+    store = SlowKeep()
+    fence = Fence(H1, store, JumpingClock())
     for epoch in (1, 1, 2, 2, 2):
         await fence.admit(order(epoch=epoch))
-    assert keep.puts == 2
+    assert store.puts == 2
 
 
 @story
 async def test_the_same_epoch_at_once_is_written_once() -> None:
-    keep = SlowKeep()
-    fence = Fence(H1, keep, JumpingClock())
+    store = SlowKeep()
+    fence = Fence(H1, store, JumpingClock())
     await asyncio.gather(*(fence.admit(order(epoch=3)) for _ in range(3)))
-    assert keep.puts == 1
+    assert store.puts == 1
 
 
 @story
 async def test_epochs_that_rise_at_once_leave_the_highest() -> None:
-    keep = SlowKeep()
-    fence = Fence(H1, keep, JumpingClock())
+    store = SlowKeep()
+    fence = Fence(H1, store, JumpingClock())
     await asyncio.gather(*(fence.admit(order(epoch=epoch)) for epoch in (3, 5, 4)), return_exceptions=True)
     with pytest.raises(Superseded):
-        await Fence(H1, keep, JumpingClock()).admit(order(epoch=4))
+        await Fence(H1, store, JumpingClock()).admit(order(epoch=4))
 
 
 @story
 async def test_it_survives_the_process() -> None:
-    keep = MemoryKeep()
-    await Fence(H1, keep, JumpingClock()).admit(order(epoch=2))
+    store = MemoryKeyValueStore()
+    await Fence(H1, store, JumpingClock()).admit(order(epoch=2))
     with pytest.raises(Superseded):
-        await Fence(H1, keep, JumpingClock()).admit(order(epoch=1))
-    await Fence(H2, keep, JumpingClock()).admit(order(epoch=1))
+        await Fence(H1, store, JumpingClock()).admit(order(epoch=1))
+    await Fence(H2, store, JumpingClock()).admit(order(epoch=1))
 
 
 @story
 async def test_what_cannot_be_read_lets_nobody_in_however_often_they_ask() -> None:
-    keep = MemoryKeep()
-    await Fence(H1, keep, JumpingClock()).admit(order(epoch=2))
-    await keep.put(f"fence/{H1}", "run-2", b"junk")
-    fence = Fence(H1, keep, JumpingClock())
+    store = MemoryKeyValueStore()
+    await Fence(H1, store, JumpingClock()).admit(order(epoch=2))
+    await store.put(f"fence/{H1}", "run-2", b"junk")
+    fence = Fence(H1, store, JumpingClock())
     for _ in range(2):
         with pytest.raises(msgspec.DecodeError):
             await fence.admit(order(epoch=1))
@@ -71,25 +71,25 @@ async def test_what_cannot_be_read_lets_nobody_in_however_often_they_ask() -> No
 
 @story
 async def test_an_epoch_that_could_not_be_written_is_not_let_in() -> None:
-    keep = SlowKeep()
-    fence = Fence(H1, keep, JumpingClock())
-    keep.fails = True
+    store = SlowKeep()
+    fence = Fence(H1, store, JumpingClock())
+    store.fails = True
     with pytest.raises(Unavailable):
         await fence.admit(order(epoch=2))
-    keep.fails = False
+    store.fails = False
     await fence.admit(order(epoch=2))
-    assert keep.puts == 1
+    assert store.puts == 1
 
 
 @story
 async def test_pruning_forgets_what_is_old() -> None:
-    keep, clock = MemoryKeep(), JumpingClock()
-    fence = Fence(H1, keep, clock)
+    store, clock = MemoryKeyValueStore(), JumpingClock()
+    fence = Fence(H1, store, clock)
     await fence.admit(order("old", epoch=2))
     clock.advance(100.0)
     await fence.admit(order("young", epoch=2))
     await fence.prune(before=clock.now() - 50.0)
-    for known in (fence, Fence(H1, keep, clock)):
+    for known in (fence, Fence(H1, store, clock)):
         await known.admit(order("old", epoch=1))
         with pytest.raises(Superseded):
             await known.admit(order("young", epoch=1))
@@ -97,13 +97,13 @@ async def test_pruning_forgets_what_is_old() -> None:
 
 @story
 async def test_a_double_that_comes_after_another_run_is_refused() -> None:
-    keep, server, other = MemoryKeep(), ServerId("server"), ServerId("other")
-    fence = Fence(H1, keep, JumpingClock())
+    store, server, other = MemoryKeyValueStore(), ServerId("server"), ServerId("other")
+    fence = Fence(H1, store, JumpingClock())
     await fence.admit(order("move", epoch=1), server)
     await fence.admit(order("move", epoch=1), server)
     await fence.admit(order("delete", epoch=1), server)
     await fence.admit(order("move of another", epoch=1), other)
-    for known in (fence, Fence(H1, keep, JumpingClock())):
+    for known in (fence, Fence(H1, store, JumpingClock())):
         with pytest.raises(Superseded):
             await known.admit(order("move", epoch=1), server)
         await known.admit(order("delete", epoch=1), server)
@@ -112,7 +112,7 @@ async def test_a_double_that_comes_after_another_run_is_refused() -> None:
 
 @story
 async def test_a_run_that_goes_on_after_another_does_so_under_a_new_epoch() -> None:
-    fence, server = Fence(H1, MemoryKeep(), JumpingClock()), ServerId("server")
+    fence, server = Fence(H1, MemoryKeyValueStore(), JumpingClock()), ServerId("server")
     await fence.admit(order("move", epoch=1), server)
     await fence.admit(order("attach", epoch=1), server)
     await fence.admit(order("move", epoch=2), server)
@@ -122,8 +122,8 @@ async def test_a_run_that_goes_on_after_another_does_so_under_a_new_epoch() -> N
 
 @story
 async def test_of_two_agents_of_one_host_the_older_order_is_refused() -> None:
-    keep = MemoryKeep()
-    one, other = Fence(H1, keep, JumpingClock()), Fence(H1, keep, JumpingClock())
+    store = MemoryKeyValueStore()
+    one, other = Fence(H1, store, JumpingClock()), Fence(H1, store, JumpingClock())
     await one.admit(order(epoch=2))
     await other.admit(order(epoch=7))
     with pytest.raises(Superseded):
@@ -131,23 +131,23 @@ async def test_of_two_agents_of_one_host_the_older_order_is_refused() -> None:
     with pytest.raises(Superseded):
         await one.admit(order(epoch=2))
     with pytest.raises(Superseded):
-        await Fence(H1, keep, JumpingClock()).admit(order(epoch=6))
+        await Fence(H1, store, JumpingClock()).admit(order(epoch=6))
 
 
 @story
 async def test_a_new_epoch_with_less_progress_comes_from_a_restored_journal() -> None:
-    keep = MemoryKeep()
-    await Fence(H1, keep, JumpingClock()).admit(order(epoch=1, progress=9))
-    for fence in (Fence(H1, keep, JumpingClock()), Fence(H1, keep, JumpingClock())):
+    store = MemoryKeyValueStore()
+    await Fence(H1, store, JumpingClock()).admit(order(epoch=1, progress=9))
+    for fence in (Fence(H1, store, JumpingClock()), Fence(H1, store, JumpingClock())):
         with pytest.raises(Behind):
             await fence.admit(order(epoch=2, progress=8))
         await fence.admit(order(epoch=1, progress=9))
-    await Fence(H1, keep, JumpingClock()).admit(order(epoch=2, progress=9))
+    await Fence(H1, store, JumpingClock()).admit(order(epoch=2, progress=9))
 
 
 @story
 async def test_a_duplicate_of_an_earlier_step_is_refused() -> None:
-    fence = Fence(H1, MemoryKeep(), JumpingClock())
+    fence = Fence(H1, MemoryKeyValueStore(), JumpingClock())
     await fence.admit(order(progress=3))
     await fence.admit(order(progress=4))
     with pytest.raises(Superseded) as refused:
@@ -157,39 +157,39 @@ async def test_a_duplicate_of_an_earlier_step_is_refused() -> None:
 
 @story
 async def test_an_order_of_an_older_release_tells_no_progress_and_is_judged_by_its_epoch() -> None:
-    keep = MemoryKeep()
-    fence = Fence(H1, keep, JumpingClock())
+    store = MemoryKeyValueStore()
+    fence = Fence(H1, store, JumpingClock())
     await fence.admit(order(epoch=1, progress=9))
     await fence.admit(order(epoch=2))
     with pytest.raises(Behind):
-        await Fence(H1, keep, JumpingClock()).admit(order(epoch=3, progress=8))
+        await Fence(H1, store, JumpingClock()).admit(order(epoch=3, progress=8))
 
 
 @story
 async def test_an_older_incarnation_of_the_cloud_is_refused() -> None:
-    keep = MemoryKeep()
-    fence = Fence(H1, keep, JumpingClock())
+    store = MemoryKeyValueStore()
+    fence = Fence(H1, store, JumpingClock())
     await fence.admit(order("run-1", incarnation=1))
     await fence.adopt(3)
     await fence.adopt(2)
-    for known in (fence, Fence(H1, keep, JumpingClock())):
+    for known in (fence, Fence(H1, store, JumpingClock())):
         with pytest.raises(Superseded):
             await known.admit(order("run-2", incarnation=2))
         with pytest.raises(Superseded):
             await known.admit(order("run-1", incarnation=1))
         assert (await known.ledger()).incarnation == 3
     await fence.admit(order("run-1", incarnation=4))
-    assert (await Fence(H1, keep, JumpingClock()).ledger()).incarnation == 4
+    assert (await Fence(H1, store, JumpingClock()).ledger()).incarnation == 4
 
 
 @story
 async def test_the_ledger_lists_what_was_obeyed_the_newest_first() -> None:
-    keep, server = MemoryKeep(), ServerId("server")
-    fence = Fence(H1, keep, JumpingClock())
+    store, server = MemoryKeyValueStore(), ServerId("server")
+    fence = Fence(H1, store, JumpingClock())
     await fence.admit(order("run-1", progress=2), server)
     await fence.admit(order("run-2", epoch=4, progress=1), server)
     await fence.admit(order("run-1", epoch=2, progress=3), server)
-    for known in (fence, Fence(H1, keep, JumpingClock())):
+    for known in (fence, Fence(H1, store, JumpingClock())):
         entries = (await known.ledger()).entries
         assert [(each.run, each.epoch, each.progress, each.server) for each in entries] == [
             ("run-1", 2, 3, server),
@@ -200,7 +200,7 @@ async def test_the_ledger_lists_what_was_obeyed_the_newest_first() -> None:
 
 @story
 async def test_a_ledger_moves_to_another_store_once() -> None:
-    old, new = MemoryKeep(), MemoryKeep()
+    old, new = MemoryKeyValueStore(), MemoryKeyValueStore()
     await Fence(H1, old, JumpingClock()).admit(order("run-1", epoch=3, progress=5, incarnation=2))
     await move_ledger(H1, old, new)
     assert await Fence(H1, new, JumpingClock()).ledger() == await Fence(H1, old, JumpingClock()).ledger()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from whimbrel import settings
-from whimbrel.adapters.memory_key_value_store import MemoryKeep
+from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.adapters.sql.engine.database import Databases
 from whimbrel.bootstrap import process_factory
 from whimbrel.bootstrap.hypervisors import ledger_stores
@@ -335,7 +335,7 @@ def test_the_ledger_of_a_real_host_is_not_among_the_databases_of_the_cloud(tmp_p
         home, real = Home(tmp_path), HOST.format("n1").replace("simulated", "libvirt") + 'uri = "test:///default"\n'
         config = home.config(CELL.format("one") + real + HOST.format("n2"))
         async with AsyncExitStack() as opened:
-            keep, databases = MemoryKeep(), Databases()
+            keep, databases = MemoryKeyValueStore(), Databases()
             await keep.put("fence/n1", "run-1", b"as an older release has written it")
             ledger_of = await ledger_stores(config, home.data, databases, keep, opened)
             assert ledger_of(HostName("n2")) is keep

@@ -17,7 +17,7 @@ _INSERT_NEW = inserts_if_new(kept, "space", "key")
 _PUTS = upserts(kept, ("space", "key"), ["value"])
 
 
-class SqlKeep:
+class SqlKeyValueStore:
     """Fulfils ports.keep.Keep."""
 
     def __init__(self, db: Database) -> None:

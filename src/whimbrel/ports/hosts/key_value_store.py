@@ -3,7 +3,7 @@
 from typing import Protocol
 
 
-class Keep(Protocol):
+class KeyValueStore(Protocol):
     @property
     def is_shared(self) -> bool:
         """Whether other processes may write here: what was read before may be old."""

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from whimbrel.adapters.bus.local import LocalAgents
-from whimbrel.adapters.memory_key_value_store import MemoryKeep
+from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.adapters.sql.cell.hosts import SqlHosts
 from whimbrel.adapters.sql.cell.pci_devices import SqlDevices
 from whimbrel.adapters.sql.cell.servers import SqlServers
@@ -90,7 +90,7 @@ class Remains:
     """What survives every crash of the control plane: its databases, what hosts and other services keep, time."""
 
     databases: dict[str, SqliteDatabase]
-    keep: MemoryKeep
+    store: MemoryKeyValueStore
     clock: JumpingClock
     ids: SeededIds
     images: MemoryImages
@@ -104,12 +104,14 @@ class Remains:
         for name, database in databases.items():
             await create_all(database, name.split("_")[0])
         ids, images = SeededIds(seed), MemoryImages({IMAGE: b"tick"})
-        return cls(databases, MemoryKeep(), JumpingClock(), ids, images, SimulatedNetwork(ids), SimulatedVolumes(ids))
+        return cls(
+            databases, MemoryKeyValueStore(), JumpingClock(), ids, images, SimulatedNetwork(ids), SimulatedVolumes(ids)
+        )
 
     def copy(self) -> "Remains":
         databases = {name: database.copy() for name, database in self.databases.items()}
         clock, ids, images = JumpingClock(self.clock.now()), self.ids.copy(), self.images.copy()
-        return Remains(databases, self.keep.copy(), clock, ids, images, self.network.copy(ids), self.volumes.copy(ids))
+        return Remains(databases, self.store.copy(), clock, ids, images, self.network.copy(ids), self.volumes.copy(ids))
 
 
 class World:
@@ -152,7 +154,7 @@ class World:
         return SimulatedHypervisor(
             name,
             self.simulated,
-            remains.keep,
+            remains.store,
             plan.times,
             remains.clock,
             cell=cell,
@@ -196,7 +198,7 @@ class World:
     def _cell(self, name: CellName) -> Cell:
         remains, database = self.remains, self.remains.databases[f"cell_{name}"]
         agents = {
-            host: HostAgent(host, self.hypervisors[host], remains.keep, self.images, remains.clock)
+            host: HostAgent(host, self.hypervisors[host], remains.store, self.images, remains.clock)
             for host, cell in self.plan.homes()
             if cell == name
         }

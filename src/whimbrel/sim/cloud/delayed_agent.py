@@ -19,7 +19,7 @@ from whimbrel.sim.faults.fault_state import Weather
 
 class HoldingAgent(HostAgent):
     def __init__(self, host: HostName, hypervisor: Hypervisor, images: Images, world: World, weather: Weather) -> None:
-        super().__init__(host, hypervisor, world.remains.keep, images, world.cloud.clock)
+        super().__init__(host, hypervisor, world.remains.store, images, world.cloud.clock)
         self._weather = weather
 
     def _lock(self, key: GuestKey) -> AbstractAsyncContextManager[Any]:

@@ -104,7 +104,7 @@ class Restores:
         """Check that no process would hold all runs if it started now. Raises: Violation."""
         world = self._staff.world
         remains = world.remains
-        fences = {host: Fence(host, remains.keep, remains.clock) for host in world.hypervisors}
+        fences = {host: Fence(host, remains.store, remains.clock) for host in world.hypervisors}
         of_hosts = {host: await fence.ledger(NEWEST) for host, fence in fences.items()}
         ledgers = Ledgers(of_hosts=of_hosts, cell_of=dict(world.plan.homes()))
         for found in [*await contradictions(world.cloud, ledgers), *await forgotten(world.cloud, ledgers)]:

@@ -19,7 +19,7 @@ from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.domain.server_devices import GuestNic, GuestVolume
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.hosts.hypervisor import Percent
-from whimbrel.ports.hosts.key_value_store import Keep
+from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.ports.services.images import Images
 from whimbrel.sim.world.disk_phases import DiskPhases
 from whimbrel.sim.world.disks import Disk, to_file
@@ -49,7 +49,7 @@ class SimulatedHypervisor:
         self,
         host: HostName,
         world: SimulatedWorld,
-        keep: Keep,
+        store: KeyValueStore,
         times: Times,
         clock: Clock,
         *,
@@ -66,7 +66,7 @@ class SimulatedHypervisor:
         self._clock = clock
         self._capacity = capacity
         self._images = images
-        self._guests = KeptGuests(host, keep, world.holders)
+        self._guests = KeptGuests(host, store, world.holders)
         self._disks = DiskPhases(self._guests, world, cell, images, self._take)
         self._reserving = asyncio.Lock()
         world.hosts[host] = self
@@ -77,9 +77,9 @@ class SimulatedHypervisor:
         images: the image service as the new process reaches it, None: as this one does.
         """
         cell, capacity, images = self.cell, self._capacity, images or self._images
-        keep, times, clock = self._guests.keep, self._times, self._clock
+        store, times, clock = self._guests.store, self._times, self._clock
         other = SimulatedHypervisor(
-            self.host, self._world, keep, times, clock, cell=cell, capacity=capacity, images=images
+            self.host, self._world, store, times, clock, cell=cell, capacity=capacity, images=images
         )
         other.refusing = self.refusing
         return other

@@ -10,7 +10,7 @@ from whimbrel.domain import device_assignment, local_disks
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import Capacity, GuestKey, GuestSpec
 from whimbrel.domain.ids import HostName, ServerId, Slot
-from whimbrel.ports.hosts.key_value_store import Keep
+from whimbrel.ports.hosts.key_value_store import KeyValueStore
 from whimbrel.sim.world.guests import SimulatedGuest, path_of
 
 _decode = msgspec.json.Decoder(SimulatedGuest).decode
@@ -18,17 +18,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class KeptGuests:
-    def __init__(self, host: HostName, keep: Keep, holders: dict[ServerId, set[HostName]]) -> None:
+    def __init__(self, host: HostName, store: KeyValueStore, holders: dict[ServerId, set[HostName]]) -> None:
         """holders: the hosts that have a guest of a server, of all hosts together."""
         self.host = host
         self._holders = holders
-        self.keep = keep
+        self.store = store
         self._space = f"guests/{host}"
         self._guests: dict[ServerId, dict[Slot, SimulatedGuest]] | None = None
 
     async def opened(self) -> dict[ServerId, dict[Slot, SimulatedGuest]]:
         if self._guests is None:
-            kept = await self.keep.scan(self._space)
+            kept = await self.store.scan(self._space)
             if self._guests is None:  # nobody was faster while we read
                 found = [_decode(value) for value in kept.values()]
                 self._guests = {}
@@ -66,7 +66,7 @@ class KeptGuests:
 
     async def save(self, guest: SimulatedGuest) -> None:
         guests = await self.opened()
-        await self.keep.put(self._space, path_of(guest.key), _encode(guest))
+        await self.store.put(self._space, path_of(guest.key), _encode(guest))
         # After the put: what could not be written has not happened.
         self._put(guests, guest)
 
@@ -78,7 +78,7 @@ class KeptGuests:
         """Forget one; fine if it is not there."""
         if await self.find(key) is None:
             return
-        await self.keep.delete(self._space, path_of(key))
+        await self.store.delete(self._space, path_of(key))
         guests = await self.opened()
         slots = guests.get(key.server, {})
         slots.pop(key.slot, None)
