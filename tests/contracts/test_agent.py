@@ -121,8 +121,10 @@ async def test_the_ephemeral_disk_goes_either_way_and_swap_is_made_anew(way: Ass
             await source.stop(by, old.key, 60.0)
             for name in ("root", "ephemeral"):
                 if by_image:
-                    parcel = Image(id=name, name="", status="queued", disk_format="raw", size_bytes=0, checksum=None)
-                    await room.images.create(parcel)
+                    transfer_image = Image(
+                        id=name, name="", status="queued", disk_format="raw", size_bytes=0, checksum=None
+                    )
+                    await room.images.create(transfer_image)
                     assert (await source.upload_snapshot(by, old.key, name, name)).finished
                     assert (await target.fetch_disk(by, new, name, name)).finished
                 else:

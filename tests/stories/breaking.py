@@ -14,7 +14,7 @@ from whimbrel.adapters.sql.tables.placement import allocations, host_zones, inve
 from whimbrel.domain.guest import GuestKey, GuestSpec, Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
-from whimbrel.moves.steps.disk import PARCEL, parcels_of
+from whimbrel.moves.steps.disk import TRANSFER_IMAGE, transfer_images_of
 from whimbrel.ports.placement.placement import Inventory
 from whimbrel.ports.services.images import Image
 from whimbrel.ports.services.network import NewPort, Port
@@ -320,8 +320,8 @@ async def device_held(scene: Scene) -> None:
 
 async def parcel_left(scene: Scene) -> None:
     [first] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
-    [[parcel]] = parcels_of(first).values()
-    await _image(scene, {PARCEL: first.id}, parcel)
+    [[transfer_image]] = transfer_images_of(first).values()
+    await _image(scene, {TRANSFER_IMAGE: first.id}, transfer_image)
 
 
 async def snapshot_left(scene: Scene) -> None:

@@ -26,7 +26,7 @@ from whimbrel.ports.stores.journal import Evidence
 from whimbrel.reconcilers import rounds
 from whimbrel.reconcilers.late_effects_round import let_go_latecomers
 from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
-from whimbrel.reconcilers.transfer_images import drop_late_parcels
+from whimbrel.reconcilers.transfer_images import drop_transfer_images
 from whimbrel.repair import steps
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Step
@@ -105,7 +105,7 @@ def _guards() -> Iterator[Mutant]:
     yield Mutant("no record is whole again", _never_whole, "cell")
     yield Mutant("the disk's image is left where it was sent", nothing((disk, "drop_parcel")), "cell")
     yield Mutant("what came late to networks and volumes stays", lambda: _without(let_go_latecomers), "ports")
-    yield Mutant("an image that came late stays", lambda: _without(drop_late_parcels), "cell")
+    yield Mutant("an image that came late stays", lambda: _without(drop_transfer_images), "cell")
     yield Mutant("snapshot: an image that came late stays", lambda: _without(drop_late_snapshots), kind="snapshot")
 
 

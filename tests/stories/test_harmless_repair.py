@@ -21,7 +21,7 @@ from whimbrel.domain.guest import GuestKey, Order
 from whimbrel.domain.ids import CellName, HostName, RunId, ServerId
 from whimbrel.domain.run import Run
 from whimbrel.moves import requests
-from whimbrel.moves.steps.disk import PARCEL
+from whimbrel.moves.steps.disk import TRANSFER_IMAGE
 from whimbrel.ports.services.images import Image
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.proof import Proof, prove, proving
@@ -382,7 +382,7 @@ def test_an_image_that_a_user_made_is_his(mark: str, status: str) -> None:
         [first] = await world.cloud.journal.find(RunFilter(subject=scene.plain.id, limit=1))
         value = {"of a run": first.id, "of nothing": UNKNOWN}.get(mark, mark)
         image = Image(id=world.cloud.ids.uuid(), name="mine", status=status, disk_format="raw", size_bytes=1,
-                      checksum=None, properties={PARCEL: value}, owner="a-user")  # fmt: skip
+                      checksum=None, properties={TRANSFER_IMAGE: value}, owner="a-user")  # fmt: skip
         await world.cloud.images.create(image)
         assert (await prove(world.cloud)).holds
 

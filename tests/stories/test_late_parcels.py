@@ -8,7 +8,7 @@ import pytest
 from whimbrel.domain.ids import HostName
 from whimbrel.moves import requests
 from whimbrel.reconcilers.late_effects_round import LATEST_S
-from whimbrel.reconcilers.transfer_images import drop_late_parcels
+from whimbrel.reconcilers.transfer_images import drop_transfer_images
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create
 from whimbrel.sim.cloud.cloud import World
@@ -34,7 +34,7 @@ async def deletes(before: Callable[[World], object], lands_on: str) -> int:
     await world.settle(engine)
     await world.cloud.clock.sleep(LATEST_S + 1)
     chaos = Chaos({})
-    await drop_late_parcels(chaos.wrap(world.cloud), engine)
+    await drop_transfer_images(chaos.wrap(world.cloud), engine)
     await world.close()
     return chaos.touches.count("images.delete")
 

@@ -17,7 +17,7 @@ from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.pci import HeldDevice
 from whimbrel.domain.run import Run, has_facts
 from whimbrel.moves.facts import MoveFacts
-from whimbrel.moves.steps.disk import PARCEL, parcels_of
+from whimbrel.moves.steps.disk import TRANSFER_IMAGE, transfer_images_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.images import Image
 from whimbrel.ports.services.volumes import Attachment
@@ -139,7 +139,7 @@ async def collect_images(cloud: Cloud, collector: Collector) -> None:
     waiting: dict[str, Image] = {}
     async for page in pages(cloud.images.all_images):
         for image in page:
-            if mark := image.properties.get(PARCEL):
+            if mark := image.properties.get(TRANSFER_IMAGE):
                 if sender := await _sender(cloud, mark, image.id):
                     collector.images[sender].append(image)
             elif image.status == "queued":
@@ -157,4 +157,4 @@ async def _sender(cloud: Cloud, mark: str, image_id: str) -> ServerId | None:
     run = await run_of(cloud, mark)
     if run is None or not has_facts(run, MoveFacts):
         return None
-    return run.subject if any(image_id in of_try for of_try in parcels_of(run).values()) else None
+    return run.subject if any(image_id in of_try for of_try in transfer_images_of(run).values()) else None

@@ -13,7 +13,7 @@ from whimbrel.reconcilers.late_effects_round import let_go_latecomers
 from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
 from whimbrel.reconcilers.lost_power import follow_lost_power
 from whimbrel.reconcilers.misbound_ports import give_back_cut_off
-from whimbrel.reconcilers.transfer_images import drop_late_parcels
+from whimbrel.reconcilers.transfer_images import drop_transfer_images
 from whimbrel.reconcilers.zone_sync import mend_zones
 from whimbrel.restore.watch import watch
 from whimbrel.saga.engine import Engine
@@ -30,7 +30,7 @@ ROUNDS: Sequence[Look] = (
 SLOW_ROUNDS: Sequence[Look] = (
     let_go_latecomers,  # bindings and attachments that were asked for too late
     give_back_cut_off,  # ports of servers that wait for a verdict, activated elsewhere too late
-    drop_late_parcels,  # images for disks on their way, the same
+    drop_transfer_images,  # images for disks on their way, the same
     drop_late_snapshots,  # images of snapshots that came to nothing, the same
     follow_lost_power,  # servers that are said to run, and whose guests are off
     rest_groups,  # moves of server groups that came to nothing

@@ -4,21 +4,21 @@ The image service knows no epochs, so a conductor's request that was long on its
 """
 
 from whimbrel.moves.facts import MoveFacts, carried_disks, moves_of, source_of
-from whimbrel.moves.steps.disk import parcels_of
+from whimbrel.moves.steps.disk import transfer_images_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.reconcilers.late_effects_round import ended_lately
 from whimbrel.saga.engine import Engine
 
 
-async def drop_late_parcels(cloud: Cloud, _: Engine) -> None:
+async def drop_transfer_images(cloud: Cloud, _: Engine) -> None:
     """Ask only for disks that went to another cell. A host that is not known by now may have been in any."""
     sent = [move for move in moves_of(await ended_lately(cloud)) if _may_have_sent_a_disk(move.facts)]
     cells = {host.name: host.cell for host in (await cloud.fleets.now()).hosts} if sent else {}
     for move in sent:
-        for host, parcels in parcels_of(move).items():
+        for host, transfer_images in transfer_images_of(move).items():
             if cells.get(host) != source_of(move).cell:
-                for parcel in parcels:
-                    await cloud.images.delete(parcel)
+                for transfer_image in transfer_images:
+                    await cloud.images.delete(transfer_image)
 
 
 def _may_have_sent_a_disk(facts: MoveFacts) -> bool:

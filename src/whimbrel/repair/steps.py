@@ -3,7 +3,7 @@
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import ConsumerId, HostName, ProviderId
-from whimbrel.moves.steps.disk import PARCEL
+from whimbrel.moves.steps.disk import TRANSFER_IMAGE
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.placement import Owner
@@ -182,5 +182,5 @@ async def delete_images(run: Repair, cloud: Cloud) -> None:
         except NotFound:
             continue
         await check_in_hand(run, cloud)
-        if image.status == "queued" or PARCEL in image.properties:
+        if image.status == "queued" or TRANSFER_IMAGE in image.properties:
             await cloud.images.delete(image.id)

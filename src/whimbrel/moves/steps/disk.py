@@ -16,7 +16,7 @@ from whimbrel.moves.steps.guest import agent_at, see_replaced
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.images import Image
 
-PARCEL = "whimbrel:move"
+TRANSFER_IMAGE = "whimbrel:move"
 """The property by which an image is known that carries a disk: the id of its run."""
 
 
@@ -76,61 +76,61 @@ async def discard_carried(move: Move, cloud: Cloud) -> None:
 
 async def _send(move: Move, disk: DiskName, cloud: Cloud) -> None:
     """Have the source put it into the image service, and the target fetch it there."""
-    source, target, parcel = source_of(move), target_of(move), parcel_of(move, disk)
+    source, target, transfer_image = source_of(move), target_of(move), transfer_image_of(move, disk)
     giver, taker, spec = agent_at(cloud, source), agent_at(cloud, target), target_spec(move)
-    await _register(move, parcel, cloud)
-    await finished(lambda: giver.upload_snapshot(move.order, key_at(move, source), parcel, disk))
-    await finished(lambda: taker.fetch_disk(move.order, spec, parcel, disk))
+    await _register(move, transfer_image, cloud)
+    await finished(lambda: giver.upload_snapshot(move.order, key_at(move, source), transfer_image, disk))
+    await finished(lambda: taker.fetch_disk(move.order, spec, transfer_image, disk))
 
 
-async def _register(move: Move, parcel: str, cloud: Cloud) -> None:
+async def _register(move: Move, transfer_image: str, cloud: Cloud) -> None:
     """Have an image for the disk. Raises: Superseded: it is not wanted any more, and was let go again."""
     await cloud.images.create(
         Image(
-            id=parcel,
+            id=transfer_image,
             name=f"disk of {move.facts.name} on its way",
             status="queued",
             disk_format="qcow2",
             size_bytes=0,
             checksum=None,
-            properties={PARCEL: move.id},
+            properties={TRANSFER_IMAGE: move.id},
         )
     )
     now = await cloud.journal.get(move.id)  # the image service knows no epochs
-    if now.epoch != move.epoch and not _wants(now, parcel):
+    if now.epoch != move.epoch and not _wants(now, transfer_image):
         await drop_parcel(move, cloud)
         raise Superseded(f"run {move.id} went on meanwhile")
 
 
-def _wants(run: Run, parcel: str) -> bool:
+def _wants(run: Run, transfer_image: str) -> bool:
     is_sending = not run.is_over and (run.at, run.way) == (carry_disk.__name__, "forward")
-    return is_sending and has_facts(run, MoveFacts) and parcel in _parcels(run, len(run.facts.tried))
+    return is_sending and has_facts(run, MoveFacts) and transfer_image in _transfer_images(run, len(run.facts.tried))
 
 
 async def drop_parcel(move: Move, cloud: Cloud) -> None:
     """Have the image service rid of the disks."""
-    for parcel in _parcels(move, len(move.facts.tried)):
-        await cloud.images.delete(parcel)
+    for transfer_image in _transfer_images(move, len(move.facts.tried)):
+        await cloud.images.delete(transfer_image)
 
 
-def parcel_of(move: Move, disk: DiskName = "root") -> str:
+def transfer_image_of(move: Move, disk: DiskName = "root") -> str:
     """Give the id of the image by which a disk travels. Each try has its own: services do not give out an id twice."""
-    return _parcel(move, disk, len(move.facts.tried))
+    return _transfer_image(move, disk, len(move.facts.tried))
 
 
-def parcels_of(move: Move) -> dict[HostName, list[str]]:
+def transfer_images_of(move: Move) -> dict[HostName, list[str]]:
     """List those of all its tries, by the host that each was for."""
     found: dict[HostName, list[str]] = {}
     for number, host in enumerate(move.facts.tried, 1):
-        found.setdefault(host, []).extend(_parcels(move, number))
+        found.setdefault(host, []).extend(_transfer_images(move, number))
     return found
 
 
-def _parcels(move: Move, number: int) -> list[str]:
-    return [_parcel(move, disk, number) for disk in carried_disks(move.facts)]
+def _transfer_images(move: Move, number: int) -> list[str]:
+    return [_transfer_image(move, disk, number) for disk in carried_disks(move.facts)]
 
 
-def _parcel(move: Move, disk: DiskName, number: int) -> str:
+def _transfer_image(move: Move, disk: DiskName, number: int) -> str:
     what = "disk" if disk == "root" else f"{disk} disk"
     return str(uuid5(UUID(move.id), f"{what}, try {number}"))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from whimbrel.moves.steps.disk import PARCEL
+from whimbrel.moves.steps.disk import TRANSFER_IMAGE
 from whimbrel.proof.evidence import CloudSnapshot, ServerEvidence
 from whimbrel.proof.violation import Kind, Violation
 
@@ -13,7 +13,7 @@ def count(seen: ServerEvidence) -> int:
 
 def awaited(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     for image in seen.images if not seen.runs else ():
-        what = "carries the disk of" if PARCEL in image.properties else "waits for a snapshot of"
+        what = "carries the disk of" if TRANSFER_IMAGE in image.properties else "waits for a snapshot of"
         sentence = f"image {image.id} {what} server {seen.id}, and nothing is under way"
         yield Violation(law="I4", kind=Kind.LEAKED_IMAGE, subject=seen.id, about=image.id, sentence=sentence,
                         evidence={"name": image.name, "status": image.status, "owner": image.owner})  # fmt: skip
