@@ -13,7 +13,7 @@ from whimbrel.ports.cloud import Requester
 from whimbrel.ports.services.network import Port
 from whimbrel.servers import lookup
 from whimbrel.servers.cleanup import orphans
-from whimbrel.servers.cleanup.late_effects import tidy
+from whimbrel.servers.cleanup.late_effects import clean_up
 from whimbrel.servers.devices.recorded_volumes import RecordedVolumes
 
 PROOF, REPAIRS = "/whimbrel/proof", "/whimbrel/repairs"
@@ -90,7 +90,7 @@ async def test_it_is_not_cleaned_up_and_locks_nothing(front: Front) -> None:
     record = await record_of(front, server)
     assert not await orphans.see(record, front.world.cloud)
     requester = Requester(user_id=record.user_id, project_id=record.project_id, request_id="req-1")
-    assert not await tidy(front.world.cloud, front.engine, requester, record)
+    assert not await clean_up(front.world.cloud, front.engine, requester, record)
 
 
 @with_front

@@ -4,7 +4,7 @@ from tests.api.front import Front, with_front
 from tests.api.test_external_events import tell
 from whimbrel.domain.ids import ProviderId, ServerId
 from whimbrel.ports.stores.journal import RunFilter
-from whimbrel.reconcilers.late_effects_round import LATEST_S, let_go_latecomers
+from whimbrel.reconcilers.late_effects_round import LATEST_S, release_late_effects
 from whimbrel.servers import lookup
 from whimbrel.sim.cloud.cloud import CELL, PROJECT, World
 from whimbrel.sim.world import equipment
@@ -44,7 +44,7 @@ async def look_after(front: Front) -> None:
     """Have what a conductor looks after done once it is due, as often as there is anything."""
     for _ in range(4):
         await front.world.cloud.clock.sleep(LATEST_S)
-        await let_go_latecomers(front.world.cloud, front.engine)
+        await release_late_effects(front.world.cloud, front.engine)
         await front.settle()
 
 

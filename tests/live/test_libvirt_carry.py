@@ -143,7 +143,7 @@ def test_a_volume_whose_server_is_away_is_no_lost_volume(pair: LibvirtPair) -> N
 
 def test_a_guest_that_hears_nothing_keeps_its_device_and_is_waited_for(pair: LibvirtPair) -> None:
     async def story() -> None:
-        host, nic = pair.host("a", lets_go_within_s=A_WHILE_S), new_nic()
+        host, nic = pair.host("a", releases_within_s=A_WHILE_S), new_nic()
         spec = msgspec.structs.replace(new_spec(image_id=None), nics=(nic,))
         await pair.made(host, spec)
         await host.start(spec.key)  # an empty disk: the BIOS finds nothing to boot, and gives nothing back

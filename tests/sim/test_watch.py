@@ -8,7 +8,7 @@ import pytest
 from whimbrel.domain.ids import HostName
 from whimbrel.moves import requests
 from whimbrel.reconcilers import rounds
-from whimbrel.reconcilers.misbound_ports import give_back_cut_off
+from whimbrel.reconcilers.misbound_ports import rebind_misbound
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create
 from whimbrel.sim.checks.event_checks import Watch
@@ -50,7 +50,7 @@ def test_a_loss_of_power_is_followed_by_a_look() -> None:
 
 def test_what_waits_for_a_verdict_is_seen_to_be_right_before_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call of an earlier way back cuts off the server, and nobody gives its port back."""
-    monkeypatch.setattr(rounds, "SLOW_ROUNDS", [one for one in rounds.SLOW_ROUNDS if one is not give_back_cut_off])
+    monkeypatch.setattr(rounds, "SLOW_ROUNDS", [one for one in rounds.SLOW_ROUNDS if one is not rebind_misbound])
     resize = Act(at=1.0, what="resize", pick=0)
     story = Story(seed=1, size=Size(servers=1, hosts=2), decisions=(resize,))
     outcome = run(story, taken_back_later)

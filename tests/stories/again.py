@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.stories.choosing import services
 from tests.stories.living import Ask
-from tools.scenarios.incarnations import Told, let_go_latecomers
+from tools.scenarios.incarnations import Told, release_late_effects
 from tools.scenarios.moves import Story, Telling
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.server import Server
@@ -116,7 +116,7 @@ async def _end(there: World, server: Server, judge: Ask) -> dict[str, Any]:
     engine = world.engine("at last")
     await judge(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
     await world.settle(engine)
-    await let_go_latecomers(Told(world, {}, server, []))
+    await release_late_effects(Told(world, {}, server, []))
     await Invariants(world).check()
     ended = await books(world)
     await world.close()

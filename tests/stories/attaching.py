@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace as with_
 
 from tests.stories.living import HOSTS, RULES, Ask, Set, resized, stopped
-from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, watched
+from tools.scenarios.incarnations import Lives, Told, release_late_effects, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import WorldError, WrongState
 from whimbrel.domain.guest import GuestKey
@@ -22,7 +22,7 @@ from whimbrel.ports.services.volumes import Volume
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
-from whimbrel.servers.cleanup.late_effects import tidy_waiting
+from whimbrel.servers.cleanup.late_effects import clean_up_waiting
 from whimbrel.servers.devices import interfaces, volumes
 from whimbrel.servers.lifecycle import create, delete
 from whimbrel.sim.checks.invariants import Invariants, Violation, books
@@ -84,7 +84,7 @@ def unplug(*, ours: bool) -> Ask:
 
 async def give_back(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
     move = await cloud.journal.open_run(server.id)
-    if not (move and await tidy_waiting(cloud, engine, requester, move)):
+    if not (move and await clean_up_waiting(cloud, engine, requester, move)):
         raise WrongState("none of its ports is cut off")
 
 
@@ -306,7 +306,7 @@ async def see_no_stray_after_the_verdict(ended: Told) -> None:
     record = await lookup.find(world.cloud, ended.server.id)
     await requests.confirm(world.cloud, engine, world.requester(), record)
     await world.settle(engine)
-    await let_go_latecomers(ended)
+    await release_late_effects(ended)
     held = {one.id for one in await world.cloud.volumes.attachments(record.id)}
     assert held == {device.attachment_id for device in (await lookup.find(world.cloud, record.id)).volumes}
     await world.close()

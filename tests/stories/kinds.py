@@ -21,7 +21,7 @@ from tests.stories.breaking import ADOPTED, MENDED
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.later import LATER, every_look
 from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_cut_off, watch
-from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, sleeping
+from tools.scenarios.incarnations import Lives, Told, release_late_effects, sleeping
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.operation_facts import OperationFacts, is_placed
 from whimbrel.ports.stores.journal import RunFilter
@@ -261,12 +261,12 @@ async def _struck(tale: Tale, plan: Plan) -> None:
     ended = await telling.tell()
     assert len(ended.fired) == len(plan), "the fault did not happen"
     if ended.lives[0].late:
-        await let_go_latecomers(ended)  # what the tale did not come to, a round may do
+        await release_late_effects(ended)  # what the tale did not come to, a round may do
     after = await books(ended.world)
     for late in ended.lives[0].late:
         with suppress(WorldError):
             await late()
-        await let_go_latecomers(ended)
+        await release_late_effects(ended)
         assert await books(ended.world) == after, "it came late and did harm"
     if len(plan) > 1:
         at_last = await held_by(ended.world)

@@ -24,7 +24,7 @@ from whimbrel.moves.steps import build_failures, disk, guest, ports, record, vol
 from whimbrel.moves.steps.target import choose_target
 from whimbrel.ports.stores.journal import Evidence
 from whimbrel.reconcilers import rounds
-from whimbrel.reconcilers.late_effects_round import let_go_latecomers
+from whimbrel.reconcilers.late_effects_round import release_late_effects
 from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
 from whimbrel.reconcilers.transfer_images import drop_transfer_images
 from whimbrel.repair import steps
@@ -104,7 +104,7 @@ def _guards() -> Iterator[Mutant]:
     yield Mutant("no record is frozen at a switch", _never_frozen, "cell")
     yield Mutant("no record is whole again", _never_whole, "cell")
     yield Mutant("the disk's image is left where it was sent", nothing((disk, "drop_parcel")), "cell")
-    yield Mutant("what came late to networks and volumes stays", lambda: _without(let_go_latecomers), "ports")
+    yield Mutant("what came late to networks and volumes stays", lambda: _without(release_late_effects), "ports")
     yield Mutant("an image that came late stays", lambda: _without(drop_transfer_images), "cell")
     yield Mutant("snapshot: an image that came late stays", lambda: _without(drop_late_snapshots), kind="snapshot")
 

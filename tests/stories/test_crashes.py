@@ -8,7 +8,7 @@ import pytest
 from tests.stories.choosing import chosen, may_come_late, of, services
 from tests.stories.ruins import Ruin, crashes, go_on, next_crashes
 from tests.stories.telling import STORIES
-from tools.scenarios.incarnations import Told, let_go_latecomers, sleeping
+from tools.scenarios.incarnations import Told, release_late_effects, sleeping
 from tools.scenarios.moves import Story, Telling, expected_after
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import GuestKey
@@ -193,7 +193,7 @@ async def tell_late(story: Story, touch: int) -> None:
     [late] = told.lives[0].late
     with suppress(WorldError):
         await late()
-    await let_go_latecomers(told)
+    await release_late_effects(told)
     assert await books(told.world) == after, f"{story}: touch {touch} came late and did harm"
     await check(told, story)
 
@@ -224,7 +224,7 @@ async def tell_late_and_refused(story: Story, touch: int) -> None:
     [late] = told.lives[0].late
     with suppress(WorldError):
         await late()
-    await let_go_latecomers(told)
+    await release_late_effects(told)
     assert await books(told.world) == after, f"{story}: touch {touch} came late, after a refusal, and did harm"
     await told.world.close()
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.stories.attaching import Errand, Tale, cut_off, give_back, given_back
 from tests.stories.living import Ask, resized
-from tools.scenarios.incarnations import Told, let_go_latecomers
+from tools.scenarios.incarnations import Told, release_late_effects
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.run import Run
@@ -19,7 +19,7 @@ from whimbrel.moves import requests
 from whimbrel.ports.services.network import Network
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.reconcilers.late_effects_round import EARLIEST_S
-from whimbrel.reconcilers.misbound_ports import give_back_cut_off
+from whimbrel.reconcilers.misbound_ports import rebind_misbound
 from whimbrel.servers import lookup
 from whimbrel.sim.checks.invariants import Invariants, books
 from whimbrel.sim.cloud.cloud import World
@@ -53,7 +53,7 @@ async def judged(world: World, server: Server, verdict: str) -> dict[str, Any]:
 async def at_rest(world: World, server: Server) -> dict[str, Any]:
     for _ in range(3):
         await world.settle(world.engine("at last"))
-        await let_go_latecomers(Told(world, {}, server, []))
+        await release_late_effects(Told(world, {}, server, []))
     await Invariants(world).check()
     assert not await Invariants(world).at_rest()
     return await books(world)
@@ -68,11 +68,11 @@ def test_a_port_is_given_back_while_its_server_waits() -> None:
         world, server = await scene(CUT_OFF)
         move, engine = await the_move(world, server), world.engine("e")
         assert served_on(world)[PORT] == "h1"
-        assert await give_back_cut_off(world.cloud, engine) == 1
+        assert await rebind_misbound(world.cloud, engine) == 1
         await world.settle(engine)
         assert set(served_on(world).values()) == {"h2"}
         assert await the_move(world, server) == move, "it waits as it did"
-        assert await give_back_cut_off(world.cloud, engine) == 0
+        assert await rebind_misbound(world.cloud, engine) == 0
         await world.close()
 
     asyncio.run(story())
@@ -82,7 +82,7 @@ def test_it_is_looked_for_only_while_an_activation_may_arrive() -> None:
     async def story() -> None:
         world, _ = await scene(CUT_OFF)
         await world.cloud.clock.sleep(EARLIEST_S + 1)
-        assert await give_back_cut_off(world.cloud, world.engine("e")) == 0
+        assert await rebind_misbound(world.cloud, world.engine("e")) == 0
         await world.close()
 
     asyncio.run(story())
@@ -92,7 +92,7 @@ def test_a_port_that_has_no_binding_where_its_server_is_stays() -> None:
     async def story() -> None:
         world, _ = await scene(CUT_OFF)
         await world.remains.network.delete_bindings([PORT], HostName("h2"))
-        assert await give_back_cut_off(world.cloud, world.engine("e")) == 0
+        assert await rebind_misbound(world.cloud, world.engine("e")) == 0
         assert served_on(world)[PORT] == "h1"
         await world.close()
 
@@ -113,7 +113,7 @@ def test_a_silent_network_service_keeps_no_verdict_waiting_for_good() -> None:
         world, server = await scene(CUT_OFF)
         cloud = Mute({}).wrap(world.cloud)
         engine = world.engine("e", cloud)
-        assert await give_back_cut_off(cloud, engine) == 1
+        assert await rebind_misbound(cloud, engine) == 1
         await world.settle(engine)
         [tidied] = await cloud.journal.find(RunFilter(subject=server.id, sagas=("tidy",)))
         assert tidied.state == "undone"
@@ -149,7 +149,7 @@ async def touches_of_giving() -> int:
 async def _give_back(world: World, chaos: Chaos) -> None:
     cloud = chaos.wrap(world.cloud)
     engine = world.engine("giver", cloud)
-    await give_back_cut_off(cloud, engine)
+    await rebind_misbound(cloud, engine)
     await world.settle(engine)
 
 

@@ -18,7 +18,7 @@ from tests.stories.attaching import (
 )
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.living import resized
-from tools.scenarios.incarnations import let_go_latecomers, sleeping
+from tools.scenarios.incarnations import release_late_effects, sleeping
 from whimbrel.domain.errors import WorldError
 from whimbrel.sim.checks.invariants import books
 from whimbrel.sim.faults.chaos import Fault, Plan, changes
@@ -80,12 +80,12 @@ def test_every_order_that_arrives_late(tale: Tale) -> None:
 
 async def tell_late(tale: Tale, plan: Plan) -> None:
     ended = await Errand(tale, plan).tell()
-    await let_go_latecomers(ended)
+    await release_late_effects(ended)
     after = await books(ended.world)
     [late] = ended.lives[0].late
     with suppress(WorldError):
         await late()
-    await let_go_latecomers(ended)
+    await release_late_effects(ended)
     assert await books(ended.world) == after, f"{tale}: {plan} came late and did harm"
     await check(ended, tale)
 
@@ -119,7 +119,7 @@ async def tell_late_and_refused(tale: Tale, touch: int) -> bool:
     if resized in tale.scene:  # what a waiting move holds is let alone until its verdict
         await see_no_stray_after_the_verdict(ended)
         return True
-    await let_go_latecomers(ended)
+    await release_late_effects(ended)
     after = await books(ended.world)
     for books_ in (after, ended.before):  # a port that is nobody's may be bound to somewhere: who takes it binds it
         books_["ports"] = [port if port[1] else port[:2] for port in books_["ports"]]

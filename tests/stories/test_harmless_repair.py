@@ -26,7 +26,7 @@ from whimbrel.ports.services.images import Image
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.proof import Proof, prove, proving
 from whimbrel.repair.service import repair, survey
-from whimbrel.servers.cleanup.late_effects import tidy_after_delete
+from whimbrel.servers.cleanup.late_effects import clean_up_after_delete
 from whimbrel.sim.checks.invariants import books
 
 Act = Callable[[Scene], Awaitable[None]]
@@ -201,7 +201,7 @@ def test_nothing_is_tidied_after_a_deletion_that_there_was_not() -> None:
         of_it = directory.c.server_id == scene.rich.id
         await run(scene, "global", sa.update(directory).where(of_it).values(deleted_at=1.0))
         before = await books(scene.world)
-        assert not await tidy_after_delete(scene.rich.id, scene.world.cloud)
+        assert not await clean_up_after_delete(scene.rich.id, scene.world.cloud)
         assert await books(scene.world) == before
 
     told(story)

@@ -13,7 +13,7 @@ from tests import broken_ports
 from tests.broken_ports import BANDWIDTH
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.living import HOSTS, RULES, delete_and_see_nothing, stopped
-from tools.scenarios.incarnations import Lives, Told, let_go_latecomers, sleeping, watched
+from tools.scenarios.incarnations import Lives, Told, release_late_effects, sleeping, watched
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.errors import Conflict, Invalid, WorldError
 from whimbrel.domain.ids import GroupId, HostName, ServerId
@@ -269,7 +269,7 @@ async def tell_late(tale: Tale, plan: Plan) -> None:
     [late] = ended.lives[0].late
     with suppress(WorldError):
         await late()
-    await let_go_latecomers(ended)
+    await release_late_effects(ended)
     assert await books(ended.world) == after, f"{tale}: {plan} came late and did harm"
     await check(telling, ended)
 

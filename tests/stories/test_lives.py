@@ -32,7 +32,7 @@ from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.reconcilers.rounds import reconcile
 from whimbrel.saga.engine import Engine
-from whimbrel.servers.cleanup.late_effects import tidy
+from whimbrel.servers.cleanup.late_effects import clean_up
 from whimbrel.servers.devices import interfaces
 from whimbrel.servers.lifecycle import create, create_image, delete, power
 from whimbrel.sim.checks.invariants import Violation, books
@@ -155,7 +155,7 @@ TALES = (
     Tale("reboot", reboot_softly, RUNNING),
     Tale("hard reboot of a stopped one", reboot_hard, RUNNING, (stopped,)),
     Tale("unplug a virtual function", unplug, without_its_function, function=True),
-    Tale("tidy what came late", tidy, nothing_left_behind, (left_behind,), insists=True, devices=True),
+    Tale("tidy what came late", clean_up, nothing_left_behind, (left_behind,), insists=True, devices=True),
     Tale("hard reboot of a broken one", reboot_hard, RUNNING, (said_to_be_broken,)),
 )
 

@@ -15,9 +15,9 @@ from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.proof.proof import prove
-from whimbrel.reconcilers.late_effects_round import LATEST_S, let_go_latecomers
+from whimbrel.reconcilers.late_effects_round import LATEST_S, release_late_effects
 from whimbrel.servers import lookup
-from whimbrel.servers.cleanup.late_effects import tidy
+from whimbrel.servers.cleanup.late_effects import clean_up
 from whimbrel.sim.checks.invariants import books
 from whimbrel.sim.faults.chaos import Chaos, Crash, Fault, Plan, changes
 
@@ -29,7 +29,7 @@ async def look_after(scene: Scene) -> int:
     world, engine, began = scene.world, scene.world.engine("afterwards"), 0
     for _ in range(3):
         await world.cloud.clock.sleep(LATEST_S)
-        began += await let_go_latecomers(world.cloud, engine)
+        began += await release_late_effects(world.cloud, engine)
         await world.settle(engine)
     return began
 
@@ -148,7 +148,7 @@ def test_a_port_that_a_guest_of_another_server_has_is_not_let_go() -> None:
         await make_guest(scene, plain, "h1", plain.slot, runs=True)
         await changed(scene, plain.id, host="h1")
         record = await lookup.find(world.cloud, plain.id)
-        assert not await tidy(world.cloud, world.engine("e"), world.requester(), record)
+        assert not await clean_up(world.cloud, world.engine("e"), world.requester(), record)
         assert "stray_port" in await kinds(scene)
 
     told(story)
@@ -199,7 +199,7 @@ async def _tidied(scene: Scene, plan: Plan) -> list[str]:
     cloud = chaos.wrap(world.cloud)
     engine, record = world.engine("e", cloud), await lookup.find(world.cloud, scene.rich.id)
     with suppress(Crash, WorldError):
-        assert await tidy(cloud, engine, world.requester(), record)
+        assert await clean_up(cloud, engine, world.requester(), record)
         await world.settle(engine)
     return chaos.touches
 
@@ -214,10 +214,12 @@ def test_nothing_is_let_go_while_the_host_is_silent() -> None:
         before = await books(world)
         assert await look_after(scene) == 0
         with pytest.raises(Unavailable):
-            await tidy(world.cloud, world.engine("e"), world.requester(), await lookup.find(world.cloud, scene.rich.id))
+            await clean_up(
+                world.cloud, world.engine("e"), world.requester(), await lookup.find(world.cloud, scene.rich.id)
+            )
         assert await books(world) == before
         agents[HostName("h1")] = agent
-        assert await tidy(
+        assert await clean_up(
             world.cloud, world.engine("e"), world.requester(), await lookup.find(world.cloud, scene.rich.id)
         )
 
@@ -230,7 +232,7 @@ def test_a_host_that_falls_silent_under_it_has_it_undone_and_looked_after_again(
         await came_late(scene)
         agents = world.cloud.cell(scene.rich.cell).agents._agents  # type: ignore[arg-type, attr-defined]
         agent = agents[HostName("h1")]
-        assert await tidy(world.cloud, engine, world.requester(), await lookup.find(world.cloud, scene.rich.id))
+        assert await clean_up(world.cloud, engine, world.requester(), await lookup.find(world.cloud, scene.rich.id))
         silence(scene, "h1")
         before = await books(world)
         await world.settle(engine)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from tools.faultmap.environment import COPYING, LONG, CloudSnapshot
 from tools.faultmap.rows import Marking, Row, rows_of
 from tools.faultmap.troubles import AGENTS_RESTART, Strike, Strikes, Trouble, Troubled
-from tools.scenarios.incarnations import Told, let_go_latecomers, sleeping
+from tools.scenarios.incarnations import Told, release_late_effects, sleeping
 from tools.scenarios.moves import Story, Telling, expected_after
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.run import Run
@@ -119,7 +119,7 @@ async def tell(story: Story, *strikes: Strikes, copying: bool = False) -> tuple[
         if any(chaos.overtaken for chaos in told.lives if isinstance(chaos, Troubled)):
             raise Unfired("nothing overtook it")
         if any(strike.trouble is Trouble.REORDERED for strike in struck):
-            await let_go_latecomers(told)  # what was held back may have come after the way back
+            await release_late_effects(told)  # what was held back may have come after the way back
         outcome = await _judged(told, telling, story)
     except (Exception, Violation) as error:
         if isinstance(error, Unfired):
@@ -162,7 +162,7 @@ async def _deliver(told: Told) -> None:
         for late in chaos.late:
             with suppress(WorldError):
                 await late()
-    await let_go_latecomers(told)
+    await release_late_effects(told)
     if await books(told.world) != before:
         raise Violation("what came late did harm")
 

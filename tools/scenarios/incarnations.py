@@ -198,12 +198,12 @@ async def _finish_and_wake(telling: Lives, sleeper: Chaos, acting: asyncio.Task[
     after = await books(telling.world)
     sleeper.wake.set()
     await acting
-    await let_go_latecomers(Told(telling.world, {}, telling.server, telling.lives))
+    await release_late_effects(Told(telling.world, {}, telling.server, telling.lives))
     if begun:  # else it slept before it had asked for anything, and asks now
         assert await books(telling.world) == after, "it woke, and changed what others had finished"
 
 
-async def let_go_latecomers(told: Told) -> None:
+async def release_late_effects(told: Told) -> None:
     """Do what conductors do once a minute: what reached a service that knows no epochs too late is let go."""
     engine = told.world.engine("afterwards")
     await told.world.cloud.clock.sleep(LATEST_S)

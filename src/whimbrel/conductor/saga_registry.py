@@ -5,7 +5,7 @@ from whimbrel.repair.service import REPAIR, REPAIR_1
 from whimbrel.restore.restore import LOST_RUN
 from whimbrel.saga.step import SagaRegistry
 from whimbrel.servers.allocations.healing import HEAL_PORTS
-from whimbrel.servers.cleanup.late_effects import TIDY
+from whimbrel.servers.cleanup.late_effects import CLEANUP
 from whimbrel.servers.devices.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from whimbrel.servers.devices.volumes import ATTACH_VOLUME, DETACH_VOLUME
 from whimbrel.servers.lifecycle.create import CREATE
@@ -16,6 +16,6 @@ from whimbrel.servers.lifecycle.power import FOLLOW_POWER, REBOOT, START, STOP
 SAGAS = SagaRegistry(
     *(RESIZE, MIGRATE, CREATE, DELETE, START, STOP, REBOOT, SNAPSHOT),
     LOST_RUN,
-    *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, TIDY, HEAL_PORTS, FOLLOW_POWER),
+    *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, CLEANUP, HEAL_PORTS, FOLLOW_POWER),
     *(REPAIR_1, REPAIR),
 )

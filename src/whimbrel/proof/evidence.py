@@ -176,7 +176,7 @@ class ServerEvidence(msgspec.Struct, kw_only=True, dict=True):
     def guest(self, host: HostName | None, key: GuestKey | None) -> Guest | None:
         return next((guest for at, guest in self.guests if at == host and guest.key == key), None)
 
-    def strays(self) -> Iterator[Seen]:
+    def orphans(self) -> Iterator[Seen]:
         """Yield the guests that are not the one that the record says."""
         host = self.record.host if self.record else None
         for at, guest in self.guests:

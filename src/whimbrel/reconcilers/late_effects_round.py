@@ -9,7 +9,7 @@ from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
 from whimbrel.servers import lookup
-from whimbrel.servers.cleanup.late_effects import tidy, tidy_after_delete
+from whimbrel.servers.cleanup.late_effects import clean_up, clean_up_after_delete
 
 LATEST_S, EARLIEST_S = 60.0, 240.0
 """How long ago a run ended that is looked after: a request that nobody waits for arrives within that time, or never."""
@@ -22,7 +22,7 @@ async def ended_lately(cloud: Cloud, *sagas: str) -> list[Run]:
     return [run for run in await cloud.journal.find(lately) if run.is_over]
 
 
-async def let_go_latecomers(cloud: Cloud, engine: Engine) -> int:
+async def release_late_effects(cloud: Cloud, engine: Engine) -> int:
     """Look at the servers whose runs ended lately; give for how many of them something is let go."""
     newest = {run.subject: run for run in reversed(await ended_lately(cloud)) if _has_devices(run)}
     return sum([await _look_after(cloud, engine, run) for run in newest.values()])
@@ -42,9 +42,9 @@ async def _look_after(cloud: Cloud, engine: Engine, run: Run) -> int:
         return 0  # its cell is away: the next round sees
     try:
         if server is None:
-            return int(await tidy_after_delete(run.subject, cloud))
+            return int(await clean_up_after_delete(run.subject, cloud))
         requester = Requester(user_id=run.user_id, project_id=run.project_id, request_id=f"req-{cloud.ids.uuid()}")
-        return int(await tidy(cloud, engine, requester, server))
+        return int(await clean_up(cloud, engine, requester, server))
     except (Conflict, Unavailable, Refused):
         return 0  # it is busy, or nobody says what its guest uses: the next round sees
 

@@ -13,10 +13,10 @@ from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.reconcilers.late_effects_round import EARLIEST_S
 from whimbrel.saga.engine import Engine
-from whimbrel.servers.cleanup.late_effects import tidy_waiting
+from whimbrel.servers.cleanup.late_effects import clean_up_waiting
 
 
-async def give_back_cut_off(cloud: Cloud, engine: Engine) -> int:
+async def rebind_misbound(cloud: Cloud, engine: Engine) -> int:
     """Ask for the ports of all of them at once; give for how many servers some are given back."""
     since = cloud.clock.now() - EARLIEST_S
     runs = await cloud.journal.find(RunFilter(sagas=tuple(MOVE_SAGAS), only_open=True, changed_since=since))
@@ -31,6 +31,6 @@ async def give_back_cut_off(cloud: Cloud, engine: Engine) -> int:
 async def _give_back(cloud: Cloud, engine: Engine, move: Run) -> int:
     requester = Requester(user_id=move.user_id, project_id=move.project_id, request_id=f"req-{cloud.ids.uuid()}")
     try:
-        return int(await tidy_waiting(cloud, engine, requester, move))
+        return int(await clean_up_waiting(cloud, engine, requester, move))
     except (Conflict, NotFound, Refused, Unavailable):
         return 0  # its owner was faster, or a service is away: the next round sees

@@ -9,10 +9,10 @@ from whimbrel.domain.errors import WorldError
 from whimbrel.ports.cloud import Cloud
 from whimbrel.reconcilers.expired_resizes import confirm_expired
 from whimbrel.reconcilers.finished_group_moves import rest_groups
-from whimbrel.reconcilers.late_effects_round import let_go_latecomers
+from whimbrel.reconcilers.late_effects_round import release_late_effects
 from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
 from whimbrel.reconcilers.lost_power import follow_lost_power
-from whimbrel.reconcilers.misbound_ports import give_back_cut_off
+from whimbrel.reconcilers.misbound_ports import rebind_misbound
 from whimbrel.reconcilers.transfer_images import drop_transfer_images
 from whimbrel.reconcilers.zone_sync import mend_zones
 from whimbrel.restore.watch import watch
@@ -28,8 +28,8 @@ ROUNDS: Sequence[Look] = (
 """Once a second."""
 
 SLOW_ROUNDS: Sequence[Look] = (
-    let_go_latecomers,  # bindings and attachments that were asked for too late
-    give_back_cut_off,  # ports of servers that wait for a verdict, activated elsewhere too late
+    release_late_effects,  # bindings and attachments that were asked for too late
+    rebind_misbound,  # ports of servers that wait for a verdict, activated elsewhere too late
     drop_transfer_images,  # images for disks on their way, the same
     drop_late_snapshots,  # images of snapshots that came to nothing, the same
     follow_lost_power,  # servers that are said to run, and whose guests are off

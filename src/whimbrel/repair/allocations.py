@@ -112,10 +112,10 @@ def _port(seen: ServerEvidence, violation: Violation) -> Port:
 
 
 def detach_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> str | None:
-    stray = next(one for one in seen.attachments if one.id == violation.about)
-    named = _named_besides(stray, seen)
-    served = _served_from_home(seen, named) if named and not _same_host(stray, named, seen) else None
-    by = None if named and stray.status == "reserved" else guards.user(stray.volume_id, seen, snapshot, served)
+    orphan = next(one for one in seen.attachments if one.id == violation.about)
+    named = _named_besides(orphan, seen)
+    served = _served_from_home(seen, named) if named and not _same_host(orphan, named, seen) else None
+    by = None if named and orphan.status == "reserved" else guards.user(orphan.volume_id, seen, snapshot, served)
     if by and named:
         return f"{by}, by this one or by the one of the record: detach the volume from the server and attach it again"
     if by:
@@ -127,20 +127,20 @@ def detach_volume(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
     return [actions.DetachVolume(sentence=f"delete attachment {violation.about}", attachment_id=violation.about)]
 
 
-def _named_besides(stray: Attachment, seen: ServerEvidence) -> str | None:
+def _named_besides(orphan: Attachment, seen: ServerEvidence) -> str | None:
     """Return the attachment by which the record says that the server has the volume, if that one is there.
 
     A stray beside it was left by a move, or made by a user in the volume service.
     """
     there = {one.id for one in seen.attachments}
     devices = seen.record.volumes if seen.record else ()
-    named = [one.attachment_id for one in devices if one.volume_id == stray.volume_id and one.attachment_id in there]
+    named = [one.attachment_id for one in devices if one.volume_id == orphan.volume_id and one.attachment_id in there]
     return named[0] if named else None
 
 
-def _same_host(stray: Attachment, named: str, seen: ServerEvidence) -> bool:
-    use = seen.uses.get(stray.volume_id)
-    return use is None or use.hosts.get(stray.id) == use.hosts.get(named)
+def _same_host(orphan: Attachment, named: str, seen: ServerEvidence) -> bool:
+    use = seen.uses.get(orphan.volume_id)
+    return use is None or use.hosts.get(orphan.id) == use.hosts.get(named)
 
 
 def _served_from_home(seen: ServerEvidence, named: str) -> Seen | None:

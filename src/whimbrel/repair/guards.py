@@ -78,7 +78,7 @@ def stands_as_recorded(seen: ServerEvidence) -> bool:
 def doomed(seen: ServerEvidence) -> list[Seen]:
     """Return the guests that a repair destroys before it releases anything of theirs."""
     if seen.is_alive:
-        return list(seen.strays()) if stands_as_recorded(seen) else []
+        return list(seen.orphans()) if stands_as_recorded(seen) else []
     return list(seen.guests) if seen.is_ended else []
 
 

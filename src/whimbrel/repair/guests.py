@@ -53,8 +53,8 @@ def adoptable(seen: ServerEvidence, snapshot: CloudSnapshot) -> actions.AdoptGue
 
 def _only_elsewhere(seen: ServerEvidence) -> Seen | None:
     """Return the only guest, if it is not where the record says."""
-    strays = list(seen.strays())
-    return strays[0] if len(strays) == 1 and strays == list(seen.guests) else None
+    orphans = list(seen.orphans())
+    return orphans[0] if len(orphans) == 1 and orphans == list(seen.guests) else None
 
 
 def _hindrance(home: Server, seen: ServerEvidence, only: Seen, snapshot: CloudSnapshot) -> str | None:
@@ -98,7 +98,7 @@ def _not_adopted(seen: ServerEvidence, snapshot: CloudSnapshot) -> str:
     home, only = seen.home, _only_elsewhere(seen)
     if home and only and (why := _hindrance(home, seen, only, snapshot)):
         return f"its only guest is on {only[0]}, and {why}: restore it, or its disk, on {home.host}"
-    if list(seen.strays()):
+    if list(seen.orphans()):
         return "it is unknown which of its guests is the right one: restore its disk on its host"
     return "it has no guest: restore its disk on its host, or delete the server"
 

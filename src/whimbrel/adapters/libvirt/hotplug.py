@@ -17,15 +17,15 @@ from whimbrel.domain.ids import ServerId
 Finding = Callable[[str], ET.Element | None]
 """Gives a device as a domain's XML has it."""
 
-LETS_GO_WITHIN_S = 15.0
+RELEASES_WITHIN_S = 15.0
 ASK_AGAIN_S = 2.0
 POLL_S = 0.05
 
 
 class HotPlug:
-    def __init__(self, connection: Connection, lets_go_within_s: float) -> None:
+    def __init__(self, connection: Connection, releases_within_s: float) -> None:
         self._connection = connection
-        self._lets_go_within_s = lets_go_within_s
+        self._releases_within_s = releases_within_s
 
     async def attach(self, server: ServerId, device: ET.Element, found: Finding) -> None:
         """Have a device in the server's running guest. Raises: Unavailable: it went down, or what it needs does."""
@@ -37,7 +37,7 @@ class HotPlug:
         begun, asked = loop.time(), -ASK_AGAIN_S
         while await self._connection.run(lambda libvirtd: self._has(libvirtd, server, found)):
             waited = loop.time() - begun
-            if waited >= self._lets_go_within_s:
+            if waited >= self._releases_within_s:
                 raise Unavailable("the guest has not let go of the device yet")
             if waited - asked >= ASK_AGAIN_S:
                 asked = waited

@@ -25,7 +25,7 @@ from whimbrel.adapters.libvirt.domain_control import Domains, runs
 from whimbrel.adapters.libvirt.domain_xml import Domain, domain_xml
 from whimbrel.adapters.libvirt.guest_power import Power
 from whimbrel.adapters.libvirt.host_capabilities import VirtType
-from whimbrel.adapters.libvirt.hotplug import LETS_GO_WITHIN_S, Finding, HotPlug
+from whimbrel.adapters.libvirt.hotplug import RELEASES_WITHIN_S, Finding, HotPlug
 from whimbrel.adapters.libvirt.image_cache import ImageCache
 from whimbrel.adapters.libvirt.observation import Sight
 from whimbrel.adapters.libvirt.slots import SlotDirectory, Slots
@@ -67,7 +67,7 @@ class LibvirtHypervisor:
         nbd_address: str = "127.0.0.1",
         host: str | None = None,
         nics: Plugging = "tap",
-        lets_go_within_s: float = LETS_GO_WITHIN_S,
+        releases_within_s: float = RELEASES_WITHIN_S,
         image_cache: Path | None = None,
     ) -> None:
         durable_files.make_directory(directory, None)
@@ -82,7 +82,7 @@ class LibvirtHypervisor:
         tools, connection = Tools(self._slots.owner), Connection(uri)
         self._domains = Domains(connection)
         self._sight = Sight(self._domains, self._slots, self._directory)
-        self._hotplug = HotPlug(connection, lets_go_within_s)
+        self._hotplug = HotPlug(connection, releases_within_s)
         self._snapshots = Snapshots(connection, tools)
         self._exports = Exports(tools, nbd_address)
         self._power = Power(self._domains, self._slots, self._sight, self._exports)

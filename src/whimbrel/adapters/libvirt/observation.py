@@ -27,8 +27,8 @@ class Sight:
         slots = await in_thread(self._slots.all)
         seen = await in_thread(lambda: [guest_of(slot, defined.get(slot.key.server)) for slot in slots])
         known = {guest.key: guest for guest in seen if guest}
-        strays = (domain.as_guest() for domain in defined.values() if self._is_ours(domain))
-        return list(({guest.key: guest for guest in strays} | known).values())
+        orphans = (domain.as_guest() for domain in defined.values() if self._is_ours(domain))
+        return list(({guest.key: guest for guest in orphans} | known).values())
 
     async def look(self, key: GuestKey) -> Guest | None:
         domain = await self._domains.seen(key.server)

@@ -103,7 +103,7 @@ def of_a_step(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violati
 
 
 def _no_other(seen: ServerEvidence) -> Iterator[Violation]:
-    for host, guest in seen.strays():
+    for host, guest in seen.orphans():
         if (host, guest.key) == seen.way_back:
             continue
         why = f"its record says {seen.record.host or 'no host'}" if seen.record else "there is no such server"

@@ -32,7 +32,7 @@ from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import lookup, operation
 from whimbrel.servers.cleanup import orphans as strays
-from whimbrel.servers.cleanup.orphans import Strays
+from whimbrel.servers.cleanup.orphans import Orphans
 from whimbrel.servers.devices import interfaces
 from whimbrel.servers.devices.interface_facts import InterfaceFacts
 from whimbrel.servers.devices.interfaces import ATTACH_INTERFACE
@@ -41,11 +41,11 @@ STATES = ("active", "stopped", "error")
 """Of a server that waits for a verdict only ports are given back: its move holds more than the record says."""
 
 
-class TidyFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
-    strays: Strays = Strays()
+class CleanupFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
+    strays: Orphans = Orphans()
 
 
-Tidying = Run[TidyFacts]
+Tidying = Run[CleanupFacts]
 
 
 async def lost_nic(record: Server, cloud: Cloud) -> Nic | None:
@@ -61,14 +61,14 @@ async def lost_nic(record: Server, cloud: Cloud) -> Nic | None:
     return None
 
 
-async def see_strays(run: Tidying, cloud: Cloud) -> TidyFacts:
+async def see_strays(run: Tidying, cloud: Cloud) -> CleanupFacts:
     """Look again, now that nobody else can change it."""
     record = await operation.records(run, cloud).get(run.subject)
     facts = run.facts
-    return replace(facts, strays=await (strays.see_cut_off if facts.beside else strays.see)(record, cloud))
+    return replace(facts, strays=await (strays.find_misbound if facts.beside else strays.see)(record, cloud))
 
 
-def is_cut_off(facts: TidyFacts) -> bool:
+def is_misbound(facts: CleanupFacts) -> bool:
     return bool(facts.strays.cut_off)
 
 
@@ -129,20 +129,20 @@ async def idle_again(run: Tidying, cloud: Cloud) -> None:
     await operation.unlock(run, cloud)
 
 
-TIDY: Saga[TidyFacts] = Saga(
+CLEANUP: Saga[CleanupFacts] = Saga(
     "tidy",
     1,
-    TidyFacts,
+    CleanupFacts,
     undoable=(
         Step(operation.lock, undo=operation.unlock, in_request=True),
         Step(see_strays),
-        Step(give_back_ports, only_if=is_cut_off),
+        Step(give_back_ports, only_if=is_misbound),
     ),
     forward_only=(Step(let_go_strays), Step(idle_again)),
 )
 
 
-async def tidy(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> bool:
+async def clean_up(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> bool:
     """Start to let go what came too late, or a port that is no more; tell whether there is anything.
 
     A server that is in use is left alone.
@@ -158,31 +158,31 @@ async def tidy(cloud: Cloud, engine: Engine, requester: Requester, server: Serve
         return False
     if (await lookup.find(cloud, server.id)).generation != server.generation:
         return False  # what was seen may have been of a move
-    await operation.accept(cloud, engine, requester, server, TIDY, "tidy", None, STATES)
+    await operation.accept(cloud, engine, requester, server, CLEANUP, "tidy", None, STATES)
     return True
 
 
-async def tidy_waiting(cloud: Cloud, engine: Engine, requester: Requester, move: Run) -> bool:
+async def clean_up_waiting(cloud: Cloud, engine: Engine, requester: Requester, move: Run) -> bool:
     """Start to give back the ports that are cut off while a move waits for its verdict; tell whether there are any.
 
     Raises: WrongState; Conflict: there is a verdict, or something is done beside the move; NotFound; Unavailable.
     """
     server = await lookup.find(cloud, move.subject)
-    if not await strays.see_cut_off(server, cloud):
+    if not await strays.find_misbound(server, cloud):
         return False
-    await operation.accept(cloud, engine, requester, server, TIDY, "tidy", None, ("resized",), beside=move.id)
+    await operation.accept(cloud, engine, requester, server, CLEANUP, "tidy", None, ("resized",), beside=move.id)
     return True
 
 
-async def tidy_after_delete(server: ServerId, cloud: Cloud) -> bool:
+async def clean_up_after_delete(server: ServerId, cloud: Cloud) -> bool:
     """Let go what was taken or made too late for a server that is no more; tell whether there was anything."""
     creates = await cloud.journal.find(RunFilter(subject=server, sagas=("create",)))
-    return any([await _tidy_after(create, cloud) for create in moves_of(creates)])
+    return any([await _clean_up_after(create, cloud) for create in moves_of(creates)])
 
 
-async def _tidy_after(create: Move, cloud: Cloud) -> bool:
+async def _clean_up_after(create: Move, cloud: Cloud) -> bool:
     if create.state == "undone":
-        return await _tidy_after_create(create, cloud)
+        return await _clean_up_after_create(create, cloud)
     if not await is_ended(cloud, create.subject):
         return False  # it was not deleted, whatever else says so: prove tells of it
     held = await cloud.volumes.attachments(create.subject)
@@ -198,7 +198,7 @@ async def _tidy_after(create: Move, cloud: Cloud) -> bool:
     return bool(held or ports or late)
 
 
-async def _tidy_after_create(create: Move, cloud: Cloud) -> bool:
+async def _clean_up_after_create(create: Move, cloud: Cloud) -> bool:
     made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
     held = await cloud.volumes.attachments(create.subject)
     ports = own_ports(await cloud.network.ports_of([create.subject]), [create.facts.owner.project])

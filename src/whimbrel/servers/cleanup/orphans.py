@@ -20,7 +20,7 @@ from whimbrel.proof.invariants.guests import stands_as_recorded
 from whimbrel.servers.devices import own_devices
 
 
-class Strays(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Orphans(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attachments: tuple[str, ...] = ()
     bindings: tuple[tuple[str, HostName], ...] = ()  # (port, host)
     ports: tuple[str, ...] = ()
@@ -30,21 +30,21 @@ class Strays(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return bool(self.attachments or self.bindings or self.ports or self.cut_off)
 
 
-async def see(record: Server, cloud: Cloud) -> Strays:
+async def see(record: Server, cloud: Cloud) -> Orphans:
     """Raises: Unavailable, Refused: a service, or the server's host, which alone knows what its guests use."""
     attachments = await own_devices.attachments_of(record, cloud)
     ports = await own_devices.ports_of(record, cloud)
     bindings = [each for port in ports for each in await loose_bindings(port.id, record.host, cloud)]
     cut_off = await _cut_off(record, ports, cloud)
     if not (bindings or cut_off or _unnamed(record, attachments, ports)):
-        return Strays()
+        return Orphans()
     if record.cell is None or record.host is None:
-        return Strays()
+        return Orphans()
     guests = await cloud.agent(record.cell, record.host).guests()
     own = next((guest for guest in guests if _stands(guest, record)), None)
     if own is None:
-        return Strays()
-    return Strays(
+        return Orphans()
+    return Orphans(
         attachments=tuple(_attachments(record, attachments, guests)),
         bindings=tuple(bindings),
         ports=tuple(_ports(record, ports, guests)),
@@ -52,10 +52,10 @@ async def see(record: Server, cloud: Cloud) -> Strays:
     )
 
 
-async def see_cut_off(record: Server, cloud: Cloud) -> Strays:
+async def find_misbound(record: Server, cloud: Cloud) -> Orphans:
     """See only which of its ports are active elsewhere, and can be activated where it is: the rest is its move's."""
     ports = await own_devices.ports_of(record, cloud, with_requests=False)
-    return Strays(cut_off=tuple(await _cut_off(record, ports, cloud)))
+    return Orphans(cut_off=tuple(await _cut_off(record, ports, cloud)))
 
 
 async def loose_bindings(port_id: str, but: HostName | None, cloud: Cloud) -> list[tuple[str, HostName]]:

@@ -40,7 +40,7 @@ ROUNDS_S = 20.0
 """How often they are for all with which something is being done."""
 OF_NO_LAW = frozenset({"journal.renew", "journal.take_round", "journal.add_action", "journal.note_proof"})
 """What changes nothing that a law of every instant looks at: leases, lists. Nor do images."""
-LATECOMERS_S = 310.0
+LATE_EFFECTS_S = 310.0
 """How long what came too late to a network or a volume may stay."""
 
 
@@ -158,7 +158,7 @@ class _Run:
             self._check_time(began, open_runs)
             await asyncio.sleep(LOOKS_EVERY_S)
         if open_runs:
-            await asyncio.sleep(LATECOMERS_S)
+            await asyncio.sleep(LATE_EFFECTS_S)
             if problems := at_once(Invariants(self.world).at_rest(WAITING)):
                 raise Broken("rest: before a verdict: " + "; ".join(problems))
 
@@ -189,7 +189,7 @@ class _Run:
         return runs or await cloud.directory.wanted_deletes()
 
     async def _rest(self) -> None:
-        await asyncio.sleep(LATECOMERS_S)
+        await asyncio.sleep(LATE_EFFECTS_S)
         await self._end_all()
         self._next_look = 0.0
         self._stamp = ()
