@@ -12,7 +12,7 @@ from whimbrel.domain.errors import NotFound
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
 from whimbrel.history.history import past_of, tell
-from whimbrel.history.state_at import Standing, standing_at
+from whimbrel.history.state_at import ServerState, server_state_at
 from whimbrel.servers import lookup
 from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.faults.chaos import Fault, Plan
@@ -20,7 +20,7 @@ from whimbrel.sim.faults.chaos import Fault, Plan
 EVERY = 9  # touches
 
 
-async def now(world: World, server_id: ServerId) -> tuple[Standing, Server | None]:
+async def now(world: World, server_id: ServerId) -> tuple[ServerState, Server | None]:
     """Give how a server stands by its history, and its record."""
     try:
         record = await lookup.find(world.cloud, server_id)
@@ -30,10 +30,10 @@ async def now(world: World, server_id: ServerId) -> tuple[Standing, Server | Non
     told = tell(past)
     assert [entry.at for entry in told] == sorted(entry.at for entry in told)
     assert len([entry for entry in told if entry.kind == "ended"]) == len(past.runs)
-    return standing_at(past, world.cloud.clock.now(), record.vm_state if record else None), record
+    return server_state_at(past, world.cloud.clock.now(), record.vm_state if record else None), record
 
 
-def agree(standing: Standing, record: Server | None) -> None:
+def agree(standing: ServerState, record: Server | None) -> None:
     if record is None:
         assert (standing.vm_state, standing.host, standing.cell) == ("deleted", None, None)
         return

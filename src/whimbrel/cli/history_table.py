@@ -45,7 +45,7 @@ def time_asked(text: str) -> str:
 def whole(history: History) -> RenderableType:
     """Show how it stood, where a time was named, else everything that happened."""
     if history.at is not UNSET:
-        return Group(*_standing(history, history.at))
+        return Group(*_state(history, history.at))
     if not history.entries:
         return Text("nothing is known of it")
     table = plain_table("when", "", "what", "took", "outcome", "who, why")
@@ -104,7 +104,7 @@ def _why(entry: Entry, project_id: str | None) -> str:
     return entry.detail or ""
 
 
-def _standing(history: History, at: float) -> Iterator[RenderableType]:
+def _state(history: History, at: float) -> Iterator[RenderableType]:
     state = history.state
     yield Text.assemble("server ", (history.server_id, "bold"), f" at {moment(at)} UTC")
     if not state:

@@ -85,7 +85,7 @@ def _story(run: Run, past: Past) -> Iterator[Entry]:
     yield from (_asked(action, run.saga) for action in asked.values())
     yield from (_choice(run, each) for each in choices)
     yield from (_taken_over(each, run.saga) for each in past.takeovers if each.run_id == run.id)
-    yield from _standing(run)
+    yield from _state(run)
 
 
 def _asked(action: Action, saga: str | None) -> Entry:
@@ -146,7 +146,7 @@ def _taken_over(takeover: Takeover, saga: str) -> Entry:
     return Entry(at=takeover.at, kind="takeover", what="lease", run_id=run, saga=saga, takeover=takeover)
 
 
-def _standing(run: Run) -> Iterator[Entry]:
+def _state(run: Run) -> Iterator[Entry]:
     """Say how it ended, or what is in its way."""
     if run.finished_at is not None:
         outcome = run.turned or run.state

@@ -35,7 +35,7 @@ class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
     way: str | None = None
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class ServerState(msgspec.Struct, frozen=True, kw_only=True):
     """What the journal tells. None: it does not, or there was no such thing yet, or any more."""
 
     vm_state: str | None = None  # None: the server was not there yet
@@ -48,14 +48,14 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Change(msgspec.Struct, frozen=True):
     at: float
-    make: Callable[[Standing], Standing]
+    make: Callable[[ServerState], ServerState]
 
 
-def standing_at(past: Past, at: float, vm_state_now: str | None) -> Standing:
+def server_state_at(past: Past, at: float, vm_state_now: str | None) -> ServerState:
     """Tell how it stood. vm_state_now: what its record shows, None: there is none any more."""
     changes = list(_settings(past, vm_state_now))
     changes += [change for run in past.runs for change in _changes(run)]
-    standing = Standing()
+    standing = ServerState()
     for change in sorted(changes, key=lambda change: change.at):
         if change.at <= at:
             standing = change.make(standing)
@@ -76,7 +76,7 @@ def _changes(run: Run) -> Iterator[_Change]:
         tried += entry.way == "do" and entry.outcome == "refused"
 
 
-Effect = Callable[[Standing, Run, Location | None], Standing]
+Effect = Callable[[ServerState, Run, Location | None], ServerState]
 
 
 def _effect(effect: Effect, run: Run, entry: LogEntry, tried: int) -> _Change:
@@ -94,7 +94,7 @@ def _target(run: Run, tried: int) -> Location | None:
     return replace(facts.target, host=facts.tried[tried])
 
 
-def _found(before: Standing, run: Run) -> Standing:
+def _found(before: ServerState, run: Run) -> ServerState:
     """Give what a run found when it began: it had read the record."""
     facts = run.facts
     if isinstance(facts, OperationFacts) and facts.cell:
@@ -102,49 +102,49 @@ def _found(before: Standing, run: Run) -> Standing:
     if not isinstance(facts, MoveFacts):
         return before
     if facts.source is None:
-        return Standing(vm_state="building", flavor=facts.new_flavor)
+        return ServerState(vm_state="building", flavor=facts.new_flavor)
     return replace(_at(before, facts.source), vm_state=facts.was, flavor=facts.old_flavor)
 
 
-def _at(before: Standing, place: Location | None) -> Standing:
+def _at(before: ServerState, place: Location | None) -> ServerState:
     return replace(before, cell=place.cell, host=place.host, zone=place.zone) if place else before
 
 
-def _moved(before: Standing, run: Run, target: Location | None) -> Standing:
+def _moved(before: ServerState, run: Run, target: Location | None) -> ServerState:
     assert has_facts(run, MoveFacts)
     vm_state = server_states.after(run.facts.was, "moved")
     return replace(_at(before, target), vm_state=vm_state, flavor=run.facts.new_flavor)
 
 
-def _moved_back(before: Standing, run: Run, _: Location | None) -> Standing:
+def _moved_back(before: ServerState, run: Run, _: Location | None) -> ServerState:
     assert has_facts(run, MoveFacts)
     return replace(_at(before, run.facts.source), flavor=run.facts.old_flavor)
 
 
-def _as_it_was(before: Standing, run: Run, _: Location | None) -> Standing:
+def _as_it_was(before: ServerState, run: Run, _: Location | None) -> ServerState:
     facts = run.facts
     assert isinstance(facts, (MoveFacts, OperationFacts))
     return replace(before, vm_state=facts.was)
 
 
-def _placed(before: Standing, _: Run, target: Location | None) -> Standing:
+def _placed(before: ServerState, _: Run, target: Location | None) -> ServerState:
     return _at(before, target)
 
 
-def _displaced(before: Standing, _run: Run, _target: Location | None) -> Standing:
+def _displaced(before: ServerState, _run: Run, _target: Location | None) -> ServerState:
     return replace(before, cell=None, host=None, zone=None)
 
 
-def _seen(before: Standing, run: Run, _: Location | None) -> Standing:
+def _seen(before: ServerState, run: Run, _: Location | None) -> ServerState:
     assert has_facts(run, OperationFacts)
     return replace(before, vm_state="active" if run.facts.ran else "stopped")
 
 
-def _deleted(before: Standing, _run: Run, _target: Location | None) -> Standing:
-    return Standing(vm_state="deleted", flavor=before.flavor)
+def _deleted(before: ServerState, _run: Run, _target: Location | None) -> ServerState:
+    return ServerState(vm_state="deleted", flavor=before.flavor)
 
 
-def _adopted(before: Standing, run: Run, _: Location | None) -> Standing:
+def _adopted(before: ServerState, run: Run, _: Location | None) -> ServerState:
     """A repair wrote into the record where the only guest is."""
     assert has_facts(run, RepairFacts)
     for action in run.facts.of_kind(AdoptGuest):

@@ -6,7 +6,7 @@ from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.servers.listing import cell_fanout
-from whimbrel.servers.listing.all_cells import Census
+from whimbrel.servers.listing.all_cells import AllCells
 
 
 async def find(cloud: Cloud, server_id: ServerId) -> Server:
@@ -29,7 +29,7 @@ async def listing(cloud: Cloud, query: ServerQuery) -> list[Server]:
 
     Raises: Unavailable: a cell that may have some of them does not answer.
     """
-    listed = await Census(cloud, query).take()
+    listed = await AllCells(cloud, query).take()
     cell_fanout.check(listed.silent)
     return listed.servers
 

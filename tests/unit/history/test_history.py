@@ -11,7 +11,7 @@ from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, RunId
 from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.run import Action, LogEntry, Run
 from whimbrel.history.history import Past, tell
-from whimbrel.history.state_at import EFFECTS, Standing, standing_at
+from whimbrel.history.state_at import EFFECTS, ServerState, server_state_at
 from whimbrel.moves.facts import Location, MoveFacts
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.journal import Evidence, Takeover
@@ -151,8 +151,8 @@ def test_take_overs_and_requests_without_a_run_are_told() -> None:
 # How it stood
 
 
-def stood(at: float, *runs: Run, actions: tuple[Action, ...] = (), now: str | None = "active") -> Standing:
-    return standing_at(Past(runs=runs, actions=actions), at, now)
+def stood(at: float, *runs: Run, actions: tuple[Action, ...] = (), now: str | None = "active") -> ServerState:
+    return server_state_at(Past(runs=runs, actions=actions), at, now)
 
 
 def test_a_move_counts_from_when_its_home_was_switched() -> None:
@@ -167,7 +167,7 @@ def test_a_move_counts_from_when_its_home_was_switched() -> None:
         "resized",
     )
     assert [(each.step, each.way) for each in after.under_way] == [("switch_home", "do")]
-    assert stood(0.9, run) == Standing()
+    assert stood(0.9, run) == ServerState()
 
 
 def test_a_revert_puts_it_back() -> None:

@@ -22,7 +22,7 @@ from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.stores.journal import QuotaUsage
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.servers import lookup
-from whimbrel.servers.listing.all_cells import Census
+from whimbrel.servers.listing.all_cells import AllCells
 from whimbrel.servers.listing.cell_fanout import LEFT_ALONE_S
 from whimbrel.sim.cloud.cloud import World
 
@@ -316,7 +316,7 @@ def test_a_cell_that_does_not_answer_hides_nobody_else_and_is_named() -> None:
     async def story() -> None:
         world = await World.build(cells=HOSTS)
         cloud, _ = await one_away(world)
-        listed = await Census(cloud, ServerQuery(sort=[("id", "asc")])).take(with_absent=True)
+        listed = await AllCells(cloud, ServerQuery(sort=[("id", "asc")])).take(with_absent=True)
         assert [server.id for server in listed.servers] == [A.id, C.id]
         assert listed.silent == {C2}
         assert [entry.server_id for entry in listed.absent] == [B.id]

@@ -14,7 +14,7 @@ from whimbrel.adapters.sql.engine.database import open_database
 from whimbrel.adapters.sql.engine.schema import prepare
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.servers import ServerQuery
-from whimbrel.servers.listing.all_cells import Census
+from whimbrel.servers.listing.all_cells import AllCells
 from whimbrel.servers.listing.cell_fanout import LEFT_ALONE_S
 from whimbrel.sim.cloud.cloud import World
 
@@ -33,7 +33,7 @@ def test_a_silent_server_is_given_up_and_used_again_when_it_talks(postgres: Post
             await settle(cloud, server)
 
         async def listed(by: Cloud = cloud) -> list[tuple[str | None, str]]:
-            found = await Census(by, ServerQuery(sort=[("id", "asc")])).take(with_absent=True)
+            found = await AllCells(by, ServerQuery(sort=[("id", "asc")])).take(with_absent=True)
             absent = [("absent", entry.server_id) for entry in found.absent]
             return [(server.cell, server.id) for server in found.servers] + absent
 

@@ -12,7 +12,7 @@ from whimbrel.api.views.server_groups import GroupServer, ServerGroup, ServerGro
 from whimbrel.domain import server_states
 from whimbrel.domain.ids import ServerId
 from whimbrel.servers.groups import co_location, group_moves
-from whimbrel.servers.groups.co_location import Member, Together
+from whimbrel.servers.groups.co_location import CoLocation, Member
 
 
 async def show(call: Call) -> ServerGroupAnswer:
@@ -30,7 +30,7 @@ async def move(call: Call) -> ServerGroupAnswer:
     return _shown(await co_location.look(call.cloud, group), begun.refused)
 
 
-def _shown(now: Together, refused: dict[ServerId, str] | None = None) -> ServerGroupAnswer:
+def _shown(now: CoLocation, refused: dict[ServerId, str] | None = None) -> ServerGroupAnswer:
     group = now.group
     return ServerGroupAnswer(
         ServerGroup(
@@ -46,7 +46,7 @@ def _shown(now: Together, refused: dict[ServerId, str] | None = None) -> ServerG
     )
 
 
-def _member(now: Together, member: Member, refused: str | None) -> GroupServer:
+def _member(now: CoLocation, member: Member, refused: str | None) -> GroupServer:
     server, run = member.server, member.move
     return GroupServer(
         id=server.id,

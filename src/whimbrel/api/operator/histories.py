@@ -15,7 +15,7 @@ from whimbrel.domain.errors import Invalid, NotFound, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId, UserId
 from whimbrel.history import history
 from whimbrel.history.history import Past, past_of, tell
-from whimbrel.history.state_at import standing_at
+from whimbrel.history.state_at import server_state_at
 from whimbrel.ports.stores.zones import name_of
 from whimbrel.scheduling.decision import from_bytes
 from whimbrel.servers import lookup
@@ -105,7 +105,7 @@ async def _state(
     call: Call, past: Past, server_id: ServerId, project_id: str, at: float, *, hosts: bool
 ) -> State | None:
     """Return how it stood; None: it was not there yet."""
-    standing = standing_at(past, at, await _vm_state_now(call, server_id))
+    standing = server_state_at(past, at, await _vm_state_now(call, server_id))
     if standing.vm_state is None and standing.flavor is None:
         return None
     return State(

@@ -12,7 +12,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import RequestSpec, Server
 from whimbrel.ports.stores.servers import ServerQuery
-from whimbrel.servers.listing.all_cells import Census
+from whimbrel.servers.listing.all_cells import AllCells
 
 _SORT: Mapping[str, str] = {
     "availability_zone": "zone",
@@ -60,7 +60,7 @@ async def marker_of(call: Call, sort: Sequence[tuple[str, str]]) -> Server | Non
         return None
     project = None if call.is_admin else call.principal.project_id
     query = ServerQuery(ids=[ServerId(marker)], project_id=project, deleted=None)
-    listed = await Census(call.cloud, query).take(with_absent=True)
+    listed = await AllCells(call.cloud, query).take(with_absent=True)
     if listed.servers:
         return listed.servers[0]
     if not listed.silent:

@@ -22,7 +22,7 @@ from whimbrel.domain.server import Server
 from whimbrel.ports.stores.directory import Entry
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.servers.listing import cell_fanout
-from whimbrel.servers.listing.all_cells import Census
+from whimbrel.servers.listing.all_cells import AllCells
 
 Predicate = Callable[[Server], bool]
 
@@ -125,7 +125,7 @@ async def servers(call: Call, *, detail: bool) -> list[Server | Entry]:
         limit=None if wanted.also else limit,
     )
     shows_absent = _shows_absent(call, sent)
-    listed = await Census(call.cloud, query).take(with_absent=shows_absent)
+    listed = await AllCells(call.cloud, query).take(with_absent=shows_absent)
     if not (shows_absent or call.cloud.rules.list_records_by_skipping_down_cells):
         cell_fanout.check(listed.silent)
     found = [server for server in listed.servers if all(fits(server) for fits in wanted.also)]

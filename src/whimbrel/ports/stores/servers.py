@@ -12,7 +12,7 @@ from whimbrel.ports.stores.fleet import Load
 from whimbrel.ports.stores.pages import Holds, ServerIds
 from whimbrel.ports.stores.restores import KnownRun
 
-Standing = Literal["whole", "shared", "frozen"]
+RecordState = Literal["whole", "shared", "frozen"]
 """How a record stands: as the only one; with a copy in another cell, where the directory says which counts; and so that
 nobody but its run may change it, because its copy is about to count instead."""
 
@@ -85,11 +85,11 @@ class Servers(ServerIds, Holds, Protocol):
         """Count the servers of each host by the image that they were made of; who boots from a volume has none."""
         ...
 
-    async def insert(self, order: Order, server: Server, standing: Standing = "whole") -> None:
+    async def insert(self, order: Order, server: Server, standing: RecordState = "whole") -> None:
         """Write a record that arrives in this cell, replacing an older copy of it. Raises: Superseded."""
         ...
 
-    async def stand(self, order: Order, server_id: ServerId, standing: Standing) -> Server:
+    async def stand(self, order: Order, server_id: ServerId, standing: RecordState) -> Server:
         """Say how this copy of a record stands to the one in another cell; give it. Raises: Superseded; NotFound."""
         ...
 

@@ -31,7 +31,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         return self.move is not None and self.move.state == "open"
 
 
-class Together(msgspec.Struct, frozen=True, kw_only=True):
+class CoLocation(msgspec.Struct, frozen=True, kw_only=True):
     """A group, where it is, and where it goes."""
 
     group: ServerGroup
@@ -48,14 +48,14 @@ class Together(msgspec.Struct, frozen=True, kw_only=True):
         return "waiting" if all(member.server.host == self.moving_to for member in self.members) else "split"
 
 
-async def look(cloud: Cloud, group: ServerGroup) -> Together:
+async def look(cloud: Cloud, group: ServerGroup) -> CoLocation:
     locations = await cloud.placement.group_places(group.id)
     members = [
         Member(server=server, move=await _latest_move(cloud, server.id, locations.moving_since))
         for server in await _servers(cloud, group)
     ]
     to = locations.moving_to if locations.is_moving else None
-    return Together(
+    return CoLocation(
         group=group, members=tuple(members), locations=locations, moving_to=await _name_of(cloud, to) if to else None
     )
 

@@ -15,7 +15,7 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.target import Decision, decide
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.server_groups import ServerGroup
-from whimbrel.servers.groups.co_location import Member, Together, look
+from whimbrel.servers.groups.co_location import CoLocation, Member, look
 
 TOGETHER = ("affinity", "soft-affinity")
 
@@ -23,7 +23,7 @@ TOGETHER = ("affinity", "soft-affinity")
 class Aim(msgspec.Struct, frozen=True, kw_only=True):
     """Who of a group is to go, and what is known of where to."""
 
-    now: Together
+    now: CoLocation
     going: tuple[Member, ...]
     host: HostName | None  # None: it is to be chosen
     zone: str | None  # id of the one in which it is to be
@@ -80,7 +80,7 @@ async def root_of(cloud: Cloud, host: HostName) -> ProviderId:
 # Inside
 
 
-async def _zone_to_go_on_to(cloud: Cloud, now: Together, host: HostName) -> str | None:
+async def _zone_to_go_on_to(cloud: Cloud, now: CoLocation, host: HostName) -> str | None:
     """Give the zone of a host that the group goes to already, if somebody is to leave his own for it."""
     fleet = await cloud.fleets.now()
     zone = fleet.zones[fleet.row[host]] if host in fleet.row else None

@@ -54,7 +54,7 @@ class Listed(Struct, frozen=True):
     absent: Sequence[Entry] = ()
 
 
-class Census:
+class AllCells:
     """One reading of a list. Make one for each."""
 
     def __init__(self, cloud: Cloud, query: ServerQuery) -> None:

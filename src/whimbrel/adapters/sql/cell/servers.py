@@ -22,7 +22,7 @@ from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.domain.server import Server
 from whimbrel.ports.stores.fleet import Load
-from whimbrel.ports.stores.servers import Reading, ServerQuery, Standing
+from whimbrel.ports.stores.servers import Reading, RecordState, ServerQuery
 
 _by_id = fixed(
     sa.select(servers.c.record, servers.c.locked_by_run, servers.c.standing).where(servers.c.id == bindparam("b_id"))
@@ -96,13 +96,13 @@ class SqlServers(RecordIds):
 
     # Changes by a run
 
-    async def insert(self, order: Order, server: Server, standing: Standing = "whole") -> None:
+    async def insert(self, order: Order, server: Server, standing: RecordState = "whole") -> None:
         async with self._db.write() as tx:
             await pass_fence(tx, order)
             await tx.run(_delete, {"b_id": server.id})
             await tx.run(_insert, {**record_values(server, order.run), "standing": standing})
 
-    async def stand(self, order: Order, server_id: ServerId, standing: Standing) -> Server:
+    async def stand(self, order: Order, server_id: ServerId, standing: RecordState) -> Server:
         async with self._db.write() as tx:
             await pass_fence(tx, order)
             server, _ = await _held(tx, server_id)
