@@ -90,8 +90,8 @@ async def test_a_last_line_that_does_not_answer_is_left_to_a_conductor(front: Fr
     cloud = front.world.cloud
     async with asleep_at_the_end(front.world):
         [cell] = cloud.cells.values()
-        silent = replace(cloud, cells={cell.name: replace(cell, servers=Silent(cell.servers))})
-        engine = front.world.engine("door", silent)
+        unreachable = replace(cloud, cells={cell.name: replace(cell, servers=Silent(cell.servers))})
+        engine = front.world.engine("door", unreachable)
         [run] = await cloud.journal.find(RunFilter(subject=server_id))
         assert not await engine.finish(run)
         assert (await cloud.journal.get(run.id)).owner is None

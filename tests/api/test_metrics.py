@@ -120,8 +120,8 @@ async def test_hosts_are_counted_by_how_they_are(front: Front) -> None:
     await cell.hosts.set_service(HostName("h1"), enabled=False, disabled_reason="x", forced_down=False)
     await cell.hosts.set_service(HostName("h2"), enabled=True, disabled_reason=None, forced_down=True)
     h3 = await cell.hosts.get(HostName("h3"))
-    silent = replace(h3, name=HostName("h4"), id=ProviderId("h4"), service_id="h4", seen_at=0)
-    await cell.hosts.register(silent)
+    unreachable = replace(h3, name=HostName("h4"), id=ProviderId("h4"), service_id="h4", seen_at=0)
+    await cell.hosts.register(unreachable)
     seen = await watch.look()
     for state in ("up", "disabled", "down", "forced_down"):
         assert seen("whimbrel_hosts", cell="c1", state=state) == 1, state

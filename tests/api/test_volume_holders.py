@@ -319,10 +319,10 @@ def test_a_server_of_exports_that_does_not_answer_is_no_refusal(tmp_path: Path) 
         held = await attach(cloud, volume, ONE)
         opened = cloud.exports.open
 
-        async def silent(export: Export) -> dict[str, Any]:
+        async def unreachable(export: Export) -> dict[str, Any]:
             raise Unavailable("no answer")
 
-        cloud.exports.open = silent  # type: ignore[method-assign]
+        cloud.exports.open = unreachable  # type: ignore[method-assign]
         body = {"attachment": {"connector": connector("n1")}}
         await cloud.refused(503, "nova", "PUT", f"/attachments/{held['id']}", body)
         cloud.exports.open = opened  # type: ignore[method-assign]

@@ -72,7 +72,7 @@ async def all_dropped(world: World, server: Server) -> None:
     await broken_ports.hold(world, server.id, {})
 
 
-async def silent(world: World, server: Server) -> None:
+async def unreachable(world: World, server: Server) -> None:
     await broken_ports.say(world, PORT, None)
 
 
@@ -99,12 +99,12 @@ TALES = (
 
 # Told with crashes.
 MORE = (
-    Tale("dropped, and the profile says nothing", (holding(0), silent)),
+    Tale("dropped, and the profile says nothing", (holding(0), unreachable)),
     Tale("dropped by half", (half,)),
     Tale("doubled", (holding(2, "h1"),)),
     Tale("held of two hosts", (holding(1, "h1", "h2"),)),
     Tale("held of the wrong host", (holding(1, "h2"),)),
-    Tale("the profile says nothing", (silent,)),
+    Tale("the profile says nothing", (unreachable,)),
     Tale("the profile names nobody that there is", (of_nobody,)),
     Tale("the profile says it in the other form", (in_the_other_form,)),
     Tale("dropped, of a stopped one", (stopped, holding(0))),

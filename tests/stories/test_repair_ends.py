@@ -114,13 +114,13 @@ def test_the_guest_that_stands_as_recorded_is_stopped() -> None:
 
 
 def test_a_host_falls_silent_on_which_it_may_be_in_use() -> None:
-    async def silent(scene: Scene) -> None:
+    async def unreachable(scene: Scene) -> None:
         agents: Any = scene.world.cloud.cells[CELL].agents
         agents._agents.pop(HostName("h3"))
 
     async def story(scene: Scene) -> None:
         await breaking.device_held(scene)
-        ended = await interrupted(scene, "look_again", silent)
+        ended = await interrupted(scene, "look_again", unreachable)
         assert ended.state == "undone"
         assert "unknown while host h3 does not answer" in str(ended.message)
 

@@ -58,7 +58,7 @@ class Registration:
         self._clock = clock
         self._elapsed = elapsed
         self._lease_ends = float("-inf")  # as `elapsed` counts
-        self._is_silent = False
+        self._is_unreachable = False
         self._renewing: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -91,7 +91,7 @@ class Registration:
         before = self._elapsed()
         try:
             self._clock.correct(await self.processes.renew(self.record, LEASE_S))
-            self._lease_ends, self._is_silent = before + LEASE_S, False
+            self._lease_ends, self._is_unreachable = before + LEASE_S, False
         except Superseded as lost:
             self._lease_ends = float("-inf")
             if self.record.is_exclusive:
@@ -99,9 +99,9 @@ class Registration:
                 raise
             await self._begin_again()
         except WorldError as trouble:
-            if not self._is_silent:  # once each time that the database falls silent
+            if not self._is_unreachable:  # once each time that the database falls silent
                 log.warning("the lease of this process was not renewed", reason=trouble.reason)
-            self._is_silent = True
+            self._is_unreachable = True
 
     async def _begin_again(self) -> None:
         """Enter again: it gave no sign of life for so long that it was forgotten."""

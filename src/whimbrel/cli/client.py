@@ -81,7 +81,7 @@ class Api:
                     raise self._no(answer)
                 yield from map(msgspec.json.decode, answer.iter_lines())
         except httpx.HTTPError as error:
-            raise self._silent(error) from None
+            raise self._unreachable(error) from None
 
     def post(self, service: str, path: str, body: Any) -> Any:
         answer = self._send("POST", self._url(service, path), body)
@@ -113,12 +113,12 @@ class Api:
         except httpx.InvalidURL as error:
             raise Invalid(f"{self._login.file}: {url} is no URL ({error})") from None
         except httpx.HTTPError as error:
-            raise self._silent(error) from None
+            raise self._unreachable(error) from None
         if answer.is_success:
             return answer
         raise self._no(answer)
 
-    def _silent(self, error: httpx.HTTPError) -> Unavailable:
+    def _unreachable(self, error: httpx.HTTPError) -> Unavailable:
         return Unavailable(
             f"the cloud at {self._login.auth_url} does not answer ({error}): is it up? Start it with: whimbrel up"
         )

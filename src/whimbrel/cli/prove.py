@@ -67,7 +67,7 @@ def report(proof: Proof) -> RenderableType:
     return Group(
         laws(proof.laws),
         *violations(proof.violations),
-        *_unseen(proof.unseen),
+        *_not_checked(proof.not_checked),
         *_warned(proof.warnings),
         _verdict(proof),
     )
@@ -96,7 +96,7 @@ def _words(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-def _unseen(sentences: Sequence[str]) -> Iterator[Text]:
+def _not_checked(sentences: Sequence[str]) -> Iterator[Text]:
     for sentence in sentences:
         yield Text.assemble("\n", ("not seen", "bold yellow"), f" {sentence}")
 

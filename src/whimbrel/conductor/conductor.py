@@ -103,15 +103,15 @@ class Conductor:
     # Look for work
 
     async def _take_for_ever(self) -> None:
-        silent = False
+        unreachable = False
         while True:
             took = 0
             try:
-                took, silent = await self._take(), False
+                took, unreachable = await self._take(), False
             except WorldError as trouble:
-                if not silent:  # once each time that it falls silent: the log may be on the disk that is full
+                if not unreachable:  # once each time that it falls silent: the log may be on the disk that is full
                     log.warning("the journal does not answer", reason=trouble.reason)
-                silent = True
+                unreachable = True
             except Exception:
                 log.exception("a bug; what is in hand goes on")
             if not took:

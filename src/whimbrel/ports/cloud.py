@@ -29,7 +29,7 @@ from whimbrel.ports.stores.restores import Restores
 from whimbrel.ports.stores.server_groups import ServerGroups
 from whimbrel.ports.stores.servers import Servers
 from whimbrel.ports.stores.zones import Zones
-from whimbrel.ports.unreachable_cells import Outages
+from whimbrel.ports.unreachable_cells import UnreachableCells
 
 
 class Requester(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class Cloud:
     processes: Processes
     rules: Rules = field(default_factory=Rules)
     meter: Meter = field(default_factory=Meter)
-    outages: Outages = field(default_factory=Outages)
+    unreachable: UnreachableCells = field(default_factory=UnreachableCells)
 
     def cell(self, name: CellName) -> Cell:
         """Raises: Unavailable: it was added a moment ago, and this process has not opened it yet."""

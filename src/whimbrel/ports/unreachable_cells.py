@@ -3,7 +3,7 @@
 from whimbrel.domain.ids import CellName
 
 
-class Outages:
+class UnreachableCells:
     """Cells that made somebody wait in vain, and until when nobody else is to."""
 
     def __init__(self) -> None:

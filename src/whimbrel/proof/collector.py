@@ -31,11 +31,11 @@ from whimbrel.proof.paged_reads import each, of_cells, pages, run_of, runs
 class Collector:
     """What can only be read as a whole, or costs too much to be asked of one server after the other."""
 
-    def __init__(self, blind: Mapping[CellName, str] = {}) -> None:
+    def __init__(self, unreachable_cells: Mapping[CellName, str] = {}) -> None:
         """blind: cells that are not asked again."""
         self.guests: dict[ServerId, list[Seen]] = defaultdict(list)
-        self.silent: dict[HostName, str] = {}
-        self.blind = dict(blind)  # cells whose database does not answer, and why
+        self.unreachable: dict[HostName, str] = {}
+        self.unreachable_cells = dict(unreachable_cells)  # cells whose database does not answer, and why
         self.attachments: dict[ServerId, list[Attachment]] = defaultdict(list)
         self.shared: dict[str, set[ServerId]] = {}  # by which servers a volume is held, if by several
         self.uses: dict[str, VolumeUse] | None = None  # of volumes that are in use or said to be; None: not read
@@ -61,7 +61,7 @@ class Collector:
 
 async def read_snapshot(cloud: Cloud, collector: Collector) -> CloudSnapshot:
     hosts: dict[HostName, Host] = {}
-    async for _, found in of_cells(cloud, collector.blind, lambda cell: cell.hosts.all()):
+    async for _, found in of_cells(cloud, collector.unreachable_cells, lambda cell: cell.hosts.all()):
         hosts |= {host.name: host for host in found}
     providers = await cloud.placement.providers()
     zones = zones_by_host(await cloud.aggregates.all())
@@ -73,8 +73,8 @@ async def read_snapshot(cloud: Cloud, collector: Collector) -> CloudSnapshot:
         default_zone=default,
         aliases=tuple(cloud.rules.pci_alias),
         guests=collector.guests,
-        silent=collector.silent,
-        blind=collector.blind,
+        unreachable=collector.unreachable,
+        unreachable_cells=collector.unreachable_cells,
         roots={one.id: one.root for one in providers},
         names={one.id: one.name for one in providers},
     )
@@ -93,7 +93,7 @@ async def collect_guests(
         try:
             there[host] = await cloud.agent(snapshot.hosts[host].cell, host).guests()
         except WorldError as trouble:
-            collector.silent[host] = trouble.reason
+            collector.unreachable[host] = trouble.reason
 
     await each(hosts, ask)
     for host in sorted(there):
@@ -102,7 +102,7 @@ async def collect_guests(
 
 
 async def collect_devices(cloud: Cloud, collector: Collector) -> None:
-    async for _, found in of_cells(cloud, collector.blind, lambda cell: cell.devices.held()):
+    async for _, found in of_cells(cloud, collector.unreachable_cells, lambda cell: cell.devices.held()):
         for host, one in found:
             if one.holder:
                 collector.devices[one.holder.server].append((host, one))

@@ -42,8 +42,8 @@ class CloudSnapshot(msgspec.Struct, kw_only=True, dict=True):
     default_zone: str = ""  # of hosts that no aggregate puts into one
     aliases: tuple[PciAlias, ...] = ()  # by which flavors ask for devices
     guests: Mapping[ServerId, Sequence[Seen]] = {}
-    silent: Mapping[HostName, str] = {}
-    blind: Mapping[CellName, str] = {}
+    unreachable: Mapping[HostName, str] = {}
+    unreachable_cells: Mapping[CellName, str] = {}
 
     def root(self, host: HostName | None) -> str:
         """Give the root provider of a host, "" of one that is not known."""

@@ -58,7 +58,7 @@ async def records_of(cloud: Cloud, ids: Sequence[ServerId], collector: Collector
     async def read(cell: Cell) -> tuple[list[Server], dict[ServerId, Hold]]:
         return await cell.servers.find(query), await cell.servers.holds(ids)
 
-    async for cell, (found, held) in of_cells(cloud, collector.blind, read):
+    async for cell, (found, held) in of_cells(cloud, collector.unreachable_cells, read):
         for record in found:
             records[record.id][cell] = record
         for name, hold in held.items():
@@ -77,13 +77,13 @@ async def records_of(cloud: Cloud, ids: Sequence[ServerId], collector: Collector
             is_known=one in entries or one in records,
         )
         for one in ids
-        if _may_be_judged(entries.get(one), collector.blind)
+        if _may_be_judged(entries.get(one), collector.unreachable_cells)
     ]
 
 
-def _may_be_judged(entry: Entry | None, blind: Collection[CellName]) -> bool:
+def _may_be_judged(entry: Entry | None, unreachable_cells: Collection[CellName]) -> bool:
     """Tell whether all records of it could be seen: where the directory does not know it, any cell may have one."""
-    return entry.cell not in blind if entry else not blind
+    return entry.cell not in unreachable_cells if entry else not unreachable_cells
 
 
 async def _uses(cloud: Cloud, one: ServerEvidence, collector: Collector) -> Mapping[str, VolumeUse]:

@@ -61,16 +61,16 @@ async def run_of(cloud: Cloud, name: str) -> Run | None:
 
 
 async def of_cells(
-    cloud: Cloud, blind: dict[CellName, str], read: Callable[[Cell], Awaitable[T]]
+    cloud: Cloud, unreachable_cells: dict[CellName, str], read: Callable[[Cell], Awaitable[T]]
 ) -> AsyncIterator[tuple[CellName, T]]:
     """Ask the cells that have answered so far. One that does not is noted as blind."""
     for name, cell in cloud.cells.items():
-        if name in blind:
+        if name in unreachable_cells:
             continue
         try:
             found = await read(cell)
         except Unavailable as trouble:
-            blind[name] = trouble.reason
+            unreachable_cells[name] = trouble.reason
         else:
             yield name, found
 

@@ -54,12 +54,12 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int
     laws: tuple[LawCount, ...]
     violations: tuple[Violation, ...]
-    unseen: tuple[str, ...]
+    not_checked: tuple[str, ...]
     warnings: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
-        return not self.violations and not self.unseen
+        return not self.violations and not self.not_checked
 
 
 async def prove(cloud: Cloud) -> Proof:
@@ -80,7 +80,7 @@ async def proving(cloud: Cloud) -> AsyncIterator[Progress | Proof]:
 
 async def note(cloud: Cloud, proof: Proof) -> None:
     """Keep what a proof came to, for those who watch the cloud; who asked for it has it all the same."""
-    last = LastProof(at=proof.began_at + proof.took_s, violations=len(proof.violations), unseen=len(proof.unseen))
+    last = LastProof(at=proof.began_at + proof.took_s, violations=len(proof.violations), unseen=len(proof.not_checked))
     with suppress(WorldError):
         await cloud.journal.note_proof(last)
 
@@ -122,9 +122,9 @@ class _Proving:
             verdicts = await look_again(self._cloud, self._suspects)
             self._violations += verdicts.violations
             self._unsettled = verdicts.unsettled
-            self._collector.blind |= verdicts.blind
+            self._collector.unreachable_cells |= verdicts.unreachable_cells
         self._warnings += await clock_warnings(self._cloud)
-        if self._collector.blind:
+        if self._collector.unreachable_cells:
             self._homes = await self._cloud.directory.homes()
 
     async def _see(self) -> AsyncIterator[Progress]:
@@ -192,11 +192,11 @@ class _Proving:
         hosts = {name: host.id for name, host in self._snapshot.hosts.items()}
         async for group in group_members.all_groups(self._cloud):
             facts["I9"] += 1
-            of_group = Collector(self._collector.blind)
+            of_group = Collector(self._collector.unreachable_cells)
             await collector.collect_runs_of(self._cloud, of_group, group.members)
             open_runs = [run for member in group.members for run in of_group.runs[member]]
             members = await evidence_reader.records_of(self._cloud, group.members, of_group)
-            self._collector.blind |= of_group.blind
+            self._collector.unreachable_cells |= of_group.unreachable_cells
             records = [seen.record for seen in members if seen.record]
             one = await group_members.grouped(self._cloud, group, open_runs, records, hosts, roots)
             for violation in rule_holds(one):
@@ -240,15 +240,15 @@ class _Proving:
                 for law, words in WORDS.items()
             ),
             violations=tuple(sorted(self._violations, key=lambda each: each.order)),
-            unseen=tuple(self._unseen()),
+            not_checked=tuple(self._not_checked()),
             warnings=tuple(self._warnings),
         )
 
-    def _unseen(self) -> Iterator[str]:
-        for cell, reason in sorted(self._collector.blind.items()):
+    def _not_checked(self) -> Iterator[str]:
+        for cell, reason in sorted(self._collector.unreachable_cells.items()):
             servers = f"its servers ({self._homes.get(cell, 0)}) were not looked at, so no law is shown of them"
             yield f"cell {cell} did not answer ({reason}): {servers}"
-        for host, reason in sorted(self._collector.silent.items()):
+        for host, reason in sorted(self._collector.unreachable.items()):
             yield f"host {host} does not answer: {reason}"
         for server in self._unsettled:
             yield f"server {server} was looked at again and again, and something was done with it each time"

@@ -57,7 +57,7 @@ class Verdicts(msgspec.Struct):
 
     violations: list[Violation] = []
     unsettled: list[ServerId] = []
-    blind: dict[CellName, str] = {}
+    unreachable_cells: dict[CellName, str] = {}
 
 
 async def look_again(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
@@ -68,7 +68,7 @@ async def look_again(cloud: Cloud, suspects: Sequence[Suspect]) -> Verdicts:
             break
         await cloud.clock.sleep(PAUSE_S * (1 + number))
         now = await fresh(cloud, list(left), {name: hosts_of(one.seen) for name, one in left.items()})
-        verdicts.blind |= now.snapshot.blind
+        verdicts.unreachable_cells |= now.snapshot.unreachable_cells
         left = {name: one for name, one in left.items() if name in now.found}
         for name, found in now.found.items():
             if found is None:

@@ -30,6 +30,6 @@ async def strangers(cloud: Cloud, collector: Collector, known: Collection[str]) 
 
     for source in sources:
         found |= await unknown(source)
-    async for _, there in of_cells(cloud, collector.blind, lambda cell: unknown(cell.servers.ids)):
+    async for _, there in of_cells(cloud, collector.unreachable_cells, lambda cell: unknown(cell.servers.ids)):
         found |= there
     return found

@@ -68,8 +68,8 @@ def bind_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viola
     if seen.home is None:
         return "its server has no host"
     if seen.guest(seen.home.host, seen.key) is None:
-        silent = guards.unseen(snapshot, [seen.home.host])
-        return None if adoptable(seen, snapshot) else silent or "its guest is not where its record says"
+        unreachable = guards.not_checked(snapshot, [seen.home.host])
+        return None if adoptable(seen, snapshot) else unreachable or "its guest is not where its record says"
     port = _port(seen, violation)
     if port.requests or port.vnic_type != "normal":
         return "its provider has to change too: move the server, or detach the port and attach it again"
@@ -96,7 +96,7 @@ def port_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viola
     if by := guards.user(port.id, seen, snapshot):
         return f"{by}: set the port's device_id to that server, and add the port to the server's record"
     bound = [port.host, *(binding.host for binding in seen.bindings.get(port.id, ()))]
-    return guards.in_use(seen, snapshot) or guards.unseen(snapshot, bound)
+    return guards.in_use(seen, snapshot) or guards.not_checked(snapshot, bound)
 
 
 def release_port(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
@@ -162,7 +162,7 @@ def devices_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Vi
         return f"{host} is not a host: add it again, or delete the row from the cell's database"
     if (host, slot) in [(at, guest.key.slot) for at, guest in guards.left(seen)]:
         return "the guest that has it still exists"
-    return guards.unseen(snapshot, [host]) or guards.in_use(seen, snapshot)
+    return guards.not_checked(snapshot, [host]) or guards.in_use(seen, snapshot)
 
 
 def release_devices(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:

@@ -16,7 +16,7 @@ async def is_closed(seen: ServerEvidence, snapshot: CloudSnapshot, cloud: Cloud)
     """Check whether a server is deleted that is not in the directory."""
     if not seen.is_alive or seen.entry is None or seen.entry.cell is None:
         return False
-    if seen.records or seen.guests or seen.runs or snapshot.blind or snapshot.silent:
+    if seen.records or seen.guests or seen.runs or snapshot.unreachable_cells or snapshot.unreachable:
         return False
     return await closed_record(seen.id, seen.entry.cell, cloud) is not None
 

@@ -102,20 +102,22 @@ def user(thing: str, seen: ServerEvidence, snapshot: CloudSnapshot, but: Seen | 
 # What was not
 
 
-def unseen(snapshot: CloudSnapshot, hosts: Collection[str | None]) -> str | None:
+def not_checked(snapshot: CloudSnapshot, hosts: Collection[str | None]) -> str | None:
     """Return which of these hosts did not answer."""
-    return _cannot_be_told(f"host {host}" for host in sorted(snapshot.silent) if host in hosts)
+    return _cannot_be_told(f"host {host}" for host in sorted(snapshot.unreachable) if host in hosts)
 
 
-def unseen_of(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
+def not_checked_of(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
     """Return which host or cell did not answer that may have a guest of it.
 
     These are the hosts of its cell, or all hosts and cells if no cell is known to have had it.
     """
     cell = seen.entry.cell if seen.entry else None
     if cell:
-        return unseen(snapshot, [name for name, host in snapshot.hosts.items() if host.cell == cell])
-    return unseen(snapshot, snapshot.hosts.keys()) or _cannot_be_told(f"cell {name}" for name in sorted(snapshot.blind))
+        return not_checked(snapshot, [name for name, host in snapshot.hosts.items() if host.cell == cell])
+    return not_checked(snapshot, snapshot.hosts.keys()) or _cannot_be_told(
+        f"cell {name}" for name in sorted(snapshot.unreachable_cells)
+    )
 
 
 def for_others(seen: ServerEvidence) -> str | None:
@@ -156,7 +158,7 @@ def in_use(seen: ServerEvidence, snapshot: CloudSnapshot) -> str | None:
         return None
     if not seen.is_alive and (left(seen) or (seen.records and not seen.is_ended)):
         return FIRST
-    return unseen_of(seen, snapshot)
+    return not_checked_of(seen, snapshot)
 
 
 def claim_in_use(seen: ServerEvidence, snapshot: CloudSnapshot, kept: HostName | None = None) -> str | None:
@@ -165,6 +167,6 @@ def claim_in_use(seen: ServerEvidence, snapshot: CloudSnapshot, kept: HostName |
     hosts = {name for name, host in snapshot.hosts.items() if host.id in trees}
     if there := [host for host, _ in left(seen) if host in hosts and host != kept]:
         return f"a guest of it is on {there[0]}: decide first what becomes of that"
-    if snapshot.blind and trees - {host.id for host in snapshot.hosts.values()}:
-        return _cannot_be_told(f"cell {name}" for name in sorted(snapshot.blind))
-    return unseen(snapshot, hosts)
+    if snapshot.unreachable_cells and trees - {host.id for host in snapshot.hosts.values()}:
+        return _cannot_be_told(f"cell {name}" for name in sorted(snapshot.unreachable_cells))
+    return not_checked(snapshot, hosts)

@@ -43,7 +43,7 @@ def destroy_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
 def adoptable(seen: ServerEvidence, snapshot: CloudSnapshot) -> actions.AdoptGuest | None:
     """Return the adoption of the only guest, if the record can simply be corrected to where it is."""
     home, only = seen.home, _only_elsewhere(seen)
-    if home is None or only is None or guards.unseen_of(seen, snapshot) or _hindrance(home, seen, only, snapshot):
+    if home is None or only is None or guards.not_checked_of(seen, snapshot) or _hindrance(home, seen, only, snapshot):
         return None
     host, guest = only
     assert home.cell
@@ -81,7 +81,7 @@ def adopt_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
         return words
     if adoptable(seen, snapshot):
         return None
-    return guards.unseen_of(seen, snapshot) or _not_adopted(seen, snapshot)
+    return guards.not_checked_of(seen, snapshot) or _not_adopted(seen, snapshot)
 
 
 def adopt_guest(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
@@ -123,7 +123,7 @@ def enter_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
     guest = next((g for host, g in seen.guests if (host, g.key.slot) == (record.host, record.slot)), None)
     if guest is None or not is_whole(guest):
         gone = "its guest is missing, so it may have been deleted: restore the directory's row from a backup"
-        return guards.unseen_of(seen, snapshot) or gone
+        return guards.not_checked_of(seen, snapshot) or gone
     return None
 
 
@@ -137,13 +137,13 @@ def erase_refusal(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Viol
     if seen.is_alive and seen.record is None:
         return "the cell that the directory names has no record of it, so this may be the only one"
     copy = seen.records[CellName(violation.about)]
-    if words := guards.unseen(snapshot, [copy.host]):
+    if words := guards.not_checked(snapshot, [copy.host]):
         return words
     if not seen.is_alive:
         return None
     if not stands_as_recorded(seen):
         unclear = "its guest is not where the record of the directory's cell says: decide first which record is right"
-        return guards.unseen_of(seen, snapshot) or unclear
+        return guards.not_checked_of(seen, snapshot) or unclear
     if (copy.host, copy.slot) in [(host, guest.key.slot) for host, guest in guards.doomed(seen)]:
         return "each of the records has its guest: it is unknown which is right"
     return None

@@ -156,9 +156,9 @@ def _hindrance(
 ) -> str | None:
     """Return why the record cannot follow the guest."""
     assert seen.entry
-    if snapshot.blind:
-        return f"unknown while cell {', '.join(sorted(snapshot.blind))} does not answer"
-    if words := guards.unseen(snapshot, snapshot.hosts.keys()):
+    if snapshot.unreachable_cells:
+        return f"unknown while cell {', '.join(sorted(snapshot.unreachable_cells))} does not answer"
+    if words := guards.not_checked(snapshot, snapshot.hosts.keys()):
         return words
     if any(other.power == "running" for _, other in seen.guests if other is not guest):
         return "another guest of it runs without a whole disk: check both"

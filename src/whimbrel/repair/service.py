@@ -42,7 +42,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     violations: tuple[Violation, ...]
     plan: Plan
-    unseen: tuple[str, ...] = ()  # cells that were not checked, in sentences
+    not_checked: tuple[str, ...] = ()  # cells that were not checked, in sentences
 
     @property
     def order(self) -> Any:
@@ -76,9 +76,11 @@ async def _findings(cloud: Cloud, wrong: Collection[ServerId]) -> list[Finding]:
 
 async def _finding(name: ServerId, found: Suspect, cloud: Cloud) -> Finding:
     decision = await decide(found, cloud)
-    silent = sorted(found.snapshot.blind.items())
-    unseen = tuple(f"cell {cell} did not answer ({reason}): its servers were not checked" for cell, reason in silent)
-    return Finding(subject=name, violations=tuple(found.ordered), plan=decision.plan, unseen=unseen)
+    unreachable = sorted(found.snapshot.unreachable_cells.items())
+    not_checked = tuple(
+        f"cell {cell} did not answer ({reason}): its servers were not checked" for cell, reason in unreachable
+    )
+    return Finding(subject=name, violations=tuple(found.ordered), plan=decision.plan, not_checked=not_checked)
 
 
 async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Suspect:
@@ -89,7 +91,9 @@ async def _look(cloud: Cloud, subject: ServerId, but: RunId | None = None) -> Su
     now = await fresh(cloud, [subject], but=but)
     found = now.found.get(subject)
     if found is None:
-        of_cells = [f"cell {cell} does not answer: {reason}" for cell, reason in sorted(now.snapshot.blind.items())]
+        of_cells = [
+            f"cell {cell} does not answer: {reason}" for cell, reason in sorted(now.snapshot.unreachable_cells.items())
+        ]
         why = "an operation on it is in progress" if subject in now.found else "; ".join(of_cells)
         raise Unavailable(f"{subject} could not be checked: {why}")
     return found

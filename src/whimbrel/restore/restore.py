@@ -219,4 +219,4 @@ def _unsettled(found: Survey, proof: Proof) -> Iterator[str]:
     for lost in found.lost:
         yield f"run {lost.id} of server {lost.server} is unknown to the journal"
     yield from (violation.sentence for violation in proof.violations)
-    yield from proof.unseen
+    yield from proof.not_checked

@@ -52,7 +52,7 @@ class Miss(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     remedies: tuple[str, ...] = ()
 
 
-class DecisionTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DecisionTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"unreachable": "silent"}):
     """Hosts are told of in columns, which are made and kept in a tenth of the time: `considered` reads them.
 
     The hosts that are in come first, the best first; then those that are out, the ones that miss least first.
@@ -64,7 +64,7 @@ class DecisionTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     zone: str | None = None
     zone_because: str = ""
     chosen: tuple[HostName, ...] = ()  # the best first; the others are tried if it refuses
-    silent: tuple[CellName, ...] = ()  # cells that did not answer, and would have come into question
+    unreachable: tuple[CellName, ...] = ()  # cells that did not answer, and would have come into question
     counts: tuple[Count, ...] = ()
     misses: tuple[Miss, ...] = ()  # the nearest first; none where a host was chosen
     names: tuple[HostName, ...] = ()  # at most MOST_TOLD
@@ -95,7 +95,9 @@ class DecisionTrace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     def summary(self) -> str:
         """Say in a sentence why there is no host, or how many there were; hosts are counted by reason, not named."""
         unheard = (
-            f" {len(self.silent)} of the cells did not answer; their hosts are not among them." if self.silent else ""
+            f" {len(self.unreachable)} of the cells did not answer; their hosts are not among them."
+            if self.unreachable
+            else ""
         )
         if not self.hosts:
             return "No valid host was found: no cell answers." if unheard else NO_HOSTS
@@ -123,7 +125,9 @@ def make_trace(
         zone=request.zone,
         zone_because=request.zone_because,
         chosen=taken,
-        silent=tuple(cell for cell in sorted(snapshot.fleet.silent) if request.cells is None or cell in request.cells),
+        unreachable=tuple(
+            cell for cell in sorted(snapshot.fleet.unreachable) if request.cells is None or cell in request.cells
+        ),
         counts=_counts(ranking, near_misses),
         misses=() if taken else _misses(ranking, near_misses),
         **_columns(ranking, near_misses, most),

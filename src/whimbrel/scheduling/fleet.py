@@ -76,21 +76,21 @@ class KnownFleet:
 
     async def _read_cells(self) -> Fleet:
         hosts, loads, images = list[Host](), dict[HostName, Load](), dict[HostName, Mapping[str, int]]()
-        aggregates, silent = await self._aggregates.all(), set[CellName]()
+        aggregates, unreachable = await self._aggregates.all(), set[CellName]()
         weighs_images = self._weighs_images(aggregates)
         cells = self._known_ones()
         for name, found in zip(
             cells, await asyncio.gather(*(cell.hosts(weighs_images) for cell in cells.values())), strict=True
         ):
             if found is None:
-                silent.add(name)
+                unreachable.add(name)
                 continue
             hosts += found.hosts
             loads |= found.loads
             images |= found.images
         infos = {cell.name: cell for cell in await self._infos.all()}
         zone = self._rules.default_availability_zone
-        return Fleet(hosts, aggregates, zone, loads, infos, frozenset(silent), images, dict(self._properties))
+        return Fleet(hosts, aggregates, zone, loads, infos, frozenset(unreachable), images, dict(self._properties))
 
     def _known_ones(self) -> dict[CellName, KnownCell]:
         """Return what is known of each cell that there is now."""

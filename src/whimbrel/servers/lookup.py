@@ -30,7 +30,7 @@ async def listing(cloud: Cloud, query: ServerQuery) -> list[Server]:
     Raises: Unavailable: a cell that may have some of them does not answer.
     """
     listed = await AllCells(cloud, query).take()
-    cell_fanout.check(listed.silent)
+    cell_fanout.check(listed.unreachable)
     return listed.servers
 
 

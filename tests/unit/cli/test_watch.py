@@ -50,14 +50,14 @@ def lines(capsys: pytest.CaptureFixture[str], *documents: Any) -> list[str]:
 
 
 def test_a_silent_host_is_said_once_for_as_long_as_it_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    silent = {"message": "no answer from host n2", "epoch": 4}
+    unreachable = {"message": "no answer from host n2", "epoch": 4}
     seen = lines(
         capsys,
         changed(),
-        changed(tries=1, **silent),
-        changed(tries=2, **silent),
+        changed(tries=1, **unreachable),
+        changed(tries=2, **unreachable),
         changed(tries=0, at="activate_target"),
-        changed(tries=1, at="activate_target", **silent),
+        changed(tries=1, at="activate_target", **unreachable),
         changed(state="parked"),
     )
     assert seen.count("no answer from host n2") == 2

@@ -44,7 +44,7 @@ def snapshot(
     aggregates: Sequence[Aggregate] = (),
     loads: Mapping[str, Load] | None = None,
     cells: Sequence[CellInfo] = (),
-    silent: Sequence[str] = (),
+    unreachable: Sequence[str] = (),
     below: Mapping[str, Mapping[str, int]] | None = None,
     images: Mapping[HostName, Mapping[str, int]] | None = None,
     image_properties: Mapping[str, Mapping[str, str]] | None = None,
@@ -70,7 +70,7 @@ def snapshot(
         "nova",
         {HostName(name): load for name, load in (loads or {}).items()},
         {cell.name: cell for cell in cells},
-        frozenset(CellName(name) for name in silent),
+        frozenset(CellName(name) for name in unreachable),
         images or {},
         image_properties or {},
     )

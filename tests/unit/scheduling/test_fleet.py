@@ -149,7 +149,7 @@ def test_a_cell_that_does_not_answer_leaves_the_others_alone() -> None:
     reading.one.is_down = True
     with capture_logs() as logs:
         fleet = reading.now()
-        assert (fleet.names, fleet.silent) == (("c",), {C1})
+        assert (fleet.names, fleet.unreachable) == (("c",), {C1})
         assert reading.later(DOWN_FOR_S + MAX_AGE_S).names == ("c",)
     assert [(one["log_level"], one["cell"]) for one in logs] == [("warning", "c1")]  # said once
     assert reading.one.asked == 2
@@ -246,9 +246,9 @@ def test_nobody_waits_for_long_for_a_cell_that_hangs_and_one_at_most() -> None:
         reading = Reading()
         reading.two.hangs = True
         fleet = await reading.fleets.now()
-        assert (fleet.names, fleet.silent) == (("a", "b"), {C2})
+        assert (fleet.names, fleet.unreachable) == (("a", "b"), {C2})
         await reading.clock.advance(MAX_AGE_S * 1.1)
-        assert (await reading.fleets.now()).silent == {C2}
+        assert (await reading.fleets.now()).unreachable == {C2}
         assert (reading.one.asked, reading.two.asked) == (2, 1)
         reading.two.answers.set()
         await all_is_done()
@@ -270,9 +270,9 @@ def test_a_cell_that_is_slow_is_taken_as_it_was() -> None:
     async def ask() -> None:
         reading = Reading()
         fleet = await _slow(reading)
-        assert (fleet.names, fleet.silent) == (("a", "b", "c"), frozenset())
+        assert (fleet.names, fleet.unreachable) == (("a", "b", "c"), frozenset())
         await reading.clock.advance(OUTDATED_AFTER_S)
-        assert (await reading.fleets.now()).silent == {C2}
+        assert (await reading.fleets.now()).unreachable == {C2}
 
     run(ask())
 
@@ -282,7 +282,7 @@ def test_a_slow_cell_is_not_taken_as_it_was_before_a_change_of_ours() -> None:
         reading = Reading()
         await _slow(reading)
         reading.two.changes += 1
-        assert (await reading.fleets.now()).silent == {C2}
+        assert (await reading.fleets.now()).unreachable == {C2}
 
     run(ask())
 
@@ -295,7 +295,7 @@ def test_a_slow_cell_whose_database_goes_away_is_down() -> None:
         reading.two.answers.set()
         await all_is_done()
         await reading.clock.advance(MAX_AGE_S * 1.1)
-        assert (await reading.fleets.now()).silent == {C2}
+        assert (await reading.fleets.now()).unreachable == {C2}
         assert reading.two.asked == 2
 
     run(ask())

@@ -318,7 +318,7 @@ def test_a_cell_that_does_not_answer_hides_nobody_else_and_is_named() -> None:
         cloud, _ = await one_away(world)
         listed = await AllCells(cloud, ServerQuery(sort=[("id", "asc")])).take(with_absent=True)
         assert [server.id for server in listed.servers] == [A.id, C.id]
-        assert listed.silent == {C2}
+        assert listed.unreachable == {C2}
         assert [entry.server_id for entry in listed.absent] == [B.id]
         with pytest.raises(Unavailable, match="Cell c2"):
             await lookup.listing(cloud, ServerQuery())

@@ -15,7 +15,7 @@ from whimbrel.repair.service import Finding, repair, survey
 async def index(call: Call) -> Repairs:
     """Prove the cloud and list the planned actions, and what is left and why."""
     proof, found = await survey(call.cloud)
-    return Repairs(repairs=[_shown(one) for one in found], holds=proof.holds, unseen=list(proof.unseen))
+    return Repairs(repairs=[_shown(one) for one in found], holds=proof.holds, unseen=list(proof.not_checked))
 
 
 async def create(call: Call) -> RepairAnswer:
@@ -25,7 +25,7 @@ async def create(call: Call) -> RepairAnswer:
     """
     subject = ServerId(call.body["repair"]["subject"])
     run, found = await repair(call.cloud, call.engine, call.requester, subject)
-    return RepairAnswer(Repair(**asdict(_shown(found)), move_id=run.id, unseen=list(found.unseen)))
+    return RepairAnswer(Repair(**asdict(_shown(found)), move_id=run.id, unseen=list(found.not_checked)))
 
 
 def _shown(one: Finding) -> RepairFinding:

@@ -63,7 +63,7 @@ async def marker_of(call: Call, sort: Sequence[tuple[str, str]]) -> Server | Non
     listed = await AllCells(call.cloud, query).take(with_absent=True)
     if listed.servers:
         return listed.servers[0]
-    if not listed.silent:
+    if not listed.unreachable:
         raise paging.no_marker(call)
     return await _absent_marker(call, ServerId(marker), sort)
 

@@ -127,7 +127,7 @@ async def servers(call: Call, *, detail: bool) -> list[Server | Entry]:
     shows_absent = _shows_absent(call, sent)
     listed = await AllCells(call.cloud, query).take(with_absent=shows_absent)
     if not (shows_absent or call.cloud.rules.list_records_by_skipping_down_cells):
-        cell_fanout.check(listed.silent)
+        cell_fanout.check(listed.unreachable)
     found = [server for server in listed.servers if all(fits(server) for fits in wanted.also)]
     return _with_absent(found, listed.absent)[:limit]
 

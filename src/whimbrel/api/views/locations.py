@@ -21,30 +21,30 @@ class KnownHosts(Struct, frozen=True):
     """The hosts of the cells that answered, by their names."""
 
     by_name: dict[HostName, Host]
-    silent: frozenset[CellName]
+    unreachable: frozenset[CellName]
 
     def not_found(self, sentence: str) -> NotFound:
         """Give the error that something is on none of them. Raises: Unavailable: a cell is silent that may have it."""
-        cell_fanout.check(self.silent)
+        cell_fanout.check(self.unreachable)
         return NotFound(sentence)
 
 
 async def hosts(call: Call) -> dict[HostName, Host]:
     """Give every host of the cloud by its name. Raises: Unavailable: a cell does not answer."""
     known = await known_hosts(call)
-    cell_fanout.check(known.silent)
+    cell_fanout.check(known.unreachable)
     return known.by_name
 
 
 async def known_hosts(call: Call) -> KnownHosts:
     answers = await cell_fanout.ask_all(call.cloud, lambda cell: cell.hosts.all())
     cells = [answers.of[name] for name in call.cloud.cells if name in answers.of]
-    return KnownHosts({host.name: host for found in cells for host in found}, answers.silent)
+    return KnownHosts({host.name: host for found in cells for host in found}, answers.unreachable)
 
 
 async def absent_hosts(call: Call, known: KnownHosts) -> list[HostName]:
     """Name the hosts of silent cells: placement knows all hosts, and these are the ones that nobody else named."""
-    if not known.silent:
+    if not known.unreachable:
         return []
     ids = {host.id for host in known.by_name.values()}
     providers = await call.cloud.placement.providers()
@@ -62,7 +62,7 @@ async def has_hosts(call: Call, zone: str) -> bool:
     known = await known_hosts(call)
     if zone in _zones(call, known, await call.cloud.aggregates.all()).values():
         return True
-    cell_fanout.check(known.silent)
+    cell_fanout.check(known.unreachable)
     return False
 
 

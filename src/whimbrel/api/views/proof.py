@@ -23,8 +23,8 @@ class Violation(msgspec.Struct, kw_only=True):
     evidence: dict[str, Any] = {}
 
 
-class Proof(msgspec.Struct, kw_only=True):
-    """unseen: what could not be checked; warnings: what is wrong and violates no invariant. Both in sentences."""
+class Proof(msgspec.Struct, kw_only=True, rename={"not_checked": "unseen"}):
+    """not_checked: what could not be checked; warnings: what is wrong and violates no invariant. Both in sentences."""
 
     holds: bool
     began_at: float
@@ -33,12 +33,12 @@ class Proof(msgspec.Struct, kw_only=True):
     hosts: int
     laws: list[InvariantCount]
     violations: list[Violation]
-    unseen: list[str]
+    not_checked: list[str]
     warnings: list[str] = []
 
     def faults(self) -> list[str]:
         """Return one sentence for each thing that is wrong."""
-        return [each.sentence for each in self.violations] + self.unseen
+        return [each.sentence for each in self.violations] + self.not_checked
 
 
 class Progress(msgspec.Struct, kw_only=True):

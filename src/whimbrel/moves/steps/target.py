@@ -59,7 +59,7 @@ async def choose_target(move: Move, cloud: Cloud) -> Decided:
     asked = await needs.of_server(move.facts, ServerId(move.subject), cloud, move.id)
     facts, decision = asked.facts, await decide(asked, cloud, cloud.rules.max_attempts)
     evidence = to_bytes(decision.record)
-    if not decision.choices and decision.record.silent:
+    if not decision.choices and decision.record.unreachable:
         raise Unavailable(decision.record.summary())
     if not decision.choices:
         raise Refused(decision.record.summary(), evidence)

@@ -42,7 +42,7 @@ class Fleet:
     default_zone: str = ""  # the id of the zone of hosts that no aggregate gives one
     loads: Mapping[HostName, Load] = field(default_factory=dict)
     cells: Mapping[CellName, CellInfo] = field(default_factory=dict)  # what is written down of them
-    silent: frozenset[CellName] = frozenset()  # cells that did not answer: their hosts are not here
+    unreachable: frozenset[CellName] = frozenset()  # cells that did not answer: their hosts are not here
     images: Mapping[HostName, Mapping[str, int]] = field(default_factory=dict)  # servers by image, where that counts
     image_properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # that servers of an image have
 

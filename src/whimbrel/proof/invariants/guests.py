@@ -40,7 +40,7 @@ def runs_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violati
 def _is_there(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     record = seen.home
     assert record
-    if record.host in snapshot.silent or record.host not in snapshot.hosts:
+    if record.host in snapshot.unreachable or record.host not in snapshot.hosts:
         return  # that it was not seen is said once, of the host
     guest = seen.guest(record.host, seen.key)
     evidence = {"record": {"host": record.host, "slot": record.slot, "vm_state": record.vm_state},
@@ -80,7 +80,7 @@ def _is_kept(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violatio
     """See that a revert would find the guest that it brings back: switched off, with its disk."""
     assert seen.way_back
     host, key = seen.way_back
-    if host in snapshot.silent or host not in snapshot.hosts:
+    if host in snapshot.unreachable or host not in snapshot.hosts:
         return
     guest = seen.guest(host, key)
     if guest is None or not is_whole(guest):

@@ -67,7 +67,7 @@ def _differs(seen: ServerEvidence, about: str, what: str, found: str | None) -> 
 
 def stands_alone(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     held = hold(seen)
-    if snapshot.blind:
+    if snapshot.unreachable_cells:
         return  # a cell that does not answer may have the copy
     if held and seen.is_settled and held.standing != WHOLE and len(seen.records) == 1:
         sentence = f"the record of server {seen.id} stands as if another cell had a copy, and none has"

@@ -50,7 +50,7 @@ class Listed(Struct, frozen=True):
     """A list of servers, and who is not in it because his cell is silent: in `absent`, where that was asked for."""
 
     servers: list[Server]
-    silent: frozenset[CellName] = frozenset()
+    unreachable: frozenset[CellName] = frozenset()
     absent: Sequence[Entry] = ()
 
 
@@ -63,7 +63,7 @@ class AllCells:
         self._order = Order(query)
         # Whoever is asked for by name is read where he lives; nobody else needs to be asked.
         self._sources = {} if query.ids is not None else self._one_for_each_cell()
-        self._silent: frozenset[CellName] = frozenset()
+        self._unreachable: frozenset[CellName] = frozenset()
         self._nowhere: dict[ServerId, Server] = {}  # who lives in no cell
         self._sure: dict[ServerId, Server | None] = {}  # doubts that are settled; None: it is not in the list
         self._number = 0
@@ -85,12 +85,12 @@ class AllCells:
             if due:
                 doubtful = set()
                 continue
-            if not (with_absent and self._silent):
-                return Listed(page[:limit], self._silent)
-            absent = await self._cloud.directory.residents(sorted(self._silent), self._query.project_id, limit)
+            if not (with_absent and self._unreachable):
+                return Listed(page[:limit], self._unreachable)
+            absent = await self._cloud.directory.residents(sorted(self._unreachable), self._query.project_id, limit)
             doubtful = await self._changed()
             if not doubtful:
-                return Listed(page[:limit], self._silent, absent)
+                return Listed(page[:limit], self._unreachable, absent)
 
     async def _begin(self) -> None:
         """What is counted from here on is doubtful if it changes; who lives nowhere is read before he finds a cell."""
@@ -106,7 +106,7 @@ class AllCells:
             return await cell.servers.read(self._sources[cell.name].query)
 
         answers = await ask_all(self._cloud, read, sorted(cells))
-        self._leave_out(answers.silent)
+        self._leave_out(answers.unreachable)
         doubtful: set[ServerId] = set()
         for name, reading in answers.of.items():
             doubtful |= reading.copied
@@ -114,9 +114,9 @@ class AllCells:
             self._sources[name].add(reading)
         return doubtful
 
-    def _leave_out(self, silent: frozenset[CellName]) -> None:
-        self._silent |= silent
-        self._sources = {name: source for name, source in self._sources.items() if name not in silent}
+    def _leave_out(self, unreachable: frozenset[CellName]) -> None:
+        self._unreachable |= unreachable
+        self._sources = {name: source for name, source in self._sources.items() if name not in unreachable}
 
     async def _settle(self, doubtful: set[ServerId]) -> None:
         """Read the doubtful ones where they live, and again those that changed their home meanwhile."""
@@ -149,7 +149,7 @@ class AllCells:
             return await cell.servers.read(replace(self._query, ids=homes[cell.name], limit=None))
 
         answers = await ask_all(self._cloud, read, homes)
-        self._leave_out(answers.silent)
+        self._leave_out(answers.unreachable)
         for reading in answers.of.values():
             self._sure |= {server.id: server for server in reading.servers}
 

@@ -28,34 +28,34 @@ class Answers(Generic[Answer]):
     """What cells said; the silent ones said nothing."""
 
     of: dict[CellName, Answer]
-    silent: frozenset[CellName]
+    unreachable: frozenset[CellName]
 
     def check(self) -> None:
         """Raises: Unavailable: something may be missing."""
-        check(self.silent)
+        check(self.unreachable)
 
 
-def check(silent: Iterable[CellName]) -> None:
+def check(unreachable: Iterable[CellName]) -> None:
     """Raises: Unavailable: one of the cells is silent."""
-    for cell in sorted(silent):
+    for cell in sorted(unreachable):
         raise _unavailable(cell)
 
 
 async def ask(cloud: Cloud, name: CellName, question: Question[Answer]) -> Answer:
     """Raises: Unavailable: the cell gives no answer in time, or gave none a moment ago, or was added only just now."""
     began, cell = cloud.clock.now(), cloud.cells.get(name)
-    if cell is None or cloud.outages.lasts(name, began):
+    if cell is None or cloud.unreachable.lasts(name, began):
         raise _unavailable(name)
     try:
         async with asyncio.timeout(cloud.rules.cell_timeout_s):
             return await question(cell)
     except TimeoutError:
-        cloud.outages.begin(name, cloud.clock.now() + LEFT_ALONE_S)
+        cloud.unreachable.begin(name, cloud.clock.now() + LEFT_ALONE_S)
         raise _unavailable(name) from None
     except Unavailable as error:
         now = cloud.clock.now()
         if now - began > SLOW_S:
-            cloud.outages.begin(name, now + LEFT_ALONE_S)
+            cloud.unreachable.begin(name, now + LEFT_ALONE_S)
         raise _unavailable(name) from error
 
 

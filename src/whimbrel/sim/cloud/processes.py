@@ -20,7 +20,7 @@ from whimbrel.http.policy import Policy
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.identity import Principal, with_implied
 from whimbrel.ports.services.images import Images
-from whimbrel.ports.unreachable_cells import Outages
+from whimbrel.ports.unreachable_cells import UnreachableCells
 from whimbrel.saga.engine import Engine
 from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.sim.cloud.cloud import PROJECT, USER, World
@@ -134,7 +134,7 @@ class Staff:
             cells=cells,
             journal=journal,
             placement=SqlPlacement(databases["placement"], Random(process.name)),
-            outages=Outages(),
+            unreachable=UnreachableCells(),
             fleets=KnownFleet(cells, cloud.cell_infos, cloud.aggregates, cloud.clock, cloud.rules),
         )
         return self._wires(process).wrap(own)

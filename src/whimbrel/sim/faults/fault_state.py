@@ -67,8 +67,8 @@ class Weather:
         return None
 
     def outage(self, line: str) -> Mishap | None:
-        outages = self.out.get(line)
-        return outages[-1] if outages else None
+        unreachable = self.out.get(line)
+        return unreachable[-1] if unreachable else None
 
     def clear(self) -> None:
         """Have no call meet anything any more."""

@@ -86,10 +86,10 @@ class Faults:
         cut[host] -= 1
 
     async def _outage(self, mishap: Mishap) -> None:
-        outages = self._staff.weather.out.setdefault(mishap.where, [])
-        outages.append(mishap)
+        unreachable = self._staff.weather.out.setdefault(mishap.where, [])
+        unreachable.append(mishap)
         await asyncio.sleep(mishap.for_s)
-        outages.remove(mishap)
+        unreachable.remove(mishap)
 
     def _tell(self, what: str) -> None:
         self._trace.tell(self._staff.loop.time(), "fault", what)

@@ -158,8 +158,8 @@ async def test_half_a_request_is_ended(server: Server) -> None:
         client = await server.connect()
         assert await client.ask(half) == 408
         assert await client.ended()
-    silent = await server.connect()
-    assert await silent.answer() == (0, b"")
+    unreachable = await server.connect()
+    assert await unreachable.answer() == (0, b"")
 
 
 @with_server(**{**PATIENT, "header_timeout_s": SHORT_S})

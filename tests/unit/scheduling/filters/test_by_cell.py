@@ -109,7 +109,7 @@ def test_the_reason_is_told_and_what_would_help() -> None:
 
 def test_cells_that_did_not_answer_are_told_of_where_they_come_into_question() -> None:
     def told(asked: Request, *hosts: Host) -> str:
-        now = snapshot(hosts, {"one": {}}, silent=["c2", "c3"])
+        now = snapshot(hosts, {"one": {}}, unreachable=["c2", "c3"])
         return make_trace(rank(asked, now), {}, ()).summary()
 
     full = "No valid host was found. Of 1 hosts considered, 1: 1 VCPU is more than one server may have there."

@@ -149,6 +149,6 @@ def test_reasons_name_no_host_project_or_aggregate() -> None:
         group=GroupState(policy="affinity", members={now.fleet.providers[0]: 0}),
     )
     told = {name: [one for one in FILTERS[name](request, now) if not one.passes.all()] for name in FILTERS}
-    silent = {name for name, constraints in told.items() if not constraints}
-    assert silent == {"AllHostsFilter", "ServerGroupAntiAffinityFilter"}
+    unreachable = {name for name, constraints in told.items() if not constraints}
+    assert unreachable == {"AllHostsFilter", "ServerGroupAntiAffinityFilter"}
     assert not [one.words for constraints in told.values() for one in constraints if "SECRET" in one.words]

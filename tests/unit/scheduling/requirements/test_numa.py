@@ -62,8 +62,11 @@ def test_an_image_may_ask_too() -> None:
 
 
 def test_who_does_not_tell_is_out_for_that() -> None:
-    silent, small = FILTERS[NAME](asking(flavor=flavor(hw__numa_nodes="2")), NOW)
-    assert (silent.words, silent.passes.tolist()) == ("it does not tell its NUMA nodes", [True, True, True, False])
+    unreachable, small = FILTERS[NAME](asking(flavor=flavor(hw__numa_nodes="2")), NOW)
+    assert (unreachable.words, unreachable.passes.tolist()) == (
+        "it does not tell its NUMA nodes",
+        [True, True, True, False],
+    )
     assert small.words == (
         "its NUMA nodes do not hold the 2 that the server wants: 2 CPUs with 500 MiB, 2 CPUs with 500 MiB"
     )
