@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from whimbrel.adapters.sql.engine.database import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.network import SqlNetworks
-from whimbrel.domain.host_nics import Card, HostNet
+from whimbrel.domain.host_nics import HostNet, HostNic
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.network import network_app
 from whimbrel.ports.services.identity import Principal, with_implied
@@ -30,8 +30,8 @@ PEOPLE = {
     "whimbrel": ("services", "service"),
 }
 CARDS = (
-    Card(name="ens5", physnet="physnet0", egress_kbps=10_000_000, ingress_kbps=10_000_000),
-    Card(name="ens6", physnet="physnet1", egress_kbps=5_000_000, vnic_types=("direct",)),
+    HostNic(name="ens5", physnet="physnet0", egress_kbps=10_000_000, ingress_kbps=10_000_000),
+    HostNic(name="ens6", physnet="physnet1", egress_kbps=5_000_000, vnic_types=("direct",)),
 )
 HOSTS = (
     HostNet(host="h1", cards=CARDS),

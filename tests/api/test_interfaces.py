@@ -128,7 +128,7 @@ async def test_a_detached_port_gives_its_virtual_function_back(front: Front) -> 
     equipment.add_services(world.remains.network, world.remains.volumes, PROJECT)
     equipment.add_direct_port(world.remains.network, PROJECT)
     for host in await world.cloud.cell(CELL).hosts.all():
-        await equipment.add_card(world.placement, host.name, host.id, ProviderId(world.cloud.ids.uuid()))
+        await equipment.add_host_nic(world.placement, host.name, host.id, ProviderId(world.cloud.ids.uuid()))
         await equipment.add_functions(world.cloud.cell(CELL), world.placement, host, world.cloud.ids)
     server_id = await front.boot(networks=[{"port": equipment.DIRECT_PORT}])
 

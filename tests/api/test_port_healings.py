@@ -21,7 +21,7 @@ async def a_server(front: Front, name: str = "web", host: str = "h1") -> tuple[S
     world = front.world
     card = ProviderId(world.cloud.ids.uuid())
     root = (await world.cloud.cell(CELL).hosts.get(HostName(host))).id
-    await equipment.add_card(world.placement, HostName(host), root, card)
+    await equipment.add_host_nic(world.placement, HostName(host), root, card)
     network = devices.network(front, name)
     request = PortRequest(
         id=world.cloud.ids.uuid(), resources=BANDWIDTH, required=(equipment.PHYSNET, equipment.NORMAL)
@@ -66,7 +66,7 @@ async def test_what_was_dropped_is_found_and_healed(front: Front) -> None:
     await drop(front, server, card)
     [root] = await broken_ports.held(front.world, server)
     own = {"provider": root, "provider_name": "h1", "resources": before[root]}
-    bandwidth = {"provider": card, "provider_name": equipment.card_of(HostName("h1")), "resources": BANDWIDTH}
+    bandwidth = {"provider": card, "provider_name": equipment.host_nic_of(HostName("h1")), "resources": BANDWIDTH}
     lacks = f"1000 {equipment.EGRESS}, 1000 {equipment.INGRESS} is not held where it could be served"
     [one] = await found(front)
     assert one["due"] == sorted([own, bandwidth], key=lambda each: each["provider"])
@@ -131,7 +131,7 @@ async def test_a_port_with_a_virtual_function_is_healed_on_the_card_that_it_is_o
     root = (await world.cloud.cell(CELL).hosts.get(host)).id
     cards = {name: ProviderId(world.cloud.ids.uuid()) for name in ("eth0", "eth1")}
     for name, card in cards.items():
-        await equipment.add_card(world.placement, host, root, card)
+        await equipment.add_host_nic(world.placement, host, root, card)
         await world.placement.rename_provider(card, f"h1:NIC Switch agent:{name}")
     functions = [
         PciDevice(

@@ -104,7 +104,7 @@ async def _send(directory: Path, sent: list[Any]) -> None:
                 headers={"X-Auth-Token": who, "OpenStack-API-Version": f"volume {version}"},
             )
             assert answer.status_code < 500, (method, url, who, version, query, body, answer.text)
-            await cloud.workshop.settle()
+            await cloud.worker.settle()
 
 
 async def _seed(cloud: VolumeCloud) -> dict[str, str]:

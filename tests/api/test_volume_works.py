@@ -62,9 +62,9 @@ def test_a_volume_is_made_whenever_the_process_dies(tmp_path: Path, kind: str, l
             volume = await _ordered(cloud, kind)
             object.__setattr__(cloud.service, "files", VolumeFiles(files, MortalDisk(lives)))
             with contextlib.suppress(Death):
-                await cloud.workshop.settle()
+                await cloud.worker.settle()
         async with volume_cloud(files, url, images=images) as cloud:
-            await cloud.workshop.settle()
+            await cloud.worker.settle()
             assert await cloud.status(volume) == "available"
             assert cloud.content(volume) == (bytes(64) if kind == "nothing" else FILE[:64])
             assert not [name for name in os.listdir(files) if name.endswith(".part")]
@@ -83,9 +83,9 @@ def test_a_volume_is_deleted_whenever_the_process_dies(tmp_path: Path, lives: in
             await cloud.ask("ann", "DELETE", f"/volumes/{volume}", cascade="true")
             object.__setattr__(cloud.service, "files", VolumeFiles(files, MortalDisk(lives)))
             with contextlib.suppress(Death):
-                await cloud.workshop.settle()
+                await cloud.worker.settle()
         async with volume_cloud(files, url) as cloud:
-            await cloud.workshop.settle()
+            await cloud.worker.settle()
             await cloud.refused(404, "ann", "GET", f"/volumes/{volume}")
             assert os.listdir(files) == []
 
@@ -153,11 +153,11 @@ def test_a_disk_that_fails_is_tried_again(tmp_path: Path) -> None:
     async def story(cloud: VolumeCloud) -> None:
         answer = await cloud.ask("ann", "POST", "/volumes", {"volume": {"size": 1, "imageRef": IMAGE}})
         volume = answer.json()["volume"]["id"]
-        [record] = await cloud.workshop._due()
-        await cloud.workshop._do(record)
+        [record] = await cloud.worker._due()
+        await cloud.worker._do(record)
         assert await cloud.status_now(volume) == "downloading"
         images.heal()
-        await cloud.workshop.settle()
+        await cloud.worker.settle()
         assert await cloud.status(volume) == "available"
 
     tell(tmp_path, story, images=images)
@@ -165,7 +165,7 @@ def test_a_disk_that_fails_is_tried_again(tmp_path: Path) -> None:
 
 def test_the_workshop_works_beside_the_requests(tmp_path: Path) -> None:
     async def story(cloud: VolumeCloud) -> None:
-        working = asyncio.create_task(cloud.workshop.run())
+        working = asyncio.create_task(cloud.worker.run())
         answer = await cloud.ask("ann", "POST", "/volumes", {"volume": {"size": 1, "imageRef": IMAGE}})
         volume = answer.json()["volume"]["id"]
         while await cloud.status_now(volume) != "available":

@@ -34,7 +34,7 @@ def test_a_volume_is_made_shown_changed_and_deleted(tmp_path: Path) -> None:
         assert answer.headers["OpenStack-API-Version"] == "volume 3.70"
         made = answer.json()["volume"]
         assert (made["status"], made["size"], made["availability_zone"]) == ("creating", 2, "north")
-        await cloud.workshop.settle()
+        await cloud.worker.settle()
         shown = await cloud.show(made["id"])
         assert shown["status"] == "available"
         assert shown["metadata"] == {"a": "b"}
@@ -48,7 +48,7 @@ def test_a_volume_is_made_shown_changed_and_deleted(tmp_path: Path) -> None:
         ]["name"]
         assert (await cloud.ask("ann", "DELETE", f"/volumes/{made['id']}")).status_code == 202
         assert await cloud.status(made["id"]) == "deleting"
-        await cloud.workshop.settle()
+        await cloud.worker.settle()
         await cloud.refused(404, "ann", "GET", f"/volumes/{made['id']}")
         assert os.listdir(tmp_path) == []
 
@@ -240,7 +240,7 @@ def test_a_volume_of_an_image_has_its_bytes(tmp_path: Path) -> None:
         copy = (await cloud.ask("ann", "POST", "/volumes", {"volume": {"source_volid": volume, "size": 2}})).json()
         assert "being made" in await cloud.refused(400, "ann", "DELETE", f"/volumes/{volume}")
         copy = copy["volume"]["id"]
-        await cloud.workshop.settle()
+        await cloud.worker.settle()
         cloud.write(volume, b"changed!")
         assert cloud.content(copy).startswith(b"ticktick")
         assert (await cloud.show(copy))["bootable"] == "true"
@@ -257,7 +257,7 @@ def test_a_snapshot_keeps_what_was(tmp_path: Path) -> None:
         answer = await cloud.ask("ann", "POST", "/snapshots", {"snapshot": wish})
         assert answer.status_code == 202
         snapshot = answer.json()["snapshot"]["id"]
-        await cloud.workshop.settle()
+        await cloud.worker.settle()
         shown = (await cloud.done("ann", "GET", f"/snapshots/{snapshot}"))["snapshot"]
         assert (shown["status"], shown["size"], shown["metadata"]) == ("available", 1, {"a": "b"})
         cloud.write(volume, b"second")
@@ -284,7 +284,7 @@ def test_a_snapshot_is_deleted(tmp_path: Path) -> None:
         volume = await cloud.volume()
         made = await cloud.done("ann", "POST", "/snapshots", {"snapshot": {"volume_id": volume}})
         assert (await cloud.ask("ann", "DELETE", f"/snapshots/{made['snapshot']['id']}")).status_code == 202
-        await cloud.workshop.settle()
+        await cloud.worker.settle()
         await cloud.done("ann", "DELETE", f"/volumes/{volume}")
         assert os.listdir(tmp_path) == []
         await cloud.refused(404, "ann", "POST", "/snapshots", {"snapshot": {"volume_id": volume}})

@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.front import Front, fault, with_front
 from tests.api.test_plans import planned
-from tests.stories.test_wishes import add_card, offer
+from tests.stories.test_wishes import add_host_nic, offer
 from whimbrel.domain.ids import ConsumerId
 
 
@@ -53,8 +53,8 @@ async def test_a_flavor_that_asks_wrongly_is_refused_by_name(front: Front, specs
 @with_front
 async def test_a_resize_to_a_flavor_with_devices_of_their_own_and_back(front: Front) -> None:
     for name in ("red", "blue"):
-        await add_card(front.world, "h3", name, [f"CUSTOM_{name.upper()}"])
-    await add_card(front.world, "h2", "red", ["CUSTOM_RED"])
+        await add_host_nic(front.world, "h3", name, [f"CUSTOM_{name.upper()}"])
+    await add_host_nic(front.world, "h2", "red", ["CUSTOM_RED"])
     specs = {"resources_A__VGPU": "1", "resources_B__VGPU": "1", "trait_B__CUSTOM_RED": "required"}
     flavor = await sized(front, "cards", group_policy="isolate", **specs)
     server_id = await front.boot(who="admin", host="h1")

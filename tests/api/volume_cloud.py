@@ -17,7 +17,7 @@ from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.volume import VolumeService, volume_app
 from whimbrel.embedded.volume.file_store import VolumeFiles
-from whimbrel.embedded.volume.worker import Workshop
+from whimbrel.embedded.volume.worker import VolumeWorker
 from whimbrel.ports.embedded.volume_store import DEFAULT_LIMITS
 from whimbrel.ports.services.identity import Principal, with_implied
 from whimbrel.sim.world.clock import JumpingClock
@@ -60,7 +60,7 @@ async def on_the_spot(function: Callable[..., Any], *arguments: Any) -> Any:
 class VolumeCloud:
     client: httpx.AsyncClient
     service: VolumeService
-    workshop: Workshop
+    worker: VolumeWorker
     exports: SimulatedExports
     clock: JumpingClock
 
@@ -74,7 +74,7 @@ class VolumeCloud:
         """Ask for what is not refused, and have the work done that follows; give the answer."""
         answer = await self.ask(who, method, path, body, **more)
         assert answer.is_success, (method, path, answer.status_code, answer.text)
-        await self.workshop.settle()
+        await self.worker.settle()
         return answer.json() if answer.content else None
 
     async def refused(self, status: int, who: str, method: str, path: str, body: Any = None, **more: str) -> str:
@@ -135,7 +135,7 @@ async def volume_cloud(directory: Path, url: str = "sqlite://", **more: Any) -> 
     app = Starlette(routes=[Mount("/volume", volume_app(service))])
     transport = httpx.ASGITransport(app, raise_app_exceptions=True)
     async with httpx.AsyncClient(transport=transport, base_url="http://cloud/volume") as client:
-        yield VolumeCloud(client, service, Workshop(service), exports, clock)
+        yield VolumeCloud(client, service, VolumeWorker(service), exports, clock)
     await database.close()
 
 

@@ -16,7 +16,7 @@ from whimbrel.adapters.sql.image_store import SqlImages
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, UserId
 from whimbrel.embedded.image import ImageService, LocalImages, image_app, seed_image
-from whimbrel.embedded.image.file_store import Shelf
+from whimbrel.embedded.image.file_store import FileStore
 from whimbrel.embedded.image.storage_limit import Allowance
 from whimbrel.ports.services.identity import Principal
 from whimbrel.ports.services.images import Image, Images
@@ -61,7 +61,7 @@ def tell(request: pytest.FixtureRequest, open_store: Opener, tmp_path: Path) -> 
             return
         async with open_store("images") as db:
             store = SqlImages(db)
-            service = ImageService(store, Shelf(tmp_path / "files"), clock, Allowance(store))
+            service = ImageService(store, FileStore(tmp_path / "files"), clock, Allowance(store))
             if request.param == "local":
                 yield LocalImages(service)
                 return

@@ -10,7 +10,7 @@ import pytest
 
 from tests.contracts.databases import Opener
 from whimbrel.adapters.sql.placement import SqlPlacement
-from whimbrel.domain.host_nics import Card, HostNet
+from whimbrel.domain.host_nics import HostNet, HostNic
 from whimbrel.domain.ids import ConsumerId, ProjectId, ProviderId, UserId
 from whimbrel.embedded.network.placement_reporter import report
 from whimbrel.placement.provider import Claim
@@ -20,8 +20,8 @@ from whimbrel.ports.placement.placement import Inventory, Owner
 ROOT = ProviderId("11111111-0000-4000-8000-000000000001")
 OPEN_VSWITCH = UUID("87ee7d5c-73bb-11e8-9008-c4d987b2a692")
 SRIOV = UUID("87f1895c-73bb-11e8-9008-c4d987b2a692")
-CARD = Card(name="ens5", physnet="physnet0", egress_kbps=10_000_000, ingress_kbps=5_000_000)
-VIRTUAL = Card(name="ens6", physnet="Blue-net", egress_kbps=7, vnic_types=("direct",))
+CARD = HostNic(name="ens5", physnet="physnet0", egress_kbps=10_000_000, ingress_kbps=5_000_000)
+VIRTUAL = HostNic(name="ens6", physnet="Blue-net", egress_kbps=7, vnic_types=("direct",))
 HOST = HostNet(host="h1", cards=(CARD, VIRTUAL), kpps=9)
 
 Story = Callable[[SqlPlacement, StoredTrees], Awaitable[None]]
@@ -97,7 +97,7 @@ def test_the_same_again_writes_nothing(tell: Teller) -> None:
 def test_cards_come_change_and_go(tell: Teller) -> None:
     async def story(placement: SqlPlacement, trees: StoredTrees) -> None:
         await report(trees, [HOST])
-        slower = Card(name="ens5", physnet="physnet1", egress_kbps=1)
+        slower = HostNic(name="ens5", physnet="physnet1", egress_kbps=1)
         await report(trees, [HostNet(host="h1", cards=(slower,), egress_kpps=1, ingress_kpps=2)])
         found = await seen(placement)
         assert set(found) == {"h1", "h1:Open vSwitch agent", "h1:Open vSwitch agent:ens5"}
@@ -109,7 +109,7 @@ def test_cards_come_change_and_go(tell: Teller) -> None:
             {"NET_BW_EGR_KILOBIT_PER_SEC": 1},
             {"CUSTOM_PHYSNET_PHYSNET1", "CUSTOM_VNIC_TYPE_NORMAL"},
         )
-        await report(trees, [HostNet(host="h1", cards=(Card(name="ens5", physnet="physnet1"),))])
+        await report(trees, [HostNet(host="h1", cards=(HostNic(name="ens5", physnet="physnet1"),))])
         assert set(await seen(placement)) == {"h1"}
 
     tell(story)

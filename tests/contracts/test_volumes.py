@@ -81,7 +81,7 @@ async def embedded(directory: Path) -> AsyncIterator[Opened]:
         transport = cloud.client._transport
         headers = {"X-Auth-Token": "nova"}
         async with httpx.AsyncClient(transport=transport, base_url="http://cloud/volume/v3", headers=headers) as client:
-            yield Opened(HttpVolumes(HttpService(client, "volume")), ProjectId("p1"), cloud.workshop.settle, spoil)
+            yield Opened(HttpVolumes(HttpService(client, "volume")), ProjectId("p1"), cloud.worker.settle, spoil)
 
 
 @asynccontextmanager

@@ -56,7 +56,7 @@ async def offer(world: World, host: str, traits: list[str], **amounts: int) -> N
     await world.placement.offer_traits(state, traits)
 
 
-async def add_card(world: World, host: str, name: str, traits: list[str]) -> ProviderId:
+async def add_host_nic(world: World, host: str, name: str, traits: list[str]) -> ProviderId:
     """Have a host a card with one VGPU below it."""
     uuid = ProviderId(world.cloud.ids.uuid())
     await world.placement.create_provider(uuid, f"{host}:{name}", await provider(world, host))
@@ -75,9 +75,9 @@ async def a_world(scheduler: SchedulerRules | None = None) -> World:
     world = await World.build(rules=rules)
     await offer(world, "h2", [], CUSTOM_GPU=1)
     await offer(world, "h3", ["CUSTOM_SSD"], CUSTOM_GPU=2, PCPU=2)
-    await add_card(world, "h2", "red", [RED])
-    await add_card(world, "h3", "red", [RED])
-    await add_card(world, "h3", "blue", [BLUE])
+    await add_host_nic(world, "h2", "red", [RED])
+    await add_host_nic(world, "h3", "red", [RED])
+    await add_host_nic(world, "h3", "blue", [BLUE])
     return world
 
 
@@ -255,7 +255,7 @@ def test_what_was_taken_meanwhile_is_had_in_the_hosts_other_way() -> None:
 
     async def story() -> None:
         world = await World.build(["h1", "h2"])
-        cards = [await add_card(world, "h2", name, []) for name in ("one", "two")]
+        cards = [await add_host_nic(world, "h2", name, []) for name in ("one", "two")]
         server = await made(world, SMALL, "h1")
         copy = await world.copy()
         rehearsal = Chaos({})

@@ -47,7 +47,7 @@ from whimbrel.conductor.conductor import Conductor
 from whimbrel.conductor.parts import engine_parts
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.ids import CellName, HostName
-from whimbrel.embedded.image.file_store import Shelf
+from whimbrel.embedded.image.file_store import FileStore
 from whimbrel.embedded.image.in_process import LocalImages
 from whimbrel.embedded.image.service import ImageService
 from whimbrel.embedded.image.storage_limit import Allowance
@@ -156,8 +156,8 @@ async def _opened(base: _Base, *, hosts: bool, conductor: bool, front_url: str) 
     database, databases, global_, registration = base.database, base.databases, base.global_, base.registration
     ids = RandomIds()
     image_store = SqlImages(database("images"))
-    shelf = Shelf(data.images, config.storage.reserved_bytes)
-    image_service = ImageService(image_store, shelf, clock, Allowance(image_store, config.images.limits))
+    files = FileStore(data.images, config.storage.reserved_bytes)
+    image_service = ImageService(image_store, files, clock, Allowance(image_store, config.images.limits))
     images = LocalImages(image_service)
     keep = guarded(SqlKeyValueStore(database("keep")), registration.check)
     placement = SqlPlacement(database("placement"), Random())

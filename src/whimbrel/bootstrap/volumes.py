@@ -18,7 +18,7 @@ from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.bootstrap.service_login import Ourselves, inside, over_http
 from whimbrel.embedded.volume import VolumeService, volume_app
 from whimbrel.embedded.volume.file_store import VolumeFiles
-from whimbrel.embedded.volume.worker import Workshop
+from whimbrel.embedded.volume.worker import VolumeWorker
 from whimbrel.ports.clock import Clock, IdSource
 from whimbrel.ports.embedded.volume_backing import VolumeExports
 from whimbrel.ports.services.identity import Identity
@@ -50,7 +50,7 @@ class EmbeddedVolumes:
 
     async def run(self) -> None:
         """Do what takes time, until cancelled."""
-        await Workshop(self.service).run()
+        await VolumeWorker(self.service).run()
 
 
 async def embedded_volumes(

@@ -14,7 +14,7 @@ Kbps = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 AGENTS: Final[Mapping[VnicType, str]] = {"normal": "Open vSwitch agent", "direct": "NIC Switch agent"}
 
 
-class Card(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HostNic(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One card. A bandwidth of 0: it is not counted. A card serves ports of one type: its bandwidth is counted once."""
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$")]  # of the device, such as "ens5"
@@ -28,7 +28,7 @@ class HostNet(Struct, frozen=True, kw_only=True):
     """A host's cards, and how many packets it handles in thousands a second; 0: not counted."""
 
     host: str
-    cards: tuple[Card, ...] = ()
+    cards: tuple[HostNic, ...] = ()
     kpps: int = 0  # both directions together
     egress_kpps: int = 0
     ingress_kpps: int = 0

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from whimbrel.domain.host_nics import Card
+from whimbrel.domain.host_nics import HostNic
 from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciAlias, PciDevice
 from whimbrel.domain.scheduler_settings import SchedulerRules
@@ -109,7 +109,7 @@ MUST_BE = {
 _TABLES: dict[str, Any] = {
     "": CloudConfig,
     "cell": CellTable,
-    "nic": Card,
+    "nic": HostNic,
     "pci": PciDevice,
     "numa": NumaNode,
     "rules": Rules,

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from whimbrel.adapters.sql.engine.urls import CONNECTIONS
-from whimbrel.domain.host_nics import Card, HostNet, Kbps
+from whimbrel.domain.host_nics import HostNet, HostNic, Kbps
 from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciDevice
 from whimbrel.ports.cloud import Rules
@@ -47,7 +47,7 @@ class HostTable(Table, frozen=True, kw_only=True, tag_field="driver"):
     kpps: Kbps = 0  # how many thousands of packets a second it handles, both directions together; 0: not counted
     egress_kpps: Kbps = 0
     ingress_kpps: Kbps = 0
-    cards: tuple[Card, ...] = field(default=(), name="nic")
+    cards: tuple[HostNic, ...] = field(default=(), name="nic")
     pci: tuple[PciDevice, ...] = ()  # the devices that servers may be given whole
 
     @property

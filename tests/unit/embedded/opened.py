@@ -19,7 +19,7 @@ from whimbrel.embedded.identity import Catalog, Service, identity_app
 from whimbrel.embedded.identity.attempts import Attempts
 from whimbrel.embedded.identity.passwords import hash_now
 from whimbrel.embedded.image import ImageService, image_app
-from whimbrel.embedded.image.file_store import Shelf
+from whimbrel.embedded.image.file_store import FileStore
 from whimbrel.embedded.image.storage_limit import Allowance
 from whimbrel.ports.services.identity import Assignment, Domain, NewToken, Population, Project, Role, User
 from whimbrel.ports.services.images import NO_LIMITS, ImageLimits
@@ -99,7 +99,7 @@ async def opened(files_dir: Path, limits: ImageLimits = NO_LIMITS) -> AsyncItera
             )
         )
     image_store = SqlImages(records)
-    images = ImageService(image_store, Shelf(files_dir), clock, Allowance(image_store, limits))
+    images = ImageService(image_store, FileStore(files_dir), clock, Allowance(image_store, limits))
     app = Starlette(
         routes=[
             Mount("/identity", identity_app(store, clock, ids, CATALOG, attempts=Attempts(clock, (CHEAP,)))),

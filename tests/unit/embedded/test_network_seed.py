@@ -8,13 +8,13 @@ import pytest
 from whimbrel.adapters.sql.engine.database import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.network import SqlNetworks
-from whimbrel.domain.host_nics import Card, HostNet
+from whimbrel.domain.host_nics import HostNet, HostNic
 from whimbrel.embedded.network.initial_network import seed_network
 from whimbrel.ports.embedded.network_store import Network, Query, Subnet
 from whimbrel.sim.world.clock import JumpingClock
 
-ONE, TWO = Card(name="ens5", physnet="one"), Card(name="ens6", physnet="two")
-DIRECT = Card(name="ens7", physnet="direct", vnic_types=("direct",))
+ONE, TWO = HostNic(name="ens5", physnet="one"), HostNic(name="ens6", physnet="two")
+DIRECT = HostNic(name="ens7", physnet="direct", vnic_types=("direct",))
 
 
 async def seeded(projects: Sequence[str], hosts: Sequence[HostNet]) -> tuple[Network, Subnet]:
@@ -41,7 +41,7 @@ async def seeded(projects: Sequence[str], hosts: Sequence[HostNet]) -> tuple[Net
         ([], "vxlan", ""),
     ],
 )
-def test_it_is_where_all_hosts_are(cards: list[tuple[Card, ...]], kind: str, physnet: str) -> None:
+def test_it_is_where_all_hosts_are(cards: list[tuple[HostNic, ...]], kind: str, physnet: str) -> None:
     hosts = [HostNet(host=f"h{number}", cards=nics) for number, nics in enumerate(cards)]
     network, subnet = asyncio.run(seeded(["p"], hosts))
     [segment] = network.segments

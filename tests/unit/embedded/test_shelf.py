@@ -11,7 +11,7 @@ import pytest
 
 from whimbrel.domain.errors import Conflict, Unavailable
 from whimbrel.embedded.free_space import FreeSpace
-from whimbrel.embedded.image.file_store import CHUNK_BYTES, Shelf, TooLarge
+from whimbrel.embedded.image.file_store import CHUNK_BYTES, FileStore, TooLarge
 
 
 async def blocks(number: int) -> AsyncIterator[bytes]:
@@ -39,9 +39,9 @@ def test_a_disk_that_fails_at_any_moment_leaves_nothing(
     tmp_path: Path, calls: int, code: int, error: type[Exception]
 ) -> None:
     async def story() -> None:
-        shelf = Shelf(tmp_path, offload=failing_after(calls, code))
+        files = FileStore(tmp_path, offload=failing_after(calls, code))
         with pytest.raises(error):
-            async with shelf.stored(blocks(3)):
+            async with files.stored(blocks(3)):
                 pytest.fail("it was stored")
         assert os.listdir(tmp_path) == []
 
@@ -50,9 +50,9 @@ def test_a_disk_that_fails_at_any_moment_leaves_nothing(
 
 def test_a_file_that_cannot_be_recorded_never_was(tmp_path: Path) -> None:
     async def story() -> None:
-        shelf = Shelf(tmp_path)
+        files = FileStore(tmp_path)
         with pytest.raises(Conflict):
-            async with shelf.stored(blocks(1)):
+            async with files.stored(blocks(1)):
                 raise Conflict("somebody was faster")
         assert os.listdir(tmp_path) == []
 
@@ -61,11 +61,11 @@ def test_a_file_that_cannot_be_recorded_never_was(tmp_path: Path) -> None:
 
 def test_a_file_that_may_be_recorded_stays_until_a_sweep_knows(tmp_path: Path) -> None:
     async def story() -> None:
-        shelf = Shelf(tmp_path)
+        files = FileStore(tmp_path)
         names: list[str] = []
 
         async def try_to_store() -> None:
-            async with shelf.stored(blocks(1)) as stored:
+            async with files.stored(blocks(1)) as stored:
                 names.append(stored.name)
                 raise Unavailable("the database does not say whether it did")
 
@@ -76,7 +76,7 @@ def test_a_file_that_may_be_recorded_stays_until_a_sweep_knows(tmp_path: Path) -
         async def is_named(name: str) -> bool:
             return name == names[0]
 
-        assert await shelf.sweep(is_named) == [names[1]]
+        assert await files.sweep(is_named) == [names[1]]
         assert os.listdir(tmp_path) == [names[0]]
 
     asyncio.run(story())
@@ -87,29 +87,29 @@ def test_a_sweep_leaves_writers_alone(tmp_path: Path) -> None:
         return False
 
     async def story() -> None:
-        shelf = Shelf(tmp_path)
+        files = FileStore(tmp_path)
         (tmp_path / "dead.part").write_bytes(b"half")
 
         async def interrupted() -> AsyncIterator[bytes]:
             yield b"first half, "
-            assert await Shelf(tmp_path).sweep(nobody) == ["dead.part"]
+            assert await FileStore(tmp_path).sweep(nobody) == ["dead.part"]
             yield b"second half"
 
-        async with shelf.stored(interrupted()) as stored:
-            assert await Shelf(tmp_path).sweep(nobody) == []
-        assert b"".join([chunk async for chunk in shelf.chunks(shelf.open(stored.name))]) == b"first half, second half"
+        async with files.stored(interrupted()) as stored:
+            assert await FileStore(tmp_path).sweep(nobody) == []
+        assert b"".join([chunk async for chunk in files.chunks(files.open(stored.name))]) == b"first half, second half"
 
     asyncio.run(story())
 
 
 def test_a_file_that_is_removed_is_read_to_its_end(tmp_path: Path) -> None:
     async def story() -> None:
-        shelf = Shelf(tmp_path)
-        async with shelf.stored(blocks(2)) as stored:
+        files = FileStore(tmp_path)
+        async with files.stored(blocks(2)) as stored:
             pass
-        chunks = shelf.chunks(shelf.open(stored.name))
+        chunks = files.chunks(files.open(stored.name))
         first = await anext(chunks)
-        shelf.discard(stored.name)
+        files.discard(stored.name)
         assert len(first) + sum([len(chunk) async for chunk in chunks]) == 2 * CHUNK_BYTES
 
     asyncio.run(story())
@@ -117,11 +117,11 @@ def test_a_file_that_is_removed_is_read_to_its_end(tmp_path: Path) -> None:
 
 def test_a_reserve_of_the_file_system_stays_free(tmp_path: Path) -> None:
     async def story() -> None:
-        shelf = Shelf(tmp_path, reserved_bytes=1 << 62)
+        files = FileStore(tmp_path, reserved_bytes=1 << 62)
         with pytest.raises(TooLarge, match="no room left"):
-            shelf.check_free(1)
+            files.check_free(1)
         with pytest.raises(TooLarge, match="no room left"):
-            async with shelf.stored(blocks(1)):
+            async with files.stored(blocks(1)):
                 pytest.fail("it was stored")
         assert os.listdir(tmp_path) == []
 

@@ -7,7 +7,7 @@ import pytest
 
 from whimbrel import settings
 from whimbrel.domain.errors import Invalid
-from whimbrel.domain.host_nics import Card, HostNet
+from whimbrel.domain.host_nics import HostNet, HostNic
 from whimbrel.domain.numa import NumaNode
 from whimbrel.domain.pci import PciAlias, PciDevice
 from whimbrel.ports.services.images import ImageLimits
@@ -315,7 +315,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_host_has_network_cards(tmp_path: Path) -> None:
     more = 'egress_kbps = 10_000_000\nvnic_types = ["direct"]\n'
     [(_, host)] = load(tmp_path, GOOD + "kpps = 7\n" + NIC + more).hosts()
-    card = Card(name="ens5", physnet="physnet0", egress_kbps=10_000_000, vnic_types=("direct",))
+    card = HostNic(name="ens5", physnet="physnet0", egress_kbps=10_000_000, vnic_types=("direct",))
     assert host.net == HostNet(host="n1", cards=(card,), kpps=7)
 
 

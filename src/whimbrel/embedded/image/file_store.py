@@ -36,7 +36,7 @@ class TooLarge(Refused):
     """
 
 
-class Shelf:
+class FileStore:
     """Takes and gives files. offload: how not to keep everybody else waiting; a simulation runs it on the spot.
 
     reserved_bytes: see FreeSpace.

@@ -30,7 +30,7 @@ MOST_PROPERTIES = 128
 MOST_TAGS = 128
 
 
-class Draft(msgspec.Struct, kw_only=True):
+class ImageFields(msgspec.Struct, kw_only=True):
     """An image as its owner wants it."""
 
     name: Text | None = None
@@ -46,7 +46,7 @@ class Draft(msgspec.Struct, kw_only=True):
     properties: Annotated[dict[Tag, Annotated[str, Meta(max_length=65535)]], Meta(max_length=MOST_PROPERTIES)] = {}
 
 
-FIELDS = frozenset(Draft.__struct_fields__) - {"properties"}
+FIELDS = frozenset(ImageFields.__struct_fields__) - {"properties"}
 DISK_FORMATS = get_args(DiskFormat)
 CONTAINER_FORMATS = get_args(ContainerFormat)
 
@@ -86,21 +86,21 @@ def applied(ask: Ask, record: ImageRecord, flat: dict[str, Any]) -> ImageRecord:
     """Give the record with what a flat object says. Raises: Problem: nonsense; Refused: not his to say."""
     fields = {name: value for name, value in flat.items() if name in FIELDS}
     others = {name: value for name, value in flat.items() if name not in FIELDS}
-    draft = checked({**fields, "properties": others}, Draft)
-    _check_allowed(ask, record, draft)
+    image_fields = checked({**fields, "properties": others}, ImageFields)
+    _check_allowed(ask, record, image_fields)
     return msgspec.structs.replace(
         record,
-        name=draft.name,
-        owner=draft.owner,
-        visibility=draft.visibility,
-        disk_format=draft.disk_format,
-        container_format=draft.container_format,
-        min_disk_gib=draft.min_disk,
-        min_ram_mib=draft.min_ram,
-        protected=draft.protected,
-        hidden=draft.os_hidden,
-        tags=sorted(set(draft.tags)),
-        properties=draft.properties,
+        name=image_fields.name,
+        owner=image_fields.owner,
+        visibility=image_fields.visibility,
+        disk_format=image_fields.disk_format,
+        container_format=image_fields.container_format,
+        min_disk_gib=image_fields.min_disk,
+        min_ram_mib=image_fields.min_ram,
+        protected=image_fields.protected,
+        hidden=image_fields.os_hidden,
+        tags=sorted(set(image_fields.tags)),
+        properties=image_fields.properties,
         updated_at=ask.service.clock.now(),
     )
 
@@ -113,12 +113,12 @@ def check_writable(name: str) -> None:
         raise Refused(f"Attribute '{name}' is reserved.")
 
 
-def _check_allowed(ask: Ask, record: ImageRecord, draft: Draft) -> None:
-    if draft.visibility == "public" and record.visibility != "public" and not ask.is_admin:
+def _check_allowed(ask: Ask, record: ImageRecord, image_fields: ImageFields) -> None:
+    if image_fields.visibility == "public" and record.visibility != "public" and not ask.is_admin:
         raise Refused("You are not authorized to publicize images.")
-    if draft.owner != record.owner and not ask.is_admin:
+    if image_fields.owner != record.owner and not ask.is_admin:
         raise Refused("You are not permitted to set the owner of an image.")
-    formats = (draft.disk_format, draft.container_format)
+    formats = (image_fields.disk_format, image_fields.container_format)
     if record.stored and formats != (record.disk_format, record.container_format):
         raise Refused("The formats of an image can be changed only while it is queued.")
 

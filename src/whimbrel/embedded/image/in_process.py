@@ -18,7 +18,7 @@ class LocalImages:
 
     def __init__(self, service: ImageService) -> None:
         self._service = service
-        self._store, self._shelf = service.store, service.shelf
+        self._store, self._files = service.store, service.files
 
     async def show(self, image_id: str) -> Image:
         return _shown(await self._store.find(image_id))
@@ -33,7 +33,7 @@ class LocalImages:
         record = await self._store.find(image_id)
         if record.stored is None:
             raise NotFound(f"Image {image_id} has no file yet.")
-        async for chunk in self._shelf.chunks(self._shelf.open(record.stored.name)):
+        async for chunk in self._files.chunks(self._files.open(record.stored.name)):
             yield chunk
 
     async def create(self, image: Image) -> None:

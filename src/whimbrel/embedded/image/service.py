@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterable
 from dataclasses import dataclass
 
-from whimbrel.embedded.image.file_store import Shelf
+from whimbrel.embedded.image.file_store import FileStore
 from whimbrel.embedded.image.storage_limit import Allowance
 from whimbrel.ports.clock import Clock
 from whimbrel.ports.services.images import ImageRecord, ImageStore
@@ -12,7 +12,7 @@ from whimbrel.ports.services.images import ImageRecord, ImageStore
 @dataclass(frozen=True)
 class ImageService:
     store: ImageStore
-    shelf: Shelf
+    files: FileStore
     clock: Clock
     allowance: Allowance
 
@@ -28,8 +28,8 @@ class ImageService:
         with self.allowance.upload(record) as upload:
             if announced is not None:
                 await upload.claim(announced)
-                self.shelf.check_free(announced)
-            async with self.shelf.stored(upload.counted(chunks)) as stored:
+                self.files.check_free(announced)
+            async with self.files.stored(upload.counted(chunks)) as stored:
                 upload.file_name = stored.name
                 await self.store.attach_file(record.id, stored, self.clock.now())
 
@@ -37,8 +37,8 @@ class ImageService:
         """Forget an image and its file. A crash in between leaves a file for `sweep`."""
         stored = await self.store.remove(image_id)
         if stored:
-            self.shelf.discard(stored.name)
+            self.files.discard(stored.name)
 
     async def sweep(self) -> list[str]:
         """Remove the files that crashes left over; to be called at start, fine beside others that work."""
-        return await self.shelf.sweep(self.store.names_file)
+        return await self.files.sweep(self.store.names_file)

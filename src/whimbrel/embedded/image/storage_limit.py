@@ -1,7 +1,7 @@
 """How much a project may store in the image service, with what it is uploading at this moment.
 
 Invariant: what is stored and what is being written are together never more than the limit. What is being written is
-counted in memory: an upload ends with its process, and `Shelf.sweep` removes the part of a file that it leaves.
+counted in memory: an upload ends with its process, and `FileStore.sweep` removes the part of a file that it leaves.
 """
 
 import asyncio

@@ -30,13 +30,13 @@ async def download(ask: Ask) -> Reply:
     record = await ask.seen()
     if record.stored is None:
         return NO_CONTENT
-    shelf = ask.service.shelf
+    files = ask.service.files
     headers = {
         "content-md5": record.stored.md5,
         "content-length": str(record.stored.size_bytes),
         "content-type": OCTETS,
     }
-    return Reply(headers=headers, stream=shelf.chunks(shelf.open(record.stored.name)))
+    return Reply(headers=headers, stream=files.chunks(files.open(record.stored.name)))
 
 
 def _announced_bytes(ask: Ask) -> int | None:

@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 import structlog
 
 from whimbrel.domain.errors import Conflict, Refused
-from whimbrel.domain.host_nics import AGENTS, Card, HostNet, VnicType
+from whimbrel.domain.host_nics import AGENTS, HostNet, HostNic, VnicType
 from whimbrel.domain.ids import ProviderId
 from whimbrel.embedded.network.resource_requests import BANDWIDTH, PACKETS, physnet_trait, vnic_trait
 from whimbrel.ports.placement.placement import Inventory
@@ -77,7 +77,7 @@ def _cards(agent: Part, host: HostNet, kind: VnicType) -> Iterator[Part]:
             )
 
 
-def _bandwidth(card: Card) -> dict[str, Inventory]:
+def _bandwidth(card: HostNic) -> dict[str, Inventory]:
     totals = {"egress": card.egress_kbps, "ingress": card.ingress_kbps}
     return {BANDWIDTH[way]: Inventory(total=total) for way, total in totals.items() if total}
 

@@ -18,18 +18,18 @@ from whimbrel.http.problem import Problem
 from whimbrel.http.reply import Reply
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
 
-Labels = dict[str, str]
-Edit = Callable[[Labels], Labels]
+Pairs = dict[str, str]
+Edit = Callable[[Pairs], Pairs]
 MOST = 128
 
 
 @dataclass(frozen=True)
-class Shelf:
+class MetadataStore:
     """Where some labels are. key: their outer name in bodies. edit: writes what is made of those that are there."""
 
     key: str
-    read: Callable[[Ask], Awaitable[Labels]]
-    edit: Callable[[Ask, Edit], Awaitable[Labels]]
+    read: Callable[[Ask], Awaitable[Pairs]]
+    edit: Callable[[Ask, Edit], Awaitable[Pairs]]
     done: int  # what a removal answers
 
     async def show_all(self, ask: Ask) -> Reply:
@@ -61,15 +61,15 @@ class Shelf:
     async def remove(self, ask: Ask) -> Reply:
         name = ask.path("key")
 
-        def without(has: Labels) -> Labels:
+        def without(has: Pairs) -> Pairs:
             self._one(name, has)
             return {key: value for key, value in has.items() if key != name}
 
         await self._edited(ask, without)
         return Reply(status=self.done)
 
-    async def _edited(self, ask: Ask, edit: Edit) -> Labels:
-        def limited(has: Labels) -> Labels:
+    async def _edited(self, ask: Ask, edit: Edit) -> Pairs:
+        def limited(has: Pairs) -> Pairs:
             made = edit(has)
             if len(made) > max(MOST, len(has)):
                 raise Problem(413, f"There are at most {MOST} names.")
@@ -79,7 +79,7 @@ class Shelf:
 
         return await self.edit(ask, limited)
 
-    def _one(self, name: str, has: Labels) -> dict[str, Any]:
+    def _one(self, name: str, has: Pairs) -> dict[str, Any]:
         if name not in has:
             raise Problem(404, f"There is nothing called {name[:50]}.")
         return {"meta": {name: has[name]}} if self.key == "metadata" else {name: has[name]}
@@ -96,11 +96,11 @@ class Shelf:
         ]
 
 
-async def _of_volume(ask: Ask) -> Labels:
+async def _of_volume(ask: Ask) -> Pairs:
     return (await ask.volume()).metadata
 
 
-async def _edit_volume(ask: Ask, edit: Edit) -> Labels:
+async def _edit_volume(ask: Ask, edit: Edit) -> Pairs:
     record = await ask.volume()
     now = ask.service.clock.now()
 
@@ -110,26 +110,26 @@ async def _edit_volume(ask: Ask, edit: Edit) -> Labels:
     return (await ask.service.change(record.id, edited)).metadata
 
 
-async def _of_snapshot(ask: Ask) -> Labels:
+async def _of_snapshot(ask: Ask) -> Pairs:
     return (await ask.snapshot()).metadata
 
 
-async def _edit_snapshot(ask: Ask, edit: Edit) -> Labels:
+async def _edit_snapshot(ask: Ask, edit: Edit) -> Pairs:
     record = await ask.snapshot()
     changed = replace(record, metadata=edit(record.metadata), updated_at=ask.service.clock.now())
     return (await ask.store.change_snapshot(changed)).metadata
 
 
-async def _of_type(ask: Ask) -> Labels:
+async def _of_type(ask: Ask) -> Pairs:
     return (await type_of_path(ask)).extra_specs
 
 
-async def _edit_type(ask: Ask, edit: Edit) -> Labels:
+async def _edit_type(ask: Ask, edit: Edit) -> Pairs:
     record = await type_of_path(ask)
     changed = replace(record, extra_specs=edit(record.extra_specs), updated_at=ask.service.clock.now())
     return (await ask.store.change_type(changed)).extra_specs
 
 
-VOLUME = Shelf("metadata", _of_volume, _edit_volume, 200)
-SNAPSHOT = Shelf("metadata", _of_snapshot, _edit_snapshot, 200)
-TYPE = Shelf("extra_specs", _of_type, _edit_type, 202)
+VOLUME = MetadataStore("metadata", _of_volume, _edit_volume, 200)
+SNAPSHOT = MetadataStore("metadata", _of_snapshot, _edit_snapshot, 200)
+TYPE = MetadataStore("extra_specs", _of_type, _edit_type, 202)

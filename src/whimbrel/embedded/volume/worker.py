@@ -44,7 +44,7 @@ VOLUME_WORKS: dict[str, tuple[Work, str | None]] = {
 SNAPSHOT_WORKS = {"creating": (jobs.take, "error"), "deleting": (jobs.remove_snapshot, "error_deleting")}
 
 
-class Workshop:
+class VolumeWorker:
     def __init__(self, service: VolumeService) -> None:
         self._service = service
         self._busy: set[str] = set()

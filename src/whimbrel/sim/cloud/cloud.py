@@ -233,7 +233,7 @@ class World:
             await cloud.cell(cell).hosts.register(host)
             await cloud.placement.register_host(host.id, name, of_host(host, cloud.rules))
             if plan.equipped:
-                await equipment.add_card(self.placement, name, host.id, ProviderId(cloud.ids.uuid()))
+                await equipment.add_host_nic(self.placement, name, host.id, ProviderId(cloud.ids.uuid()))
             if plan.functions:
                 await equipment.add_functions(cloud.cell(cell), self.placement, host, cloud.ids)
         if plan.equipped:

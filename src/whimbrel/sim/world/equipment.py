@@ -43,14 +43,14 @@ REQUEST = "88888888-8888-4888-8888-888888888888"
 KBPS = 1000
 
 
-def card_of(host: HostName) -> str:
+def host_nic_of(host: HostName) -> str:
     """Name the provider of a host's network card, as Neutron's agent does."""
     return f"{host}:Open vSwitch agent:eth0"
 
 
-async def add_card(placement: SqlPlacement, host: HostName, root: ProviderId, uuid: ProviderId) -> None:
+async def add_host_nic(placement: SqlPlacement, host: HostName, root: ProviderId, uuid: ProviderId) -> None:
     """Have a host report a card with bandwidth for four ports."""
-    await placement.create_provider(uuid, card_of(host), root)
+    await placement.create_provider(uuid, host_nic_of(host), root)
     room = Inventory(total=4 * KBPS)
     await placement.set_inventories(uuid, None, {EGRESS: room, INGRESS: room})
     for trait in (PHYSNET, NORMAL):
