@@ -8,7 +8,7 @@ import msgspec
 
 from whimbrel.api.views.moves import Move, MoveAnswer, Moves
 from whimbrel.cli.client import Api
-from whimbrel.cli.demo.output import Stage
+from whimbrel.cli.demo.output import Output
 from whimbrel.domain.errors import Unavailable
 
 POLL_S = 0.1
@@ -18,9 +18,9 @@ PATIENCE_S = 60.0
 class Member:
     """The owner of the servers, with what he would type."""
 
-    def __init__(self, api: Api, stage: Stage, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, api: Api, output: Output, patience_s: float = PATIENCE_S) -> None:
         self.api = api
-        self._stage = stage
+        self._output = output
         self._patience_s = patience_s
 
     def boot(self, names: list[str], flavor: str, image: str) -> dict[str, str]:
@@ -28,7 +28,7 @@ class Member:
         image_id = self.api.get("image", f"/v2/images?name={image}")["images"][0]["id"]
         ids = {}
         for name in names:
-            self._stage.command("openstack", f"server create --flavor {flavor} --image {image} {name}")
+            self._output.command("openstack", f"server create --flavor {flavor} --image {image} {name}")
             wanted = {"name": name, "flavorRef": flavor, "imageRef": image_id, "networks": "none"}
             ids[name] = self.api.post("compute", "/servers", {"server": wanted})["server"]["id"]
         for id_ in ids.values():
@@ -36,19 +36,19 @@ class Member:
         return ids
 
     def resize(self, name: str, server: str, flavor: str) -> None:
-        self._stage.command("openstack", f"server resize --flavor {flavor} {name}")
+        self._output.command("openstack", f"server resize --flavor {flavor} {name}")
         self._act(server, {"resize": {"flavorRef": flavor}})
 
     def confirm(self, name: str, server: str) -> None:
-        self._stage.command("openstack", f"server resize confirm {name}")
+        self._output.command("openstack", f"server resize confirm {name}")
         self._act(server, {"confirmResize": None})
 
     def revert(self, name: str, server: str) -> None:
-        self._stage.command("openstack", f"server resize revert {name}")
+        self._output.command("openstack", f"server resize revert {name}")
         self._act(server, {"revertResize": None})
 
     def migrate(self, name: str, server: str) -> None:
-        self._stage.command("openstack", f"--os-cloud whimbrel-admin server migrate {name}")
+        self._output.command("openstack", f"--os-cloud whimbrel-admin server migrate {name}")
         self._act(server, {"migrate": {}})
 
     def server(self, server: str) -> Any:
@@ -78,7 +78,7 @@ class Operator(Member):
         return msgspec.convert(self.api.get("compute", f"/whimbrel/moves/{move}"), MoveAnswer).move
 
     def make_flavor(self, name: str, vcpus: int, ram: int, disk: int) -> None:
-        self._stage.command(
+        self._output.command(
             "openstack",
             f"--os-cloud whimbrel-admin flavor create --id {name} --vcpus {vcpus} --ram {ram} --disk {disk} {name}",
         )

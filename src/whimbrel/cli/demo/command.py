@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from whimbrel.adapters import file_modes
 from whimbrel.cli import terminal
 from whimbrel.cli.demo.cloud_processes import Processes
-from whimbrel.cli.demo.output import JsonLines, Stage, Terminal
+from whimbrel.cli.demo.output import JsonLines, Output, Terminal
 from whimbrel.cli.demo.story import CRASH, tell
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ def demo(
         Write the crash and the books as an SVG file.
     """
     console = terminal.console(picture=picture is not None)
-    stage: Stage = JsonLines() if json else Terminal(console, CRASH if picture else None)
+    output: Output = JsonLines() if json else Terminal(console, CRASH if picture else None)
     with _directory() as directory, ExitStack() as hosts:
         cloud_file = directory / "cloud.toml"
         cloud_file.write_text(_simulated() if driver == "simulated" else _libvirt(directory, hosts))
         with Processes(directory, cloud_file) as cloud:
-            agree = tell(stage, cloud)
+            agree = tell(output, cloud)
     if picture:
         picture.write_text(console.export_svg(title="whimbrel demo"))
     return 0 if agree else 1

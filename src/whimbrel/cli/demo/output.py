@@ -11,7 +11,7 @@ from whimbrel.api.views.moves import StepTaken
 from whimbrel.cli import move_view
 
 
-class Stage(Protocol):
+class Output(Protocol):
     def scene(self, title: str) -> None:
         """Begin a part of the story."""
         ...

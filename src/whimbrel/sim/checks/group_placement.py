@@ -12,7 +12,7 @@ from whimbrel.proof.group_members import grouped
 from whimbrel.proof.invariants.server_groups import rule_holds
 
 
-async def broken_rules(
+async def violated_rules(
     cloud: Cloud,
     groups: Sequence[ServerGroup],
     runs: Sequence[Run],

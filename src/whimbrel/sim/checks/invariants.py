@@ -29,7 +29,7 @@ from whimbrel.proof.invariants.providers import counted, within_capacity
 from whimbrel.proof.invariants.runs import has_reason, rising
 from whimbrel.proof.invariants.table import AT_EVERY_INSTANT
 from whimbrel.servers.lookup import listing
-from whimbrel.sim.checks.group_placement import broken_rules
+from whimbrel.sim.checks.group_placement import violated_rules
 from whimbrel.sim.checks.observed_servers import ObservedEvidence, Rows, Seen, seen_of
 from whimbrel.sim.checks.read_cache import Readings
 from whimbrel.sim.cloud.cloud import World
@@ -77,7 +77,7 @@ class Invariants:
         hosts = await self._once("hosts", self._cells, self._hosts)
         problems = [
             *await self._problems(runs, servers, hosts),
-            *await broken_rules(cloud, groups, runs, servers, {name: host.id for name, host in hosts.items()}),
+            *await violated_rules(cloud, groups, runs, servers, {name: host.id for name, host in hosts.items()}),
             *await self._once("counted", ("placement",), self._counted),
             *await self._once("usage", ("global",), lambda: usage_differs(cloud, runs)),
         ]

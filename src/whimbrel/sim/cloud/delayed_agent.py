@@ -14,16 +14,18 @@ from whimbrel.domain.ids import HostName
 from whimbrel.ports.hosts.hypervisor import Hypervisor
 from whimbrel.ports.services.images import Images
 from whimbrel.sim.cloud.cloud import World
-from whimbrel.sim.faults.fault_state import Weather
+from whimbrel.sim.faults.fault_state import FaultState
 
 
 class HoldingAgent(HostAgent):
-    def __init__(self, host: HostName, hypervisor: Hypervisor, images: Images, world: World, weather: Weather) -> None:
+    def __init__(
+        self, host: HostName, hypervisor: Hypervisor, images: Images, world: World, fault_state: FaultState
+    ) -> None:
         super().__init__(host, hypervisor, world.remains.store, images, world.cloud.clock)
-        self._weather = weather
+        self._fault_state = fault_state
 
     def _lock(self, key: GuestKey) -> AbstractAsyncContextManager[Any]:
-        return _after(self._weather.held_up.pop(self.host, 0.0), super()._lock(key))
+        return _after(self._fault_state.held_up.pop(self.host, 0.0), super()._lock(key))
 
 
 @asynccontextmanager

@@ -26,10 +26,10 @@ from whimbrel.scheduling.fleet import KnownFleet
 from whimbrel.sim.cloud.cloud import PROJECT, USER, World
 from whimbrel.sim.cloud.delayed_agent import HoldingAgent
 from whimbrel.sim.cloud.server_names import Names
-from whimbrel.sim.cloud.traced_journal import ToldJournal
+from whimbrel.sim.cloud.traced_journal import TracedJournal
 from whimbrel.sim.faults.call_subjects import Subjects
-from whimbrel.sim.faults.fault_state import Weather
-from whimbrel.sim.faults.network_faults import Bus, Check, ImageWires, Wires
+from whimbrel.sim.faults.fault_state import FaultState
+from whimbrel.sim.faults.network_faults import Bus, Check, ImageFaults, NetworkFaults
 from whimbrel.sim.record.trace import Trace
 from whimbrel.sim.world.loop import Process, SimulatedLoop
 
@@ -68,15 +68,15 @@ class SimulatedIdentity:
 class Staff:
     """All processes of a cloud, and who starts them."""
 
-    def __init__(self, world: World, loop: SimulatedLoop, weather: Weather, trace: Trace, check: Check) -> None:
+    def __init__(self, world: World, loop: SimulatedLoop, fault_state: FaultState, trace: Trace, check: Check) -> None:
         self.world = world
         self.loop = loop
         self.names = Names()
-        self.weather = weather
+        self.fault_state = fault_state
         self._trace = trace
         self.check = check
         self._subjects = Subjects()
-        self._bus = Bus(loop, weather, check, self._subjects)
+        self._bus = Bus(loop, fault_state, check, self._subjects)
         self._planes: dict[str, Process] = {}
         self._apps: dict[str, Any] = {}
         self._outside = Process("supervisor")
@@ -128,7 +128,7 @@ class Staff:
         cloud, world = self.world.cloud, self.world
         databases = world.remains.databases
         cells = {name: replace(cell, agents=self._bus) for name, cell in cloud.cells.items()}
-        journal = ToldJournal(databases["global"], world.registry, lambda run, what: self._tell(process, run, what))
+        journal = TracedJournal(databases["global"], world.registry, lambda run, what: self._tell(process, run, what))
         own = replace(
             cloud,
             cells=cells,
@@ -137,10 +137,10 @@ class Staff:
             unreachable=UnreachableCells(),
             fleets=KnownFleet(cells, cloud.cell_infos, cloud.aggregates, cloud.clock, cloud.rules),
         )
-        return self._wires(process).wrap(own)
+        return self._faults_of(process).wrap(own)
 
-    def _wires(self, process: Process) -> Wires:
-        return Wires(self.loop, self.weather, self._trace, process, self.check, self._subjects)
+    def _faults_of(self, process: Process) -> NetworkFaults:
+        return NetworkFaults(self.loop, self.fault_state, self._trace, process, self.check, self._subjects)
 
     def _tell(self, process: Process, run: Run, what: str) -> None:
         self._trace.tell(self.loop.time(), process.name, f"{run.saga} of {self.names.of(run.subject)} {what}")
@@ -153,10 +153,10 @@ class Staff:
     async def start_agent(self, host: HostName) -> None:
         """Start the agent of a host; its hypervisor looks at what it keeps."""
         world, process = self.world, Process(f"agent {host}")
-        images = cast(Images, ImageWires(self._wires(process), world.cloud.images))
+        images = cast(Images, ImageFaults(self._faults_of(process), world.cloud.images))
         hypervisor = world.hypervisors[host] = world.hypervisors[host].reborn(images)
         await hypervisor.guests()
-        agent = HoldingAgent(host, hypervisor, images, world, self.weather)
+        agent = HoldingAgent(host, hypervisor, images, world, self.fault_state)
         self._bus.agents[host] = (process, agent)
 
     def agent(self, host: HostName) -> Process:
@@ -166,14 +166,14 @@ class Staff:
         """Write down again and again which hosts give a sign of life, where their cell's database takes it."""
         while True:
             for name, cell in self.world.cloud.cells.items():
-                if not self.weather.outage(f"cell_{name}"):
-                    here = [host for host, its in self.world.plan.homes() if its == name and self._lives(host)]
+                if not self.fault_state.outage(f"cell_{name}"):
+                    here = [host for host, its in self.world.plan.homes() if its == name and self._incarnations(host)]
                     await cell.hosts.seen(here, self.world.cloud.clock.now())
             await asyncio.sleep(BEATS_S)
 
-    def _lives(self, host: HostName) -> bool:
+    def _incarnations(self, host: HostName) -> bool:
         process = self.agent(host)
-        return not (process.is_dead or process.is_frozen or self.weather.cut_off.get(host))
+        return not (process.is_dead or process.is_frozen or self.fault_state.cut_off.get(host))
 
     # What users see
 

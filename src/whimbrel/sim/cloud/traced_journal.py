@@ -10,7 +10,7 @@ from whimbrel.domain.run import Action, Facts, Run, Verdict
 from whimbrel.ports.stores.journal import Evidence
 
 
-class ToldJournal(SqlJournal):
+class TracedJournal(SqlJournal):
     """tell: is told of a run, and what is written down of it."""
 
     def __init__(self, db: Database, sagas: Sagas, tell: Callable[[Run, str], None]) -> None:

@@ -34,7 +34,7 @@ def patience_s(line: str) -> float:
     return PATIENCE_S.get(line, DATABASE_PATIENCE_S)
 
 
-class Weather:
+class FaultState:
     def __init__(self, seed: int) -> None:
         self._rng = Random(f"weather {seed}").random
         self._waiting: dict[str, list[Mishap]] = {}  # line -> what its next calls meet

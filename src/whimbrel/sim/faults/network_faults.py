@@ -17,7 +17,7 @@ from whimbrel.ports.hosts.agent import Agent
 from whimbrel.ports.services.images import Image, Images
 from whimbrel.sim.faults.call_subjects import Subjects
 from whimbrel.sim.faults.chaos import Chaos, changes
-from whimbrel.sim.faults.fault_state import Weather, line_of, patience_s
+from whimbrel.sim.faults.fault_state import FaultState, line_of, patience_s
 from whimbrel.sim.faults.planned_events import BUS, Mishap
 from whimbrel.sim.record.trace import Trace
 from whimbrel.sim.world.loop import Process, SimulatedLoop
@@ -31,13 +31,13 @@ OVERTAKEN_S = 15.0
 """By then one has arrived that others overtake, and its sender still waits."""
 
 
-class Wires(Chaos):
+class NetworkFaults(Chaos):
     """Wraps the ports of one process. check: called after each event that can change the world."""
 
     def __init__(
         self,
         loop: SimulatedLoop,
-        weather: Weather,
+        fault_state: FaultState,
         trace: Trace,
         process: Process,
         check: Check,
@@ -46,7 +46,7 @@ class Wires(Chaos):
         super().__init__({})
         self._subjects = subjects
         self._loop = loop
-        self._weather = weather
+        self._fault_state = fault_state
         self._trace = trace
         self._process = process
         self._check = check
@@ -54,8 +54,8 @@ class Wires(Chaos):
 
     async def touch(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         line, who = line_of(name), self._process.name
-        mishap, outage = self._weather.meets(line, name), self._weather.outage(line)
-        await asyncio.sleep(self._weather.delay_s(line, who))
+        mishap, outage = self._fault_state.meets(line, name), self._fault_state.outage(line)
+        await asyncio.sleep(self._fault_state.delay_s(line, who))
         if outage:
             await self._stay_out(outage, name, line)
         if mishap:
@@ -74,7 +74,7 @@ class Wires(Chaos):
         if mishap and mishap.what == "lost answer":
             await self._wait_in_vain(name, line)
         if changes(name):
-            await asyncio.sleep(self._weather.delay_s(line, who))
+            await asyncio.sleep(self._fault_state.delay_s(line, who))
         return answer
 
     def _look(self, name: str, call: Callable[[], Awaitable[Any]], answer: Any = None) -> None:
@@ -97,7 +97,7 @@ class Wires(Chaos):
         if mishap.what == "conflict":
             raise Conflict(f"{name} says that somebody was faster")
         if mishap.what == "held up":
-            self._weather.held_up[host_of(name)] = self._weather.some(LATEST_S)
+            self._fault_state.held_up[host_of(name)] = self._fault_state.some(LATEST_S)
         if mishap.what == "doubled":
             self._again(name, call)
         if mishap.what == "late":
@@ -112,11 +112,11 @@ class Wires(Chaos):
 
     def _again(self, name: str, call: Callable[[], Awaitable[Any]]) -> None:
         """Have the same message arrive once more; nobody waits for what is said to it."""
-        self._loop.spawn(self._outside, self._deliver(name, call, self._weather.some(LATEST_S)))
+        self._loop.spawn(self._outside, self._deliver(name, call, self._fault_state.some(LATEST_S)))
 
     async def _overtaken(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """Have a message arrive later than what is sent after it."""
-        delivery = self._deliver(name, call, self._weather.some(OVERTAKEN_S))
+        delivery = self._deliver(name, call, self._fault_state.some(OVERTAKEN_S))
         answer = await asyncio.shield(self._loop.spawn(self._outside, delivery))
         if isinstance(answer, BaseException):
             raise answer
@@ -140,11 +140,11 @@ def host_of(touch: str) -> HostName:
     return HostName(touch.removeprefix("agent ").rsplit(".", 1)[0])
 
 
-class ImageWires:
+class ImageFaults:
     """Gives agents what they use of ports.images.Images: a file travels whole, so that it can arrive twice."""
 
-    def __init__(self, wires: Wires, images: Images) -> None:
-        self._wires = wires
+    def __init__(self, network_faults: NetworkFaults, images: Images) -> None:
+        self._wires = network_faults
         self._images = images
 
     async def show(self, image_id: str) -> Image:
@@ -176,11 +176,11 @@ async def _each(file: list[bytes]) -> AsyncIterator[bytes]:
 class Bus:
     """Fulfils ports.agent.Agents: carries orders to the processes of hosts."""
 
-    def __init__(self, loop: SimulatedLoop, weather: Weather, check: Check, subjects: Subjects) -> None:
+    def __init__(self, loop: SimulatedLoop, fault_state: FaultState, check: Check, subjects: Subjects) -> None:
         self._subjects = subjects
         self.agents: dict[HostName, tuple[Process, HostAgent]] = {}
         self._loop = loop
-        self._weather = weather
+        self._fault_state = fault_state
         self._check = check
         self._outside = Process("bus")
 
@@ -201,13 +201,13 @@ class Bus:
         self, host: HostName, verb: str, arguments: tuple[Any, ...], named: dict[str, Any], answer: asyncio.Future[Any]
     ) -> None:
         process, agent = self.agents[host]
-        if process.is_dead or self._weather.cut_off.get(host):
+        if process.is_dead or self._fault_state.cut_off.get(host):
             return
 
         def reply(work: asyncio.Task[Any]) -> None:
             if changes(f"agent.{verb}"):
                 self._check(f"agent {host}.{verb}", self._subjects.among((*arguments, *named.values())))
-            if answer.done() or self._weather.cut_off.get(host) or work.cancelled():
+            if answer.done() or self._fault_state.cut_off.get(host) or work.cancelled():
                 return
             error = work.exception()
             if error:

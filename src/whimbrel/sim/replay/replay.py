@@ -26,7 +26,7 @@ from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Decided, Saga, SagaRegistry, Step
 from whimbrel.servers import lookup
 from whimbrel.sim.cloud.cloud import World
-from whimbrel.sim.cloud.traced_journal import ToldJournal
+from whimbrel.sim.cloud.traced_journal import TracedJournal
 from whimbrel.sim.faults.chaos import Crash
 from whimbrel.sim.record.trace import Line, Trace
 from whimbrel.sim.replay.replayed_cloud import plain, set_scene
@@ -117,7 +117,7 @@ class Replay:
     def _cloud(self, name: str = "user") -> Cloud:
         name = self._engine.name if name == "user" and self._conductors else name
         databases, registry = self._world.remains.databases, self._world.registry
-        journal = ToldJournal(databases["global"], registry, lambda run, what: self._tell(name, f"{run.saga} {what}"))
+        journal = TracedJournal(databases["global"], registry, lambda run, what: self._tell(name, f"{run.saga} {what}"))
         return replace(self._world.cloud, journal=journal)
 
     # The script

@@ -18,7 +18,7 @@ class Faults:
     async def happen(self, mishap: Mishap) -> None:
         """Have it happen, and have it over when its time has passed."""
         if mishap.what in MESSAGES:
-            self._staff.weather.will_meet(mishap)
+            self._staff.fault_state.will_meet(mishap)
             return
         self._tell(str(mishap))
         self._trace.tally.went_wrong(mishap.what, mishap.where if mishap.what == "outage" else "")
@@ -61,7 +61,7 @@ class Faults:
         self._staff.loop.thaw(process)
 
     async def _slow(self, mishap: Mishap) -> None:
-        slow = self._staff.weather.slow
+        slow = self._staff.fault_state.slow
         slow[mishap.where] = slow.get(mishap.where, 0) + 1
         await asyncio.sleep(mishap.for_s)
         slow[mishap.where] -= 1
@@ -80,13 +80,13 @@ class Faults:
         self._staff.loop.thaw(process)
 
     async def _cut_off(self, host: HostName, for_s: float) -> None:
-        cut = self._staff.weather.cut_off
+        cut = self._staff.fault_state.cut_off
         cut[host] = cut.get(host, 0) + 1
         await asyncio.sleep(for_s)
         cut[host] -= 1
 
     async def _outage(self, mishap: Mishap) -> None:
-        unreachable = self._staff.weather.out.setdefault(mishap.where, [])
+        unreachable = self._staff.fault_state.out.setdefault(mishap.where, [])
         unreachable.append(mishap)
         await asyncio.sleep(mishap.for_s)
         unreachable.remove(mishap)

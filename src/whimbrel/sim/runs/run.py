@@ -22,7 +22,7 @@ from whimbrel.sim.cloud.cloud import World
 from whimbrel.sim.cloud.fixture import copy_into, stage
 from whimbrel.sim.cloud.processes import Staff
 from whimbrel.sim.cloud.users import Users
-from whimbrel.sim.faults.fault_state import Weather, line_of
+from whimbrel.sim.faults.fault_state import FaultState, line_of
 from whimbrel.sim.faults.planned_events import Act, Decision, Story
 from whimbrel.sim.record.statistics import Counts
 from whimbrel.sim.record.trace import Line, Trace
@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
         return kind_of(self.failure)
 
 
-class Broken(BaseException):
+class Violated(BaseException):
     """Something is wrong that is not allowed to be. Its text begins with one word and a colon."""
 
 
@@ -87,8 +87,8 @@ class _Run:
         self._next_round = 0.0  # at all with which something is being done
         self._stamp: tuple[int, ...] = ()
         self.failure: str | None = None
-        self.weather = Weather(story.order)
-        self.staff = Staff(self.world, self.loop, self.weather, self.trace, self.check)
+        self.fault_state = FaultState(story.order)
+        self.staff = Staff(self.world, self.loop, self.fault_state, self.trace, self.check)
         for server in servers:
             self.staff.names.of(server)
         self.users = Users(self.staff, self.trace, list(servers), story.size)
@@ -115,7 +115,7 @@ class _Run:
         task.add_done_callback(lambda _: self.loop.stop())
         self.loop.run_forever()
         if task.done() and not task.cancelled() and (error := task.exception()):
-            self.fail(str(error) if isinstance(error, Broken) else f"{type(error).__name__}: {error}")
+            self.fail(str(error) if isinstance(error, Violated) else f"{type(error).__name__}: {error}")
 
     async def _direct(self) -> None:
         for host in self.world.hypervisors:
@@ -128,7 +128,7 @@ class _Run:
             self._begin(decision)
         await self._calm()
         if self.restores.problem:
-            raise Broken(f"restore: {self.restores.problem}")
+            raise Violated(f"restore: {self.restores.problem}")
         if self.restores.left:
             return  # to a person
         if self._story.seed % 3 == 1:
@@ -148,7 +148,7 @@ class _Run:
         """Let what is under way come to its end; from then on nothing goes wrong."""
         while self._busy:
             await asyncio.wait(self._busy)
-        self.weather.clear()
+        self.fault_state.clear()
         self.trace.tell(self.loop.time(), "fault", "nothing goes wrong any more")
 
     async def _let_wait(self) -> None:
@@ -160,7 +160,7 @@ class _Run:
         if open_runs:
             await asyncio.sleep(LATE_EFFECTS_S)
             if problems := at_once(Invariants(self.world).at_rest(WAITING)):
-                raise Broken("rest: before a verdict: " + "; ".join(problems))
+                raise Violated("rest: before a verdict: " + "; ".join(problems))
 
     async def _end_all(self) -> None:
         """Wait until nothing is open; give verdicts to what waits for one. Raises: Broken: it takes too long."""
@@ -176,7 +176,7 @@ class _Run:
         """Raises: Broken: they should have ended."""
         if self.loop.time() - began > ENDS_WITHIN_S:
             stands = "; ".join(_standing(run, self.staff) for run in open_runs)
-            raise Broken(f"unended: after {ENDS_WITHIN_S:.0f} s without faults: {stands}")
+            raise Violated(f"unended: after {ENDS_WITHIN_S:.0f} s without faults: {stands}")
 
     async def _say(self, what: str, server: str) -> None:
         body = {"confirm": {"confirmResize": None}, "revert": {"revertResize": None}}[what]
@@ -195,7 +195,7 @@ class _Run:
         self._stamp = ()
         self.check("the end")
         if problems := at_once(at_rest.problems(self.world, journal_is_whole="global" not in self.restores.which)):
-            raise Broken("rest: " + "; ".join(problems))
+            raise Violated("rest: " + "; ".join(problems))
 
     # Failing
 

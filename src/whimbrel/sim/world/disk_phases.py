@@ -17,7 +17,7 @@ from whimbrel.ports.services.images import Images
 from whimbrel.sim.world.disks import Contents, Disk, blank, from_file, grown
 from whimbrel.sim.world.guests import disk_path, disk_path_at, missing, path_of, whole_disk, with_disks, without_disks
 from whimbrel.sim.world.hosts import SimulatedWorld
-from whimbrel.sim.world.stored_guests import KeptGuests
+from whimbrel.sim.world.stored_guests import StoredGuests
 
 SMALL_FILE_BYTES = 4096
 """An image file up to this size is looked into, for it may be a snapshot of a simulated disk."""
@@ -31,7 +31,7 @@ class DiskPhases:
     """The disks of one host. take: let time pass, and tell how far it is."""
 
     def __init__(
-        self, guests: KeptGuests, world: SimulatedWorld, cell: CellName | None, images: Images | None, take: Takes
+        self, guests: StoredGuests, world: SimulatedWorld, cell: CellName | None, images: Images | None, take: Takes
     ) -> None:
         self._guests = guests
         self._world = world

@@ -25,7 +25,7 @@ from whimbrel.sim.world.disk_phases import DiskPhases
 from whimbrel.sim.world.disks import Disk, to_file
 from whimbrel.sim.world.guests import SimulatedGuest, booted, check_disks, path_of, whole_disk
 from whimbrel.sim.world.hosts import SimulatedWorld
-from whimbrel.sim.world.stored_guests import KeptGuests
+from whimbrel.sim.world.stored_guests import StoredGuests
 
 TICKS = 20
 """How often a long phase tells how far it is."""
@@ -66,7 +66,7 @@ class SimulatedHypervisor:
         self._clock = clock
         self._capacity = capacity
         self._images = images
-        self._guests = KeptGuests(host, store, world.holders)
+        self._guests = StoredGuests(host, store, world.holders)
         self._disks = DiskPhases(self._guests, world, cell, images, self._take)
         self._reserving = asyncio.Lock()
         world.hosts[host] = self

@@ -17,7 +17,7 @@ _decode = msgspec.json.Decoder(SimulatedGuest).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class KeptGuests:
+class StoredGuests:
     def __init__(self, host: HostName, store: KeyValueStore, holders: dict[ServerId, set[HostName]]) -> None:
         """holders: the hosts that have a guest of a server, of all hosts together."""
         self.host = host
