@@ -113,6 +113,18 @@ def _says_more_than_nothing(body: Body, name: str) -> bool:
     return bool(getattr(body, field.name) != field.default)
 
 
+def new_fields(ask: Ask, body: New, project_id: str | None = None) -> dict[str, Any]:
+    """Return what every new record has. project_id: whose it is if the body names nobody."""
+    now = ask.context.clock.now()
+    return {
+        "id": ask.context.ids.uuid(),
+        "created_at": now,
+        "updated_at": now,
+        "project_id": ask.project(body.project_id or body.tenant_id or project_id),
+        "tags": tuple(sorted(set(body.tags))),
+    }
+
+
 def given(body: Body, *names: str) -> dict[str, Any]:
     """Give those fields that were said something about."""
     return {name: value for name in names if (value := getattr(body, name)) is not UNSET}

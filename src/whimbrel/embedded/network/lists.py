@@ -9,6 +9,7 @@ from starlette.datastructures import QueryParams
 
 from whimbrel.domain.errors import NotFound
 from whimbrel.embedded.network import policy
+from whimbrel.embedded.network.bodies import B, several
 from whimbrel.embedded.network.request import Ask, Handler, pruned
 from whimbrel.http.paging import next_query
 from whimbrel.http.problem import Problem
@@ -58,6 +59,16 @@ class Resource(Generic[R]):
     def said(self, ask: Ask, views: Sequence[dict[str, Any]], *, several: bool = False, status: int = 200) -> Reply:
         shown = [policy.shown(self.name, ask.principal, view) for view in views]
         return Reply({self.plural: shown} if several else {self.name: shown[0]}, status)
+
+    async def create(self, ask: Ask, body: type[B], new: Callable[[Ask, B], Awaitable[R]]) -> Reply:
+        """Add what the request describes, one record or several."""
+        wishes, many = await several(ask, self.name, self.plural, body)
+        made = await ask.store.add([await new(ask, wish) for wish in wishes])
+        return await self.answer(ask, made, several=many, status=201)
+
+    async def change(self, ask: Ask, edit: Callable[[R], Awaitable[R]]) -> Reply:
+        _, now = await ask.changed(self.kind, ask.path("id"), edit)
+        return await self.answer(ask, [now])
 
     async def show(self, ask: Ask) -> Reply:
         record = await ask.seen(self.kind, ask.path("id"))

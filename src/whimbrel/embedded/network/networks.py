@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from whimbrel.embedded.network.bodies import Body, Changed, New, Text, given, one, several
+from whimbrel.embedded.network.bodies import Body, Changed, New, Text, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.qos import check_network
 from whimbrel.embedded.network.request import Ask
@@ -114,9 +114,7 @@ NETWORKS = Resource(
 
 
 async def create(ask: Ask) -> Reply:
-    wishes, many = await several(ask, "network", "networks", NewNetwork)
-    made = await ask.store.add([await _new(ask, wish) for wish in wishes])
-    return await NETWORKS.answer(ask, made, several=many, status=201)
+    return await NETWORKS.create(ask, NewNetwork, _new)
 
 
 async def _new(ask: Ask, wish: NewNetwork) -> Network:
@@ -126,13 +124,8 @@ async def _new(ask: Ask, wish: NewNetwork) -> Network:
         raise InvalidInput("Invalid input for availability_zone_hints. Reason: networks have no zones here.")
     if wish.qos_policy_id:
         await ask.seen(QosPolicy, wish.qos_policy_id)
-    now, network_id = ask.context.clock.now(), ask.context.ids.uuid()
     network = Network(
-        id=network_id,
-        created_at=now,
-        updated_at=now,
-        project_id=ask.project(wish.project_id or wish.tenant_id),
-        tags=tuple(sorted(set(wish.tags))),
+        **new_fields(ask, wish),
         **given(wish, "name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled"),
         qos_policy_id=wish.qos_policy_id or None,
     )
@@ -191,8 +184,7 @@ async def update(ask: Ask) -> Reply:
             await check_network(ask, network, wish.qos_policy_id or None)
         return msgspec.structs.replace(network, **given(wish, *names))
 
-    _, now = await ask.changed(Network, ask.path("id"), edit)
-    return await NETWORKS.answer(ask, [now])
+    return await NETWORKS.change(ask, edit)
 
 
 def _no_routers() -> Problem:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from whimbrel.embedded.network import resource_requests, vifs
-from whimbrel.embedded.network.bodies import Changed, New, Text, given, one, several
+from whimbrel.embedded.network.bodies import Changed, New, Text, given, new_fields, one, several
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.policy import NETWORK_DEVICE, NETWORK_OWNERS_ONLY
 from whimbrel.embedded.network.port_addresses import Ips, Mac, Pairs, changed_mac, ips, kept, mac, new_mac, pairs
@@ -176,22 +176,17 @@ async def create(ask: Ask) -> Reply:
 async def _new(ask: Ask, wish: NewPort) -> Port:
     network = await ask.seen(Network, wish.network_id)
     _check_owner_of(ask, network, wish)
-    project = ask.project(wish.project_id or wish.tenant_id)
+    fields = new_fields(ask, wish)
     secured = network.port_security_enabled if wish.port_security_enabled is None else wish.port_security_enabled
-    now, port_id = ask.context.clock.now(), ask.context.ids.uuid()
     port = Port(
-        id=port_id,
-        created_at=now,
-        updated_at=now,
-        project_id=project,
+        **fields,
         network_id=network.id,
         mac_address=mac(wish.mac_address) if wish.mac_address else new_mac(ask),
         fixed_ips=None if wish.fixed_ips is None else ips(wish.fixed_ips),
-        tags=tuple(sorted(set(wish.tags))),
         port_security_enabled=secured,
         qos_policy_id=await _policy(ask, wish.qos_policy_id),
         allowed_address_pairs=pairs(wish.allowed_address_pairs),
-        security_groups=await _groups(ask, wish, project, secured=secured),
+        security_groups=await _groups(ask, wish, fields["project_id"], secured=secured),
         **given(wish, "name", "description", "admin_state_up", "device_id", "device_owner", "vnic_type"),
     )
     return vifs.bound_at(ask.context.hosts, network, port, wish.host or "", wish.profile or {})

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from whimbrel.embedded.network.bodies import Body, Changed, New, given, one, several
+from whimbrel.embedded.network.bodies import Body, Changed, New, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.request import Ask, Handler, pruned
 from whimbrel.embedded.network.views import common
@@ -104,20 +104,11 @@ POLICIES = Resource(
 
 
 async def create(ask: Ask) -> Reply:
-    wishes, many = await several(ask, "policy", "policies", NewPolicy)
-    now = ask.context.clock.now()
-    policies = [
-        QosPolicy(
-            id=ask.context.ids.uuid(),
-            created_at=now,
-            updated_at=now,
-            project_id=ask.project(wish.project_id or wish.tenant_id),
-            tags=tuple(sorted(set(wish.tags))),
-            **given(wish, "name", "description", "shared", "is_default"),
-        )
-        for wish in wishes
-    ]
-    return await POLICIES.answer(ask, await ask.store.add(policies), several=many, status=201)
+    return await POLICIES.create(ask, NewPolicy, _new)
+
+
+async def _new(ask: Ask, wish: NewPolicy) -> QosPolicy:
+    return QosPolicy(**new_fields(ask, wish), **given(wish, "name", "description", "shared", "is_default"))
 
 
 async def update(ask: Ask) -> Reply:
@@ -126,8 +117,7 @@ async def update(ask: Ask) -> Reply:
     async def edit(policy: QosPolicy) -> QosPolicy:
         return msgspec.structs.replace(policy, **given(wish, "name", "description", "shared", "is_default"))
 
-    _, now = await ask.changed(QosPolicy, ask.path("id"), edit)
-    return await POLICIES.answer(ask, [now])
+    return await POLICIES.change(ask, edit)
 
 
 async def rule_types(ask: Ask) -> Reply:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from whimbrel.domain.errors import Conflict, Unavailable
-from whimbrel.embedded.network.bodies import Changed, New, Text, given, one, several
+from whimbrel.embedded.network.bodies import Changed, New, Text, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.request import TRIES, Ask
 from whimbrel.embedded.network.views import common
@@ -152,17 +152,15 @@ async def search(ask: Ask) -> Reply:
 
 
 async def create(ask: Ask) -> Reply:
-    wishes, many = await several(ask, "security_group", "security_groups", NewGroup)
-    groups = []
-    for wish in wishes:
-        if wish.name == DEFAULT_GROUP:
-            raise SecurityGroupDefaultAlreadyExists("Default security group already exists.")
-        project = ask.project(wish.project_id or wish.tenant_id)
-        await default_of(ask, project)
-        tags = tuple(sorted(set(wish.tags)))
-        group = _group(ask, project, tags=tags, **given(wish, "name", "description", "stateful"))
-        groups.append(msgspec.structs.replace(group, rules=tuple(_outward(ask, group))))
-    return await GROUPS.answer(ask, await ask.store.add(groups), several=many, status=201)
+    return await GROUPS.create(ask, NewGroup, _new)
+
+
+async def _new(ask: Ask, wish: NewGroup) -> SecurityGroup:
+    if wish.name == DEFAULT_GROUP:
+        raise SecurityGroupDefaultAlreadyExists("Default security group already exists.")
+    group = SecurityGroup(**new_fields(ask, wish), **given(wish, "name", "description", "stateful"))
+    await default_of(ask, group.project_id)
+    return msgspec.structs.replace(group, rules=tuple(_outward(ask, group)))
 
 
 async def update(ask: Ask) -> Reply:
@@ -173,8 +171,7 @@ async def update(ask: Ask) -> Reply:
             raise SecurityGroupCannotRemoveDefault("Updating default security group is not allowed.")
         return msgspec.structs.replace(group, **given(wish, "name", "description", "stateful"))
 
-    _, now = await ask.changed(SecurityGroup, ask.path("id"), edit)
-    return await GROUPS.answer(ask, [now])
+    return await GROUPS.change(ask, edit)
 
 
 async def delete(ask: Ask) -> Reply:
@@ -186,25 +183,17 @@ async def delete(ask: Ask) -> Reply:
 
 
 async def create_rules(ask: Ask) -> Reply:
-    wishes, many = await several(ask, "security_group_rule", "security_group_rules", NewRule)
-    rules = []
-    for wish in wishes:
-        group = await ask.owned(SecurityGroup, wish.security_group_id)
-        if wish.remote_group_id:
-            await ask.seen(SecurityGroup, wish.remote_group_id)
-        fields = given(wish, "description", "direction", "ethertype", "port_range_min", "port_range_max")
-        _check_ports(wish)
-        rules.append(
-            _rule(
-                ask,
-                group,
-                protocol=_protocol(wish),
-                remote_ip_prefix=_prefix(wish),
-                remote_group_id=wish.remote_group_id,
-                **fields,
-            )
-        )
-    return await RULES.answer(ask, await ask.store.add(rules), several=many, status=201)
+    return await RULES.create(ask, NewRule, _new_rule)
+
+
+async def _new_rule(ask: Ask, wish: NewRule) -> SecurityGroupRule:
+    group = await ask.owned(SecurityGroup, wish.security_group_id)
+    if wish.remote_group_id:
+        await ask.seen(SecurityGroup, wish.remote_group_id)
+    fields = given(wish, "description", "direction", "ethertype", "port_range_min", "port_range_max")
+    _check_ports(wish)
+    checked = {"protocol": _protocol(wish), "remote_ip_prefix": _prefix(wish)}
+    return _rule(ask, group, **checked, remote_group_id=wish.remote_group_id, **fields)
 
 
 def _protocol(wish: NewRule) -> str | None:

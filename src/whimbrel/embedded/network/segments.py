@@ -73,5 +73,4 @@ async def update(ask: Ask) -> Reply:
     async def edit(segment: Segment) -> Segment:
         return msgspec.structs.replace(segment, **given(wish, "name", "description"))
 
-    _, now = await ask.changed(Segment, ask.path("id"), edit)
-    return await SEGMENTS.answer(ask, [now])
+    return await SEGMENTS.change(ask, edit)

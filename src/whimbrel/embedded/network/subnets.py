@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from whimbrel.domain.ip_addresses import Pool, first_host, usual_pools
-from whimbrel.embedded.network.bodies import Body, Changed, New, Text, address, given, one, several
+from whimbrel.embedded.network.bodies import Body, Changed, New, Text, address, given, new_fields, one
 from whimbrel.embedded.network.lists import Filter, Resource
 from whimbrel.embedded.network.request import Ask
 from whimbrel.embedded.network.views import common
@@ -99,9 +99,7 @@ SUBNETS = Resource(
 
 
 async def create(ask: Ask) -> Reply:
-    wishes, many = await several(ask, "subnet", "subnets", NewSubnet)
-    made = await ask.store.add([await _new(ask, wish) for wish in wishes])
-    return await SUBNETS.answer(ask, made, several=many, status=201)
+    return await SUBNETS.create(ask, NewSubnet, _new)
 
 
 async def _new(ask: Ask, wish: NewSubnet) -> Subnet:
@@ -116,14 +114,9 @@ async def _new(ask: Ask, wish: NewSubnet) -> Subnet:
     if wish.ipv6_address_mode in ("slaac", "dhcpv6-stateless") and ip_network(cidr).prefixlen != 64:
         raise InvalidInput("Invalid input for operation: hosts make their addresses only in a subnet of /64.")
     await _check_segment(ask, wish.segment_id)
-    now = ask.context.clock.now()
     return Subnet(
-        id=ask.context.ids.uuid(),
-        created_at=now,
-        updated_at=now,
-        project_id=ask.project(wish.project_id or wish.tenant_id or network.project_id),
+        **new_fields(ask, wish, network.project_id),
         network_id=network.id,
-        tags=tuple(sorted(set(wish.tags))),
         ip_version=version,
         cidr=cidr,
         gateway_ip=gateway,
@@ -151,8 +144,7 @@ async def update(ask: Ask) -> Reply:
             changes["host_routes"] = _routes(wish.host_routes, subnet.ip_version)
         return msgspec.structs.replace(subnet, gateway_ip=gateway, pools=pools, **changes)
 
-    _, now = await ask.changed(Subnet, ask.path("id"), edit)
-    return await SUBNETS.answer(ask, [now])
+    return await SUBNETS.change(ask, edit)
 
 
 async def _check_segment(ask: Ask, segment_id: str | None) -> None:
