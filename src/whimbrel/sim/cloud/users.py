@@ -116,11 +116,7 @@ class Users:
         await self._ask(act, "POST", f"/servers/{server}/os-interface", {"interfaceAttachment": wish}, about=server)
 
     async def _detach_port(self, act: Act, server: str) -> None:
-        found = await self._look(act, f"/servers/{server}/os-interface")
-        ports = [one["port_id"] for one in (found or {}).get("interfaceAttachments", ())]
-        if ports:
-            path = f"/servers/{server}/os-interface/{ports[act.pick // 7 % len(ports)]}"
-            await self._ask(act, "DELETE", path, about=server)
+        await self._detach(act, server, "os-interface", "interfaceAttachments", "port_id")
 
     async def _attach_volume(self, act: Act, server: str) -> None:
         wish = {"volumeId": VOLUMES[act.pick // 7 % len(VOLUMES)]}
@@ -128,13 +124,15 @@ class Users:
         await self._ask(act, "POST", path, {"volumeAttachment": wish}, about=server)
 
     async def _detach_volume(self, act: Act, server: str) -> None:
-        found = await self._look(act, f"/servers/{server}/os-volume_attachments")
-        volumes = [one["volumeId"] for one in (found or {}).get("volumeAttachments", ())]
-        if volumes:
-            path = f"/servers/{server}/os-volume_attachments/{volumes[act.pick // 7 % len(volumes)]}"
-            await self._ask(act, "DELETE", path, about=server)
+        await self._detach(act, server, "os-volume_attachments", "volumeAttachments", "volumeId")
 
     # How
+
+    async def _detach(self, act: Act, server: str, path: str, listed: str, id_: str) -> None:
+        found = await self._look(act, f"/servers/{server}/{path}")
+        ids = [one[id_] for one in (found or {}).get(listed, ())]
+        if ids:
+            await self._ask(act, "DELETE", f"/servers/{server}/{path}/{ids[act.pick // 7 % len(ids)]}", about=server)
 
     def _server(self, act: Act) -> str:
         return self._servers[act.pick % len(self._servers)]
