@@ -1,7 +1,7 @@
 """The agents' end of the HTTP bus: POST /agents/{host}/{verb}, the arguments as a JSON object, the answer as JSON.
 
-Law: whoever does not know the secret is told nothing; an error of the world travels by its name, with status 409. An
-order of which this agent does not know all is refused: a newer program meant something else than what would be done.
+Invariant: a client without the secret learns nothing. A WorldError is sent by its name, with status 409. An order with
+parts that this agent does not know is refused: a newer conductor would mean something else than what is done here.
 """
 
 import hmac
@@ -25,7 +25,7 @@ JSON = "application/json"
 
 
 def agents_app(agents: Agents, token: str) -> Starlette:
-    """Make the door to these agents. token: the secret that callers bring."""
+    """Make the application of these agents. token: the secret that clients send."""
     secret = f"Bearer {token}".encode()
 
     async def call(request: Request) -> Response:
@@ -45,12 +45,12 @@ def agents_app(agents: Agents, token: str) -> Starlette:
 
 
 def cells_app(buses: Mapping[CellName, Agents], token: str) -> Starlette:
-    """Make the door of several cells, below /cells/{cell}: an order to a host of another cell finds nobody."""
+    """Make the application of several cells, below /cells/{cell}: no cell serves hosts of another one."""
     return Starlette(routes=[Mount(f"/cells/{cell}", agents_app(bus, token)) for cell, bus in buses.items()])
 
 
 def _question(host: str, name: str, body: bytes) -> Any:
-    """Read an order. Raises: Refused: this agent does not know all of it; DecodeError: it is no JSON."""
+    """Decode an order. Raises: Refused: this agent does not know all of it; DecodeError: it is not JSON."""
     verb = VERBS.get(name)
     if verb is None:
         raise _unknown(host, f"the order {name!r}")

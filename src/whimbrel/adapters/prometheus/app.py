@@ -1,4 +1,4 @@
-"""The door at which Prometheus asks, and the counting of all requests that come to a process."""
+"""The application that Prometheus scrapes, and the count of all requests to a process."""
 
 import hmac
 from time import perf_counter
@@ -13,7 +13,7 @@ from whimbrel.adapters.prometheus.process_metrics import Figures
 from whimbrel.ports.meter import ROUTE
 
 UNKNOWN = "none"
-"""The service, or the route, of a request that came to none: what was asked for is not a label."""
+"""The label of a request without a known service or route: paths that clients choose are not labels."""
 UNAUTHORIZED = (
     "Metrics need the bearer token in metrics.secret of the cloud's data directory (a file of --metrics-secret for"
     " whimbrel placement): give it to Prometheus as authorization: {credentials_file: FILE}.\n"
@@ -22,10 +22,10 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 def metrics_app(figures: Figures, readings: Readings | None, secret: str | None) -> ASGIApp:
-    """Return the application that Prometheus asks.
+    """Return the application that Prometheus scrapes.
 
-    readings: of the process that knows how the cloud stands. secret: what callers send as a bearer token; "" matches
-    nothing, None: everybody may ask.
+    readings: of the process that reads the state of the cloud. secret: the bearer token; "" matches nothing, None: no
+    token is needed.
     """
     expected = None if secret is None else f"Bearer {secret}".encode()
     if readings:
@@ -53,10 +53,10 @@ def _may_ask(request: Request, expected: bytes | None) -> bool:
 
 
 class Counted:
-    """An application, each of whose requests is counted and timed."""
+    """An application that counts and times its requests."""
 
     def __init__(self, app: ASGIApp, figures: Figures, services: frozenset[str], alone: str | None = None) -> None:
-        """services: the first words of paths. alone: the one service of a process whose paths have no such word."""
+        """services: first segments of paths. alone: the only service of a process, whose paths have no such segment."""
         self._app = app
         self._figures = figures
         self._services = services
@@ -66,7 +66,7 @@ class Counted:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         noted: dict[str, str] = {}
-        code = 500  # where the application breaks off
+        code = 500  # if the application fails
 
         async def note(message: Message) -> None:
             nonlocal code
