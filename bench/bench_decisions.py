@@ -34,7 +34,7 @@ from whimbrel.moves.needs import Needs
 from whimbrel.moves.steps.target import decide
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.meter import Meter
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.scheduling.decision import to_bytes
 from whimbrel.scheduling.filters.by_name import FILTERS
@@ -52,7 +52,7 @@ def wanted(number: int) -> Needs:
     """Ask for a host that is gold, in one zone, and not the one that the server is on; amounts vary."""
     own = {"VCPU": 1 + number % 16, "MEMORY_MB": 512 * (1 + number % 32), "DISK_GB": 5 * (1 + number % 16)}
     request = Request(
-        wish=Wish(own=own, root_required=(GOLD,), member_of=(frozenset(AGGREGATES[:2]),)),
+        resources=ResourceRequest(own=own, root_required=(GOLD,), member_of=(frozenset(AGGREGATES[:2]),)),
         home_cell=CELL,
         cells=frozenset({CELL}),
         zone=ZONES[number % 2],

@@ -36,7 +36,7 @@ async def main(cloud: Cloud) -> None:
 
 async def boot_equipped(user: User, number: int) -> str:
     policy = await network_policy(user)
-    ports = [await user.ask("POST", "/network/v2.0/ports", {"port": await wish(user, policy)}) for _ in range(2)]
+    ports = [await user.ask("POST", "/network/v2.0/ports", {"port": await resources(user, policy)}) for _ in range(2)]
     server = {
         "name": f"equipped{number}",
         "flavorRef": "b1",
@@ -59,7 +59,7 @@ async def network_policy(user: User) -> str:
     return str(policy)
 
 
-async def wish(user: User, policy: str) -> dict[str, Any]:
+async def resources(user: User, policy: str) -> dict[str, Any]:
     networks = (await user.ask("GET", "/network/v2.0/networks"))["networks"]
     return {"network_id": networks[0]["id"], "qos_policy_id": policy}
 

@@ -59,14 +59,14 @@ async def make_one(user: User) -> Names:
     await user.ask("POST", "/network/v2.0/subnets", {"subnet": subnet})
     root = {"source_type": "image", "uuid": user.image, "destination_type": "local", "boot_index": 0}
     more = {"source_type": "blank", "destination_type": "volume", "volume_size": 1, "boot_index": -1}
-    wish = {
+    resources = {
         "name": "s",
         "flavorRef": "1",
         "imageRef": user.image,
         "networks": [{"uuid": network}],
         "block_device_mapping_v2": [root, more],
     }
-    server = (await user.call("POST", "/servers", {"server": wish}))["server"]["id"]
+    server = (await user.call("POST", "/servers", {"server": resources}))["server"]["id"]
     await user.until(server, "ACTIVE")
     [port] = (await user.ask("GET", f"/network/v2.0/ports?device_id={server}"))["ports"]
     [run] = (await user.call("GET", f"/whimbrel/moves?kind=any&server={server}"))["moves"]

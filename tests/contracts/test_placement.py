@@ -514,7 +514,7 @@ def test_writers_of_one_consumer_wait_for_each_other(open_store: Opener) -> None
     async def test(store: SqlPlacement) -> None:
         await store.rewrite([claim(SERVER, {HOST: SMALL})])
         wishes = [claim(SERVER, {provider: {"VCPU": 1 + number}}) for number in range(4) for provider in (HOST, OTHER)]
-        assert await succeeded(store.rewrite([wish]) for wish in wishes) == 8
+        assert await succeeded(store.rewrite([resources]) for resources in wishes) == 8
         assert len(await held(store, SERVER)) == 1
 
     on_two_hosts(open_store, test)

@@ -1,4 +1,4 @@
-"""How a wish could be placed in the trees of hosts: all ways, or what is lacking there."""
+"""How a request could be placed in the trees of hosts: all ways, or what is lacking there."""
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
@@ -8,14 +8,14 @@ from whimbrel.domain.resources import Resources
 from whimbrel.placement.search import UNNAMED, ProviderIndex, Request, Wanted, serves
 from whimbrel.placement.shortfalls import shortfall_of
 from whimbrel.placement.tree_search import Candidate, SearchContext, assignments_in
-from whimbrel.ports.placement.assignments import Assignment, Group, Shortfall, Wish
+from whimbrel.ports.placement.assignments import Assignment, Group, ResourceRequest, Shortfall
 
 
 def all_assignments(
-    index: ProviderIndex, wish: Wish, roots: Collection[ProviderId], most: int
+    index: ProviderIndex, resources: ResourceRequest, roots: Collection[ProviderId], most: int
 ) -> dict[ProviderId, tuple[Assignment, ...] | Shortfall]:
-    """Give, for each of these roots, up to `most` ways to place a wish in its tree, or what is lacking there."""
-    request, suffixes = request_of(wish), _suffixes(wish)
+    """Give, for each of these roots, up to `most` ways to place a request in its tree, or what is lacking there."""
+    request, suffixes = request_of(resources), _suffixes(resources)
     context = SearchContext(index, request)
     found: dict[ProviderId, tuple[Assignment, ...] | Shortfall] = {}
     for root in roots:
@@ -34,31 +34,31 @@ def _candidates(context: SearchContext, root: ProviderId) -> Iterator[Candidate]
     return assignments_in(context, root)
 
 
-def _suffixes(wish: Wish) -> dict[str, str]:
-    return {group.id: f"_{group.id}" for group in wish.groups}
+def _suffixes(resources: ResourceRequest) -> dict[str, str]:
+    return {group.id: f"_{group.id}" for group in resources.groups}
 
 
-def request_of(wish: Wish) -> Request:
-    """Say a wish in the search's words. Whose own amounts are nothing asks the rest of the host itself."""
-    suffixes = _suffixes(wish)
-    groups = {suffixes[group.id]: _wanted(group.resources, group) for group in wish.groups}
-    of_own, of_root = _wanted(wish.own, wish), Wanted()
-    if wish.own:
+def request_of(resources: ResourceRequest) -> Request:
+    """Return a request in the terms of the search. Without own amounts it asks the rest of the host itself."""
+    suffixes = _suffixes(resources)
+    groups = {suffixes[group.id]: _wanted(group.resources, group) for group in resources.groups}
+    of_own, of_root = _wanted(resources.own, resources), Wanted()
+    if resources.own:
         groups = {UNNAMED: of_own, **groups}
     else:
         of_root = of_own
     return Request(
         groups=groups,
-        group_policy=wish.group_policy,
-        same_subtree=tuple(frozenset(suffixes[name] for name in some) for some in wish.same_subtree),
-        root_required=(*_each(wish.root_required), *of_root.required),
-        root_forbidden=wish.root_forbidden | of_root.forbidden,
+        group_policy=resources.group_policy,
+        same_subtree=tuple(frozenset(suffixes[name] for name in some) for some in resources.same_subtree),
+        root_required=(*_each(resources.root_required), *of_root.required),
+        root_forbidden=resources.root_forbidden | of_root.forbidden,
         root_member_of=of_root.member_of,
         root_not_member_of=of_root.not_member_of,
     )
 
 
-def _wanted(resources: Resources, what: Wish | Group) -> Wanted:
+def _wanted(resources: Resources, what: ResourceRequest | Group) -> Wanted:
     return Wanted(
         resources=resources,
         required=(*_each(what.required), *what.required_any),

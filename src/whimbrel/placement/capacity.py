@@ -10,7 +10,7 @@ from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import UNNAMED
 from whimbrel.ports.arrays import Mask, Numbers
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.placement.capacity import ProviderState
 
 
@@ -75,11 +75,11 @@ class IndexCapacity:
     def in_aggregate(self, uuid: str) -> Mask:
         return self._index.aggregates.at(uuid, self._rows)
 
-    def could_hold(self, wish: Wish) -> Mask:
-        return self._index.could_hold(request_of(wish)).take(self._rows)
+    def could_hold(self, resources: ResourceRequest) -> Mask:
+        return self._index.could_hold(request_of(resources)).take(self._rows)
 
-    def simple(self, wish: Wish) -> Mask:
-        request = request_of(wish)
+    def simple(self, resources: ResourceRequest) -> Mask:
+        request = request_of(resources)
         if list(request.groups) != [UNNAMED]:
             return np.zeros(len(self._hosts), np.bool_)
         return self._index.alone(request).take(self._rows)

@@ -12,7 +12,7 @@ import msgspec
 from whimbrel.domain.flavor import Flavor
 from whimbrel.moves import needs
 from whimbrel.moves.facts import MovedPort
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.services.network import Port
 
 Claims = list[tuple[str, dict[str, int]]]
@@ -58,13 +58,13 @@ def _asked(
     flavor: bytes, properties: tuple[tuple[str, str], ...], local: bool
 ) -> tuple[tuple[dict[str, int], ...], bool]:
     """Give what a flavor asks for, or else; and whether a tree is counted as one. Few of them are asked for often."""
-    wish = needs.of_flavor(_decode(flavor), dict(properties), has_local_root=local)
-    return tuple(_all_of(one) for one in (wish, wish.otherwise) if one), bool(wish.groups)
+    resources = needs.of_flavor(_decode(flavor), dict(properties), has_local_root=local)
+    return tuple(_all_of(one) for one in (resources, resources.otherwise) if one), bool(resources.groups)
 
 
-def _all_of(wish: Wish) -> dict[str, int]:
-    amounts = dict(wish.own)
-    for group in wish.groups:
+def _all_of(resources: ResourceRequest) -> dict[str, int]:
+    amounts = dict(resources.own)
+    for group in resources.groups:
         _add(amounts, group.resources)
     return amounts
 

@@ -112,8 +112,8 @@ async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Cla
         return claim
     if any(port.requests for port in found.seen.named_ports):
         raise Refused("its flavor and its ports request parts of a host together: move the server")
-    wish = needs.of_flavor(record.flavor, record.image_properties, has_local_root=record.has_local_root)
-    way = (await cloud.placement.all_assignments(wish, [root], 1)).get(root)
+    resources = needs.of_flavor(record.flavor, record.image_properties, has_local_root=record.has_local_root)
+    way = (await cloud.placement.all_assignments(resources, [root], 1)).get(root)
     if way is None or isinstance(way, Shortfall):
         raise Refused(f"host {host or record.host} {_why_none(way)}")
     return way[0].parts

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import os_traits
 
 from whimbrel.ports.arrays import Mask, Numbers
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.placement.capacity import HostCapacity
 from whimbrel.ports.placement.placement import DISABLED
 from whimbrel.scheduling.constraint import Constraint, Suggestion, no_suggestion
@@ -18,21 +18,25 @@ from whimbrel.scheduling.snapshot import Snapshot
 PLACEMENT = "placement"
 
 
-def room(wish: Wish, snapshot: Snapshot) -> Iterator[Constraint]:
+def room(resources: ResourceRequest, snapshot: Snapshot) -> Iterator[Constraint]:
     capacity = snapshot.capacity
-    possible = capacity.could_hold(wish)
+    possible = capacity.could_hold(resources)
     explained = ~snapshot.all
-    for constraint in (*_known(capacity), *_resources(wish, capacity, possible), *_qualities(wish, snapshot, possible)):
+    for constraint in (
+        *_known(capacity),
+        *_resources(resources, capacity, possible),
+        *_qualities(resources, snapshot, possible),
+    ):
         explained |= ~constraint.passes
         yield constraint
     yield Constraint(PLACEMENT, possible | explained, "not all that is asked for can be had there together", vague=True)
 
 
-def in_force(wish: Wish, capacity: HostCapacity) -> Wish:
+def in_force(resources: ResourceRequest, capacity: HostCapacity) -> ResourceRequest:
     """Give what is really asked: where no host at all has a class that is asked for, what is asked instead."""
-    while wish.otherwise and not all(capacity.offers(name) for name, amount in wish.own.items() if amount):
-        wish = wish.otherwise
-    return wish
+    while resources.otherwise and not all(capacity.offers(name) for name, amount in resources.own.items() if amount):
+        resources = resources.otherwise
+    return resources
 
 
 def _known(capacity: HostCapacity) -> Iterator[Constraint]:
@@ -40,8 +44,8 @@ def _known(capacity: HostCapacity) -> Iterator[Constraint]:
         yield Constraint(PLACEMENT, known, "placement does not know it")
 
 
-def _resources(wish: Wish, capacity: HostCapacity, possible: Mask) -> Iterator[Constraint]:
-    for name, amount in wish.own.items():
+def _resources(resources: ResourceRequest, capacity: HostCapacity, possible: Mask) -> Iterator[Constraint]:
+    for name, amount in resources.own.items():
         if not amount:
             continue
         fits = possible | capacity.fits(name, amount)
@@ -57,25 +61,25 @@ def _resources(wish: Wish, capacity: HostCapacity, possible: Mask) -> Iterator[C
         yield Constraint(PLACEMENT, passes, words, name, amount, spare, _more(name, amount, spare))
 
 
-def _qualities(wish: Wish, snapshot: Snapshot, possible: Mask) -> Iterator[Constraint]:
+def _qualities(resources: ResourceRequest, snapshot: Snapshot, possible: Mask) -> Iterator[Constraint]:
     capacity = snapshot.capacity
-    for trait in wish.root_required:
+    for trait in resources.root_required:
         yield _without(trait, possible | capacity.has_trait(trait))
-    for trait in wish.required:
+    for trait in resources.required:
         yield _without(trait, possible | capacity.tree_has_trait(trait))
-    for some in wish.required_any:
+    for some in resources.required_any:
         yield Constraint(PLACEMENT, possible | _any(capacity, some), f"it has none of the traits {_listed(some)}")
-    for trait in sorted(wish.root_forbidden | wish.forbidden):
+    for trait in sorted(resources.root_forbidden | resources.forbidden):
         passes = possible | ~capacity.has_trait(trait)
         if trait == DISABLED:
             passes |= ~snapshot.fleet.enabled  # its service row says it, in words of people
         yield Constraint(PLACEMENT, passes, f"it has the trait {trait}")
-    for some in wish.member_of:
+    for some in resources.member_of:
         member = possible.copy()
         for uuid in some:
             member |= capacity.in_aggregate(uuid)
         yield Constraint(PLACEMENT, member, "it is in none of the aggregates that are asked for")
-    for uuid in sorted(wish.not_member_of):
+    for uuid in sorted(resources.not_member_of):
         yield Constraint(PLACEMENT, possible | ~capacity.in_aggregate(uuid), "it is in an aggregate that is ruled out")
 
 

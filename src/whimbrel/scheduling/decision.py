@@ -117,11 +117,11 @@ def make_trace(
 ) -> DecisionTrace:
     """closer: by place, what a closer look showed to be wrong with a host. most: hosts that are told of."""
     request, snapshot, taken = ranking.request, ranking.snapshot, tuple(chosen)
-    groups = (group.resources for group in ranking.wish.groups)
+    groups = (group.resources for group in ranking.resources.groups)
     return DecisionTrace(
         hosts=len(snapshot),
         at=snapshot.now,
-        asked=dict(sum((Counter(dict(some)) for some in (ranking.wish.own, *groups)), Counter())),
+        asked=dict(sum((Counter(dict(some)) for some in (ranking.resources.own, *groups)), Counter())),
         zone=request.zone,
         zone_because=request.zone_because,
         chosen=taken,

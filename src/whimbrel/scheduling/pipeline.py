@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from whimbrel.ports.arrays import Floats, Mask, Numbers
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.scheduling.capacity_query import in_force, room
 from whimbrel.scheduling.constraint import Constraint
 from whimbrel.scheduling.filters.by_name import COMPUTE, FILTERS, enabled
@@ -27,7 +27,7 @@ class Ranking:
 
     snapshot: Snapshot
     request: Request
-    wish: Wish  # what is really asked of placement
+    resources: ResourceRequest  # what is really asked of placement
     constraints: tuple[Constraint, ...]
     first: Numbers  # by place: number of the first constraint that leaves it out, from 1; 0: it is in
     misses: Numbers  # by place: how many constraints leave it out
@@ -38,8 +38,8 @@ class Ranking:
 
 
 def rank(request: Request, snapshot: Snapshot) -> Ranking:
-    wish = in_force(request.wish, snapshot.capacity)
-    constraints = _constraints(request, wish, snapshot)
+    resources = in_force(request.resources, snapshot.capacity)
+    constraints = _constraints(request, resources, snapshot)
     first, misses = _verdicts(constraints, len(snapshot))
     left = np.flatnonzero(first == 0)
     parts = weigh(request, snapshot, left)
@@ -49,14 +49,14 @@ def rank(request: Request, snapshot: Snapshot) -> Ranking:
     return Ranking(
         snapshot=snapshot,
         request=request,
-        wish=wish,
+        resources=resources,
         constraints=constraints,
         first=first,
         misses=misses,
         order=left[by_weight],
         weights=total[by_weight],
         parts={name: part[by_weight] for name, part in parts.items()},
-        simple=snapshot.capacity.simple(wish),
+        simple=snapshot.capacity.simple(resources),
     )
 
 
@@ -71,12 +71,12 @@ def _verdicts(constraints: Sequence[Constraint], hosts: int) -> tuple[Numbers, N
     return first, misses
 
 
-def _constraints(request: Request, wish: Wish, snapshot: Snapshot) -> tuple[Constraint, ...]:
+def _constraints(request: Request, resources: ResourceRequest, snapshot: Snapshot) -> tuple[Constraint, ...]:
     names = enabled(snapshot.rules)
     before = [FILTERS[name](request, snapshot) for name in names if name == COMPUTE]
     after = [FILTERS[name](request, snapshot) for name in names if name != COMPUTE]
     found = [*asked(request, snapshot)]
-    for some in (*before, room(wish, snapshot), *after):
+    for some in (*before, room(resources, snapshot), *after):
         found += some
     return tuple(found)
 

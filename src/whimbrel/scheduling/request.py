@@ -7,7 +7,7 @@ import msgspec
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProviderId
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 
 GroupPolicy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"]
 
@@ -23,7 +23,7 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked; None: anything."""
 
-    wish: Wish
+    resources: ResourceRequest
     home_cell: CellName | None = None  # the one that the server is in
     cells: frozenset[CellName] | None = None  # the target is in one of these
     networks: Mapping[str, str] = {}  # physical networks that its ports need -> whose, in words

@@ -1,4 +1,4 @@
-"""Ways of wishes in the trees of hosts, and what is lacking where there is none."""
+"""Ways of requests in the trees of hosts, and what is lacking where there is none."""
 
 from random import Random
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.unit.placement.plain_index import NodeIndex
-from tests.unit.placement.test_capacity import wish
+from tests.unit.placement.test_capacity import resources
 from tests.unit.placement.test_index import Drawn
 from whimbrel.domain.ids import ProviderId
 from whimbrel.placement.assignments import all_assignments, request_of
@@ -16,7 +16,7 @@ from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node, Provider
 from whimbrel.placement.search import SHARING
-from whimbrel.ports.placement.assignments import Assignment, Group, Shortfall, Wish
+from whimbrel.ports.placement.assignments import Assignment, Group, ResourceRequest, Shortfall
 from whimbrel.ports.placement.placement import Inventory
 
 ROOT = ProviderId("host")
@@ -38,7 +38,7 @@ def test_all_ways_of_a_host_are_the_candidates_of_its_tree(seed: int) -> None:
     roots = [node.provider.uuid for node in nodes if node.provider.parent is None]
     index = Index(nodes, Random(seed))
     for _ in range(8):
-        one = wish(drawn)
+        one = resources(drawn)
         told = all_assignments(index, one, [*roots, ProviderId("nobody")], 10_000)
         for root in roots:
             tree = NodeIndex(NodeIndex(nodes).tree(root))
@@ -86,14 +86,16 @@ def gpu(name: str, number: int = 1, **more: Any) -> Group:
     return Group(id=name, resources={"VGPU": number}, **more)
 
 
-def lacks(what: Wish, nodes: list[Node] = HOST) -> Shortfall:
+def lacks(what: ResourceRequest, nodes: list[Node] = HOST) -> Shortfall:
     told = all_assignments(Index(nodes, Random(0)), what, [ROOT], 4)[ROOT]
     assert isinstance(told, Shortfall)
     return told
 
 
 def test_groups_go_to_any_of_the_cards() -> None:
-    told = all_assignments(Index(HOST, Random(0)), Wish(own={"VCPU": 1}, groups=(gpu("a"), gpu("b"))), [ROOT], 10)[ROOT]
+    told = all_assignments(
+        Index(HOST, Random(0)), ResourceRequest(own={"VCPU": 1}, groups=(gpu("a"), gpu("b"))), [ROOT], 10
+    )[ROOT]
     assert not isinstance(told, Shortfall)
     served = {(way.served["a"], way.served["b"]) for way in told}
     assert served == {("card1", "card2"), ("card2", "card1"), ("card2", "card2")}  # card1 has room for one only
@@ -108,107 +110,171 @@ def test_groups_go_to_any_of_the_cards() -> None:
         ({"group_policy": "isolate"}, {("card1", "card2"), ("card2", "card1")}),
         ({"same_subtree": (("a", "b"),)}, {("card2", "card2")}),
         ({"groups": (gpu("a", required=("CUSTOM_RED",)), gpu("b"))}, {("card1", "card2")}),
-        ({"groups": (gpu("a", forbidden=frozenset({"CUSTOM_RED"})), gpu("b"))},
-         {("card2", "card1"), ("card2", "card2")}),
-        ({"groups": (gpu("a", required_any=(frozenset({"CUSTOM_RED", "CUSTOM_GREEN"}),)), gpu("b"))},
-         {("card1", "card2")}),
+        (
+            {"groups": (gpu("a", forbidden=frozenset({"CUSTOM_RED"})), gpu("b"))},
+            {("card2", "card1"), ("card2", "card2")},
+        ),
+        (
+            {"groups": (gpu("a", required_any=(frozenset({"CUSTOM_RED", "CUSTOM_GREEN"}),)), gpu("b"))},
+            {("card1", "card2")},
+        ),
     ],
     ids=["isolated", "below one another", "with a trait", "without a trait", "with any of two"],
-)  # fmt: skip
+)
 def test_what_is_said_of_groups_leaves_only_some_ways(what: dict[str, Any], served: set[tuple[str, str]]) -> None:
-    one = Wish(**{"own": {"VCPU": 1}, "groups": (gpu("a"), gpu("b")), **what})
+    one = ResourceRequest(**{"own": {"VCPU": 1}, "groups": (gpu("a"), gpu("b")), **what})
     told = all_assignments(Index(HOST, Random(0)), one, [ROOT], 10)[ROOT]
     assert not isinstance(told, Shortfall)
     assert {(way.served["a"], way.served["b"]) for way in told} == served
 
 
 def test_no_more_ways_than_are_asked_for() -> None:
-    one = Wish(own={}, groups=(gpu("a"), gpu("b")))
+    one = ResourceRequest(own={}, groups=(gpu("a"), gpu("b")))
     assert len(all_assignments(Index(HOST, Random(0)), one, [ROOT], 2)[ROOT]) == 2  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("what", "shortfall"),
     [
-        (Wish(own={"VCPU": 4}), Shortfall(words="no room for 4 VCPU", resource="VCPU", asked=4, free=3)),
-        (Wish(own={"VCPU": 9}),
-         Shortfall(words="9 VCPU is more than one server may have there", resource="VCPU", asked=9, free=3)),
-        (Wish(own={"PCPU": 3}),
-         Shortfall(words="3 PCPU is more than one server may have there", resource="PCPU", asked=3, free=2)),
-        (Wish(own={"FPGA": 1}), Shortfall(words="it has no FPGA", resource="FPGA", asked=1, free=0)),
-        (Wish(own={"CUSTOM_BLOCK": 3}),
-         Shortfall(words="CUSTOM_BLOCK is not given there in pieces of 3", resource="CUSTOM_BLOCK", asked=3, free=8)),
-        (Wish(own={"VCPU": 1}, required=("CUSTOM_NVME",)), Shortfall(words="it has not the trait CUSTOM_NVME")),
-        (Wish(own={"VCPU": 1}, required_any=(frozenset({"CUSTOM_B", "CUSTOM_A"}),)),
-         Shortfall(words="it has not any of the traits CUSTOM_A, CUSTOM_B")),
-        (Wish(own={"VCPU": 1}, root_required=("CUSTOM_RED",)), Shortfall(words="it has not the trait CUSTOM_RED")),
-        (Wish(own={"VCPU": 1}, root_forbidden=SSD), Shortfall(words="it has the trait CUSTOM_SSD")),
-        (Wish(own={"VCPU": 1}, member_of=(frozenset({"west"}),)),
-         Shortfall(words="it is in none of the aggregates that are asked for")),
-        (Wish(own={"VCPU": 1}, not_member_of=frozenset({"east"})),
-         Shortfall(words="it is in an aggregate that is ruled out")),
-        (Wish(own={}, member_of=(frozenset({"west"}),), groups=(gpu("a"),)),
-         Shortfall(words="it is in none of the aggregates that are asked for")),
-        (Wish(own={}, not_member_of=frozenset({"east"}), groups=(gpu("a"),)),
-         Shortfall(words="it is in an aggregate that is ruled out")),
-        (Wish(own={}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)), Shortfall(words="no device with CUSTOM_GREEN")),
-        (Wish(own={}, groups=(gpu("a", 2, required=("CUSTOM_RED",)),)),
-         Shortfall(words="no room for 2 VGPU on a device with CUSTOM_RED", resource="VGPU", asked=2, free=1)),
-        (Wish(own={}, groups=(gpu("a", 4),)), Shortfall(words="no room for 4 VGPU", resource="VGPU", asked=4, free=3)),
-        (Wish(own={}, groups=(Group(id="a", resources={"VGPU": 1, "VCPU": 1}),)),
-         Shortfall(words="no room for 1 VGPU and 1 VCPU on one device")),
-        (Wish(own={}, groups=(gpu("a", member_of=(frozenset({"east"}),)),)),
-         Shortfall(words="it has no VGPU", resource="VGPU", asked=1, free=0)),
-        (Wish(own={}, groups=(gpu("a", 2), gpu("b", 2))),
-         Shortfall(words="not enough room for all that is asked for together")),
-        (Wish(own={}, groups=(gpu("a"), gpu("b"), gpu("c")), group_policy="isolate"),
-         Shortfall(words="not enough room for all that is asked for together, each group on a device of its own")),
+        (ResourceRequest(own={"VCPU": 4}), Shortfall(words="no room for 4 VCPU", resource="VCPU", asked=4, free=3)),
+        (
+            ResourceRequest(own={"VCPU": 9}),
+            Shortfall(words="9 VCPU is more than one server may have there", resource="VCPU", asked=9, free=3),
+        ),
+        (
+            ResourceRequest(own={"PCPU": 3}),
+            Shortfall(words="3 PCPU is more than one server may have there", resource="PCPU", asked=3, free=2),
+        ),
+        (ResourceRequest(own={"FPGA": 1}), Shortfall(words="it has no FPGA", resource="FPGA", asked=1, free=0)),
+        (
+            ResourceRequest(own={"CUSTOM_BLOCK": 3}),
+            Shortfall(words="CUSTOM_BLOCK is not given there in pieces of 3", resource="CUSTOM_BLOCK", asked=3, free=8),
+        ),
+        (
+            ResourceRequest(own={"VCPU": 1}, required=("CUSTOM_NVME",)),
+            Shortfall(words="it has not the trait CUSTOM_NVME"),
+        ),
+        (
+            ResourceRequest(own={"VCPU": 1}, required_any=(frozenset({"CUSTOM_B", "CUSTOM_A"}),)),
+            Shortfall(words="it has not any of the traits CUSTOM_A, CUSTOM_B"),
+        ),
+        (
+            ResourceRequest(own={"VCPU": 1}, root_required=("CUSTOM_RED",)),
+            Shortfall(words="it has not the trait CUSTOM_RED"),
+        ),
+        (ResourceRequest(own={"VCPU": 1}, root_forbidden=SSD), Shortfall(words="it has the trait CUSTOM_SSD")),
+        (
+            ResourceRequest(own={"VCPU": 1}, member_of=(frozenset({"west"}),)),
+            Shortfall(words="it is in none of the aggregates that are asked for"),
+        ),
+        (
+            ResourceRequest(own={"VCPU": 1}, not_member_of=frozenset({"east"})),
+            Shortfall(words="it is in an aggregate that is ruled out"),
+        ),
+        (
+            ResourceRequest(own={}, member_of=(frozenset({"west"}),), groups=(gpu("a"),)),
+            Shortfall(words="it is in none of the aggregates that are asked for"),
+        ),
+        (
+            ResourceRequest(own={}, not_member_of=frozenset({"east"}), groups=(gpu("a"),)),
+            Shortfall(words="it is in an aggregate that is ruled out"),
+        ),
+        (
+            ResourceRequest(own={}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)),
+            Shortfall(words="no device with CUSTOM_GREEN"),
+        ),
+        (
+            ResourceRequest(own={}, groups=(gpu("a", 2, required=("CUSTOM_RED",)),)),
+            Shortfall(words="no room for 2 VGPU on a device with CUSTOM_RED", resource="VGPU", asked=2, free=1),
+        ),
+        (
+            ResourceRequest(own={}, groups=(gpu("a", 4),)),
+            Shortfall(words="no room for 4 VGPU", resource="VGPU", asked=4, free=3),
+        ),
+        (
+            ResourceRequest(own={}, groups=(Group(id="a", resources={"VGPU": 1, "VCPU": 1}),)),
+            Shortfall(words="no room for 1 VGPU and 1 VCPU on one device"),
+        ),
+        (
+            ResourceRequest(own={}, groups=(gpu("a", member_of=(frozenset({"east"}),)),)),
+            Shortfall(words="it has no VGPU", resource="VGPU", asked=1, free=0),
+        ),
+        (
+            ResourceRequest(own={}, groups=(gpu("a", 2), gpu("b", 2))),
+            Shortfall(words="not enough room for all that is asked for together"),
+        ),
+        (
+            ResourceRequest(own={}, groups=(gpu("a"), gpu("b"), gpu("c")), group_policy="isolate"),
+            Shortfall(words="not enough room for all that is asked for together, each group on a device of its own"),
+        ),
     ],
     ids=lambda one: one.words if isinstance(one, Shortfall) else "",
-)  # fmt: skip
-def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: Wish, shortfall: Shortfall) -> None:
+)
+def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: ResourceRequest, shortfall: Shortfall) -> None:
     assert replace(lacks(what), remedy=None) == shortfall
 
 
 @pytest.mark.parametrize(
     ("what", "remedy"),
     [
-        (Wish(own={"VCPU": 4}), "1 VCPU more free there, or a flavor with at most 3 VCPU"),
-        (Wish(own={"VCPU": 9}), "a flavor with at most 8 VCPU"),
-        (Wish(own={"FPGA": 1}), "1 FPGA to give"),
-        (Wish(own={"CUSTOM_BLOCK": 3}), "an amount of CUSTOM_BLOCK that it gives: 4 to 8 in steps of 4"),
-        (Wish(own={"VCPU": 1}, required=("CUSTOM_NVME",)), "the trait CUSTOM_NVME"),
-        (Wish(own={"VCPU": 1}, required=("HW_CPU_X86_AVX2",)), None),
-        (Wish(own={"VCPU": 1}, root_forbidden=SSD), "the trait CUSTOM_SSD taken from it"),
-        (Wish(own={"VCPU": 1}, member_of=(frozenset({"west"}),)), None),
-        (Wish(own={}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)), "a device with CUSTOM_GREEN"),
-        (Wish(own={}, groups=(gpu("a", 4),)), "1 VGPU more free there"),  # no word of flavors: a port may ask for it
-        (Wish(own={}, groups=(gpu("a", 5),)), "5 VGPU to give on one device"),
-        (Wish(own={}, groups=(gpu("a", 2, required=("CUSTOM_RED",)),)), "1 VGPU more free on a device with CUSTOM_RED"),
-        (Wish(own={}, groups=(gpu("a", 9, required=("CUSTOM_RED",)),)), "9 VGPU to give on a device with CUSTOM_RED"),
-        (Wish(own={}, groups=(Group(id="a", resources={"VGPU": 1, "VCPU": 1}),)),
-         "1 VGPU and 1 VCPU free on one device"),
-        (Wish(own={"VCPU": 4}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)),
-         "1 VCPU more free there, or a flavor with at most 3 VCPU; and with a device with CUSTOM_GREEN"),
-        (Wish(own={"VCPU": 4}, required=("HW_CPU_X86_AVX2",)), None),
-        (Wish(own={}, groups=(gpu("a"), gpu("b"), gpu("c")), group_policy="isolate"),
-         "another device free there, or a flavor with group_policy=none"),
-        (Wish(own={"VCPU": 4}, groups=(gpu("a", 2), gpu("b", 2))),
-         "1 VCPU more free there, or a flavor with at most 3 VCPU; and with more of what several parts of the request"
-         " take free there"),
-        (Wish(own={"VCPU": 4}, groups=(gpu("a", 2), gpu("b", 1))),
-         "1 VCPU more free there, or a flavor with at most 3 VCPU"),
-        (Wish(own={}, groups=(gpu("a", 2), gpu("b", 2))), "more of what several parts of the request take free there"),
+        (ResourceRequest(own={"VCPU": 4}), "1 VCPU more free there, or a flavor with at most 3 VCPU"),
+        (ResourceRequest(own={"VCPU": 9}), "a flavor with at most 8 VCPU"),
+        (ResourceRequest(own={"FPGA": 1}), "1 FPGA to give"),
+        (ResourceRequest(own={"CUSTOM_BLOCK": 3}), "an amount of CUSTOM_BLOCK that it gives: 4 to 8 in steps of 4"),
+        (ResourceRequest(own={"VCPU": 1}, required=("CUSTOM_NVME",)), "the trait CUSTOM_NVME"),
+        (ResourceRequest(own={"VCPU": 1}, required=("HW_CPU_X86_AVX2",)), None),
+        (ResourceRequest(own={"VCPU": 1}, root_forbidden=SSD), "the trait CUSTOM_SSD taken from it"),
+        (ResourceRequest(own={"VCPU": 1}, member_of=(frozenset({"west"}),)), None),
+        (ResourceRequest(own={}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)), "a device with CUSTOM_GREEN"),
+        (
+            ResourceRequest(own={}, groups=(gpu("a", 4),)),
+            "1 VGPU more free there",
+        ),  # no word of flavors: a port may ask for it
+        (ResourceRequest(own={}, groups=(gpu("a", 5),)), "5 VGPU to give on one device"),
+        (
+            ResourceRequest(own={}, groups=(gpu("a", 2, required=("CUSTOM_RED",)),)),
+            "1 VGPU more free on a device with CUSTOM_RED",
+        ),
+        (
+            ResourceRequest(own={}, groups=(gpu("a", 9, required=("CUSTOM_RED",)),)),
+            "9 VGPU to give on a device with CUSTOM_RED",
+        ),
+        (
+            ResourceRequest(own={}, groups=(Group(id="a", resources={"VGPU": 1, "VCPU": 1}),)),
+            "1 VGPU and 1 VCPU free on one device",
+        ),
+        (
+            ResourceRequest(own={"VCPU": 4}, groups=(gpu("a", required=("CUSTOM_GREEN",)),)),
+            "1 VCPU more free there, or a flavor with at most 3 VCPU; and with a device with CUSTOM_GREEN",
+        ),
+        (ResourceRequest(own={"VCPU": 4}, required=("HW_CPU_X86_AVX2",)), None),
+        (
+            ResourceRequest(own={}, groups=(gpu("a"), gpu("b"), gpu("c")), group_policy="isolate"),
+            "another device free there, or a flavor with group_policy=none",
+        ),
+        (
+            ResourceRequest(own={"VCPU": 4}, groups=(gpu("a", 2), gpu("b", 2))),
+            "1 VCPU more free there, or a flavor with at most 3 VCPU; and with more of what several parts of the"
+            " request take free there",
+        ),
+        (
+            ResourceRequest(own={"VCPU": 4}, groups=(gpu("a", 2), gpu("b", 1))),
+            "1 VCPU more free there, or a flavor with at most 3 VCPU",
+        ),
+        (
+            ResourceRequest(own={}, groups=(gpu("a", 2), gpu("b", 2))),
+            "more of what several parts of the request take free there",
+        ),
     ],
-)  # fmt: skip
-def test_what_would_mend_it_is_said_of_all_that_is_lacking(what: Wish, remedy: str | None) -> None:
+)
+def test_what_would_mend_it_is_said_of_all_that_is_lacking(what: ResourceRequest, remedy: str | None) -> None:
     assert lacks(what).remedy == remedy
 
 
 def test_one_provider_alone_is_looked_at_too() -> None:
-    assert lacks(Wish(own={"VCPU": 4}), HOST[:1]).words == "no room for 4 VCPU"
-    assert lacks(Wish(own={"VCPU": 1}, forbidden=SSD), HOST[:1]).words == "it has the trait CUSTOM_SSD"
-    [way] = all_assignments(Index(HOST[:1], Random(0)), Wish(own={"VCPU": 1}, required=("CUSTOM_SSD",)), [ROOT], 4)[
-        ROOT
-    ]  # type: ignore[misc]
+    assert lacks(ResourceRequest(own={"VCPU": 4}), HOST[:1]).words == "no room for 4 VCPU"
+    assert lacks(ResourceRequest(own={"VCPU": 1}, forbidden=SSD), HOST[:1]).words == "it has the trait CUSTOM_SSD"
+    [way] = all_assignments(
+        Index(HOST[:1], Random(0)), ResourceRequest(own={"VCPU": 1}, required=("CUSTOM_SSD",)), [ROOT], 4
+    )[ROOT]  # type: ignore[misc]
     assert way == Assignment(parts={ROOT: {"VCPU": 1}}, served={}, served_by={})

@@ -18,7 +18,7 @@ from whimbrel.placement.index import Index
 from whimbrel.placement.inventory import Stock
 from whimbrel.placement.provider import Node
 from whimbrel.placement.search import SHARING
-from whimbrel.ports.placement.assignments import Group, Wish
+from whimbrel.ports.placement.assignments import Group, ResourceRequest
 from whimbrel.ports.placement.placement import Inventory
 
 HOSTS = tuple(ProviderId(f"p{number}") for number in range(30))
@@ -83,7 +83,7 @@ def most(amounts: Iterable[int]) -> int:
     return max((0, *amounts))
 
 
-def wish(drawn: Drawn) -> Wish:
+def resources(drawn: Drawn) -> ResourceRequest:
     def what() -> dict[str, Any]:
         return {
             "required": tuple(sorted(drawn.some(TRAITS[:3], 0.2))),
@@ -97,7 +97,7 @@ def wish(drawn: Drawn) -> Wish:
         return {name: drawn.random.randint(1, 3) for name in sorted(drawn.some(CLASSES, 0.4) or {"VCPU"})}
 
     groups = tuple(Group(id=name, resources=amounts(), **what()) for name in sorted(drawn.some(("a", "b"), 0.3)))
-    return Wish(
+    return ResourceRequest(
         own=amounts() if not groups or drawn.random.random() < 0.7 else {},
         **what(),
         root_required=tuple(drawn.some(("T1",), 0.1)),
@@ -128,7 +128,7 @@ def test_where_a_wish_could_be_had_and_where_the_root_alone_gives_it(seed: int) 
     nodes = drawn.nodes(drawn.random.randint(1, 20))
     capacity = IndexCapacity(Index(nodes, Random(seed)), HOSTS)
     for _ in range(10):
-        one = wish(drawn)
+        one = resources(drawn)
         found = candidates(NodeIndex(nodes), request_of(one))
         has_way = {nodes_by_root(nodes)[uuid] for candidate in found for uuid in candidate.parts}
         could = set(np.array(HOSTS)[capacity.could_hold(one)].tolist())
@@ -153,9 +153,9 @@ def test_traits_of_a_wish_without_amounts_are_the_hosts() -> None:
     root, *_ = [node for node in drawn.nodes(20) if node.provider.parent is None]
     index = Index([replace(root, traits=frozenset({"T1"}))], Random(0))
     capacity = IndexCapacity(index, (root.provider.uuid,))
-    assert capacity.could_hold(Wish(own={}, required=("T1",))).tolist() == [True]
-    assert capacity.could_hold(Wish(own={}, required=("T2",))).tolist() == [False]
-    assert capacity.could_hold(Wish(own={}, forbidden=frozenset({"T1"}))).tolist() == [False]
+    assert capacity.could_hold(ResourceRequest(own={}, required=("T1",))).tolist() == [True]
+    assert capacity.could_hold(ResourceRequest(own={}, required=("T2",))).tolist() == [False]
+    assert capacity.could_hold(ResourceRequest(own={}, forbidden=frozenset({"T1"}))).tolist() == [False]
 
 
 def test_the_state_of_one_is_all_that_is_known_of_it() -> None:

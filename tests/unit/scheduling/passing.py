@@ -4,16 +4,16 @@ from typing import Any
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.scheduler_settings import SchedulerRules
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.scheduling.filters.by_name import FILTERS
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
-WISH = Wish(own={"VCPU": 1})
+RESOURCES = ResourceRequest(own={"VCPU": 1})
 
 
 def asking(**asked: Any) -> Request:
-    return Request(wish=WISH, **asked)
+    return Request(resources=RESOURCES, **asked)
 
 
 def flavored(name: str = "small", **extra_specs: str) -> Flavor:

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.scheduling.capacity import FREE, aggregate, host, snapshot
 from whimbrel.api.operator.decisions import owners_part
 from whimbrel.domain.ids import HostName, ProviderId
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.scheduling.advice import change_for_owner, smallest_change
 from whimbrel.scheduling.constraint import NearMiss, Reason
 from whimbrel.scheduling.decision import DecisionTrace, make_trace
@@ -16,11 +16,11 @@ from whimbrel.scheduling.pipeline import rank
 from whimbrel.scheduling.request import GroupState, Request
 from whimbrel.scheduling.snapshot import Snapshot
 
-WISH = Wish(own={"VCPU": 4, "MEMORY_MB": 2})
+RESOURCES = ResourceRequest(own={"VCPU": 4, "MEMORY_MB": 2})
 
 
 def told(hosts: Snapshot, **asked: Any) -> DecisionTrace:
-    ranking = rank(Request(wish=WISH, **asked), hosts)
+    ranking = rank(Request(resources=RESOURCES, **asked), hosts)
     return make_trace(ranking, {}, [hosts.fleet.names[place] for place in ranking.order.tolist()])
 
 
@@ -58,7 +58,7 @@ def test_where_nothing_would_help_the_nearest_is_named() -> None:
 
 
 def test_what_a_closer_look_shows_counts_as_nearest() -> None:
-    ranking = rank(Request(wish=WISH), full(h1=4, h2=4))
+    ranking = rank(Request(resources=RESOURCES), full(h1=4, h2=4))
     no_devices = Reason(constraint="PciPassthroughFilter", words="no devices")
     record = make_trace(ranking, {0: NearMiss(no_devices)}, ())
     assert [miss.host for miss in record.misses] == ["h1"]
@@ -70,7 +70,9 @@ def test_what_a_closer_look_shows_counts_as_nearest() -> None:
 
 def test_who_lacks_some_of_a_device_is_not_told_to_take_a_flavor_with_less_of_it() -> None:
     few = Reason(constraint="placement", words="no room for 2 VGPU", resource="VGPU", asked=2, free=1)
-    record = make_trace(rank(Request(wish=WISH), full(h1=4)), {0: NearMiss(few, "1 VGPU more free there")}, ())
+    record = make_trace(
+        rank(Request(resources=RESOURCES), full(h1=4)), {0: NearMiss(few, "1 VGPU more free there")}, ()
+    )
     assert change_for_owner(record) == "It would fit with 1 VGPU more free on a host."
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.scheduling.capacity import FREE, aggregate, host, snapshot
 from whimbrel.domain.ids import CellName, HostName
 from whimbrel.domain.scheduler_settings import SchedulerRules
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.stores.fleet import Load
 from whimbrel.scheduling.constraint import NearMiss, Reason
 from whimbrel.scheduling.decision import DecisionTrace, from_bytes, make_trace, to_bytes
@@ -16,11 +16,11 @@ from whimbrel.scheduling.pipeline import Ranking, rank
 from whimbrel.scheduling.request import Request
 from whimbrel.scheduling.snapshot import Snapshot
 
-WISH = Wish(own={"VCPU": 2, "MEMORY_MB": 1})
+RESOURCES = ResourceRequest(own={"VCPU": 2, "MEMORY_MB": 1})
 
 
 def asking(**asked: Any) -> Request:
-    return Request(wish=WISH, **asked)
+    return Request(resources=RESOURCES, **asked)
 
 
 def told(hosts: Snapshot, request: Request) -> DecisionTrace:
@@ -137,10 +137,10 @@ def test_a_cloud_without_hosts_says_so() -> None:
 
 
 def test_where_no_host_has_a_class_at_all_something_else_is_asked() -> None:
-    wish = Wish(own={"PCPU": 2}, otherwise=WISH)
-    assert ordered(rank(Request(wish=wish), snapshot([host("a")]))) == ["a"]
+    resources = ResourceRequest(own={"PCPU": 2}, otherwise=RESOURCES)
+    assert ordered(rank(Request(resources=resources), snapshot([host("a")]))) == ["a"]
     mixed = snapshot([host("a"), host("b")], {"b": {"PCPU": 1}})
-    assert ordered(rank(Request(wish=wish), mixed)) == []
+    assert ordered(rank(Request(resources=resources), mixed)) == []
 
 
 @given(st.lists(st.integers(0, 8), max_size=8), st.text(max_size=3))

@@ -20,11 +20,11 @@ from whimbrel.moves.needs.resource_request import of_move, of_ports
 from whimbrel.moves.needs.whole_group import request_of_all
 from whimbrel.moves.needs.zones import METADATA_KEY, is_policy, zone_rule, zone_wish
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.placement.placement import GroupRule, ZoneRule
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.scheduling.request import Request
-from whimbrel.scheduling.requirements.server import wish_of
+from whimbrel.scheduling.requirements.server import resource_request
 
 __all__ = [
     "METADATA_KEY",
@@ -60,7 +60,7 @@ async def of_server(facts: MoveFacts, server: ServerId, cloud: Cloud, run: str =
     zone = await zone_wish(facts, cloud)
     source, fleet = facts.source, await cloud.fleets.now()
     request = Request(
-        wish=await of_move(facts, cloud),
+        resources=await of_move(facts, cloud),
         home_cell=source.cell if source else None,
         cells=frozenset({source.cell}) if source and not facts.leaves_cell else None,
         networks=await networks_needed(facts, fleet, cloud),
@@ -97,10 +97,12 @@ async def rules_of_claim(move: Move, cloud: Cloud) -> tuple[GroupRule | None, Zo
 
 def check(facts: MoveFacts, cloud: Cloud) -> None:
     """Check what the new flavor and the image ask for before anything begins. Raises: Invalid."""
-    wish_of(facts.new_flavor, facts.image_properties, has_local_root=facts.has_local_root, rules=cloud.rules.scheduler)
+    resource_request(
+        facts.new_flavor, facts.image_properties, has_local_root=facts.has_local_root, rules=cloud.rules.scheduler
+    )
     devices_of_flavor(facts.new_flavor, cloud)
 
 
-def of_flavor(flavor: Flavor, properties: Mapping[str, str], *, has_local_root: bool) -> Wish:
+def of_flavor(flavor: Flavor, properties: Mapping[str, str], *, has_local_root: bool) -> ResourceRequest:
     """Return what any server of this flavor and image holds, its ports left out. properties: the image's."""
-    return wish_of(flavor, properties, has_local_root=has_local_root)
+    return resource_request(flavor, properties, has_local_root=has_local_root)

@@ -6,23 +6,23 @@ from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.moves.facts import MovedPort, MoveFacts
 from whimbrel.moves.needs.segments import kept_to_segments
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.services.network import Port, PortRequest, group_of
 from whimbrel.scheduling.filters.isolated_aggregates import confined
-from whimbrel.scheduling.requirements.server import wish_of
+from whimbrel.scheduling.requirements.server import resource_request
 
 REMOTE, MANAGES_PORTS = "remote-managed", "COMPUTE_REMOTE_MANAGED_PORTS"
 """Ports of a card that is managed from elsewhere, and the trait of hosts that have one."""
 
 
-async def of_move(facts: MoveFacts, cloud: Cloud) -> Wish:
+async def of_move(facts: MoveFacts, cloud: Cloud) -> ResourceRequest:
     """Return what a host's tree of providers must give.
 
     Raises: Refused: a disk would shrink, or no host can be allowed; Invalid: the flavor or the image asks wrongly.
     """
     _check_ephemeral(facts)
     rules, ports = cloud.rules.scheduler, of_ports(facts.ports)
-    asked = wish_of(
+    asked = resource_request(
         facts.new_flavor,
         facts.image_properties,
         ports.groups,
@@ -36,14 +36,14 @@ async def of_move(facts: MoveFacts, cloud: Cloud) -> Wish:
     return confined(asked, (await cloud.fleets.now()).aggregates, facts.owner.project, rules)
 
 
-def of_ports(ports: Iterable[Port | MovedPort], requests: Sequence[PortRequest] | None = None) -> Wish:
+def of_ports(ports: Iterable[Port | MovedPort], requests: Sequence[PortRequest] | None = None) -> ResourceRequest:
     """Return what ports ask for. requests: only these of theirs; those of one port that belong together stay so."""
     ports = tuple(ports)
     if requests is None:
         requests = [request for port in ports for request in port.requests]
     ids = {request.id for request in requests}
     together = [tuple(one for one in port.same_subtree if one in ids) for port in ports]
-    return Wish(
+    return ResourceRequest(
         own={},
         groups=tuple(map(group_of, requests)),
         same_subtree=tuple(some for some in together if len(some) > 1),

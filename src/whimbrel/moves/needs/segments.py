@@ -12,28 +12,28 @@ from whimbrel.domain.errors import Refused
 from whimbrel.domain.ids import ProviderId
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.ports.cloud import Cloud
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 
 
-async def kept_to_segments(wish: Wish, facts: MoveFacts, cloud: Cloud) -> Wish:
+async def kept_to_segments(resources: ResourceRequest, facts: MoveFacts, cloud: Cloud) -> ResourceRequest:
     """Add in which aggregates a host must be. Raises: Refused: placement does not know where a segment is."""
     if not cloud.rules.scheduler.query_placement_for_routed_network_aggregates:
-        return wish
+        return resources
     for network, subnet in dict.fromkeys(_attached(facts)):
         found = await cloud.network.segments(network)
         segments = {found[subnet]} if subnet in found else set(found.values())
         if segments:
-            wish = _within(wish, await _aggregates(sorted(segments), cloud))
-    return wish
+            resources = _within(resources, await _aggregates(sorted(segments), cloud))
+    return resources
 
 
 def _attached(facts: MoveFacts) -> Iterator[tuple[str, str]]:
     """Give networks with the subnet of an address that is there; "": any would do."""
     for port in facts.ports:
         yield port.nic.network_id, next((one.subnet_id for one in port.nic.addresses), "")
-    for wish in facts.wished_nics:
-        if wish.network_id and not wish.port_id:
-            yield wish.network_id, ""
+    for nic in facts.wished_nics:
+        if nic.network_id and not nic.port_id:
+            yield nic.network_id, ""
 
 
 async def _aggregates(segments: list[str], cloud: Cloud) -> frozenset[str]:
@@ -48,6 +48,6 @@ async def _aggregates(segments: list[str], cloud: Cloud) -> frozenset[str]:
     return found
 
 
-def _within(wish: Wish, aggregates: frozenset[str]) -> Wish:
-    otherwise = _within(wish.otherwise, aggregates) if wish.otherwise else None
-    return replace(wish, member_of=(*wish.member_of, aggregates), otherwise=otherwise)
+def _within(resources: ResourceRequest, aggregates: frozenset[str]) -> ResourceRequest:
+    otherwise = _within(resources.otherwise, aggregates) if resources.otherwise else None
+    return replace(resources, member_of=(*resources.member_of, aggregates), otherwise=otherwise)

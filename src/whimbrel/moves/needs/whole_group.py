@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from whimbrel.domain.errors import Refused
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.stores.server_groups import ServerGroup
 from whimbrel.scheduling.request import Request
 
@@ -21,7 +21,7 @@ def request_of_all(group: ServerGroup, requests: Sequence[Request]) -> Request:
     if len(cells) > 1:
         raise Refused(f"No valid host was found: the servers are in the cells {' and '.join(sorted(cells))}.")
     return Request(
-        wish=_sum([request.wish for request in requests]),
+        resources=_sum([request.resources for request in requests]),
         home_cell=next(iter(cells), None),
         cells=frozenset(cells),
         zone=zone,
@@ -48,26 +48,26 @@ def _zone_of_all(requests: Sequence[Request]) -> tuple[str | None, str]:
     return next(iter(zones.items()), (None, ""))
 
 
-def _sum(wishes: Sequence[Wish]) -> Wish:
+def _sum(several: Sequence[ResourceRequest]) -> ResourceRequest:
     """Return what is asked of one host that gives all of these at once."""
     own: dict[str, int] = {}
-    for wish in wishes:
-        for name, amount in wish.own.items():
+    for each in several:
+        for name, amount in each.own.items():
             own[name] = own.get(name, 0) + amount
-    numbered = list(enumerate(wishes))
-    others = [wish.otherwise or wish for wish in wishes]
-    return Wish(
+    numbered = list(enumerate(several))
+    others = [each.otherwise or each for each in several]
+    return ResourceRequest(
         own=own,
-        required=tuple(dict.fromkeys(trait for wish in wishes for trait in wish.required)),
-        required_any=tuple(dict.fromkeys(traits for wish in wishes for traits in wish.required_any)),
-        forbidden=frozenset().union(*(wish.forbidden for wish in wishes)),
-        member_of=tuple(dict.fromkeys(ids for wish in wishes for ids in wish.member_of)),
-        not_member_of=frozenset().union(*(wish.not_member_of for wish in wishes)),
-        root_required=tuple(dict.fromkeys(trait for wish in wishes for trait in wish.root_required)),
-        root_forbidden=frozenset().union(*(wish.root_forbidden for wish in wishes)),
-        groups=tuple(replace(one, id=f"s{number}_{one.id}") for number, wish in numbered for one in wish.groups),
+        required=tuple(dict.fromkeys(trait for each in several for trait in each.required)),
+        required_any=tuple(dict.fromkeys(traits for each in several for traits in each.required_any)),
+        forbidden=frozenset().union(*(each.forbidden for each in several)),
+        member_of=tuple(dict.fromkeys(ids for each in several for ids in each.member_of)),
+        not_member_of=frozenset().union(*(each.not_member_of for each in several)),
+        root_required=tuple(dict.fromkeys(trait for each in several for trait in each.root_required)),
+        root_forbidden=frozenset().union(*(each.root_forbidden for each in several)),
+        groups=tuple(replace(one, id=f"s{number}_{one.id}") for number, each in numbered for one in each.groups),
         same_subtree=tuple(
-            tuple(f"s{number}_{name}" for name in names) for number, wish in numbered for names in wish.same_subtree
+            tuple(f"s{number}_{name}" for name in names) for number, each in numbered for names in each.same_subtree
         ),
-        otherwise=_sum(others) if any(wish.otherwise for wish in wishes) else None,
+        otherwise=_sum(others) if any(each.otherwise for each in several) else None,
     )

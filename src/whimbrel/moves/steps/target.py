@@ -166,9 +166,9 @@ def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
 
 async def _ways(ranking: Ranking, places: Sequence[int], cloud: Cloud) -> dict[int, tuple[Assignment, ...] | NearMiss]:
     """Give how each of these hosts could give what is asked for, or why it cannot."""
-    providers, own = ranking.snapshot.fleet.providers, {name: n for name, n in ranking.wish.own.items() if n}
+    providers, own = ranking.snapshot.fleet.providers, {name: n for name, n in ranking.resources.own.items() if n}
     asked = [providers[location] for location in places if not ranking.simple[location]]
-    told = await cloud.placement.all_assignments(ranking.wish, asked, MOST_ASSIGNMENTS) if asked else {}
+    told = await cloud.placement.all_assignments(ranking.resources, asked, MOST_ASSIGNMENTS) if asked else {}
     found: dict[int, tuple[Assignment, ...] | NearMiss] = {}
     for location in places:
         provider = providers[location]

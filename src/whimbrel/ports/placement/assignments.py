@@ -20,7 +20,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_member_of: frozenset[str] = frozenset()
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ResourceRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a server needs of a host's tree of providers.
 
     own is had of whichever providers of the tree; these together have the traits of `required`, none of them one of
@@ -38,11 +38,13 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     groups: tuple[Group, ...] = ()
     group_policy: Literal["none", "isolate"] = "none"  # isolate: no two groups of one provider
     same_subtree: tuple[tuple[str, ...], ...] = ()  # of each set of groups one provider is above all the others
-    otherwise: "Wish | None" = None  # what is asked instead where no host at all has a class that this one asks for
+    otherwise: "ResourceRequest | None" = (
+        None  # what is asked instead where no host at all has a class that this one asks for
+    )
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to fulfil a wish: what is taken from which provider, and which of them serves which group."""
+    """One way to give what is requested: what is taken from which provider, and which of them serves which group."""
 
     parts: dict[ProviderId, dict[str, int]]
     served: dict[str, ProviderId]
@@ -50,7 +52,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shortfall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a tree of providers cannot fulfil a wish. words are the same wherever it is the same that is lacking."""
+    """Why a tree of providers cannot give what is requested. words: the same wherever the same is lacking."""
 
     words: str
     resource: str | None = None  # class

@@ -6,7 +6,7 @@ import msgspec
 
 from whimbrel.domain.ids import ProviderId
 from whimbrel.ports.arrays import Mask, Numbers
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 
 
 class ProviderState(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,12 +69,12 @@ class HostCapacity(Protocol):
 
     def in_aggregate(self, uuid: str) -> Mask: ...
 
-    def could_hold(self, wish: Wish) -> Mask:
-        """Tell by a look at whole trees where a wish could have a way. Where not, it surely has none."""
+    def could_hold(self, resources: ResourceRequest) -> Mask:
+        """Tell by a look at whole trees where a request could have a way. Where not, it surely has none."""
         ...
 
-    def simple(self, wish: Wish) -> Mask:
-        """Tell where the root by itself can give the whole wish: {root: own} is a way there."""
+    def simple(self, resources: ResourceRequest) -> Mask:
+        """Tell where the root by itself can give the whole request: {root: own} is a way there."""
         ...
 
     def state(self, host_index: int) -> ProviderState:

@@ -9,7 +9,7 @@ import msgspec
 from whimbrel.domain.guest import Order
 from whimbrel.domain.ids import ConsumerId, GroupId, ProjectId, ProviderId, RunId, ServerId, UserId
 from whimbrel.domain.resources import Resources
-from whimbrel.ports.placement.assignments import Assignment, Shortfall, Wish
+from whimbrel.ports.placement.assignments import Assignment, ResourceRequest, Shortfall
 from whimbrel.ports.placement.capacity import HostCapacity, ProviderState
 from whimbrel.ports.stores.pages import Consumers
 from whimbrel.ports.stores.restores import KnownRun
@@ -110,9 +110,9 @@ class Placement(Consumers, Protocol):
         ...
 
     async def all_assignments(
-        self, wish: Wish, hosts: Collection[ProviderId], most: int = 4
+        self, resources: ResourceRequest, hosts: Collection[ProviderId], most: int = 4
     ) -> dict[ProviderId, tuple[Assignment, ...] | Shortfall]:
-        """Give for each of these root providers up to `most` ways to fulfil the wish in its tree, or what it lacks."""
+        """Give for each of these root providers up to `most` ways for the request in its tree, or what it lacks."""
         ...
 
     async def claim(

@@ -110,7 +110,7 @@ class Journal(Protocol):
     ) -> Run[Facts]:
         """Write down run, action, quota booking and a new server's record, or nothing of it; give the run's number.
 
-        A new server joins the group that it wishes for.
+        A new server joins the group that its hints name.
         before: what a server that is there was booked for when the caller looked. beside: a parked run of the subject
         that goes on waiting meanwhile; it gets no verdict before this run is over.
         Raises: Conflict: the subject has another run that is not over, is deleted, or is booked for something else;

@@ -39,11 +39,11 @@ def image_properties(request: Request, snapshot: Snapshot) -> Iterator[Constrain
 
 
 def extra_specs(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
-    """AggregateInstanceExtraSpecsFilter: an aggregate says what the flavor wishes for."""
+    """AggregateInstanceExtraSpecsFilter: an aggregate says what the flavor asks for."""
     for spec in specs_in("aggregate_instance_extra_specs", request.flavor):
         said = said_under(snapshot.fleet, spec.name)
-        _, right = asked_of(snapshot.fleet, said, partial(fulfils, wish=spec.wish))
-        words = f"no aggregate of it has what the flavor asks for: {spec.name} {spec.wish}"
+        _, right = asked_of(snapshot.fleet, said, partial(fulfils, wanted=spec.wanted))
+        words = f"no aggregate of it has what the flavor asks for: {spec.name} {spec.wanted}"
         yield Constraint("AggregateInstanceExtraSpecsFilter", right, words, remedy=without(spec))
 
 

@@ -20,8 +20,8 @@ def capabilities(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     for spec in specs_in("capabilities", request.flavor):
         if spec.key == spec.name and spec.name not in (*ATTRIBUTES, *AMOUNTS):
             continue  # without a scope it may be meant for others: Nova too leaves it to them
-        passes = _where(spec.name.split(":"), snapshot, partial(fulfils, wish=spec.wish))
-        words = f"it does not fulfil the flavor's {spec.key} {spec.wish}"
+        passes = _where(spec.name.split(":"), snapshot, partial(fulfils, wanted=spec.wanted))
+        words = f"it does not fulfil the flavor's {spec.key} {spec.wanted}"
         yield Constraint("ComputeCapabilitiesFilter", passes, words, remedy=without(spec))
 
 

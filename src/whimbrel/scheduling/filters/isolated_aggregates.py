@@ -10,39 +10,43 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.scheduler_settings import SchedulerRules
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 
 TENANT = "filter_tenant_id"
 """How metadata keys begin whose values are projects."""
 _TRAIT = "trait:"
 
 
-def confined(wish: Wish, aggregates: Sequence[Aggregate], project: str, rules: SchedulerRules) -> Wish:
+def confined(
+    resources: ResourceRequest, aggregates: Sequence[Aggregate], project: str, rules: SchedulerRules
+) -> ResourceRequest:
     """Add in which aggregates a project's server must be, and must not be. Raises: Refused: nowhere."""
     if rules.limit_tenants_to_placement_aggregate:
-        wish = _to_its_own(wish, aggregates, project, must=rules.placement_aggregate_required_for_tenants)
+        resources = _to_its_own(resources, aggregates, project, must=rules.placement_aggregate_required_for_tenants)
     if rules.enable_isolated_aggregate_filtering:
-        wish = _out_of_isolated(wish, aggregates)
-    if wish.otherwise:
-        return replace(wish, otherwise=confined(wish.otherwise, aggregates, project, rules))
-    return wish
+        resources = _out_of_isolated(resources, aggregates)
+    if resources.otherwise:
+        return replace(resources, otherwise=confined(resources.otherwise, aggregates, project, rules))
+    return resources
 
 
-def _to_its_own(wish: Wish, aggregates: Sequence[Aggregate], project: str, *, must: bool) -> Wish:
+def _to_its_own(
+    resources: ResourceRequest, aggregates: Sequence[Aggregate], project: str, *, must: bool
+) -> ResourceRequest:
     own = frozenset(
         one.uuid
         for one in aggregates
         if any(key.startswith(TENANT) and value == project for key, value in one.metadata.items())
     )
     if own:
-        return replace(wish, member_of=(*wish.member_of, own))
+        return replace(resources, member_of=(*resources.member_of, own))
     if must:
         raise Refused("No valid host was found: no aggregate is for this project, and projects must have one.")
-    return wish
+    return resources
 
 
-def _out_of_isolated(wish: Wish, aggregates: Sequence[Aggregate]) -> Wish:
-    asked = {*wish.required, *(trait for group in wish.groups for trait in group.required)}
+def _out_of_isolated(resources: ResourceRequest, aggregates: Sequence[Aggregate]) -> ResourceRequest:
+    asked = {*resources.required, *(trait for group in resources.groups for trait in group.required)}
     isolated = frozenset(
         one.uuid
         for one in aggregates
@@ -51,4 +55,4 @@ def _out_of_isolated(wish: Wish, aggregates: Sequence[Aggregate]) -> Wish:
             for key, value in one.metadata.items()
         )
     )
-    return replace(wish, not_member_of=wish.not_member_of | isolated)
+    return replace(resources, not_member_of=resources.not_member_of | isolated)

@@ -19,7 +19,7 @@ Compare = Callable[[str, list[str]], bool]
 class Spec(NamedTuple):
     key: str  # as the flavor has it
     name: str  # without its scope
-    wish: str
+    wanted: str
 
 
 def specs_in(scope: str, flavor: Flavor | None) -> Iterator[Spec]:
@@ -27,23 +27,23 @@ def specs_in(scope: str, flavor: Flavor | None) -> Iterator[Spec]:
 
     Those without a scope that placement is asked by concern no filter.
     """
-    for key, wish in (flavor.extra_specs if flavor else {}).items():
+    for key, wanted in (flavor.extra_specs if flavor else {}).items():
         before, colon, name = key.partition(":")
         if not colon and not OF_PLACEMENT.fullmatch(key):
-            yield Spec(key, key, wish)
+            yield Spec(key, key, wanted)
         elif before == scope:
-            yield Spec(key, name, wish)
+            yield Spec(key, name, wanted)
 
 
 def without(spec: Spec) -> Suggestion:
     return lambda host_index: f"a flavor without {spec.key}"
 
 
-def fulfils(value: str, wish: str) -> bool:
+def fulfils(value: str, wanted: str) -> bool:
     """Tell whether a value is as wished: an operator and what follows, or else the very words."""
-    first, *words = wish.split() or [""]
+    first, *words = wanted.split() or [""]
     if (compare := _OPERATORS.get(first)) is None:
-        return value == wish
+        return value == wanted
     return bool(words) and compare(value, words)
 
 

@@ -1,4 +1,4 @@
-"""What a server asks of placement: its flavor with all extra specs, its image's properties, and its ports, as one wish.
+"""What a server asks of placement: its flavor with all extra specs, its image's properties, its ports, as one request.
 
 Law: what is said wrongly is refused with the name of the key; nothing that was asked for is left out.
 Source: Nova's ResourceRequest, and the names of its extra specs and image properties.
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.scheduler_settings import SchedulerRules
-from whimbrel.ports.placement.assignments import Group, Wish
+from whimbrel.ports.placement.assignments import Group, ResourceRequest
 from whimbrel.ports.placement.placement import DISABLED
 from whimbrel.scheduling.requirements.cpus import HYPERTHREADING, Cpus, cpus_of
 from whimbrel.scheduling.requirements.features import features_of
@@ -38,7 +38,7 @@ class _Said(msgspec.Struct):
     forbidden: list[str] = []
 
 
-def wish_of(
+def resource_request(
     flavor: Flavor,
     properties: Mapping[str, str],
     groups: Sequence[Group] = (),
@@ -48,7 +48,7 @@ def wish_of(
     disk_format: str | None = None,
     rules: SchedulerRules | None = None,
     of_host: Iterable[str] = (),
-) -> Wish:
+) -> ResourceRequest:
     """Put together what is asked. properties: the image's. groups, same_subtree: what ports ask for.
 
     disk_format: of the image that is to be copied to the host, if one is. of_host: traits that it must have besides.
@@ -63,7 +63,7 @@ def wish_of(
     features = features_of(flavor.extra_specs, properties, disk_format if has_local_root else None, rules)
     own = said.pop(UNNAMED, _Said())
     named = _named(said, flavor.extra_specs)
-    wish = Wish(
+    resources = ResourceRequest(
         own=_amounts(flavor, own, [one.resources for one in said.values()], cpus, features.resources, has_local_root),
         required=_once([*own.required, *_of_image(properties), *cpus.required, *features.required]),
         forbidden=frozenset(own.forbidden) | cpus.forbidden,
@@ -73,20 +73,20 @@ def wish_of(
         group_policy=_policy(flavor.extra_specs, len(named), len(groups)),
         same_subtree=(*_among(named, _subtrees(flavor.extra_specs, said)), *same_subtree),
     )
-    _check(wish)
+    _check(resources)
     if not cpus.all_dedicated or rules.disable_fallback_pcpu_query:
-        return wish
-    return replace(wish, otherwise=_with_shared(wish, flavor))
+        return resources
+    return replace(resources, otherwise=_with_shared(resources, flavor))
 
 
-def _with_shared(wish: Wish, flavor: Flavor) -> Wish:
+def _with_shared(resources: ResourceRequest, flavor: Flavor) -> ResourceRequest:
     """Give what is asked where no host has dedicated CPUs."""
-    others = {name: amount for name, amount in wish.own.items() if name != os_resource_classes.PCPU}
+    others = {name: amount for name, amount in resources.own.items() if name != os_resource_classes.PCPU}
     return replace(
-        wish,
+        resources,
         own={os_resource_classes.VCPU: flavor.vcpus, **others},
-        required=tuple(trait for trait in wish.required if trait != HYPERTHREADING),
-        forbidden=wish.forbidden - {HYPERTHREADING},
+        required=tuple(trait for trait in resources.required if trait != HYPERTHREADING),
+        forbidden=resources.forbidden - {HYPERTHREADING},
     )
 
 
@@ -216,12 +216,12 @@ def _check_threads(said: Mapping[str, _Said], properties: Mapping[str, str], cpu
         raise Invalid(f"'trait:{HYPERTHREADING}' and 'cpu_thread_policy' cannot be had together.")
 
 
-def _check(wish: Wish) -> None:
+def _check(resources: ResourceRequest) -> None:
     """Raises: Invalid: nothing is asked for, or what is required is forbidden too."""
-    if not (wish.own or wish.groups):
+    if not (resources.own or resources.groups):
         raise Invalid("The flavor's extra specs 'resources:...=0' take away everything: a server must take something.")
-    for name in (*wish.required, *wish.root_required):
-        if name in wish.forbidden or name in wish.root_forbidden:
+    for name in (*resources.required, *resources.root_required):
+        if name in resources.forbidden or name in resources.root_forbidden:
             raise Invalid(f"Trait {name} is forbidden by the flavor, and asked for by its extra specs or the image.")
 
 

@@ -26,7 +26,7 @@ from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import lookup, operation
 from whimbrel.servers.allocations.allocation_repair import ClaimFacts, changes_claim, claim_as_before, claim_due
-from whimbrel.servers.allocations.port_allocations import Claim, Situation, compare, wish
+from whimbrel.servers.allocations.port_allocations import Claim, Situation, compare, missing_resources
 from whimbrel.servers.allocations.port_findings import Finding, ProfileChange, finding
 from whimbrel.servers.listing import cell_fanout
 
@@ -103,7 +103,7 @@ async def _look(
         physical=await _physical(cloud, server, ports),
     )
     served = compare(situation)
-    wanted = wish(situation, served)
+    wanted = missing_resources(situation, served)
     found = (await cloud.placement.all_assignments(wanted, [root], 1)).get(root) if wanted else None
     assignment = found.words if isinstance(found, Shortfall) else found[0] if found else None
     return finding(situation, served, assignment)

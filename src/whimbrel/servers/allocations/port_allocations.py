@@ -13,7 +13,7 @@ from whimbrel.domain.ids import ProviderId
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs
 from whimbrel.moves.steps.ports import ALLOCATION
-from whimbrel.ports.placement.assignments import Wish
+from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.placement.capacity import ProviderState
 from whimbrel.ports.services.network import Port, PortRequest
 
@@ -59,7 +59,7 @@ def compare(situation: Situation) -> Served:
     return Served(kept=kept, anew=anew, missing=missing, own=own, surplus=without_nothing(left))
 
 
-def wish(situation: Situation, served: Served) -> Wish | None:
+def missing_resources(situation: Situation, served: Served) -> ResourceRequest | None:
     """Give what is to be placed anew, somewhere in the host's tree; None: nothing."""
     return needs.of_ports(situation.ports, served.missing) if served.missing else None
 

@@ -51,7 +51,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def finding(situation: Situation, served: Served, assignment: Assignment | str | None) -> Finding | None:
-    """Say what is wrong and what would be done about it; None: all is right. way: how `wish` can be fulfilled."""
+    """Say what is wrong and what would be done about it; None: all is right. way: how `resources` can be fulfilled."""
     by = {**served.kept, **served.anew, **(assignment.served if isinstance(assignment, Assignment) else {})}
     problems = tuple(_problems(situation, served, by))
     if not problems:

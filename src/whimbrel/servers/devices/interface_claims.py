@@ -25,8 +25,8 @@ async def find_assignment(cloud: Cloud, server: Server, port: Port) -> Assignmen
     assert server.cell, "it lives somewhere"
     assert server.host, "it lives somewhere"
     root = (await cloud.cell(server.cell).hosts.get(server.host)).id
-    wish = needs.of_ports([port])
-    found = (await cloud.placement.all_assignments(wish, [root], 1)).get(root, _UNKNOWN)
+    resources = needs.of_ports([port])
+    found = (await cloud.placement.all_assignments(resources, [root], 1)).get(root, _UNKNOWN)
     if isinstance(found, Shortfall):
         raise Refused(f"Host {server.host} cannot give port {port.id} what it asks for: {found.words}.")
     return found[0]

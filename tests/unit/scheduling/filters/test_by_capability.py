@@ -25,7 +25,7 @@ ALL, NONE = {"big", "small", "broken"}, set[str]()
 
 
 @pytest.mark.parametrize(
-    ("key", "wish", "who"),
+    ("key", "wanted", "who"),
     [
         ("hypervisor_type", "QEMU", {"big"}),
         ("hypervisor_type", "s!= QEMU", {"small", "broken"}),
@@ -53,9 +53,9 @@ ALL, NONE = {"big", "small", "broken"}, set[str]()
         ("num_io_ops__more", "<= 1", NONE),
     ],
 )
-def test_a_host_has_what_is_asked(key: str, wish: str, who: set[str]) -> None:
+def test_a_host_has_what_is_asked(key: str, wanted: str, who: set[str]) -> None:
     for spec in (f"capabilities__{key}", key) if "__" not in key else (f"capabilities__{key}",):
-        assert passing(NAME, asking(flavor=flavored(**{spec: wish})), NOW) == who
+        assert passing(NAME, asking(flavor=flavored(**{spec: wanted})), NOW) == who
 
 
 def test_what_no_host_has_is_asked_only_where_the_scope_says_that_it_is_asked_of_hosts() -> None:

@@ -40,11 +40,11 @@ def is_isolated(asked: Request, says: Metadata, one: Host, load: Load, rules: Sc
 
 def has_specs(asked: Request, says: Metadata, one: Host, load: Load, rules: SchedulerRules) -> bool:
     assert asked.flavor
-    wishes = {
-        key.removeprefix("aggregate_instance_extra_specs:"): wish for key, wish in asked.flavor.extra_specs.items()
+    all_wanted = {
+        key.removeprefix("aggregate_instance_extra_specs:"): wanted for key, wanted in asked.flavor.extra_specs.items()
     }
-    wishes = {key: wish for key, wish in wishes.items() if ":" not in key}
-    return all(any(fulfils(value, wish) for value in says.get(key, ())) for key, wish in wishes.items())
+    all_wanted = {key: wanted for key, wanted in all_wanted.items() if ":" not in key}
+    return all(any(fulfils(value, wanted) for value in says.get(key, ())) for key, wanted in all_wanted.items())
 
 
 def is_for_project(asked: Request, says: Metadata, one: Host, load: Load, rules: SchedulerRules) -> bool:
@@ -71,9 +71,9 @@ def _least(texts: Any, rule: int) -> int:
 
 def is_capable(asked: Request, says: Metadata, one: Host, load: Load, rules: SchedulerRules) -> bool:
     assert asked.flavor
-    wish = asked.flavor.extra_specs.get("capabilities:cpu_info:model")
+    wanted = asked.flavor.extra_specs.get("capabilities:cpu_info:model")
     model = json.loads(one.cpu_info).get("model")
-    return wish is None or (model is not None and fulfils(model, wish))
+    return wanted is None or (model is not None and fulfils(model, wanted))
 
 
 READERS: Mapping[str, Callable[[Request, Metadata, Host, Load, SchedulerRules], bool]] = {
@@ -91,7 +91,7 @@ VALUES = st.lists(st.sampled_from(["a", "b", "1", "2", ""]), min_size=1, max_siz
 KEYS = st.sampled_from(
     ["k", "filter_tenant_id", "filter_tenant_id_2", "instance_type", "max_io_ops_per_host", "max_instances_per_host"]
 )
-WISHES = st.sampled_from(["a", ">= 2", "<in> a", "<or> a <or> 1", "s!= a"])
+WANTED = st.sampled_from(["a", ">= 2", "<in> a", "<or> a <or> 1", "s!= a"])
 SPEC_KEYS = st.sampled_from(["aggregate_instance_extra_specs__k", "capabilities__cpu_info__model", "hw__k"])
 
 
@@ -105,7 +105,7 @@ def many_aggregates(draw: st.DrawFn) -> list[Aggregate]:
     aggregates=many_aggregates(),
     busy=st.lists(st.integers(0, 3), min_size=5, max_size=5),
     models=st.lists(st.sampled_from(["{}", '{"model": "a"}', '{"model": "2"}']), min_size=5, max_size=5),
-    specs=st.dictionaries(SPEC_KEYS, WISHES),
+    specs=st.dictionaries(SPEC_KEYS, WANTED),
     asked=st.sampled_from(["a", "b", "1", ""]),
 )
 @settings(max_examples=60)

@@ -5,7 +5,7 @@ import pytest
 from whimbrel.domain.errors import Refused
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.scheduler_settings import SchedulerRules
-from whimbrel.ports.placement.assignments import Group, Wish
+from whimbrel.ports.placement.assignments import Group, ResourceRequest
 from whimbrel.scheduling.filters.isolated_aggregates import confined
 
 AGGREGATES = [
@@ -15,7 +15,7 @@ AGGREGATES = [
     Aggregate(id=4, uuid="windows", name="windows", metadata={"trait:CUSTOM_WINDOWS": "required"}),
     Aggregate(id=5, uuid="fast", name="fast", metadata={"trait:CUSTOM_SSD": "required", "trait:CUSTOM_NIC": "no"}),
 ]
-PLAIN = Wish(own={"VCPU": 1})
+PLAIN = ResourceRequest(own={"VCPU": 1})
 
 
 def test_nothing_is_added_unless_the_operator_wants_it() -> None:
@@ -35,19 +35,23 @@ def test_a_project_without_any_may_be_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "closed"),
+    ("resources", "closed"),
     [
         (PLAIN, {"windows", "fast"}),
-        (Wish(own={"VCPU": 1}, required=("CUSTOM_WINDOWS",)), {"fast"}),
-        (Wish(own={}, required=("CUSTOM_WINDOWS",), groups=(Group(id="1", resources={}, required=("CUSTOM_SSD",)),)),
-         set()),
+        (ResourceRequest(own={"VCPU": 1}, required=("CUSTOM_WINDOWS",)), {"fast"}),
+        (
+            ResourceRequest(
+                own={}, required=("CUSTOM_WINDOWS",), groups=(Group(id="1", resources={}, required=("CUSTOM_SSD",)),)
+            ),
+            set(),
+        ),
     ],
     ids=["nothing", "one trait", "one by a group"],
-)  # fmt: skip
-def test_aggregates_for_traits_are_closed_to_who_does_not_ask_for_these(wish: Wish, closed: set[str]) -> None:
+)
+def test_aggregates_for_traits_are_closed_to_others(resources: ResourceRequest, closed: set[str]) -> None:
     rules = SchedulerRules(enable_isolated_aggregate_filtering=True)
-    one = confined(Wish(own=wish.own, otherwise=wish), AGGREGATES, "us", rules)
-    assert confined(wish, AGGREGATES, "us", rules).not_member_of == closed
+    one = confined(ResourceRequest(own=resources.own, otherwise=resources), AGGREGATES, "us", rules)
+    assert confined(resources, AGGREGATES, "us", rules).not_member_of == closed
     assert one.not_member_of == {"windows", "fast"}
     assert one.otherwise is not None
     assert one.otherwise.not_member_of == closed

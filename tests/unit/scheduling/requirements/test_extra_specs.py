@@ -1,4 +1,4 @@
-"""When a value fulfils an extra spec's wish, by operator."""
+"""When a value fulfils an extra spec, by operator."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from whimbrel.scheduling.requirements.extra_specs import fulfils, specs_in
 
 
 @pytest.mark.parametrize(
-    ("wish", "good", "bad"),
+    ("wanted", "good", "bad"),
     [
         ("ssd", ["ssd"], ["SSD", "ssd ", ""]),
         ("two words", ["two words"], ["two"]),
@@ -33,9 +33,9 @@ from whimbrel.scheduling.requirements.extra_specs import fulfils, specs_in
         ("> 5", ["> 5"], ["6"]),  # no operator of Nova's: the very words
     ],
 )
-def test_a_wish_is_fulfilled_by(wish: str, good: list[str], bad: list[str]) -> None:
-    assert [value for value in good if not fulfils(value, wish)] == []
-    assert [value for value in bad if fulfils(value, wish)] == []
+def test_a_wish_is_fulfilled_by(wanted: str, good: list[str], bad: list[str]) -> None:
+    assert [value for value in good if not fulfils(value, wanted)] == []
+    assert [value for value in bad if fulfils(value, wanted)] == []
 
 
 def test_a_scope_has_its_specs_and_those_without_any() -> None:

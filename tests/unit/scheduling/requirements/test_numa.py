@@ -14,7 +14,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.numa import NumaNode, fit
 from whimbrel.scheduling.filters.by_name import FILTERS
 from whimbrel.scheduling.requirements.numa import NAME, nodes_of
-from whimbrel.scheduling.requirements.server import wish_of
+from whimbrel.scheduling.requirements.server import resource_request
 
 NODES = st.builds(NumaNode, cpus=st.integers(0, 3), memory_mib=st.integers(0, 3))
 
@@ -93,7 +93,7 @@ def test_who_does_not_tell_is_out_for_that() -> None:
 )  # fmt: skip
 def test_what_is_said_wrongly_is_refused_when_a_server_is_asked_for(specs: dict[str, str], why: str) -> None:
     with pytest.raises(Invalid, match=why.replace("(", r"\(")):
-        wish_of(flavor(**specs), {})
+        resource_request(flavor(**specs), {})
 
 
 def test_a_flavor_and_an_image_do_not_say_different_things() -> None:

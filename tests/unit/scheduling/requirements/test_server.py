@@ -7,8 +7,8 @@ import pytest
 from whimbrel.domain.errors import Invalid
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.scheduler_settings import SchedulerRules
-from whimbrel.ports.placement.assignments import Group, Wish
-from whimbrel.scheduling.requirements.server import wish_of
+from whimbrel.ports.placement.assignments import Group, ResourceRequest
+from whimbrel.scheduling.requirements.server import resource_request
 
 MEMORY = {"MEMORY_MB": 2048}
 DISK = {"DISK_GB": 23}
@@ -33,12 +33,12 @@ def flavor(specs: dict[str, str]) -> Flavor:
     )
 
 
-def asked(specs: dict[str, str], properties: dict[str, str] | None = None, **more: Any) -> Wish:
-    return wish_of(flavor(specs), properties or {}, **more)
+def asked(specs: dict[str, str], properties: dict[str, str] | None = None, **more: Any) -> ResourceRequest:
+    return resource_request(flavor(specs), properties or {}, **more)
 
 
 def test_a_plain_flavor_asks_for_its_sizes_of_hosts_that_are_not_disabled() -> None:
-    assert asked({}) == Wish(own=PLAIN, root_forbidden=DISABLED)
+    assert asked({}) == ResourceRequest(own=PLAIN, root_forbidden=DISABLED)
     assert asked({}, has_local_root=False).own == {**PLAIN, "DISK_GB": 3}
 
 
@@ -90,7 +90,7 @@ def test_dedicated_cpus(specs: dict[str, str], properties: dict[str, str], own: 
 def test_where_no_host_has_dedicated_cpus_shared_ones_are_asked_for() -> None:
     one = asked({**DEDICATED, "hw:cpu_thread_policy": "require", "trait:CUSTOM_SSD": "required"})
     assert one.required == ("CUSTOM_SSD", THREADS)
-    assert one.otherwise == Wish(own=PLAIN, required=("CUSTOM_SSD",), root_forbidden=DISABLED)
+    assert one.otherwise == ResourceRequest(own=PLAIN, required=("CUSTOM_SSD",), root_forbidden=DISABLED)
     assert asked({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}).otherwise is None
     assert asked({"resources:PCPU": "4"}).otherwise is None
     assert asked(DEDICATED, rules=SchedulerRules(disable_fallback_pcpu_query=True)).otherwise is None
@@ -139,7 +139,7 @@ def test_where_no_host_has_dedicated_cpus_shared_ones_are_asked_for() -> None:
 def test_traits_and_what_needs_them(
     specs: dict[str, str], properties: dict[str, str], expected: dict[str, Any]
 ) -> None:
-    assert asked(specs, properties) == Wish(**{"own": PLAIN, "root_forbidden": DISABLED, **expected})
+    assert asked(specs, properties) == ResourceRequest(**{"own": PLAIN, "root_forbidden": DISABLED, **expected})
 
 
 def test_groups_of_a_flavor() -> None:
@@ -157,7 +157,7 @@ def test_groups_of_a_flavor() -> None:
         groups=[Group(id="port", resources={"NET_BW_EGR_KILOBIT_PER_SEC": 5})],
         same_subtree=[("port", "other")],
     )
-    assert one == Wish(
+    assert one == ResourceRequest(
         own=PLAIN,
         root_forbidden=DISABLED,
         groups=(

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ProjectId, ProviderId, ServerId, UserId
 from whimbrel.domain.server import RequestSpec, Server
-from whimbrel.ports.placement.assignments import Assignment, Wish
+from whimbrel.ports.placement.assignments import Assignment, ResourceRequest
 from whimbrel.ports.placement.capacity import ProviderState
 from whimbrel.ports.services.network import Port, PortRequest
-from whimbrel.servers.allocations.port_allocations import Claim, Situation, compare, wish
+from whimbrel.servers.allocations.port_allocations import Claim, Situation, compare, missing_resources
 from whimbrel.servers.allocations.port_findings import Finding, ProfileChange, finding
 
 EGRESS, INGRESS, RATE = "NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC", "NET_PACKET_RATE_KILOPACKET_PER_SEC"
@@ -93,7 +93,9 @@ def found(
 ) -> Finding | None:
     situation = Situation(record=SERVER, ports=ports, held=held, root=ROOT, providers=providers, **more)
     served = compare(situation)
-    assert (wish(situation, served) is not None) == (way is not None), "a way is there where one is asked for"
+    assert (missing_resources(situation, served) is not None) == (way is not None), (
+        "a way is there where one is asked for"
+    )
     return finding(situation, served, way)
 
 
@@ -141,8 +143,8 @@ def test_what_nobody_names_is_placed_anew() -> None:
 def test_what_is_asked_for_anew_is_what_is_missing_and_no_more() -> None:
     ports = a_port({"r": ETH0}), a_port(None, asks("other"), id="second")
     situation = Situation(record=SERVER, ports=ports, held={**HOME, ETH0: WANTED}, root=ROOT, providers=PROVIDERS)
-    wanted = wish(situation, compare(situation))
-    assert isinstance(wanted, Wish)
+    wanted = missing_resources(situation, compare(situation))
+    assert isinstance(wanted, ResourceRequest)
     assert (wanted.own, [group.id for group in wanted.groups], wanted.same_subtree) == ({}, ["other"], ())
     one = found({**HOME, ETH0: WANTED}, *ports, way=to(other=ETH0))
     assert one

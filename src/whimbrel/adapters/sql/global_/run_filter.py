@@ -1,4 +1,4 @@
-"""What is asked of the journal, as statements: one for each set of wishes, written once."""
+"""What is asked of the journal, as statements: one for each set of conditions, written once."""
 
 from functools import cache
 from typing import Any

@@ -26,7 +26,7 @@ from whimbrel.placement.capacity import IndexCapacity, state_of
 from whimbrel.placement.group_rules import check
 from whimbrel.placement.index import Index
 from whimbrel.placement.provider import Claim, Consumer, Held, Provider
-from whimbrel.ports.placement.assignments import Assignment, Shortfall, Wish
+from whimbrel.ports.placement.assignments import Assignment, ResourceRequest, Shortfall
 from whimbrel.ports.placement.capacity import ProviderState
 from whimbrel.ports.placement.placement import GroupRule, Owner, ZoneRule
 
@@ -57,9 +57,9 @@ class SqlPlacement(HostStore, ProviderStore, ConsumerIds):
         return IndexCapacity(await self.provider_index(), hosts)
 
     async def all_assignments(
-        self, wish: Wish, hosts: Collection[ProviderId], most: int = 4
+        self, resources: ResourceRequest, hosts: Collection[ProviderId], most: int = 4
     ) -> dict[ProviderId, tuple[Assignment, ...] | Shortfall]:
-        return all_assignments(await self.provider_index(), wish, hosts, most)
+        return all_assignments(await self.provider_index(), resources, hosts, most)
 
     async def claim(
         self,

@@ -40,7 +40,7 @@ users = sa.Table(
     sa.Column("description", sa.Text, nullable=False),
     sa.Column("email", sa.Text),
     sa.Column("enabled", sa.Boolean, nullable=False),
-    sa.Column("default_project_id", sa.String(64)),  # a wish: the project may be gone, as in Keystone
+    sa.Column("default_project_id", sa.String(64)),  # a preference: the project may be gone, as in Keystone
     sa.Column("password_hash", sa.Text),
     sa.UniqueConstraint("domain_id", "name", name="one_user_of_a_name"),
     sa.CheckConstraint("name <> ''", name="user_has_name"),

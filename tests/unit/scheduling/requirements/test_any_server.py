@@ -1,4 +1,4 @@
-"""Whatever flavors and images say, it becomes a wish that placement can be asked, or is refused in a sentence."""
+"""Whatever flavors and images say, it becomes a request that placement can be asked, or is refused in a sentence."""
 
 from random import Random
 
@@ -11,8 +11,8 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.placement.assignments import all_assignments
 from whimbrel.placement.capacity import IndexCapacity
 from whimbrel.placement.index import Index
-from whimbrel.ports.placement.assignments import Wish
-from whimbrel.scheduling.requirements.server import wish_of
+from whimbrel.ports.placement.assignments import ResourceRequest
+from whimbrel.scheduling.requirements.server import resource_request
 
 KEYS = [
     *("resources:VCPU", "resources:MEMORY_MB", "resources:DISK_GB", "resources:PCPU", "resources1:VGPU"),
@@ -60,22 +60,26 @@ def said(keys: list[str]) -> st.SearchStrategy[dict[str, str]]:
 def test_it_is_a_wish_or_a_sentence(specs: dict[str, str], properties: dict[str, str], has_local_root: bool) -> None:
     flavor = Flavor(flavor_id="1", name="m", vcpus=4, memory_mib=64, root_gib=1, extra_specs=specs)
     try:
-        wish = wish_of(flavor, properties, has_local_root=has_local_root)
+        resources = resource_request(flavor, properties, has_local_root=has_local_root)
     except Invalid as refusal:
         assert refusal.reason.endswith((".", "'"))  # noqa: PT017 - whether it is refused is not known
         return
-    for one in (wish, wish.otherwise):
+    for one in (resources, resources.otherwise):
         if one is not None:
             check(one)
 
 
-def check(wish: Wish) -> None:
-    assert wish.own or wish.groups
-    assert all(amount > 0 for one in (wish.own, *(group.resources for group in wish.groups)) for amount in one.values())
+def check(resources: ResourceRequest) -> None:
+    assert resources.own or resources.groups
+    assert all(
+        amount > 0
+        for one in (resources.own, *(group.resources for group in resources.groups))
+        for amount in one.values()
+    )
     nodes = Drawn(1).nodes(4)
     index, roots = Index(nodes, Random(1)), tuple(node.provider.root for node in nodes)
     capacity = IndexCapacity(index, roots)
-    found = all_assignments(index, wish, roots, 2)
+    found = all_assignments(index, resources, roots, 2)
     for place, root in enumerate(roots):
         if isinstance(found[root], tuple):
-            assert capacity.could_hold(wish)[place]
+            assert capacity.could_hold(resources)[place]
