@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.domain.run import LogEntry, Run
-from whimbrel.domain.server_devices import WishedNic
+from whimbrel.domain.server_devices import RequestedNic
 from whimbrel.moves import requests
 from whimbrel.moves.resize import RESIZE
 from whimbrel.ports.cloud import Rules
@@ -124,7 +124,9 @@ def _accepted(run: Run) -> Step:
 async def _booted(world: World) -> ServerId:
     engine = world.engine("setup")
     server = with_devices(world.new_server("s"))
-    server = replace(server, wished_nics=(*server.wished_nics, WishedNic(port_id=DIRECT_PORT, network_id=NETWORK)))
+    server = replace(
+        server, requested_nics=(*server.requested_nics, RequestedNic(port_id=DIRECT_PORT, network_id=NETWORK))
+    )
     await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
     await world.settle(engine)
     return server.id

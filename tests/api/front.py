@@ -62,10 +62,10 @@ class Front:
         """Send a request as it is."""
         return await self._client.request(method, path, **more)
 
-    async def boot(self, name: str = "one", *, settle: bool = True, minor: int = 104, **wish: Any) -> str:
+    async def boot(self, name: str = "one", *, settle: bool = True, minor: int = 104, **requested: Any) -> str:
         """Create a server and give its id."""
-        who = wish.pop("who", "member")
-        server = {"name": name, "flavorRef": "1", "imageRef": IMAGE, "networks": "none", **wish}
+        who = requested.pop("who", "member")
+        server = {"name": name, "flavorRef": "1", "imageRef": IMAGE, "networks": "none", **requested}
         answer = await self.ask("POST", "/servers", {"server": server}, who=who, minor=minor)
         assert answer.status_code == 202, answer.text
         if settle:

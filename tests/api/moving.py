@@ -5,9 +5,9 @@ from typing import Any
 from tests.api.front import Front
 
 
-async def boot(front: Front, zone: str, *, pinned: bool = False, **wish: Any) -> str:
+async def boot(front: Front, zone: str, *, pinned: bool = False, **requested: Any) -> str:
     """Have a server in a zone, pinned to it or not."""
-    server_id = await front.boot(availability_zone=zone, **wish)
+    server_id = await front.boot(availability_zone=zone, **requested)
     assert (await front.show(server_id))["status"] == "ACTIVE"
     if not pinned:
         await pin(front, server_id, None)
@@ -30,8 +30,8 @@ async def migrate(front: Front, server_id: str, **to: str) -> None:
     await front.settle()
 
 
-async def move(front: Front, server_id: str, *, who: str = "admin", **wish: Any) -> Any:
-    answer = await front.ask("POST", f"/whimbrel/servers/{server_id}/move", {"move": wish}, who=who)
+async def move(front: Front, server_id: str, *, who: str = "admin", **requested: Any) -> Any:
+    answer = await front.ask("POST", f"/whimbrel/servers/{server_id}/move", {"move": requested}, who=who)
     await front.settle()
     return answer
 

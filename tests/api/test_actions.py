@@ -272,8 +272,8 @@ async def test_an_image_is_made_of_a_server(front: Front) -> None:
 @with_front
 async def test_the_console_is_shown(front: Front) -> None:
     server_id = await front.boot()
-    for wish in ({}, {"length": 5}, {"length": "5"}, {"length": None}, {"length": -1}):
-        answer = await front.act(server_id, {"os-getConsoleOutput": wish})
+    for requested in ({}, {"length": 5}, {"length": "5"}, {"length": None}, {"length": -1}):
+        answer = await front.act(server_id, {"os-getConsoleOutput": requested})
         assert answer.status_code == 200, answer.text
         assert isinstance(answer.json()["output"], str)
     fault(await front.act(server_id, {"os-getConsoleOutput": {}}, who="reader"), "forbidden", 403)

@@ -10,8 +10,8 @@ from whimbrel.domain.ids import CellName, HostName
 
 
 async def create(front: Front, name: str = "east", zone: str | None = "east", minor: int = 104) -> Any:
-    wish = {"aggregate": {"name": name, "availability_zone": zone}}
-    answer = await front.ask("POST", "/os-aggregates", wish, who="admin", minor=minor)
+    requested = {"aggregate": {"name": name, "availability_zone": zone}}
+    answer = await front.ask("POST", "/os-aggregates", requested, who="admin", minor=minor)
     assert answer.status_code == 200, answer.text
     return answer.json()["aggregate"]
 
@@ -45,7 +45,7 @@ async def test_what_was_created_is_shown(front: Front) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "requested",
     [
         {},
         {"name": ""},
@@ -57,17 +57,17 @@ async def test_what_was_created_is_shown(front: Front) -> None:
     ],
 )
 @with_front
-async def test_bad_aggregates_are_refused(front: Front, wish: dict[str, Any]) -> None:
-    fault(await front.ask("POST", "/os-aggregates", {"aggregate": wish}, who="admin"), "badRequest", 400)
+async def test_bad_aggregates_are_refused(front: Front, requested: dict[str, Any]) -> None:
+    fault(await front.ask("POST", "/os-aggregates", {"aggregate": requested}, who="admin"), "badRequest", 400)
 
 
 @with_front
 async def test_names_are_taken_once(front: Front) -> None:
     await create(front)
-    wish = {"aggregate": {"name": "east"}}
-    fault(await front.ask("POST", "/os-aggregates", wish, who="admin"), "conflictingRequest", 409)
+    requested = {"aggregate": {"name": "east"}}
+    fault(await front.ask("POST", "/os-aggregates", requested, who="admin"), "conflictingRequest", 409)
     two = await create(front, "two", None)
-    fault(await front.ask("PUT", f"/os-aggregates/{two['id']}", wish, who="admin"), "conflictingRequest", 409)
+    fault(await front.ask("PUT", f"/os-aggregates/{two['id']}", requested, who="admin"), "conflictingRequest", 409)
 
 
 @with_front
@@ -126,8 +126,8 @@ async def test_metadata_is_merged(front: Front) -> None:
 @with_front
 async def test_name_and_zone_are_changed_together(front: Front) -> None:
     one = await create(front, "one", None)
-    wish = {"aggregate": {"name": "two", "availability_zone": "west"}}
-    changed = (await front.ask("PUT", f"/os-aggregates/{one['id']}", wish, who="admin")).json()["aggregate"]
+    requested = {"aggregate": {"name": "two", "availability_zone": "west"}}
+    changed = (await front.ask("PUT", f"/os-aggregates/{one['id']}", requested, who="admin")).json()["aggregate"]
     assert (changed["name"], changed["availability_zone"]) == ("two", "west")
     assert changed["updated_at"] is not None
     nothing: dict[str, Any] = {"aggregate": {}}

@@ -38,7 +38,7 @@ from whimbrel.sim.cloud.cloud import LARGE
 
 HUGE = 2**31 - 1
 NOBODY = "99999999-9999-4999-8999-999999999999"
-WISH = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
+REQUESTED = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
 
 
 async def world_of(front: Front) -> list[Any]:
@@ -171,7 +171,7 @@ async def test_what_only_administrators_may(front: Front) -> None:
         ("GET", "/os-hypervisors", None),
         ("GET", "/os-services", None),
         ("GET", "/servers?all_tenants=1", None),
-        ("POST", "/servers", {"server": {**WISH, "host": "h1"}}),
+        ("POST", "/servers", {"server": {**REQUESTED, "host": "h1"}}),
         ("POST", f"/servers/{server_id}/action", {"os-resetState": {"state": "error"}}),
         ("POST", f"/servers/{server_id}/action", {"migrate": {"host": "h2"}}),
         ("GET", "/whimbrel/moves", None),
@@ -298,7 +298,7 @@ async def test_the_largest_flavor_of_all_fits_nowhere(front: Front) -> None:
     assert answer.status_code == 200
     server_id = await front.boot()
     before = await world_of(front)
-    fault(await front.ask("POST", "/servers", {"server": {**WISH, "flavorRef": "all"}}), "forbidden", 403)
+    fault(await front.ask("POST", "/servers", {"server": {**REQUESTED, "flavorRef": "all"}}), "forbidden", 403)
     fault(await front.act(server_id, {"resize": {"flavorRef": "all"}}), "forbidden", 403)
     assert await world_of(front) == before
 
@@ -382,7 +382,7 @@ async def test_a_flavor_and_an_image_are_named_by_a_text_that_names_one(front: F
     server_id = await front.boot()
     before = await world_of(front)
     for body in ({"flavorRef": unreal}, {"imageRef": unreal}):
-        fault(await front.ask("POST", "/servers", {"server": WISH | body}), "badRequest", 400)
+        fault(await front.ask("POST", "/servers", {"server": REQUESTED | body}), "badRequest", 400)
     fault(await front.act(server_id, {"resize": {"flavorRef": unreal}}), "badRequest", 400)
     assert await world_of(front) == before
 
@@ -416,7 +416,7 @@ async def test_a_server_counts_once_also_while_it_moves(front: Front) -> None:
 @with_front
 async def test_a_quota_that_is_used_up_refuses_all_of_a_request(front: Front, limit: str, most: int) -> None:
     server_id = await front.boot()
-    two = {"server": {**WISH, "min_count": 2}}
+    two = {"server": {**REQUESTED, "min_count": 2}}
     await front.world.cloud.quotas.set_limits(PROJECT, {limit: most})
     before = await world_of(front)
     fault(await front.ask("POST", "/servers", two), "forbidden", 403)
@@ -424,7 +424,7 @@ async def test_a_quota_that_is_used_up_refuses_all_of_a_request(front: Front, li
 
     await front.world.cloud.quotas.set_limits(PROJECT, {limit: most - 1})
     before = await world_of(front)
-    assert limit in fault(await front.ask("POST", "/servers", {"server": WISH}), "forbidden", 403)
+    assert limit in fault(await front.ask("POST", "/servers", {"server": REQUESTED}), "forbidden", 403)
     if limit != "instances":
         assert limit in fault(await front.act(server_id, ACTIONS["resize"]), "forbidden", 403)
     assert await world_of(front) == before
@@ -436,7 +436,7 @@ async def test_a_quota_that_is_used_up_refuses_all_of_a_request(front: Front, li
 @with_front
 async def test_nobody_makes_servers_at_once_beyond_a_quota(front: Front) -> None:
     await front.world.cloud.quotas.set_limits(PROJECT, {"instances": 3})
-    answers = await asyncio.gather(*(front.ask("POST", "/servers", {"server": WISH}) for _ in range(8)))
+    answers = await asyncio.gather(*(front.ask("POST", "/servers", {"server": REQUESTED}) for _ in range(8)))
     assert sorted(answer.status_code for answer in answers) == [202] * 3 + [403] * 5
     await front.settle()
     await Invariants(front.world).check()

@@ -10,13 +10,13 @@ from whimbrel.domain.ids import CellName, HostName
 CELLS = "/whimbrel/cells"
 
 
-async def add(front: Front, who: str = "admin", **wish: Any) -> Any:
-    return await front.ask("POST", CELLS, {"cell": wish}, who=who)
+async def add(front: Front, who: str = "admin", **requested: Any) -> Any:
+    return await front.ask("POST", CELLS, {"cell": requested}, who=who)
 
 
 async def switch(front: Front, name: str, enabled: Any, reason: Any = None, who: str = "admin") -> Any:
-    wish = {"enabled": enabled} | ({} if reason is None else {"disabled_reason": reason})
-    return await front.ask("PUT", f"{CELLS}/{name}", {"cell": wish}, who=who)
+    requested = {"enabled": enabled} | ({} if reason is None else {"disabled_reason": reason})
+    return await front.ask("PUT", f"{CELLS}/{name}", {"cell": requested}, who=who)
 
 
 @with_front
@@ -57,8 +57,8 @@ async def test_a_server_that_found_no_host_is_counted_in_cell0(front: Front) -> 
 
 @with_front
 async def test_a_cell_is_added_and_is_down_until_it_is_open(front: Front) -> None:
-    wish = {"name": "c2", "database": "postgresql://u:secret@db/c2", "physnets": ["front", "back"], "storage": []}
-    answer = await add(front, **wish)
+    requested = {"name": "c2", "database": "postgresql://u:secret@db/c2", "physnets": ["front", "back"], "storage": []}
+    answer = await add(front, **requested)
     assert answer.status_code == 201
     assert "secret" not in answer.text
     cell = answer.json()["cell"]
@@ -98,7 +98,7 @@ async def test_a_disabled_cell_takes_no_more_servers_until_it_is_enabled(front: 
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "requested",
     [
         {},
         {"name": "Big"},
@@ -114,8 +114,8 @@ async def test_a_disabled_cell_takes_no_more_servers_until_it_is_enabled(front: 
     ],
 )
 @with_front
-async def test_what_is_no_cell_is_refused(front: Front, wish: dict[str, Any]) -> None:
-    fault(await add(front, **wish), "badRequest", 400)
+async def test_what_is_no_cell_is_refused(front: Front, requested: dict[str, Any]) -> None:
+    fault(await add(front, **requested), "badRequest", 400)
     assert len((await front.get(CELLS, who="admin"))["cells"]) == 1
 
 

@@ -9,24 +9,24 @@ from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
-from whimbrel.domain.server_devices import WishedNic, WishedVolume
+from whimbrel.domain.server_devices import RequestedNic, RequestedVolume
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.services.network import PortRequest
 from whimbrel.servers import lookup
 from whimbrel.sim.cloud.cloud import IMAGE, PROJECT
 
-WISH = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
+REQUESTED = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
 NOWHERE = "99999999-9999-4999-8999-999999999999"
 
 
-async def made(front: Front, *, minor: int = 104, **wish: Any) -> Server:
+async def made(front: Front, *, minor: int = 104, **requested: Any) -> Server:
     """Create a server and give its record as it was written down, before anything was done for it."""
-    return await lookup.find(front.world.cloud, ServerId(await front.boot(settle=False, minor=minor, **wish)))
+    return await lookup.find(front.world.cloud, ServerId(await front.boot(settle=False, minor=minor, **requested)))
 
 
 async def refused(front: Front, change: dict[str, Any], name: str, code: int, *, minor: int = 104) -> str:
-    wish = {key: value for key, value in (WISH | change).items() if value is not None}
-    sentence = fault(await front.ask("POST", "/servers", {"server": wish}, minor=minor), name, code)
+    requested = {key: value for key, value in (REQUESTED | change).items() if value is not None}
+    sentence = fault(await front.ask("POST", "/servers", {"server": requested}, minor=minor), name, code)
     assert (await front.get("/servers"))["servers"] == []
     return sentence
 
@@ -38,13 +38,18 @@ async def refused(front: Front, change: dict[str, Any], name: str, code: int, *,
 async def test_a_network_a_port_and_an_address_are_what_the_server_is_made_with(front: Front) -> None:
     a, b = network(front), network(front, "other", "10.1.0.0/24", is_shared=True, project_id=OTHER_PROJECT)
     mine = port(front, a)
-    wish = [{"uuid": b, "fixed_ip": "10.1.0.7", "tag": "t"}, {"port": mine.id}, {"uuid": b}, {"port": None, "uuid": a}]
-    server = await made(front, networks=wish)
-    assert server.wished_nics == (
-        WishedNic(network_id=b, fixed_ip="10.1.0.7", tag="t"),
-        WishedNic(network_id=a, port_id=mine.id),
-        WishedNic(network_id=b),
-        WishedNic(network_id=a),
+    requested = [
+        {"uuid": b, "fixed_ip": "10.1.0.7", "tag": "t"},
+        {"port": mine.id},
+        {"uuid": b},
+        {"port": None, "uuid": a},
+    ]
+    server = await made(front, networks=requested)
+    assert server.requested_nics == (
+        RequestedNic(network_id=b, fixed_ip="10.1.0.7", tag="t"),
+        RequestedNic(network_id=a, port_id=mine.id),
+        RequestedNic(network_id=b),
+        RequestedNic(network_id=a),
     )
     await front.settle()
     shown = await front.show(server.id)
@@ -55,8 +60,8 @@ async def test_a_network_a_port_and_an_address_are_what_the_server_is_made_with(
 
 @with_front
 async def test_without_a_word_it_is_the_one_network_that_there_is(front: Front) -> None:
-    async def chosen(minor: int = 104, **wish: Any) -> list[str | None]:
-        return [nic.network_id for nic in (await made(front, minor=minor, **wish)).wished_nics]
+    async def chosen(minor: int = 104, **requested: Any) -> list[str | None]:
+        return [nic.network_id for nic in (await made(front, minor=minor, **requested)).requested_nics]
 
     assert await chosen(networks="auto") == []
     network(front, "bare", is_shared=True, subnets=())
@@ -71,7 +76,7 @@ async def test_without_a_word_it_is_the_one_network_that_there_is(front: Front) 
     assert await chosen(networks="none") == []
     before = {"name": "web", "flavorRef": "1", "imageRef": IMAGE}
     answer = await front.ask("POST", "/servers", {"server": before}, minor=36)
-    assert len((await lookup.find(front.world.cloud, answer.json()["server"]["id"])).wished_nics) == 1
+    assert len((await lookup.find(front.world.cloud, answer.json()["server"]["id"])).requested_nics) == 1
 
 
 @with_front
@@ -111,7 +116,7 @@ async def test_networks_that_cannot_be_had_are_refused_with_the_reason(front: Fr
     await bad([{"port": mine.id}], "multiple instances", max_count=2)
     await bad([{"uuid": a, "fixed_ip": "10.0.0.9"}], "max_count", min_count=2)
     assert outside in await refused(front, {"networks": [{"uuid": outside}]}, "forbidden", 403)
-    assert (await made(front, networks=[{"uuid": outside}], who="admin")).wished_nics[0].network_id == outside
+    assert (await made(front, networks=[{"uuid": outside}], who="admin")).requested_nics[0].network_id == outside
 
 
 @with_front
@@ -141,10 +146,10 @@ async def test_security_groups_are_found_by_name_and_by_id(front: Front) -> None
     [made_port] = await front.world.cloud.network.ports_of([server.id])
     assert made_port.security_groups == (web, twin)
     assert (await made(front, security_groups=[{"name": "default"}])).security_groups == ()
-    wish = WISH | {"security_groups": [{"name": "twin"}]}
-    assert "Multiple" in fault(await front.ask("POST", "/servers", {"server": wish}), "conflictingRequest", 409)
-    wish = WISH | {"security_groups": [{"name": "nothing"}]}
-    assert "nothing" in fault(await front.ask("POST", "/servers", {"server": wish}), "badRequest", 400)
+    requested = REQUESTED | {"security_groups": [{"name": "twin"}]}
+    assert "Multiple" in fault(await front.ask("POST", "/servers", {"server": requested}), "conflictingRequest", 409)
+    requested = REQUESTED | {"security_groups": [{"name": "nothing"}]}
+    assert "nothing" in fault(await front.ask("POST", "/servers", {"server": requested}), "badRequest", 400)
     assert other
 
 
@@ -176,11 +181,11 @@ async def test_volumes_beside_a_local_root(front: Front) -> None:
     ]
     server = await made(front, block_device_mapping_v2=devices)
     assert (server.image_id, server.has_local_root) == (IMAGE, True)
-    assert server.wished_volumes == (
-        WishedVolume(volume_id=there, size_gib=2, device="/dev/vdq", delete_on_termination=True, tag="t"),
-        WishedVolume(is_blank=True, size_gib=3, volume_type="fast"),
-        WishedVolume(image_id=IMAGE, size_gib=4, boot_index=1),
-        WishedVolume(snapshot_id=NOWHERE, size_gib=5),
+    assert server.requested_volumes == (
+        RequestedVolume(volume_id=there, size_gib=2, device="/dev/vdq", delete_on_termination=True, tag="t"),
+        RequestedVolume(is_blank=True, size_gib=3, volume_type="fast"),
+        RequestedVolume(image_id=IMAGE, size_gib=4, boot_index=1),
+        RequestedVolume(snapshot_id=NOWHERE, size_gib=5),
     )
 
 
@@ -197,13 +202,13 @@ async def test_a_server_that_boots_from_a_volume_has_no_image_and_needs_no_disk(
 ) -> None:
     await front.world.cloud.flavors.create(Flavor(flavor_id="0", name="none", vcpus=1, memory_mib=512, root_gib=0), 0.0)
     root = volume(front, is_bootable=True, image_metadata={"min_disk": "1", "min_ram": "", "os": "x"})
-    wish = {"name": "web", "flavorRef": "0", "networks": "none", **change}
+    requested = {"name": "web", "flavorRef": "0", "networks": "none", **change}
     for devices in (
         {"block_device_mapping_v2": [device("volume", root, "volume", boot_index=0)]},
         {"block_device_mapping_v2": [device("image", IMAGE, "volume", boot_index="0", volume_size=1)]},
         {"block_device_mapping": [{"volume_id": root, "device_name": "vda"}]},
     ):
-        sent = {key: value for key, value in (wish | devices).items() if value is not None}
+        sent = {key: value for key, value in (requested | devices).items() if value is not None}
         answer = await front.ask("POST", "/servers", {"server": sent})
         assert answer.status_code == 202, answer.text
         record = await lookup.find(front.world.cloud, answer.json()["server"]["id"])
@@ -217,13 +222,13 @@ async def test_the_first_form_says_volumes_and_snapshots(front: Front) -> None:
     front.world.remains.volumes.add_snapshot(NOWHERE, b)
     old = [{"snapshot_id": NOWHERE, "device_name": "/dev/vdb"}, {"volume_id": a, "device_name": "vda"}]
     server = await made(front, imageRef="", block_device_mapping=old)
-    assert server.wished_volumes == (
-        WishedVolume(snapshot_id=NOWHERE, size_gib=2, device="/dev/vdb"),
-        WishedVolume(volume_id=a, size_gib=2, boot_index=0, device="/dev/vda"),
+    assert server.requested_volumes == (
+        RequestedVolume(snapshot_id=NOWHERE, size_gib=2, device="/dev/vdb"),
+        RequestedVolume(volume_id=a, size_gib=2, boot_index=0, device="/dev/vda"),
     )
     beside = await made(front, block_device_mapping=old[:1])
     assert beside.image_id == IMAGE
-    assert beside.wished_volumes[0].boot_index is None
+    assert beside.requested_volumes[0].boot_index is None
 
 
 @with_front
@@ -241,7 +246,7 @@ async def test_ephemeral_and_swap_disks_may_be_asked_for_as_the_flavor_gives_the
         assert sentence in await refused(front, change, "badRequest", 400)
     for devices in ([LOCAL, ephemeral, swap(64)], [LOCAL, swap(64), device("blank", None, "local")], [LOCAL]):
         server = await made(front, flavorRef="9", block_device_mapping_v2=devices)
-        assert server.wished_volumes == ()
+        assert server.requested_volumes == ()
 
 
 BAD: tuple[tuple[dict[str, Any], str], ...] = (
@@ -324,10 +329,10 @@ async def test_where_volumes_are_used_in_their_zone_only_the_server_goes_there(f
     server = await made(front, block_device_mapping_v2=[LOCAL, device("volume", there, "volume")])
     assert server.spec.zone_pin == "nova"
     both = [LOCAL, device("volume", there, "volume"), device("volume", elsewhere, "volume")]
-    wish = WISH | {"block_device_mapping_v2": both}
-    fault(await front.ask("POST", "/servers", {"server": wish}), "badRequest", 400)
-    wish = WISH | {"block_device_mapping_v2": [LOCAL, both[2]], "availability_zone": "nova"}
-    assert "north" in fault(await front.ask("POST", "/servers", {"server": wish}), "badRequest", 400)
+    requested = REQUESTED | {"block_device_mapping_v2": both}
+    fault(await front.ask("POST", "/servers", {"server": requested}), "badRequest", 400)
+    requested = REQUESTED | {"block_device_mapping_v2": [LOCAL, both[2]], "availability_zone": "nova"}
+    assert "north" in fault(await front.ask("POST", "/servers", {"server": requested}), "badRequest", 400)
 
 
 @with_front

@@ -31,9 +31,9 @@ def take_away(front: Front, cell: CellName = C2) -> None:
     cells[cell] = replace(cells[cell], servers=Away(), hosts=Away(), devices=Away())
 
 
-async def boot_on(front: Front, name: str, host: str, **wish: Any) -> str:
+async def boot_on(front: Front, name: str, host: str, **requested: Any) -> str:
     front.world.remains.clock.advance(1)
-    return await front.boot(name, availability_zone=f"nova:{host}", who="admin@" + PROJECT, **wish)
+    return await front.boot(name, availability_zone=f"nova:{host}", who="admin@" + PROJECT, **requested)
 
 
 async def ids(front: Front, path: str, **more: Any) -> list[str]:

@@ -123,6 +123,6 @@ async def _send(files_dir: Path, sent: list[Any]) -> None:
 
 
 async def _seed(services: Opened) -> None:
-    wish = {"id": ID, "name": "one", "disk_format": "raw", "container_format": "bare", "visibility": "shared"}
-    made = await services.ask("ann", "POST", "/image/v2/images", wish)
+    requested = {"id": ID, "name": "one", "disk_format": "raw", "container_format": "bare", "visibility": "shared"}
+    made = await services.ask("ann", "POST", "/image/v2/images", requested)
     assert made.status_code == 201, made.text

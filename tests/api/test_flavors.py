@@ -8,11 +8,11 @@ from tests.api.front import OTHER_PROJECT, PROJECT, Front, fault, with_front
 from whimbrel.api.catalog import extra_specs
 from whimbrel.domain.errors import Invalid
 
-WISH = {"name": "tiny", "ram": 64, "vcpus": 1, "disk": 0}
+REQUESTED = {"name": "tiny", "ram": 64, "vcpus": 1, "disk": 0}
 
 
-async def create(front: Front, minor: int = 104, **wish: Any) -> Any:
-    answer = await front.ask("POST", "/flavors", {"flavor": {**WISH, **wish}}, who="admin", minor=minor)
+async def create(front: Front, minor: int = 104, **requested: Any) -> Any:
+    answer = await front.ask("POST", "/flavors", {"flavor": {**REQUESTED, **requested}}, who="admin", minor=minor)
     assert answer.status_code == 200, answer.text
     return answer.json()["flavor"]
 
@@ -63,7 +63,7 @@ async def test_ids_are_chosen_or_made(front: Front, id: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "requested",
     [
         {"name": ""},
         {"name": " x"},
@@ -88,15 +88,15 @@ async def test_ids_are_chosen_or_made(front: Front, id: Any) -> None:
     ],
 )
 @with_front
-async def test_bad_sizes_are_refused(front: Front, wish: dict[str, Any]) -> None:
-    answer = await front.ask("POST", "/flavors", {"flavor": {**WISH, **wish}}, who="admin")
+async def test_bad_sizes_are_refused(front: Front, requested: dict[str, Any]) -> None:
+    answer = await front.ask("POST", "/flavors", {"flavor": {**REQUESTED, **requested}}, who="admin")
     fault(answer, "badRequest", 400)
     assert len((await front.get("/flavors"))["flavors"]) == 2
 
 
 @with_front
 async def test_a_description_needs_its_version(front: Front) -> None:
-    body = {"flavor": WISH | {"description": "x"}}
+    body = {"flavor": REQUESTED | {"description": "x"}}
     fault(await front.ask("POST", "/flavors", body, who="admin", minor=54), "badRequest", 400)
     change = {"flavor": {"description": "new"}}
     fault(await front.ask("PUT", "/flavors/1", change, who="admin", minor=54), "itemNotFound", 404)
@@ -110,9 +110,9 @@ async def test_a_description_needs_its_version(front: Front) -> None:
 @with_front
 async def test_ids_and_names_are_taken_once(front: Front) -> None:
     await create(front, id="t1")
-    again = await front.ask("POST", "/flavors", {"flavor": WISH | {"id": "t2"}}, who="admin")
+    again = await front.ask("POST", "/flavors", {"flavor": REQUESTED | {"id": "t2"}}, who="admin")
     assert fault(again, "conflictingRequest", 409) == "Flavor with name tiny already exists."
-    again = await front.ask("POST", "/flavors", {"flavor": WISH | {"id": "t1", "name": "other"}}, who="admin")
+    again = await front.ask("POST", "/flavors", {"flavor": REQUESTED | {"id": "t1", "name": "other"}}, who="admin")
     assert fault(again, "conflictingRequest", 409) == "Flavor with ID t1 already exists."
 
 
@@ -128,7 +128,7 @@ async def test_deleting(front: Front) -> None:
 
 @with_front
 async def test_users_may_not_change_flavors(front: Front) -> None:
-    reason = fault(await front.ask("POST", "/flavors", {"flavor": WISH}), "forbidden", 403)
+    reason = fault(await front.ask("POST", "/flavors", {"flavor": REQUESTED}), "forbidden", 403)
     assert reason == "Policy doesn't allow os_compute_api:os-flavor-manage:create to be performed."
     fault(await front.ask("PUT", "/flavors/1", {"flavor": {"description": "x"}}), "forbidden", 403)
     fault(await front.ask("POST", "/flavors/1/os-extra_specs", {"extra_specs": {"a": "b"}}), "forbidden", 403)

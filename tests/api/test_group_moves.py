@@ -70,7 +70,7 @@ async def test_a_group_moves_together(front: Front) -> None:
 async def test_a_softer_group_moves_together_too(front: Front) -> None:
     group = await make(front, "soft-affinity")
     for name in "ab":
-        await booted(front, name, group, wish={"host": "h1"}, who="admin")
+        await booted(front, name, group, requested={"host": "h1"}, who="admin")
     target = (await moved(front, group))["moving_to"]
     await front.settle()
     await confirm_all(front, group)
@@ -91,7 +91,7 @@ async def test_to_another_zone_and_going_on_there(front: Front) -> None:
     await put_into_zone(front, "south", "h3")
     group = await make(front, "affinity")
     here = {"host": "h1"}
-    servers = [await booted(front, name, group, wish=here, who="admin") for name in "ab"]
+    servers = [await booted(front, name, group, requested=here, who="admin") for name in "ab"]
     said = fault(await ask_to_move(front, group, host="h3"), "badRequest", 400)
     assert "it stays in zone nova" in said
     await front.act(servers[1], {"os-resetState": {"state": "error"}}, who="admin")
@@ -197,15 +197,15 @@ async def test_what_cannot_be_asked(front: Front) -> None:
 # Plans
 
 
-async def planned(front: Front, group: str, **wish: Any) -> Any:
-    body = {"plan": {"server_group": group, "action": "migrate", **wish}}
+async def planned(front: Front, group: str, **requested: Any) -> Any:
+    body = {"plan": {"server_group": group, "action": "migrate", **requested}}
     answer = await front.ask("POST", "/whimbrel/plans", body, who="admin")
     assert answer.status_code == 200, answer.text
     return answer.json()["plan"]
 
 
-async def no_plan(front: Front, code: int, name: str, who: str = "admin", **wish: Any) -> str:
-    return fault(await front.ask("POST", "/whimbrel/plans", {"plan": wish}, who=who), name, code)
+async def no_plan(front: Front, code: int, name: str, who: str = "admin", **requested: Any) -> str:
+    return fault(await front.ask("POST", "/whimbrel/plans", {"plan": requested}, who=who), name, code)
 
 
 @with_front

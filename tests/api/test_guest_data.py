@@ -66,7 +66,7 @@ async def test_a_plain_create_has_no_note(front: Front) -> None:
 @pytest.mark.parametrize(("sent", "named"), SENT)
 @with_cloud(Rules(refuse_undelivered_guest_data=True))
 async def test_a_rule_refuses_it(front: Front, sent: dict[str, Any], named: str) -> None:
-    wish = {"name": "one", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
-    answer = await front.ask("POST", "/servers", {"server": wish | sent})
+    requested = {"name": "one", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
+    answer = await front.ask("POST", "/servers", {"server": requested | sent})
     assert fault(answer, "badRequest", 400).startswith(f"{named} cannot be used")
     assert (await front.get("/servers"))["servers"] == []

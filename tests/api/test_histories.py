@@ -24,10 +24,10 @@ def kinds(history: Any) -> list[tuple[str, str]]:
     return [(entry["kind"], entry["what"]) for entry in history["entries"]]
 
 
-async def do(front: Front, server_id: str, wish: dict[str, Any], who: str = "member") -> float:
+async def do(front: Front, server_id: str, requested: dict[str, Any], who: str = "member") -> float:
     """Have something done a second after what was before; give when it was over."""
     await front.world.cloud.clock.sleep(1)
-    answer = await front.act(server_id, wish, who=who)
+    answer = await front.act(server_id, requested, who=who)
     assert answer.status_code in (202, 204), answer.text
     await front.settle()
     return front.world.cloud.clock.now()
@@ -120,7 +120,7 @@ async def test_how_it_stood_at_each_time(front: Front) -> None:
     before = front.world.cloud.clock.now() - 1
     server_id = await front.boot(availability_zone="nova:h1", who="admin")
     stood = {}
-    for name, wish in (
+    for name, requested in (
         ("stopped", {"os-stop": None}),
         ("started", {"os-start": None}),
         ("resized", {"resize": {"flavorRef": "2"}}),
@@ -133,7 +133,7 @@ async def test_how_it_stood_at_each_time(front: Front) -> None:
         ("mended", {"reboot": {"type": "HARD"}}),
         ("broken again", {"os-resetState": {"state": "error"}}),
     ):
-        stood[name] = (await do(front, server_id, wish, who="admin"), await front.show(server_id, who="admin"))
+        stood[name] = (await do(front, server_id, requested, who="admin"), await front.show(server_id, who="admin"))
     for name, (at, shown) in stood.items():
         state = (await told(front, server_id, at))["state"]
         seen = (shown["OS-EXT-STS:vm_state"], shown["OS-EXT-SRV-ATTR:host"], shown["flavor"]["original_name"])

@@ -32,9 +32,9 @@ async def action(front: Front, server_id: str, name: str, **more: Any) -> dict[s
 async def moved(front: Front) -> str:
     """A server that was booted, resized and confirmed."""
     server_id = await front.boot(who="admin", host="h1")
-    for wish in ({"resize": {"flavorRef": "2"}}, {"confirmResize": None}):
+    for requested in ({"resize": {"flavorRef": "2"}}, {"confirmResize": None}):
         await front.world.cloud.clock.sleep(1)
-        await front.act(server_id, wish)
+        await front.act(server_id, requested)
         await front.settle()
     return server_id
 

@@ -26,8 +26,8 @@ async def plugged(front: Front, server_id: str) -> tuple[str, ...]:
     return guest.ports
 
 
-async def attach(front: Front, server_id: str, **wish: Any) -> Any:
-    answer = await front.ask("POST", f"/servers/{server_id}/os-interface", {"interfaceAttachment": wish})
+async def attach(front: Front, server_id: str, **requested: Any) -> Any:
+    answer = await front.ask("POST", f"/servers/{server_id}/os-interface", {"interfaceAttachment": requested})
     assert answer.status_code == 200, answer.text
     return answer.json()["interfaceAttachment"]
 
@@ -94,8 +94,8 @@ async def test_what_cannot_be_attached_is_refused_and_leaves_nothing(front: Fron
     outside = network(front, "outside", is_external=True)
     server_id = await front.boot()
 
-    async def no(wish: dict[str, Any], name: str, code: int, *, minor: int = 104) -> str:
-        body = {"interfaceAttachment": wish}
+    async def no(requested: dict[str, Any], name: str, code: int, *, minor: int = 104) -> str:
+        body = {"interfaceAttachment": requested}
         return fault(await front.ask("POST", f"/servers/{server_id}/os-interface", body, minor=minor), name, code)
 
     taken = {"ip_address": mine.addresses[0].address}

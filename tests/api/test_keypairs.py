@@ -15,8 +15,8 @@ ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJGp3ThOBYOgXBMdMfBGfxgmrmCxWTnLH
 ED25519_MD5 = "af:01:92:34:8d:33:97:80:8e:e0:28:9a:e5:8e:51:72"
 
 
-async def create(front: Front, minor: int = 104, who: str = "member", **wish: Any) -> httpx.Response:
-    body = {"keypair": {"name": "mine", "public_key": ED25519, **wish}}
+async def create(front: Front, minor: int = 104, who: str = "member", **requested: Any) -> httpx.Response:
+    body = {"keypair": {"name": "mine", "public_key": ED25519, **requested}}
     body["keypair"] = {key: value for key, value in body["keypair"].items() if value is not None}
     return await front.ask("POST", "/os-keypairs", body, minor=minor, who=who)
 
@@ -76,7 +76,7 @@ async def test_a_certificate_is_made_and_imported(front: Front) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "requested",
     [
         {"name": ""},
         {"name": "a\u00e9"},
@@ -94,8 +94,8 @@ async def test_a_certificate_is_made_and_imported(front: Front) -> None:
     ],
 )
 @with_front
-async def test_bad_keypairs_are_refused(front: Front, wish: dict[str, Any]) -> None:
-    fault(await create(front, **wish), "badRequest", 400)
+async def test_bad_keypairs_are_refused(front: Front, requested: dict[str, Any]) -> None:
+    fault(await create(front, **requested), "badRequest", 400)
     assert (await front.get("/os-keypairs"))["keypairs"] == []
 
 

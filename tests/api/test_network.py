@@ -153,8 +153,8 @@ async def test_segments(service: Service) -> None:
     [first] = (await service.get(path))["segments"]
     assert (first["network_type"], first["physical_network"], first["segmentation_id"]) == ("vxlan", None, 1)
     refusal(await service.ask("root", "DELETE", f"/segments/{first['id']}"), 409, "SegmentInUse")
-    wish = {"network_id": network["id"], "network_type": "vlan", "physical_network": "physnet1", "name": "s"}
-    second = await service.make("segment", "root", **wish)
+    requested = {"network_id": network["id"], "network_type": "vlan", "physical_network": "physnet1", "name": "s"}
+    second = await service.make("segment", "root", **requested)
     shown = (await service.get(f"/networks/{network['id']}"))["network"]
     assert [each["provider:network_type"] for each in shown["segments"]] == ["vxlan", "vlan"]
     assert "provider:network_type" not in shown
@@ -343,10 +343,10 @@ async def test_every_project_has_a_default_group(service: Service) -> None:
 async def test_groups_and_rules(service: Service) -> None:
     group = await service.make("security_group", name="web")
     assert [rule["direction"] for rule in group["security_group_rules"]] == ["egress", "egress"]
-    wish = {"security_group_id": group["id"], "direction": "ingress", "protocol": "TCP"}
-    rule = await service.make("security_group_rule", **wish, port_range_min=80, port_range_max=443)
+    requested = {"security_group_id": group["id"], "direction": "ingress", "protocol": "TCP"}
+    rule = await service.make("security_group_rule", **requested, port_range_min=80, port_range_max=443)
     assert (rule["protocol"], rule["ethertype"], rule["remote_ip_prefix"]) == ("tcp", "IPv4", None)
-    again = {"security_group_rule": {**wish, "port_range_min": 80, "port_range_max": 443}}
+    again = {"security_group_rule": {**requested, "port_range_min": 80, "port_range_max": 443}}
     refusal(await service.ask("ann", "POST", "/security-group-rules", again), 409, "SecurityGroupRuleExists")
     shown = (await service.get(f"/security-groups/{group['id']}", "ann"))["security_group"]
     assert rule["id"] in [each["id"] for each in shown["security_group_rules"]]
@@ -378,8 +378,8 @@ async def test_groups_and_rules(service: Service) -> None:
 @with_service
 async def test_nonsense_about_a_rule(service: Service, fields: dict[str, object]) -> None:
     group = await service.make("security_group", name="web")
-    wish = {"security_group_id": group["id"], "direction": "ingress", **fields}
-    answer = await service.ask("ann", "POST", "/security-group-rules", {"security_group_rule": wish})
+    requested = {"security_group_id": group["id"], "direction": "ingress", **fields}
+    answer = await service.ask("ann", "POST", "/security-group-rules", {"security_group_rule": requested})
     assert answer.status_code == 400, answer.text
 
 

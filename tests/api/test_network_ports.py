@@ -33,10 +33,10 @@ async def test_addresses_that_are_asked_for(service: Service) -> None:
     fixed = {"subnet_id": subnet["id"], "ip_address": "10.0.0.77"}
     port = await service.make("port", network_id=network["id"], fixed_ips=[fixed], mac_address="AA-BB-CC-00-00-01")
     assert (port["fixed_ips"], port["mac_address"]) == ([fixed], "aa:bb:cc:00:00:01")
-    wish = {"network_id": network["id"], "fixed_ips": [{"ip_address": "10.0.0.77"}]}
-    refusal(await service.ask("ann", "POST", "/ports", {"port": wish}), 409, "IpAddressAlreadyAllocated")
-    wish = {"network_id": network["id"], "mac_address": "aa:bb:cc:00:00:01"}
-    refusal(await service.ask("ann", "POST", "/ports", {"port": wish}), 409, "MacAddressInUse")
+    requested = {"network_id": network["id"], "fixed_ips": [{"ip_address": "10.0.0.77"}]}
+    refusal(await service.ask("ann", "POST", "/ports", {"port": requested}), 409, "IpAddressAlreadyAllocated")
+    requested = {"network_id": network["id"], "mac_address": "aa:bb:cc:00:00:01"}
+    refusal(await service.ask("ann", "POST", "/ports", {"port": requested}), 409, "MacAddressInUse")
     bare = await service.make("port", network_id=network["id"], fixed_ips=[])
     assert bare["fixed_ips"] == []
     two = [{"subnet_id": subnet["id"]}, {"ip_address": "10.0.0.78"}]
@@ -58,10 +58,10 @@ async def test_a_port_names_any_server_and_only_its_network_has_ports_of_its_own
     network = await service.net("10.0.0.0/24", "root", shared=True)
     port = await service.make("port", "bob", network_id=network["id"], device_id=SERVER, device_owner="compute:nova")
     assert (port["device_id"], port["project_id"]) == (SERVER, "p2")
-    wish = {"network_id": network["id"], "device_owner": "network:dhcp"}
-    refusal(await service.ask("bob", "POST", "/ports", {"port": wish}), 403, "PolicyNotAuthorized")
-    path, wish = f"/ports/{port['id']}", {"device_owner": "network:router_interface"}
-    refusal(await service.ask("bob", "PUT", path, {"port": wish}), 403, "PolicyNotAuthorized")
+    requested = {"network_id": network["id"], "device_owner": "network:dhcp"}
+    refusal(await service.ask("bob", "POST", "/ports", {"port": requested}), 403, "PolicyNotAuthorized")
+    path, requested = f"/ports/{port['id']}", {"device_owner": "network:router_interface"}
+    refusal(await service.ask("bob", "PUT", path, {"port": requested}), 403, "PolicyNotAuthorized")
     assert (await service.make("port", "root", network_id=network["id"], device_owner="network:dhcp"))["id"]
 
 
@@ -81,10 +81,12 @@ async def test_a_pool_runs_out(service: Service) -> None:
 @with_service
 async def test_ports_are_made_together_or_not_at_all(service: Service) -> None:
     network = await service.net("10.0.0.0/29")
-    wish = {"network_id": network["id"]}
-    refusal(await service.ask("ann", "POST", "/ports", {"ports": [wish] * 6}), 409, "IpAddressGenerationFailure")
+    requested = {"network_id": network["id"]}
+    refusal(await service.ask("ann", "POST", "/ports", {"ports": [requested] * 6}), 409, "IpAddressGenerationFailure")
     assert (await service.get("/ports"))["ports"] == []
-    answer = await service.ask("ann", "POST", "/ports", {"ports": [{**wish, "name": "a"}, {**wish, "name": "b"}]})
+    answer = await service.ask(
+        "ann", "POST", "/ports", {"ports": [{**requested, "name": "a"}, {**requested, "name": "b"}]}
+    )
     assert [each["name"] for each in answer.json()["ports"]] == ["a", "b"]
 
 
@@ -128,8 +130,8 @@ async def test_on_a_shared_network_the_owner_says_more(service: Service) -> None
     network = await service.net("10.0.0.0/24", "root", shared=True)
     port = await service.make("port", network_id=network["id"])
     assert port["project_id"] == "p1"
-    wish = {"port": {"network_id": network["id"], "mac_address": "fa:16:3e:00:00:09"}}
-    refusal(await service.ask("ann", "POST", "/ports", wish), 403, "PolicyNotAuthorized")
+    requested = {"port": {"network_id": network["id"], "mac_address": "fa:16:3e:00:00:09"}}
+    refusal(await service.ask("ann", "POST", "/ports", requested), 403, "PolicyNotAuthorized")
     refusal(await service.ask("bob", "GET", f"/ports/{port['id']}"), 404, "PortNotFound")
     assert (await service.get("/ports", "bob"))["ports"] == []
     assert len((await service.get("/ports"))["ports"]) == 1
@@ -248,12 +250,12 @@ async def test_a_binding_waits_is_activated_and_goes_back(service: Service) -> N
     network = await service.net()
     port = await service.of_server(network["id"], **{"binding:host_id": "h1", "binding:profile": {"allocation": "a"}})
     path = f"/ports/{port['id']}/bindings"
-    wish = {"binding": {"host": "h2", "vnic_type": "normal", "profile": {"allocation": "b"}}}
-    answer = await service.ask("whimbrel", "POST", path, wish)
+    requested = {"binding": {"host": "h2", "vnic_type": "normal", "profile": {"allocation": "b"}}}
+    answer = await service.ask("whimbrel", "POST", path, requested)
     assert answer.status_code == 201
     made = answer.json()["binding"]
     assert (made["status"], made["vif_type"], made["profile"]) == ("INACTIVE", "ovs", {"allocation": "b"})
-    refusal(await service.ask("root", "POST", path, wish), 409, "PortBindingAlreadyExists")
+    refusal(await service.ask("root", "POST", path, requested), 409, "PortBindingAlreadyExists")
     refusal(await service.ask("root", "PUT", f"{path}/h1/activate"), 409, "PortBindingAlreadyActive")
     refusal(await service.ask("root", "PUT", f"{path}/h3/activate"), 404, "PortBindingNotFound")
     refusal(await service.ask("root", "DELETE", f"{path}/h1"), 409, "PortBindingError")

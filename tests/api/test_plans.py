@@ -13,14 +13,14 @@ HOSTS = ["h1", "h2", "h3"]
 HUGE = Flavor(flavor_id="9", name="huge", vcpus=5, memory_mib=512, root_gib=1)
 
 
-async def planned(front: Front, server_id: str, who: str = "admin", **wish: Any) -> Any:
-    answer = await front.ask("POST", "/whimbrel/plans", {"plan": {"server": server_id, **wish}}, who=who)
+async def planned(front: Front, server_id: str, who: str = "admin", **requested: Any) -> Any:
+    answer = await front.ask("POST", "/whimbrel/plans", {"plan": {"server": server_id, **requested}}, who=who)
     assert answer.status_code == 200, answer.text
     return answer.json()["plan"]
 
 
-async def refusal(front: Front, code: int, name: str, who: str = "admin", **wish: Any) -> str:
-    return fault(await front.ask("POST", "/whimbrel/plans", {"plan": wish}, who=who), name, code)
+async def refusal(front: Front, code: int, name: str, who: str = "admin", **requested: Any) -> str:
+    return fault(await front.ask("POST", "/whimbrel/plans", {"plan": requested}, who=who), name, code)
 
 
 async def decisions(front: Front, run_id: str, who: str = "admin") -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ async def test_what_one_may_not_do_one_may_not_plan(front: Front) -> None:
 @with_front
 async def test_what_the_request_would_be_refused_for_the_plan_is_refused_for(front: Front) -> None:
     server_id = await booted(front)
-    for wish, said in (
+    for requested, said in (
         ({"action": "resize"}, "needs 'flavor'"),
         ({"action": "resize", "flavor": "1"}, "must change flavor"),
         ({"action": "resize", "flavor": "none"}, "Flavor none could not be found"),
@@ -121,10 +121,10 @@ async def test_what_the_request_would_be_refused_for_the_plan_is_refused_for(fro
         ({"action": "migrate", "availability_zone": "moon"}, "zone moon is not there"),
         ({"action": "fly"}, "action"),
     ):
-        assert said in await refusal(front, 400, "badRequest", server=server_id, **wish), wish
+        assert said in await refusal(front, 400, "badRequest", server=server_id, **requested), requested
     await front.act(server_id, {"os-stop": None})
-    wish = {"server": server_id, "action": "migrate"}
-    assert "task_state" in await refusal(front, 409, "conflictingRequest", **wish)
+    requested = {"server": server_id, "action": "migrate"}
+    assert "task_state" in await refusal(front, 409, "conflictingRequest", **requested)
 
 
 @with_front
@@ -132,8 +132,8 @@ async def test_a_plan_keeps_to_the_quota(front: Front) -> None:
     server_id = await booted(front)
     project = (await front.show(server_id))["tenant_id"]
     await front.ask("PUT", f"/os-quota-sets/{project}", {"quota_set": {"cores": 1, "force": True}}, who="admin")
-    wish = {"server": server_id, "action": "resize", "flavor": "2"}
-    said = await refusal(front, 403, "forbidden", **wish)
+    requested = {"server": server_id, "action": "resize", "flavor": "2"}
+    said = await refusal(front, 403, "forbidden", **requested)
     assert said == fault(await front.act(server_id, {"resize": {"flavorRef": "2"}}), "forbidden", 403)
     assert (await planned(front, server_id, action="migrate"))["found"]
 
@@ -153,8 +153,8 @@ async def test_a_host_and_a_zone_may_be_asked_for(front: Front) -> None:
 @with_cloud(rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, az_on_move="keep"))
 async def test_a_word_that_is_no_policy_ends_a_plan_as_it_ends_the_move(front: Front) -> None:
     server_id = await booted(front)
-    wish = {"aggregate": {"name": "odd"}}
-    number = (await front.ask("POST", "/os-aggregates", wish, who="admin")).json()["aggregate"]["id"]
+    requested = {"aggregate": {"name": "odd"}}
+    number = (await front.ask("POST", "/os-aggregates", requested, who="admin")).json()["aggregate"]["id"]
     await front.world.cloud.aggregates.set_metadata(number, {"az_on_move": "perhaps"}, 0.0)
     await front.ask("POST", f"/os-aggregates/{number}/action", {"add_host": {"host": "h1"}}, who="admin")
     plan = await planned(front, server_id, action="migrate")

@@ -31,8 +31,8 @@ async def get(front: Front, group_id: str, **more: Any) -> Any:
 
 
 async def boot(front: Front, name: str, group: str, **more: Any) -> httpx.Response:
-    wish = {"name": name, "flavorRef": "1", "imageRef": "33333333-3333-4333-8333-333333333333", "networks": "none"}
-    body = {"server": {**wish, **more.pop("wish", {})}, "os:scheduler_hints": {"group": group}}
+    requested = {"name": name, "flavorRef": "1", "imageRef": "33333333-3333-4333-8333-333333333333", "networks": "none"}
+    body = {"server": {**requested, **more.pop("requested", {})}, "os:scheduler_hints": {"group": group}}
     return await front.ask("POST", "/servers", body, **more)
 
 
@@ -63,8 +63,8 @@ NEWEST = {"name": "g", "members": [], "policy": "anti-affinity", "rules": {}}
 )
 @with_front
 async def test_how_it_is_made_and_shown(front: Front, minor: int, shown: dict[str, Any]) -> None:
-    wish = {"policies": ["anti-affinity"]} if minor < 64 else {"policy": "anti-affinity"}
-    answer = await send(front, {"name": "g", **wish}, minor=minor)
+    requested = {"policies": ["anti-affinity"]} if minor < 64 else {"policy": "anti-affinity"}
+    answer = await send(front, {"name": "g", **requested}, minor=minor)
     assert answer.status_code == 200
     made = answer.json()["server_group"]
     assert made == {"id": made["id"], **shown}
@@ -95,7 +95,7 @@ async def test_rules_are_for_anti_affinity_from_2_64_on(front: Front) -> None:
 
 
 @pytest.mark.parametrize(
-    ("minor", "wish"),
+    ("minor", "requested"),
     [
         (63, {"name": "g", "policy": "affinity"}),
         (64, {"name": "g", "policies": ["affinity"]}),
@@ -109,8 +109,8 @@ async def test_rules_are_for_anti_affinity_from_2_64_on(front: Front) -> None:
     ],
 )
 @with_front
-async def test_what_is_not_understood_is_refused(front: Front, minor: int, wish: dict[str, Any]) -> None:
-    fault(await send(front, wish, minor=minor), "badRequest", 400)
+async def test_what_is_not_understood_is_refused(front: Front, minor: int, requested: dict[str, Any]) -> None:
+    fault(await send(front, requested, minor=minor), "badRequest", 400)
     assert (await front.get("/os-server-groups"))["server_groups"] == []
 
 
@@ -208,7 +208,7 @@ async def test_servers_of_an_anti_affinity_group_are_apart(front: Front) -> None
 @with_front
 async def test_servers_made_at_once_are_apart_too(front: Front) -> None:
     made = await make(front)
-    await booted(front, "a", made, wish={"max_count": 3, "min_count": 3})
+    await booted(front, "a", made, requested={"max_count": 3, "min_count": 3})
     assert {server.host for server in await all_of(front)} == {"h1", "h2", "h3"}
 
 

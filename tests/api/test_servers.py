@@ -13,8 +13,8 @@ from whimbrel.domain.ids import HostName
 
 @with_front
 async def test_a_server_is_accepted_and_then_runs(front: Front) -> None:
-    wish = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "auto"}
-    answer = await front.ask("POST", "/servers", {"server": wish})
+    requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "auto"}
+    answer = await front.ask("POST", "/servers", {"server": requested})
     assert answer.status_code == 202
     server = answer.json()["server"]
     assert set(server) == {"id", "links", "OS-DCF:diskConfig", "security_groups", "adminPass"}
@@ -28,7 +28,7 @@ async def test_a_server_is_accepted_and_then_runs(front: Front) -> None:
 
 @with_front
 async def test_everything_that_is_said_is_kept(front: Front) -> None:
-    wish = {
+    requested = {
         "description": "for tests",
         "metadata": {"a": "b"},
         "tags": ["x", "y"],
@@ -39,7 +39,7 @@ async def test_everything_that_is_said_is_kept(front: Front) -> None:
         "availability_zone": "nova",
         "adminPass": "secret",
     }
-    server = await front.show(await front.boot(**wish), who="admin")
+    server = await front.show(await front.boot(**requested), who="admin")
     assert server["description"] == "for tests"
     assert server["metadata"] == {"a": "b"}
     assert server["tags"] == ["x", "y"]
@@ -52,16 +52,23 @@ async def test_everything_that_is_said_is_kept(front: Front) -> None:
 
 @with_front
 async def test_hints_are_kept_and_shown(front: Front) -> None:
-    wish = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
-    body = {"server": wish, "os:scheduler_hints": {"colour": "blue"}}
+    requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
+    body = {"server": requested, "os:scheduler_hints": {"colour": "blue"}}
     server_id = (await front.ask("POST", "/servers", body)).json()["server"]["id"]
     assert (await front.show(server_id))["scheduler_hints"] == {"colour": "blue"}
 
 
 @with_front
 async def test_several_are_numbered_and_share_a_reservation(front: Front) -> None:
-    wish = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none", "min_count": 2, "max_count": "3"}
-    answer = await front.ask("POST", "/servers", {"server": wish | {"return_reservation_id": True}})
+    requested = {
+        "name": "web",
+        "flavorRef": "1",
+        "imageRef": IMAGE,
+        "networks": "none",
+        "min_count": 2,
+        "max_count": "3",
+    }
+    answer = await front.ask("POST", "/servers", {"server": requested | {"return_reservation_id": True}})
     reservation = answer.json()["reservation_id"]
     await front.settle()
     servers = (await front.get(f"/servers/detail?reservation_id={reservation}&sort_key=display_name&sort_dir=asc"))[
@@ -74,12 +81,12 @@ async def test_several_are_numbered_and_share_a_reservation(front: Front) -> Non
 @with_front
 async def test_as_many_as_the_quota_allows(front: Front) -> None:
     await front.world.cloud.quotas.set_limits(PROJECT, {"instances": 2})
-    wish = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
-    answer = await front.ask("POST", "/servers", {"server": wish | {"min_count": 1, "max_count": 5}})
+    requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
+    answer = await front.ask("POST", "/servers", {"server": requested | {"min_count": 1, "max_count": 5}})
     assert answer.status_code == 202
     assert len((await front.get("/servers"))["servers"]) == 2
-    fault(await front.ask("POST", "/servers", {"server": wish}), "forbidden", 403)
-    fault(await front.ask("POST", "/servers", {"server": wish | {"max_count": 2}}), "forbidden", 403)
+    fault(await front.ask("POST", "/servers", {"server": requested}), "forbidden", 403)
+    fault(await front.ask("POST", "/servers", {"server": requested | {"max_count": 2}}), "forbidden", 403)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +126,8 @@ async def test_as_many_as_the_quota_allows(front: Front) -> None:
 )
 @with_front
 async def test_a_wrong_wish_is_400_and_nothing_is_made(front: Front, change: dict[str, Any], sentence: str) -> None:
-    wish = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"} | change
-    answer = await front.ask("POST", "/servers", {"server": wish})
+    requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"} | change
+    answer = await front.ask("POST", "/servers", {"server": requested})
     if not sentence:
         assert answer.status_code == 202
         return
@@ -130,9 +137,9 @@ async def test_a_wrong_wish_is_400_and_nothing_is_made(front: Front, change: dic
 
 @with_front
 async def test_networks_must_be_said_from_2_37_on(front: Front) -> None:
-    wish = {"name": "web", "flavorRef": "1", "imageRef": IMAGE}
-    assert "networks" in fault(await front.ask("POST", "/servers", {"server": wish}, minor=37), "badRequest", 400)
-    assert (await front.ask("POST", "/servers", {"server": wish}, minor=36)).status_code == 202
+    requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE}
+    assert "networks" in fault(await front.ask("POST", "/servers", {"server": requested}, minor=37), "badRequest", 400)
+    assert (await front.ask("POST", "/servers", {"server": requested}, minor=36)).status_code == 202
 
 
 @pytest.mark.parametrize(
@@ -166,10 +173,10 @@ async def test_the_image_must_fit_the_flavor(front: Front) -> None:
         Flavor(flavor_id="hidden", name="hidden", vcpus=1, memory_mib=512, root_gib=1, is_public=False),
     ):
         await cloud.flavors.create(flavor, cloud.clock.now())
-    wish = {"name": "web", "imageRef": IMAGE, "networks": "none"}
+    requested = {"name": "web", "imageRef": IMAGE, "networks": "none"}
 
     async def boot(flavor: str, who: str) -> Any:
-        return await front.ask("POST", "/servers", {"server": wish | {"flavorRef": flavor}}, who=who)
+        return await front.ask("POST", "/servers", {"server": requested | {"flavorRef": flavor}}, who=who)
 
     fault(await boot("off", "member"), "badRequest", 400)
     fault(await boot("hidden", "member"), "badRequest", 400)
@@ -181,13 +188,13 @@ async def test_the_image_must_fit_the_flavor(front: Front) -> None:
 
 @with_front
 async def test_only_administrators_choose_the_host(front: Front) -> None:
-    wish = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
+    requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
     for choice in ({"host": "h2"}, {"availability_zone": "nova:h2"}, {"hypervisor_hostname": "h2"}):
-        fault(await front.ask("POST", "/servers", {"server": wish | choice}), "forbidden", 403)
+        fault(await front.ask("POST", "/servers", {"server": requested | choice}), "forbidden", 403)
         server_id = await front.boot(who="admin", **choice)
         assert (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"] == "h2"
     for wrong in ({"host": "h9"}, {"availability_zone": "nova:h9"}, {"host": "h1", "availability_zone": "nova:h2"}):
-        fault(await front.ask("POST", "/servers", {"server": wish | wrong}, who="admin"), "badRequest", 400)
+        fault(await front.ask("POST", "/servers", {"server": requested | wrong}, who="admin"), "badRequest", 400)
 
 
 @with_front
@@ -282,8 +289,8 @@ async def test_readers_read_and_members_write(front: Front) -> None:
     fault(await front.ask("DELETE", f"/servers/{server_id}", who="reader"), "forbidden", 403)
     fault(await front.ask("PUT", f"/servers/{server_id}", {"server": {"name": "x"}}, who="reader"), "forbidden", 403)
     fault(await front.ask("GET", f"/servers/{server_id}", who="nobody"), "forbidden", 403)
-    wish = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
-    fault(await front.ask("POST", "/servers", {"server": wish}, who="reader"), "forbidden", 403)
+    requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
+    fault(await front.ask("POST", "/servers", {"server": requested}, who="reader"), "forbidden", 403)
 
 
 # Changing and deleting

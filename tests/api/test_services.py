@@ -148,8 +148,8 @@ async def test_the_old_forms_of_bad_requests(front: Front) -> None:
 
 @with_front
 async def test_an_empty_host_is_forgotten(front: Front) -> None:
-    wish = {"aggregate": {"name": "a"}}
-    number = (await front.ask("POST", "/os-aggregates", wish, who="admin")).json()["aggregate"]["id"]
+    requested = {"aggregate": {"name": "a"}}
+    number = (await front.ask("POST", "/os-aggregates", requested, who="admin")).json()["aggregate"]["id"]
     await front.ask("POST", f"/os-aggregates/{number}/action", {"add_host": {"host": "h1"}}, who="admin")
     id = await id_of(front, "h1")
     fault(await front.ask("DELETE", f"/os-services/{id}"), "forbidden", 403)

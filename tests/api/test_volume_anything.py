@@ -112,8 +112,8 @@ async def _seed(cloud: VolumeCloud) -> dict[str, str]:
     kind = (await cloud.done("root", "POST", "/types", {"volume_type": many}))["volume_type"]["id"]
     volume = await cloud.volume()
     snapshot = (await cloud.done("ann", "POST", "/snapshots", {"snapshot": {"volume_id": volume}}))["snapshot"]["id"]
-    wish = {"volume_uuid": volume, "instance_uuid": SERVERS[0]}
-    attachment = (await cloud.done("nova", "POST", "/attachments", {"attachment": wish}))["attachment"]["id"]
+    requested = {"volume_uuid": volume, "instance_uuid": SERVERS[0]}
+    attachment = (await cloud.done("nova", "POST", "/attachments", {"attachment": requested}))["attachment"]["id"]
     return {
         "volume_id": volume,
         "snapshot_id": snapshot,

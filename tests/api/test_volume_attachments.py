@@ -71,8 +71,8 @@ async def test_no_volume_gets_the_names_of_ephemeral_and_swap_disks(front: Front
     roomy = Flavor(flavor_id="9", name="roomy", vcpus=1, memory_mib=512, root_gib=1, ephemeral_gib=1, swap_mib=64)
     await front.world.cloud.flavors.create(roomy, 0.0)
     server_id, one = await front.boot(flavorRef="9"), volume(front)
-    wished = {"volumeAttachment": {"volumeId": one, "device": "/dev/vdc"}}
-    assert (await front.ask("POST", path(server_id), wished)).status_code == 409
+    requested = {"volumeAttachment": {"volumeId": one, "device": "/dev/vdc"}}
+    assert (await front.ask("POST", path(server_id), requested)).status_code == 409
     assert (await attach(front, server_id, one))["device"] == "/dev/vdd"
     blank = {"source_type": "blank", "destination_type": "volume", "volume_size": 1}
     root = {"source_type": "image", "uuid": IMAGE, "destination_type": "local", "boot_index": 0}

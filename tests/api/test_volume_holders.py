@@ -19,13 +19,13 @@ def connector(host: str, **more: Any) -> dict[str, Any]:
 
 
 async def attach(cloud: VolumeCloud, volume: str, server: str, host: str | None = None, **more: Any) -> Any:
-    wish = {"volume_uuid": volume, "instance_uuid": server, "connector": connector(host) if host else None, **more}
-    return (await cloud.done("nova", "POST", "/attachments", {"attachment": wish}))["attachment"]
+    requested = {"volume_uuid": volume, "instance_uuid": server, "connector": connector(host) if host else None, **more}
+    return (await cloud.done("nova", "POST", "/attachments", {"attachment": requested}))["attachment"]
 
 
 async def refused(cloud: VolumeCloud, status: int, volume: str, server: str, **more: Any) -> str:
-    wish = {"volume_uuid": volume, "instance_uuid": server, **more}
-    return await cloud.refused(status, "nova", "POST", "/attachments", {"attachment": wish})
+    requested = {"volume_uuid": volume, "instance_uuid": server, **more}
+    return await cloud.refused(status, "nova", "POST", "/attachments", {"attachment": requested})
 
 
 async def connect(cloud: VolumeCloud, attachment: str, host: str, **more: Any) -> Any:
@@ -106,10 +106,10 @@ def test_a_user_connects_no_volume_that_is_connected(tmp_path: Path) -> None:
         volume = await cloud.volume()
         held = await attach(cloud, volume, ONE, "n1")
         await complete(cloud, held["id"])
-        wish = {"volume_uuid": volume, "instance_uuid": ONE, "connector": connector("a-laptop")}
-        said = await cloud.refused(409, "ann", "POST", "/attachments", {"attachment": wish})
+        requested = {"volume_uuid": volume, "instance_uuid": ONE, "connector": connector("a-laptop")}
+        said = await cloud.refused(409, "ann", "POST", "/attachments", {"attachment": requested})
         assert "Duplicate connectors" in said
-        second = await cloud.done("ann", "POST", "/attachments", {"attachment": {**wish, "connector": None}})
+        second = await cloud.done("ann", "POST", "/attachments", {"attachment": {**requested, "connector": None}})
         for mine in (second["attachment"]["id"], held["id"]):
             body = {"attachment": {"connector": connector("a-laptop")}}
             await cloud.refused(409, "ann", "PUT", f"/attachments/{mine}", body)
@@ -126,8 +126,8 @@ def test_users_share_a_volume_that_may_be_shared(tmp_path: Path) -> None:
         await cloud.done("root", "POST", "/types", {"volume_type": many})
         volume = await cloud.volume(volume_type="many")
         for server in SERVERS:
-            wish = {"volume_uuid": volume, "instance_uuid": server, "connector": connector("a-laptop")}
-            await cloud.done("ann", "POST", "/attachments", {"attachment": wish})
+            requested = {"volume_uuid": volume, "instance_uuid": server, "connector": connector("a-laptop")}
+            await cloud.done("ann", "POST", "/attachments", {"attachment": requested})
         assert len(cloud.exports.served) == 2
 
     tell(tmp_path, story)
@@ -254,8 +254,8 @@ class Unused:
 def test_a_user_deletes_what_no_server_uses(tmp_path: Path) -> None:
     async def story(cloud: VolumeCloud) -> None:
         volume = await cloud.volume()
-        wish = {"volume_uuid": volume, "instance_uuid": ONE, "connector": connector("a-laptop")}
-        made = (await cloud.done("ann", "POST", "/attachments", {"attachment": wish}))["attachment"]
+        requested = {"volume_uuid": volume, "instance_uuid": ONE, "connector": connector("a-laptop")}
+        made = (await cloud.done("ann", "POST", "/attachments", {"attachment": requested}))["attachment"]
         await cloud.refused(404, "bob", "DELETE", f"/attachments/{made['id']}")
         await cloud.done("ann", "DELETE", f"/attachments/{made['id']}")
         assert (await cloud.status(volume), cloud.exports.served) == ("available", {})
@@ -280,9 +280,9 @@ def test_a_volume_in_use_is_enlarged_from_3_42(tmp_path: Path) -> None:
     async def story(cloud: VolumeCloud) -> None:
         volume = await cloud.volume()
         await complete(cloud, (await attach(cloud, volume, ONE, "n1"))["id"])
-        path, wish = f"/volumes/{volume}/action", {"os-extend": {"new_size": 2}}
-        await cloud.refused(400, "ann", "POST", path, wish, version="3.41")
-        await cloud.done("ann", "POST", path, wish, version="3.42")
+        path, requested = f"/volumes/{volume}/action", {"os-extend": {"new_size": 2}}
+        await cloud.refused(400, "ann", "POST", path, requested, version="3.41")
+        await cloud.done("ann", "POST", path, requested, version="3.42")
         assert ((await cloud.show(volume))["size"], await cloud.status(volume)) == (2, "in-use")
         snapshot = {"snapshot": {"volume_id": volume}}
         await cloud.refused(400, "ann", "POST", "/snapshots", snapshot, version="3.65")
@@ -298,11 +298,11 @@ def test_an_attachment_is_ended_by_force(tmp_path: Path) -> None:
     async def story(cloud: VolumeCloud) -> None:
         volume = await cloud.volume()
         held = await attach(cloud, volume, ONE, "n1")
-        path, wish = f"/volumes/{volume}/action", {"os-force_detach": {"attachment_id": held["id"]}}
-        await cloud.refused(403, "ann", "POST", path, wish)
-        await cloud.done("root", "POST", path, wish)
+        path, requested = f"/volumes/{volume}/action", {"os-force_detach": {"attachment_id": held["id"]}}
+        await cloud.refused(403, "ann", "POST", path, requested)
+        await cloud.done("root", "POST", path, requested)
         assert (await cloud.status(volume), cloud.exports.served) == ("available", {})
-        await cloud.refused(400, "root", "POST", path, wish)
+        await cloud.refused(400, "root", "POST", path, requested)
         await attach(cloud, volume, ONE, "n1")
         await cloud.done(
             "root", "POST", path, {"os-reset_status": {"status": "available", "attach_status": "detached"}}

@@ -39,15 +39,15 @@ async def _ordered(cloud: VolumeCloud, kind: str) -> str:
     """Have a work ordered and not done."""
     origin = await cloud.volume(name="origin")
     cloud.write(origin, FILE[:64])
-    wish: dict[str, Any] = {"size": 1}
+    requested: dict[str, Any] = {"size": 1}
     if kind == "image":
-        wish["imageRef"] = IMAGE
+        requested["imageRef"] = IMAGE
     elif kind == "volume":
-        wish["source_volid"] = origin
+        requested["source_volid"] = origin
     elif kind == "snapshot":
         made = await cloud.done("ann", "POST", "/snapshots", {"snapshot": {"volume_id": origin}})
-        wish["snapshot_id"] = made["snapshot"]["id"]
-    answer = await cloud.ask("ann", "POST", "/volumes", {"volume": wish})
+        requested["snapshot_id"] = made["snapshot"]["id"]
+    answer = await cloud.ask("ann", "POST", "/volumes", {"volume": requested})
     return str(answer.json()["volume"]["id"])
 
 

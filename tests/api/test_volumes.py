@@ -22,14 +22,14 @@ def action(name: str, **fields: Any) -> dict[str, Any]:
 
 def test_a_volume_is_made_shown_changed_and_deleted(tmp_path: Path) -> None:
     async def story(cloud: VolumeCloud) -> None:
-        wish = {
+        requested = {
             "size": 2,
             "name": "disk",
             "description": "of ours",
             "metadata": {"a": "b"},
             "availability_zone": "north",
         }
-        answer = await cloud.ask("ann", "POST", "/volumes", {"volume": wish})
+        answer = await cloud.ask("ann", "POST", "/volumes", {"volume": requested})
         assert answer.status_code == 202
         assert answer.headers["OpenStack-API-Version"] == "volume 3.70"
         made = answer.json()["volume"]
@@ -56,7 +56,7 @@ def test_a_volume_is_made_shown_changed_and_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "requested",
     [
         {},
         {"size": 0},
@@ -80,9 +80,9 @@ def test_a_volume_is_made_shown_changed_and_deleted(tmp_path: Path) -> None:
         {"size": 1, "unknown": 1},
     ],
 )
-def test_a_volume_that_cannot_be_is_refused(tmp_path: Path, wish: dict[str, Any]) -> None:
+def test_a_volume_that_cannot_be_is_refused(tmp_path: Path, requested: dict[str, Any]) -> None:
     async def story(cloud: VolumeCloud) -> None:
-        assert await cloud.refused(400, "ann", "POST", "/volumes", {"volume": wish})
+        assert await cloud.refused(400, "ann", "POST", "/volumes", {"volume": requested})
         assert (await cloud.done("ann", "GET", "/volumes"))["volumes"] == []
 
     tell(tmp_path, story)
@@ -90,8 +90,8 @@ def test_a_volume_that_cannot_be_is_refused(tmp_path: Path, wish: dict[str, Any]
 
 def test_the_first_volumes_of_a_new_cloud_may_come_all_at_once(tmp_path: Path) -> None:
     async def story(cloud: VolumeCloud) -> None:
-        wish = {"volume": {"size": 1}}
-        answers = await asyncio.gather(*(cloud.ask("ann", "POST", "/volumes", wish) for _ in range(8)))
+        requested = {"volume": {"size": 1}}
+        answers = await asyncio.gather(*(cloud.ask("ann", "POST", "/volumes", requested) for _ in range(8)))
         assert [answer.status_code for answer in answers] == [202] * 8
         [kind] = {answer.json()["volume"]["volume_type"] for answer in answers}
         assert kind == "__DEFAULT__"
@@ -101,8 +101,8 @@ def test_the_first_volumes_of_a_new_cloud_may_come_all_at_once(tmp_path: Path) -
 
 def test_size_may_be_written_as_text_and_unknown_fields_are_old(tmp_path: Path) -> None:
     async def story(cloud: VolumeCloud) -> None:
-        wish = {"volume": {"size": "1", "unknown": 1}}
-        assert (await cloud.done("ann", "POST", "/volumes", wish, version="3.52"))["volume"]["size"] == 1
+        requested = {"volume": {"size": "1", "unknown": 1}}
+        assert (await cloud.done("ann", "POST", "/volumes", requested, version="3.52"))["volume"]["size"] == 1
         await cloud.refused(404, "ann", "POST", "/volumes", {"volume": {"size": 1, "volume_type": "none"}})
 
     tell(tmp_path, story)
@@ -253,8 +253,8 @@ def test_a_snapshot_keeps_what_was(tmp_path: Path) -> None:
     async def story(cloud: VolumeCloud) -> None:
         volume = await cloud.volume()
         cloud.write(volume, b"first")
-        wish = {"volume_id": volume, "name": "then", "metadata": {"a": "b"}}
-        answer = await cloud.ask("ann", "POST", "/snapshots", {"snapshot": wish})
+        requested = {"volume_id": volume, "name": "then", "metadata": {"a": "b"}}
+        answer = await cloud.ask("ann", "POST", "/snapshots", {"snapshot": requested})
         assert answer.status_code == 202
         snapshot = answer.json()["snapshot"]["id"]
         await cloud.worker.settle()
@@ -343,13 +343,13 @@ def test_a_volume_becomes_an_image(tmp_path: Path) -> None:
         volume = await cloud.volume()
         cloud.write(volume, b"a disk")
         path = f"/volumes/{volume}/action"
-        wish = {"image_name": "taken", "disk_format": "raw", "container_format": "bare"}
-        made = (await cloud.done("ann", "POST", path, {"os-volume_upload_image": wish}))["os-volume_upload_image"]
+        requested = {"image_name": "taken", "disk_format": "raw", "container_format": "bare"}
+        made = (await cloud.done("ann", "POST", path, {"os-volume_upload_image": requested}))["os-volume_upload_image"]
         assert made["status"] == "uploading"
         image = await cloud.service.images.show(made["image_id"])
         assert (image.status, image.size_bytes, image.name) == ("active", GIB, "taken")
         assert await cloud.status(volume) == "available"
-        await cloud.refused(400, "ann", "POST", path, {"os-volume_upload_image": {**wish, "disk_format": "vmdk"}})
+        await cloud.refused(400, "ann", "POST", path, {"os-volume_upload_image": {**requested, "disk_format": "vmdk"}})
 
     tell(tmp_path, story)
 

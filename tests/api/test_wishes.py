@@ -12,8 +12,8 @@ from whimbrel.domain.ids import ConsumerId
 
 async def sized(front: Front, name: str, minor: int = 104, **specs: str) -> str:
     """Make a flavor as large as the small one, with these extra specs; in their keys a double underscore is a colon."""
-    wish = {"name": name, "id": name, "ram": 512, "vcpus": 1, "disk": 1}
-    assert (await front.ask("POST", "/flavors", {"flavor": wish}, who="admin")).status_code == 200
+    requested = {"name": name, "id": name, "ram": 512, "vcpus": 1, "disk": 1}
+    assert (await front.ask("POST", "/flavors", {"flavor": requested}, who="admin")).status_code == 200
     body = {"extra_specs": {key.replace("__", ":"): value for key, value in specs.items()}}
     answer = await front.ask("POST", f"/flavors/{name}/os-extra_specs", body, who="admin", minor=minor)
     assert answer.status_code == 200, answer.text

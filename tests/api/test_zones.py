@@ -13,8 +13,8 @@ from whimbrel.sim.cloud.cloud import IMAGE
 
 
 async def put_into_zone(front: Front, zone: str, *hosts: str) -> None:
-    wish = {"aggregate": {"name": zone, "availability_zone": zone}}
-    number = (await front.ask("POST", "/os-aggregates", wish, who="admin")).json()["aggregate"]["id"]
+    requested = {"aggregate": {"name": zone, "availability_zone": zone}}
+    number = (await front.ask("POST", "/os-aggregates", requested, who="admin")).json()["aggregate"]["id"]
     for host in hosts:
         await front.ask("POST", f"/os-aggregates/{number}/action", {"add_host": {"host": host}}, who="admin")
 
@@ -147,8 +147,8 @@ async def test_bad_names_of_zones_are_refused(front: Front) -> None:
 
 @with_cloud(Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, default_schedule_zone="east"))
 async def test_servers_for_which_nobody_names_a_zone_go_to_that_of_the_rule(front: Front) -> None:
-    wish = {"server": {"name": "one", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}}
-    assert "not available" in fault(await front.ask("POST", "/servers", wish), "badRequest", 400)
+    requested = {"server": {"name": "one", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}}
+    assert "not available" in fault(await front.ask("POST", "/servers", requested), "badRequest", 400)
     await put_into_zone(front, "east", "h1")
     assert (await front.show(await front.boot()))["pinned_availability_zone"] == "east"
     assert (await front.show(await front.boot(availability_zone="nova")))["pinned_availability_zone"] == "nova"

@@ -107,8 +107,8 @@ async def test_a_volume_of_a_snapshot_is_made_beside_it_unless_another_zone_is_a
     await put_into_zone(front, "zone1", "h1")
     front.world.remains.volumes.add_snapshot("snap", volume(front, zone="zone1", is_bootable=True))
     device = {"source_type": "snapshot", "destination_type": "volume", "uuid": "snap", "boot_index": 0}
-    wish = {"imageRef": "", "block_device_mapping_v2": [device]} | ({"availability_zone": zone} if zone else {})
-    server_id = await front.boot(**wish)
+    requested = {"imageRef": "", "block_device_mapping_v2": [device]} | ({"availability_zone": zone} if zone else {})
+    server_id = await front.boot(**requested)
     assert (await stands(front, server_id))[:3] == ("ACTIVE", zone or "zone1", zone or "zone1")
     [shown] = (await front.show(server_id))["os-extended-volumes:volumes_attached"]
     assert (await front.world.cloud.volumes.volume(shown["id"])).zone == (zone or "zone1")
@@ -119,19 +119,25 @@ async def test_a_host_outside_the_zone_of_the_volumes_is_refused(front: Front) -
     await put_into_zone(front, "zone1", "h1")
     device = {"source_type": "volume", "destination_type": "volume", "boot_index": 0}
     device["uuid"] = volume(front, zone="zone1", is_bootable=True)
-    wish = {"name": "one", "flavorRef": "1", "imageRef": "", "networks": "none", "block_device_mapping_v2": [device]}
+    requested = {
+        "name": "one",
+        "flavorRef": "1",
+        "imageRef": "",
+        "networks": "none",
+        "block_device_mapping_v2": [device],
+    }
     for more in ({"host": "h2"}, {"availability_zone": ":h2"}):
-        answer = await front.ask("POST", "/servers", {"server": wish | more}, who="admin")
+        answer = await front.ask("POST", "/servers", {"server": requested | more}, who="admin")
         assert "zone zone1, compute host h2 is not" in fault(answer, "badRequest", 400)
     more = {"host": "h1", "availability_zone": "nova"}
-    answer = await front.ask("POST", "/servers", {"server": wish | more}, who="admin")
+    answer = await front.ask("POST", "/servers", {"server": requested | more}, who="admin")
     assert "Compute host h1 is in the availability zone zone1" in fault(answer, "badRequest", 400)
 
 
 @with_cloud(APART)
 async def test_volumes_in_a_zone_without_servers_are_an_error(front: Front) -> None:
     device = {"source_type": "volume", "destination_type": "volume", "boot_index": 0}
-    wish = {"name": "one", "flavorRef": "1", "imageRef": "", "networks": "none"}
+    requested = {"name": "one", "flavorRef": "1", "imageRef": "", "networks": "none"}
     far = {**device, "uuid": volume(front, zone="moon", is_bootable=True)}
-    answer = await front.ask("POST", "/servers", {"server": {**wish, "block_device_mapping_v2": [far]}})
+    answer = await front.ask("POST", "/servers", {"server": {**requested, "block_device_mapping_v2": [far]}})
     assert "zone moon, in which no server can be" in fault(answer, "badRequest", 400)

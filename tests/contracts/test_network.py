@@ -46,13 +46,13 @@ class Around:
     route: Callable[[], Awaitable[dict[str, str]]]
     """Have its subnet be of a segment, by ids."""
 
-    def wish(self, server: ServerId, **changes: object) -> NewPort:
+    def requested(self, server: ServerId, **changes: object) -> NewPort:
         mac = "fa:16:3e:" + ":".join(f"{self.rng.randrange(256):02x}" for _ in range(3))
         new = NewPort(network_id=self.id, project_id=PROJECT, server=server, device_owner=OWNER, mac=mac)
         return replace(new, **changes)
 
     async def bound(self) -> Port:
-        port = await self.network.create_port(self.wish(SERVER))
+        port = await self.network.create_port(self.requested(SERVER))
         return await self.network.bind(port, self.hosts[0], {"allocation": "a"}, OWNER)
 
 
@@ -181,7 +181,7 @@ def test_every_project_has_a_security_group(tell: Teller) -> None:
 def test_a_ports_security_groups_are_set_as_it_was_seen(tell: Teller) -> None:
     async def story(around: Around) -> None:
         network = around.network
-        port = await network.create_port(around.wish(SERVER))
+        port = await network.create_port(around.requested(SERVER))
         [group] = port.security_groups
         await network.set_security_groups(port, [])
         bare = await network.port(port.id)
@@ -210,12 +210,12 @@ def test_many_who_ask_first_find_the_same_group(tell: Teller) -> None:
 
 def test_a_port_is_made_once(tell: Teller) -> None:
     async def story(around: Around) -> None:
-        wish = around.wish(SERVER)
-        port = await around.network.create_port(wish)
-        assert (port.mac, port.device_id, port.device_owner, port.host) == (wish.mac, SERVER, OWNER, "")
+        requested = around.requested(SERVER)
+        port = await around.network.create_port(requested)
+        assert (port.mac, port.device_id, port.device_owner, port.host) == (requested.mac, SERVER, OWNER, "")
         assert (port.network_id, port.project_id) == (around.id, PROJECT)
         assert [address.address for address in port.addresses] == [port.addresses[0].address]
-        assert (await around.network.create_port(wish)).id == port.id
+        assert (await around.network.create_port(requested)).id == port.id
         assert [each.id for each in await around.network.ports_of([SERVER, OTHER])] == [port.id]
         bound = await around.network.bind(port, around.hosts[0], {"allocation": "a"}, OWNER)
         assert await around.network.ports_of([SERVER], with_requests=False) == [bound]
@@ -228,12 +228,12 @@ def test_a_port_is_made_once(tell: Teller) -> None:
 
 def test_an_address_is_given_once(tell: Teller) -> None:
     async def story(around: Around) -> None:
-        wish = around.wish(SERVER, fixed_ip="10.20.30.5")
-        port = await around.network.create_port(wish)
+        requested = around.requested(SERVER, fixed_ip="10.20.30.5")
+        port = await around.network.create_port(requested)
         assert port.addresses[0].address == "10.20.30.5"
-        assert (await around.network.create_port(wish)).id == port.id
+        assert (await around.network.create_port(requested)).id == port.id
         with pytest.raises(Refused, match=r"10\.20\.30\.5"):
-            await around.network.create_port(around.wish(OTHER, fixed_ip="10.20.30.5"))
+            await around.network.create_port(around.requested(OTHER, fixed_ip="10.20.30.5"))
         assert await around.network.ports_of([OTHER]) == []
 
     tell(story)
@@ -241,12 +241,12 @@ def test_an_address_is_given_once(tell: Teller) -> None:
 
 def test_when_no_address_is_left(tell: Teller) -> None:
     async def story(around: Around) -> None:
-        made = [await around.network.create_port(around.wish(SERVER)) for _ in range(5)]
+        made = [await around.network.create_port(around.requested(SERVER)) for _ in range(5)]
         assert len({port.addresses[0].address for port in made}) == 5
         with pytest.raises(Refused, match="No more IP addresses"):
-            await around.network.create_port(around.wish(SERVER))
+            await around.network.create_port(around.requested(SERVER))
         await around.network.delete_port(made[0].id)
-        [address] = (await around.network.create_port(around.wish(SERVER))).addresses
+        [address] = (await around.network.create_port(around.requested(SERVER))).addresses
         assert address == made[0].addresses[0]
 
     tell(story)
@@ -254,7 +254,7 @@ def test_when_no_address_is_left(tell: Teller) -> None:
 
 def test_who_binds_too_late_changes_nothing(tell: Teller) -> None:
     async def story(around: Around) -> None:
-        seen = await around.network.create_port(around.wish(SERVER))
+        seen = await around.network.create_port(around.requested(SERVER))
         if seen.revision is None:
             pytest.skip("this service does not count changes")
         first = await around.network.bind(seen, around.hosts[0], {}, OWNER)
@@ -271,7 +271,7 @@ def test_who_binds_too_late_changes_nothing(tell: Teller) -> None:
 def test_what_is_not_there(tell: Teller) -> None:
     async def story(around: Around) -> None:
         network = around.network
-        gone = await network.create_port(around.wish(SERVER))
+        gone = await network.create_port(around.requested(SERVER))
         await network.delete_port(gone.id)
         await network.delete_port(MISSING)
         await network.free_port(MISSING, SERVER)
@@ -279,7 +279,7 @@ def test_what_is_not_there(tell: Teller) -> None:
         await network.delete_bindings([], around.hosts[0])
         assert await network.ports_of([]) == []
         with pytest.raises(Refused):
-            await network.create_port(around.wish(SERVER, network_id=MISSING))
+            await network.create_port(around.requested(SERVER, network_id=MISSING))
         for call in (
             network.port(MISSING),
             network.take_port(MISSING, SERVER, OWNER),
@@ -297,7 +297,7 @@ def test_what_is_not_there(tell: Teller) -> None:
 def test_a_port_is_taken_and_let_go(tell: Teller) -> None:
     async def story(around: Around) -> None:
         network = around.network
-        port = await network.create_port(around.wish(SERVER))
+        port = await network.create_port(around.requested(SERVER))
         for _ in range(2):
             await network.free_port(port.id, SERVER)
             freed = await network.port(port.id)
@@ -315,7 +315,7 @@ def test_a_port_is_taken_and_let_go(tell: Teller) -> None:
 
 def test_two_servers_that_want_a_port(tell: Teller) -> None:
     async def story(around: Around) -> None:
-        port = await around.network.create_port(around.wish(SERVER))
+        port = await around.network.create_port(around.requested(SERVER))
         await around.network.free_port(port.id, SERVER)
         servers = [ServerId(MISSING[:-1] + str(number)) for number in range(1, 7)]
         calls = [around.network.take_port(port.id, server, OWNER) for server in servers]
@@ -494,7 +494,7 @@ def test_whose_ports_there_are_comes_page_by_page(tell: Teller) -> None:
     async def story(around: Around) -> None:
         network = around.network
         for server, owner in ((SERVER, OWNER), (OTHER, OWNER), (OTHER, "network:other")):
-            await network.create_port(around.wish(server, device_owner=owner))
+            await network.create_port(around.requested(server, device_owner=owner))
         told: list[ServerId] = []
         after: str | None = None
         while True:

@@ -269,13 +269,13 @@ def test_attachments_of_one_volume_or_of_all(tell: Teller) -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "requested",
     [{"zone": "nowhere"}, {"volume_type": "no such"}, {"image_id": NOWHERE}, {"snapshot_id": NOWHERE}, {"size_gib": 0}],
 )
-def test_a_volume_that_cannot_be_made_is_refused(tmp_path: Path, wish: dict[str, Any]) -> None:
+def test_a_volume_that_cannot_be_made_is_refused(tmp_path: Path, requested: dict[str, Any]) -> None:
     async def story() -> None:
         async with embedded(tmp_path) as opened:
-            new = NewVolume(**{"mark": "m", "project_id": opened.project, "size_gib": 1, **wish})
+            new = NewVolume(**{"mark": "m", "project_id": opened.project, "size_gib": 1, **requested})
             with pytest.raises(Refused):
                 await opened.volumes.create_volume(new)
 

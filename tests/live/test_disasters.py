@@ -182,9 +182,9 @@ def test_a_full_disk_refuses_and_changes_nothing(disk: Disk, tmp_path: Path) -> 
         moves = people.moves()
         disk.fill(pid)
 
-        wish = {"name": "three", "flavorRef": "1", "imageRef": people.image, "networks": "none"}
+        requested = {"name": "three", "flavorRef": "1", "imageRef": people.image, "networks": "none"}
         for method, path, body in (
-            ("POST", "/servers", {"server": wish}),
+            ("POST", "/servers", {"server": requested}),
             ("PUT", f"/servers/{one}", {"server": {"name": "uno"}}),
             ("POST", f"/servers/{one}/metadata", {"metadata": {"a": "b" * 200}}),
             ("POST", "/os-keypairs", {"keypair": {"name": "k", "public_key": KEY}}),
@@ -296,8 +296,8 @@ def test_what_was_under_way_at_the_end_goes_on_at_the_next_start(tmp_path: Path,
         for delay_s in (0.1, 0.6):
             for server in moving:
                 assert people.act(server, {"migrate": None}).status_code == 202
-            wish = {"name": "new", "flavorRef": "1", "imageRef": people.image, "networks": "none"}
-            answer = people.ask("POST", "/compute/v2.1/servers", {"server": wish})
+            requested = {"name": "new", "flavorRef": "1", "imageRef": people.image, "networks": "none"}
+            answer = people.ask("POST", "/compute/v2.1/servers", {"server": requested})
             assert answer.status_code == 202
             built.append(answer.json()["server"]["id"])
             if leaving:

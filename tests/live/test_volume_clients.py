@@ -27,8 +27,8 @@ def until_available(cloud: RunningCloud, *what: str) -> Any:
 
 
 def test_a_volume_is_created_changed_enlarged_snapshot_and_deleted(cloud: RunningCloud) -> None:
-    wish = ("--size", "1", "--description", "of ours", "--property", "a=b", "--availability-zone", "north")
-    cloud.say("volume", "create", *wish, "life")
+    requested = ("--size", "1", "--description", "of ours", "--property", "a=b", "--availability-zone", "north")
+    cloud.say("volume", "create", *requested, "life")
     made = until_available(cloud, "volume", "show", "life")
     assert (made["availability_zone"], made["type"]) == ("north", "__DEFAULT__")
     assert made["properties"] == {"a": "b"}

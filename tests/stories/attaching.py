@@ -14,7 +14,7 @@ from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
-from whimbrel.domain.server_devices import BlockDevice, WishedNic
+from whimbrel.domain.server_devices import BlockDevice, RequestedNic
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.ports.services.network import Port, PortRequest
@@ -67,9 +67,9 @@ async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
     await volumes.detach(cloud, engine, requester, server, device)
 
 
-def plug(wish: WishedNic) -> Ask:
+def plug(requested: RequestedNic) -> Ask:
     async def ask(cloud: Cloud, engine: Engine, requester: Requester, server: Server) -> None:
-        await interfaces.attach(cloud, engine, requester, server, wish)
+        await interfaces.attach(cloud, engine, requester, server, requested)
 
     return ask
 
@@ -168,8 +168,8 @@ def given_back(told: Told, run: Run) -> Books:
     return {**told.before, "ports": [port if one[0] == port_id else one for one in told.before["ports"]]}
 
 
-BY_NETWORK, BY_PORT = WishedNic(network_id=equipment.NETWORK), WishedNic(port_id=FREE_PORT)
-BY_WIDE_PORT = WishedNic(port_id=WIDE_PORT)
+BY_NETWORK, BY_PORT = RequestedNic(network_id=equipment.NETWORK), RequestedNic(port_id=FREE_PORT)
+BY_WIDE_PORT = RequestedNic(port_id=WIDE_PORT)
 
 TALES = (
     Tale("attach a volume", "attach_volume", attach(at_once=True), attached),

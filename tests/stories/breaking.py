@@ -67,9 +67,9 @@ async def scene() -> Scene:
         Volume(id=FREE_VOLUME, project_id=PROJECT, name="more", status="available", size_gib=1, zone="nova")
     )
     engine = world.engine("setup")
-    device = with_a_function(world.new_server("x")).wished_nics
+    device = with_a_function(world.new_server("x")).requested_nics
     rich = with_devices(world.new_server("rich"))
-    rich = replace(rich, wished_nics=(*rich.wished_nics, *device))
+    rich = replace(rich, requested_nics=(*rich.requested_nics, *device))
     plain, gone = world.new_server("plain"), world.new_server("gone")
     for server, host in ((rich, "h1"), (plain, "h2"), (gone, "h2")):
         await create.accept(world.cloud, engine, world.requester(), [server], HostName(host))

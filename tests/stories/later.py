@@ -15,7 +15,7 @@ from tools.scenarios.incarnations import Lives
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
-from whimbrel.domain.server_devices import WishedNic
+from whimbrel.domain.server_devices import RequestedNic
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
@@ -79,7 +79,7 @@ async def healed(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
 
 AGAIN = {
     "detach a volume": attaching.attach(at_once=True, volume=VOLUME),
-    "unplug a port with bandwidth": attaching.plug(WishedNic(port_id=PORT)),
+    "unplug a port with bandwidth": attaching.plug(RequestedNic(port_id=PORT)),
 }
 """How that comes back which an errand took away."""
 
@@ -103,7 +103,7 @@ def _of_heal(tale: test_heal.Tale) -> list[Later]:
 REPAIRED: dict[str, Set] = {
     "a port is bound to another host": migrated("h3"),
     "a port is bound to another host too": migrated("h3", "h1"),  # where it came from it is bound, and not active
-    "a server has a port that it does not know": asked(attaching.plug(WishedNic(port_id=breaking.FREE_PORT))),
+    "a server has a port that it does not know": asked(attaching.plug(RequestedNic(port_id=breaking.FREE_PORT))),
 }
 """What its owner does when that is repaired: what was too much is then due."""
 

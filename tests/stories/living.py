@@ -230,10 +230,10 @@ def _ports_at(run: Run) -> list[tuple[Any, ...]]:
     """Give the ports of a created server as the books have them: each bound to its host, and served there."""
     target, facts = run.facts.target, run.facts
     lines = []
-    for port, wish in zip(facts.ports, facts.wished_nics, strict=True):
+    for port, requested in zip(facts.ports, facts.requested_nics, strict=True):
         profile: dict[str, Any] = {"allocation": dict(target.served)} if port.requests else {}
         profile |= in_profile(FUNCTION) if port.nic.vnic_type == DIRECT else {}
-        assert (port.nic.port_id == wish.port_id) is (wish.port_id is not None)
+        assert (port.nic.port_id == requested.port_id) is (requested.port_id is not None)
         lines.append((port.nic.port_id, run.subject, f"compute:{target.zone}", target.host, profile, 1))
     return sorted(lines)
 

@@ -79,7 +79,7 @@ def _about(step: Step) -> str:
     """Say which stories have this line."""
     conditions = {"crosses_cells": "cell", "sends_disk": "cell", "wants_pci": "function", "had_pci": "function"}
     devices = dict.fromkeys(("moves_ports", "has_ports", "moves_volumes"), "ports")
-    devices |= dict.fromkeys(("wishes_nics", "wishes_volumes", "has_devices"), "ports")
+    devices |= dict.fromkeys(("requests_nics", "requests_volumes", "has_devices"), "ports")
     return {**conditions, **devices}.get(step.only_if.__name__ if step.only_if else "", "")
 
 

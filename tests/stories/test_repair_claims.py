@@ -16,7 +16,7 @@ from tests.stories.test_repair import mend_all, told
 from tests.stories.test_wishes import offer
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
-from whimbrel.domain.server_devices import WishedNic
+from whimbrel.domain.server_devices import RequestedNic
 from whimbrel.proof.proof import prove
 from whimbrel.repair.service import survey
 from whimbrel.servers import lookup
@@ -106,8 +106,8 @@ def test_what_can_be_claimed_is() -> None:
 async def with_a_port_that_asks(**more: Any) -> Scene:
     """Have a server on h2 with one port, which asks for bandwidth."""
     world = await World.build(cells={"c1": ("h1", "h2", "h3")}, equipped=True)
-    nics = (WishedNic(port_id=equipment.PORT, network_id=equipment.NETWORK),)
-    server, engine = replace(world.new_server("plain"), wished_nics=nics), world.engine("setup")
+    nics = (RequestedNic(port_id=equipment.PORT, network_id=equipment.NETWORK),)
+    server, engine = replace(world.new_server("plain"), requested_nics=nics), world.engine("setup")
     await create.accept(world.cloud, engine, world.requester(), [server], HostName("h2"))
     await world.settle(engine)
     there = await lookup.find(world.cloud, server.id)

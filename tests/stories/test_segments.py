@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from whimbrel.domain.ids import HostName, ProjectId, ProviderId
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.domain.server import Server
-from whimbrel.domain.server_devices import WishedNic
+from whimbrel.domain.server_devices import RequestedNic
 from whimbrel.moves import requests
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.placement.placement import Inventory
@@ -45,7 +45,7 @@ async def routed(rules: Rules = ASKS, **places: tuple[str, ...]) -> World:
 
 async def made(world: World, host: HostName | None = None, **asked: str) -> Server:
     engine = world.engine("e")
-    new = replace(world.new_server("one"), wished_nics=(WishedNic(**asked),))
+    new = replace(world.new_server("one"), requested_nics=(RequestedNic(**asked),))
     await create.accept(world.cloud, engine, world.requester(), [new], host)
     await world.settle(engine)
     return await lookup.find(world.cloud, new.id)

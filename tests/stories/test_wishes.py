@@ -290,7 +290,7 @@ async def _resize(cloud: Cloud, world: World, server: Server) -> None:
 # Every crash
 
 
-class Wished(Lives):
+class Requested(Lives):
     """A server with two cards is resized to a flavor with a GPU on another host."""
 
     def __init__(self, end: str, *plans: Plan) -> None:
@@ -325,7 +325,7 @@ _SCENE: list[tuple[World, Server]] = []
 
 async def _tell(end: str, *plans: Plan) -> list[str]:
     try:
-        told = await Wished(end, *plans).tell()
+        told = await Requested(end, *plans).tell()
         assert len(told.fired) == len(plans), "the fault did not happen"
         await _check(told, end, plans)
     except (AssertionError, Violation) as error:

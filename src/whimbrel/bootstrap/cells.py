@@ -192,7 +192,7 @@ async def name_cells(config: CloudConfig, infos: Cells, directory: Directory, jo
         await infos.forget(name)
     for name, cell in said.items():
         physnets, storage = (None if some is None else frozenset(some) for some in (cell.physnets, cell.storage))
-        wished = CellInfo(
+        expected = CellInfo(
             name=name,
             database=cell.database,
             enabled=cell.enabled,
@@ -200,7 +200,7 @@ async def name_cells(config: CloudConfig, infos: Cells, directory: Directory, jo
             storage=storage,
             created_at=now,
         )
-        found = await infos.ensure(wished)
+        found = await infos.ensure(expected)
         if found.enabled != cell.enabled:
             log.warning("a command said of a cell what the settings do not", cell=name, enabled=found.enabled)
 

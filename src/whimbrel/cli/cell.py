@@ -83,9 +83,9 @@ def add(
     """
     warn_of_passwords()
     database = chosen_database(database, database_file, variable=None)
-    wish = {"name": name, "physnets": physnet or None, "storage": storage or None, "enabled": not disabled}
+    requested = {"name": name, "physnets": physnet or None, "storage": storage or None, "enabled": not disabled}
     with where.api() as api:
-        api.post("compute", URL, {"cell": wish | ({"database": database} if database else {})})
+        api.post("compute", URL, {"cell": requested | ({"database": database} if database else {})})
         found = _wait_until_open(api, name)
     if json:
         terminal.write_json({"cell": found})
@@ -229,9 +229,9 @@ def find(api: Api, name: str) -> Cell:
 
 def switch(api: Api, name: str, *, enabled: bool, reason: str | None) -> Cell:
     """Raises: NotFound."""
-    wish: dict[str, Any] = {"enabled": enabled} | ({"disabled_reason": reason} if reason else {})
+    requested: dict[str, Any] = {"enabled": enabled} | ({"disabled_reason": reason} if reason else {})
     find(api, name)
-    api.put("compute", f"{URL}/{quote(name, safe='')}", {"cell": wish})
+    api.put("compute", f"{URL}/{quote(name, safe='')}", {"cell": requested})
     return find(api, name)
 
 

@@ -126,8 +126,8 @@ class Drain:
 
     def _obstacle(self, one: Passenger) -> str | None:
         """Say what a move would find in its way; None: it would leave. Raises: Refused: none may leave."""
-        wish = {"plan": {"server": one.id, "action": "migrate"}}
-        plan = msgspec.convert(self._api.post("compute", "/whimbrel/plans", wish), PlanAnswer).plan
+        requested = {"plan": {"server": one.id, "action": "migrate"}}
+        plan = msgspec.convert(self._api.post("compute", "/whimbrel/plans", requested), PlanAnswer).plan
         if not plan.found:
             return f"{plan.summary} {plan.change or ''}".strip()
         if plan.chosen[0] in self._hosts:

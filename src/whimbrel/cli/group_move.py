@@ -88,8 +88,8 @@ def id_of(api: Api, wanted: str) -> str:
 
 
 def _begin(api: Api, group: str, host: str | None, zone: str | None) -> ServerGroup:
-    wish = {key: value for key, value in (("host", host), ("zone", zone)) if value is not None}
-    return _read(api.post("compute", f"{URL}/{quote(group)}/move", {"move": wish}))
+    requested = {key: value for key, value in (("host", host), ("zone", zone)) if value is not None}
+    return _read(api.post("compute", f"{URL}/{quote(group)}/move", {"move": requested}))
 
 
 def _follow(api: Api, group: str, confirm: bool) -> ServerGroup:

@@ -40,9 +40,9 @@ def resize(server: str, /, *, flavor: str, all: bool = False, json: bool = False
         One JSON document instead of text.
     """
     with where.api() as api:
-        wish = {"action": "resize", "flavor": name_lookup.flavor(api, flavor)["id"]}
+        requested = {"action": "resize", "flavor": name_lookup.flavor(api, flavor)["id"]}
         found = name_lookup.server(api, server)
-        answer = api.post("compute", URL, {"plan": {"server": found["id"], **wish}})
+        answer = api.post("compute", URL, {"plan": {"server": found["id"], **requested}})
     return _tell(answer, found["name"], all, json)
 
 
@@ -76,8 +76,8 @@ def migrate(
     """
     with where.api() as api:
         found = name_lookup.server(api, server)
-        wish = {"action": "migrate", "host": host, "availability_zone": zone}
-        answer = api.post("compute", URL, {"plan": {"server": found["id"], **wish}})
+        requested = {"action": "migrate", "host": host, "availability_zone": zone}
+        answer = api.post("compute", URL, {"plan": {"server": found["id"], **requested}})
     return _tell(answer, found["name"], all, json)
 
 
@@ -111,8 +111,8 @@ def group(
         One JSON document instead of text.
     """
     with where.api() as api:
-        wish = {"action": "migrate", "host": host, "availability_zone": zone}
-        answer = api.post("compute", URL, {"plan": {"server_group": group_move.id_of(api, group), **wish}})
+        requested = {"action": "migrate", "host": host, "availability_zone": zone}
+        answer = api.post("compute", URL, {"plan": {"server_group": group_move.id_of(api, group), **requested}})
     return _tell(answer, group, all, json)
 
 

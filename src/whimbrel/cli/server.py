@@ -75,9 +75,9 @@ def move(
     assert server is not None, "a server or a group"
     with where.api() as api:
         found = name_lookup.server(api, server)
-        wish = {"availability_zone": zone, "host": host, "leave_zone": leave_zone}
-        wish["flavor"] = None if flavor is None else name_lookup.flavor(api, flavor)["id"]
-        seen = api.post("compute", f"/whimbrel/servers/{quote(found['id'])}/move", {"move": wish})
+        requested = {"availability_zone": zone, "host": host, "leave_zone": leave_zone}
+        requested["flavor"] = None if flavor is None else name_lookup.flavor(api, flavor)["id"]
+        seen = api.post("compute", f"/whimbrel/servers/{quote(found['id'])}/move", {"move": requested})
         if wait:
             seen = _follow(api, seen)
         move = _read(seen)

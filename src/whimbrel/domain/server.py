@@ -6,7 +6,7 @@ import msgspec
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, GroupId, HostName, ProjectId, ServerId, Slot, UserId
-from whimbrel.domain.server_devices import BlockDevice, Nic, WishedNic, WishedVolume
+from whimbrel.domain.server_devices import BlockDevice, Nic, RequestedNic, RequestedVolume
 
 
 class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,7 +16,7 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     hints: dict[str, Any] = {}  # os:scheduler_hints as sent
 
     @property
-    def wished_group(self) -> GroupId | None:
+    def requested_group(self) -> GroupId | None:
         """Give the server group that it was to be made in. Whether that is still there, ServerGroups knows."""
         group: GroupId | None = self.hints.get("group")
         return group
@@ -60,8 +60,9 @@ class Server(msgspec.Struct, kw_only=True):
     image_properties: dict[str, str] = {}
     nics: tuple[Nic, ...] = ()
     volumes: tuple[BlockDevice, ...] = ()
-    wished_nics: tuple[WishedNic, ...] = ()  # what it was to be made with; its creation makes nics and volumes of them
-    wished_volumes: tuple[WishedVolume, ...] = ()
+    # What it was to be made with; its creation makes nics and volumes of them. Records keep the former names.
+    requested_nics: tuple[RequestedNic, ...] = msgspec.field(default=(), name="wished_nics")
+    requested_volumes: tuple[RequestedVolume, ...] = msgspec.field(default=(), name="wished_volumes")
     security_groups: tuple[str, ...] = ()  # ids, for the ports that are made for it; empty: the project's default
     security_group_names: tuple[str, ...] = ()  # of these, as they were when they were chosen
     reservation_id: str = ""
@@ -72,7 +73,9 @@ class Server(msgspec.Struct, kw_only=True):
     @property
     def has_local_root(self) -> bool:
         """Tell whether its root disk lies on its host; else it boots from a volume."""
-        boots = [device.boot_index for device in self.volumes] + [wish.boot_index for wish in self.wished_volumes]
+        boots = [device.boot_index for device in self.volumes] + [
+            requested.boot_index for requested in self.requested_volumes
+        ]
         return 0 not in boots
 
     @property

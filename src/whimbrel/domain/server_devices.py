@@ -39,7 +39,7 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     tag: str | None = None
 
 
-class WishedNic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RequestedNic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A nic that a server is to be made with. A port that is there, or one to be made on a network."""
 
     network_id: str | None = None  # known for a port too, once it was looked up
@@ -48,7 +48,7 @@ class WishedNic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tag: str | None = None
 
 
-class WishedVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RequestedVolume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A volume that a server is to be made with. One that is there, or one to be made of one source or of none."""
 
     volume_id: str | None = None

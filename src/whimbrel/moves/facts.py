@@ -9,7 +9,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import DiskExport, DiskName, GuestKey, GuestSpec
 from whimbrel.domain.ids import CellName, HostName, ProviderId, ServerId, Slot
 from whimbrel.domain.run import Run, has_facts
-from whimbrel.domain.server_devices import BlockDevice, Nic, WishedNic, WishedVolume
+from whimbrel.domain.server_devices import BlockDevice, Nic, RequestedNic, RequestedVolume
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.services.network import Port, PortRequest
 
@@ -27,7 +27,7 @@ class Location(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     served_by: dict[str, str] = {}  # the same providers' names
 
 
-class ZoneWish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ZoneRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which zone a target must be in, and which it had better be in: ids. because: part of a sentence for people."""
 
     zone: str | None = None
@@ -71,7 +71,8 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     asked_zone: str | None = None  # the zone that the server is to be moved to, whatever it is pinned to
     leaves_cell: bool = False  # whether it may go to a host of another cell
     leaves_zone: bool = False  # whether it may leave its zone, and the one that it is pinned to
-    zone_wish: ZoneWish | None = None  # as it was when the target was chosen
+    # As it was when the target was chosen. The journal keeps this field and the next two under their former names.
+    zone_request: ZoneRequest | None = msgspec.field(default=None, name="zone_wish")
     wanted_host: HostName | None = None
     same_host: bool = False  # whether the source may be the target
     target: Location | None = None
@@ -85,10 +86,10 @@ class MoveFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ports: tuple[MovedPort, ...] = ()
     volumes: tuple[BlockDevice, ...] = ()  # with the attachments of the source
     target_attachments: dict[str, str] = {}  # volume id -> attachment for the target
-    wished_nics: tuple[WishedNic, ...] = ()  # of a create
-    wished_volumes: tuple[WishedVolume, ...] = ()
+    requested_nics: tuple[RequestedNic, ...] = msgspec.field(default=(), name="wished_nics")  # of a create
+    requested_volumes: tuple[RequestedVolume, ...] = msgspec.field(default=(), name="wished_volumes")
     security_groups: tuple[str, ...] = ()
-    macs: tuple[str, ...] = ()  # of the ports that a create makes, by place among the wished nics; "": it is there
+    macs: tuple[str, ...] = ()  # of the ports that a create makes, by place among the requested nics; "": it is there
 
 
 Move = Run[MoveFacts]
@@ -186,12 +187,12 @@ def moves_volumes(facts: MoveFacts) -> bool:
     return has_volumes(facts) and changes_host(facts)
 
 
-def wishes_nics(facts: MoveFacts) -> bool:
-    return bool(facts.wished_nics)
+def requests_nics(facts: MoveFacts) -> bool:
+    return bool(facts.requested_nics)
 
 
-def wishes_volumes(facts: MoveFacts) -> bool:
-    return bool(facts.wished_volumes)
+def requests_volumes(facts: MoveFacts) -> bool:
+    return bool(facts.requested_volumes)
 
 
 def was_running(facts: MoveFacts) -> bool:

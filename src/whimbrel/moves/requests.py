@@ -11,7 +11,7 @@ from whimbrel.domain.ids import HostName, RunId, Slot
 from whimbrel.domain.run import Run, Verdict, has_facts
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs
-from whimbrel.moves.facts import Location, MoveFacts, ZoneWish
+from whimbrel.moves.facts import Location, MoveFacts, ZoneRequest
 from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.resize import RESIZE
@@ -192,7 +192,7 @@ async def wanted_facts(cloud: Cloud, server: Server, wanted: Wanted) -> MoveFact
     if wanted.flavor is not None and wanted.flavor.flavor_id != server.flavor.flavor_id:
         facts = replace(facts, new_flavor=wanted.flavor, same_host=cloud.rules.allow_resize_to_same_host)
     if wanted.host is None:
-        await _wish(cloud, server, facts)
+        await _zone_request(cloud, server, facts)
     else:
         await _check_target(cloud, server, facts, wanted.host)
     return facts
@@ -216,11 +216,11 @@ async def _check_target(cloud: Cloud, server: Server, facts: MoveFacts, host: Ho
     if host == server.host:
         raise Invalid("Cannot migrate to the host where the server exists.")
     await _check_cell(cloud, server, facts, host)
-    wish, default = await _wish(cloud, server, facts), cloud.rules.default_availability_zone
+    requested, default = await _zone_request(cloud, server, facts), cloud.rules.default_availability_zone
     is_in = zone_of(host, await cloud.aggregates.all()) or default
-    if wish.zone not in (None, is_in):
+    if requested.zone not in (None, is_in):
         name = await name_of(cloud.zones, is_in)
-        raise Invalid(f"Compute host {host} is in zone {name}, where the server cannot go: {wish.because}.")
+        raise Invalid(f"Compute host {host} is in zone {name}, where the server cannot go: {requested.because}.")
 
 
 async def _check_cell(cloud: Cloud, server: Server, facts: MoveFacts, host: HostName) -> None:
@@ -238,10 +238,10 @@ async def _check_cell(cloud: Cloud, server: Server, facts: MoveFacts, host: Host
             ) from None
 
 
-async def _wish(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneWish:
+async def _zone_request(cloud: Cloud, server: Server, facts: MoveFacts) -> ZoneRequest:
     """Raises: Invalid: nowhere; the choice would say so, but here the requester gets the error at once."""
     try:
-        return await needs.zone_wish(replace(facts, volumes=server.volumes), cloud)
+        return await needs.zone_request(replace(facts, volumes=server.volumes), cloud)
     except Refused as error:
         raise Invalid(error.reason) from None
 

@@ -31,7 +31,7 @@ async def release_late_effects(cloud: Cloud, engine: Engine) -> int:
 def _has_devices(run: Run) -> bool:
     facts = run.facts
     if isinstance(facts, MoveFacts):
-        return bool(facts.ports or facts.volumes or facts.wished_nics or facts.wished_volumes)
+        return bool(facts.ports or facts.volumes or facts.requested_nics or facts.requested_volumes)
     return isinstance(facts, OperationFacts) and facts.devices
 
 

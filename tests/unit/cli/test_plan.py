@@ -13,16 +13,16 @@ def member(name: str, source: str | None, reason: str | None = None) -> PlannedS
 
 
 def test_a_group_is_said_to_be_where_its_servers_are() -> None:
-    wish = of_group(member("a", "h2"), member("b", "h1"), member("c", None), member("d", "h1"))
-    assert plan.head(wish, "db").plain == "migrate of db, which is on h1 and h2; nothing is moved"
+    requested = of_group(member("a", "h2"), member("b", "h1"), member("c", None), member("d", "h1"))
+    assert plan.head(requested, "db").plain == "migrate of db, which is on h1 and h2; nothing is moved"
 
 
 def test_a_server_whose_host_is_not_told() -> None:
-    wish = Plan(found=True, summary="", action="resize", flavor="large", source=None)
-    assert plan.head(wish, "web").plain == "resize of web to large; nothing is moved"
+    requested = Plan(found=True, summary="", action="resize", flavor="large", source=None)
+    assert plan.head(requested, "web").plain == "resize of web to large; nothing is moved"
 
 
 def test_who_would_not_move_is_named_with_the_reason() -> None:
-    wish = of_group(member("a", "h1"), member("b", "h1", "it is locked"))
-    assert plan.not_moving(wish) == ["b would not move: it is locked"]
+    requested = of_group(member("a", "h1"), member("b", "h1", "it is locked"))
+    assert plan.not_moving(requested) == ["b would not move: it is locked"]
     assert plan.not_moving(Plan(found=True, summary="", action="resize", source="h1")) == []

@@ -54,25 +54,25 @@ def wishes(draw: st.DrawFn) -> Flavor | HostName | None:
 
 @settings(max_examples=20)
 @given(clouds(), wishes())
-def test_the_move_does_what_its_plan_said(cloud: dict[str, Any], wish: Flavor | HostName | None) -> None:
-    asyncio.run(plan_and_move(cloud, wish))
+def test_the_move_does_what_its_plan_said(cloud: dict[str, Any], requested: Flavor | HostName | None) -> None:
+    asyncio.run(plan_and_move(cloud, requested))
 
 
-async def plan_and_move(given: dict[str, Any], wish: Flavor | HostName | None) -> None:
+async def plan_and_move(given: dict[str, Any], requested: Flavor | HostName | None) -> None:
     world = await World.build(given["hosts"], rules=given["rules"], equipped=given["devices"])
     try:
         server = await furnish(world, given)
-        if wish in NAMES and wish not in given["hosts"]:
+        if requested in NAMES and requested not in given["hosts"]:
             return
         try:
-            planned = await requests.plan(world.cloud, server, await facts(world, server, wish))
+            planned = await requests.plan(world.cloud, server, await facts(world, server, requested))
         except Invalid as no:
             with pytest.raises(Invalid, match=re.escape(no.reason)):
-                await really(world, server, wish)
+                await really(world, server, requested)
             return
         assert await lookup.find(world.cloud, server.id) == server
         assert await world.cloud.journal.open_run(server.id) is None
-        await really(world, server, wish)
+        await really(world, server, requested)
         [run, *_] = await world.cloud.journal.find(RunFilter(subject=server.id, limit=1))
         evidence = await world.cloud.journal.evidence(run.id)
         if isinstance(planned, str):
@@ -109,16 +109,16 @@ async def furnish(world: World, given: dict[str, Any]) -> Server:
     return await lookup.find(cloud, server.id)
 
 
-async def facts(world: World, server: Server, wish: Flavor | HostName | None) -> MoveFacts:
-    if isinstance(wish, Flavor):
-        return await requests.resize_facts(world.cloud, server, wish)
-    return await requests.migrate_facts(world.cloud, server, wish)
+async def facts(world: World, server: Server, requested: Flavor | HostName | None) -> MoveFacts:
+    if isinstance(requested, Flavor):
+        return await requests.resize_facts(world.cloud, server, requested)
+    return await requests.migrate_facts(world.cloud, server, requested)
 
 
-async def really(world: World, server: Server, wish: Flavor | HostName | None) -> None:
+async def really(world: World, server: Server, requested: Flavor | HostName | None) -> None:
     engine, cloud = world.engine("really"), world.cloud
-    if isinstance(wish, Flavor):
-        await requests.resize(cloud, engine, world.requester(), server, wish)
+    if isinstance(requested, Flavor):
+        await requests.resize(cloud, engine, world.requester(), server, requested)
     else:
-        await requests.migrate(cloud, engine, world.requester(), server, wish)
+        await requests.migrate(cloud, engine, world.requester(), server, requested)
     await world.settle(engine)

@@ -60,7 +60,7 @@ class HttpNetwork:
         return found
 
     async def create_port(self, new: NewPort) -> Port:
-        wish: dict[str, Any] = {
+        requested: dict[str, Any] = {
             "network_id": new.network_id,
             "project_id": new.project_id,
             "device_id": new.server,
@@ -69,11 +69,11 @@ class HttpNetwork:
             "admin_state_up": True,
         }
         if new.fixed_ip:
-            wish["fixed_ips"] = [{"ip_address": new.fixed_ip}]
+            requested["fixed_ips"] = [{"ip_address": new.fixed_ip}]
         if new.security_groups:
-            wish["security_groups"] = list(new.security_groups)
+            requested["security_groups"] = list(new.security_groups)
         try:
-            return neutron.port(await self._send("POST", PORTS, {"port": wish}))
+            return neutron.port(await self._send("POST", PORTS, {"port": requested}))
         except No as no:
             # The address may be the port's own: this was asked before.
             query = [("network_id", new.network_id), ("mac_address", new.mac)]
@@ -130,8 +130,8 @@ class HttpNetwork:
 
     async def bind(self, port: Port, host: HostName, profile: Mapping[str, Any], device_owner: str) -> Port:
         merged = _without_nothing({**port.profile, **profile})
-        wish = {"binding:host_id": host, "binding:profile": merged, "device_owner": device_owner}
-        bound = await self._change_seen(port.id, wish, port.revision)
+        requested = {"binding:host_id": host, "binding:profile": merged, "device_owner": device_owner}
+        bound = await self._change_seen(port.id, requested, port.revision)
         if bound.vif_type == FAILED:
             raise Refused(f"Port {port.id} cannot be bound to host {host}.")
         return bound
@@ -152,9 +152,9 @@ class HttpNetwork:
 
     async def create_binding(self, port_id: str, host: HostName, vnic_type: str, profile: Mapping[str, Any]) -> Binding:
         whole = _without_nothing(profile)
-        wish = {"host": host, "vnic_type": vnic_type, "profile": whole}
+        requested = {"host": host, "vnic_type": vnic_type, "profile": whole}
         try:
-            return neutron.binding(await self._send("POST", _bindings(port_id), {"binding": wish}))
+            return neutron.binding(await self._send("POST", _bindings(port_id), {"binding": requested}))
         except No as no:
             if no.name != "PortBindingAlreadyExists":
                 raise
@@ -178,15 +178,15 @@ class HttpNetwork:
 
     # Requests
 
-    async def _change(self, port_id: str, wish: Mapping[str, Any], revision: int | None = None) -> Port:
+    async def _change(self, port_id: str, requested: Mapping[str, Any], revision: int | None = None) -> Port:
         """Change a port. revision: only if it is still this one."""
         headers = {} if revision is None else {"If-Match": f"revision_number={revision}"}
-        return neutron.port(await self._send("PUT", f"{PORTS}/{port_id}", {"port": wish}, headers))
+        return neutron.port(await self._send("PUT", f"{PORTS}/{port_id}", {"port": requested}, headers))
 
-    async def _change_seen(self, port_id: str, wish: Mapping[str, Any], revision: int | None) -> Port:
+    async def _change_seen(self, port_id: str, requested: Mapping[str, Any], revision: int | None) -> Port:
         """Change a port that was seen. Raises: Conflict: it is not as it was."""
         try:
-            return await self._change(port_id, wish, revision)
+            return await self._change(port_id, requested, revision)
         except No as no:
             if not no.is_late:
                 raise

@@ -42,7 +42,7 @@ class HttpVolumes:
     async def create_volume(self, new: NewVolume) -> Volume:
         for volume in await self.made(new.project_id, [new.mark]):
             return volume
-        wish = {
+        requested = {
             "name": "",  # so does Nova
             "size": new.size_gib,
             "metadata": {MARK: new.mark},
@@ -52,7 +52,7 @@ class HttpVolumes:
             "snapshot_id": new.snapshot_id,
             "source_volid": new.source_volume_id,
         }
-        sent = {"volume": {name: value for name, value in wish.items() if value is not None}}
+        sent = {"volume": {name: value for name, value in requested.items() if value is not None}}
         try:
             made = await _asked(self._service_of(new.project_id), "POST", f"/{new.project_id}/volumes", body=sent)
         except NotFound as error:  # what it is to be made of, or its type

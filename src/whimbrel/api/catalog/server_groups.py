@@ -50,14 +50,14 @@ async def show(call: Call) -> Any:
 
 
 async def create(call: Call) -> Any:
-    wish: dict[str, Any] = call.body["server_group"]
-    rules = wish.get("rules", {})
-    policy = wish["policy"] if call.minor >= RULES_SINCE else wish["policies"][0]
+    requested: dict[str, Any] = call.body["server_group"]
+    rules = requested.get("rules", {})
+    policy = requested["policy"] if call.minor >= RULES_SINCE else requested["policies"][0]
     if rules and policy != "anti-affinity":
         raise Invalid("Only anti-affinity policy supports rules.")
     group = ServerGroup(
         id=GroupId(call.cloud.ids.uuid()),
-        name=wish["name"],
+        name=requested["name"],
         project_id=call.principal.project_id,
         user_id=call.principal.user_id,
         policy=policy,
@@ -76,22 +76,22 @@ async def delete(call: Call) -> Any:
         await call.cloud.placement.forget_group(group.id)
 
 
-async def check_wished(call: Call, hints: Mapping[str, Any]) -> None:
+async def check_requested(call: Call, hints: Mapping[str, Any]) -> None:
     """Raises: Invalid: the hint names a group that the project does not have."""
-    wished = hints.get("group")
-    if wished is None:
+    group_id = hints.get("group")
+    if group_id is None:
         return
     try:
-        group = await call.cloud.server_groups.get(wished)
+        group = await call.cloud.server_groups.get(group_id)
     except NotFound as error:
         raise Invalid(error.reason) from None
     if group.project_id != call.principal.project_id:
-        raise Invalid(f"Instance group {wished} could not be found.")
+        raise Invalid(f"Instance group {group_id} could not be found.")
 
 
 async def of_server(call: Call, server: Server) -> tuple[GroupId, ...]:
     """Give the groups of a server as it shows them. One that was made in none is never asked about."""
-    if not server.spec.wished_group:
+    if not server.spec.requested_group:
         return ()
     group = await call.cloud.server_groups.of_server(server.id)
     return (group.id,) if group else ()

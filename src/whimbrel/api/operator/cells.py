@@ -24,13 +24,13 @@ async def index(call: Call) -> Cells:
 
 async def add(call: Call) -> CellAnswer:
     """Write a cell down; every process opens it within moments."""
-    wish = call.body["cell"]
+    requested = call.body["cell"]
     info = CellInfo(
-        name=CellName(wish["name"]),
-        database=wish.get("database"),
-        enabled=truth(wish.get("enabled", True)),
-        physnets=_set(wish.get("physnets")),
-        storage=_set(wish.get("storage")),
+        name=CellName(requested["name"]),
+        database=requested.get("database"),
+        enabled=truth(requested.get("enabled", True)),
+        physnets=_set(requested.get("physnets")),
+        storage=_set(requested.get("storage")),
         created_at=call.cloud.clock.now(),
     )
     await call.cloud.cell_infos.add(info)
@@ -39,8 +39,8 @@ async def add(call: Call) -> CellAnswer:
 
 async def switch(call: Call) -> CellAnswer:
     """Have a cell take servers, or take no more."""
-    wish = call.body["cell"]
-    enabled, reason = truth(wish["enabled"]), wish.get("disabled_reason")
+    requested = call.body["cell"]
+    enabled, reason = truth(requested["enabled"]), requested.get("disabled_reason")
     if enabled and reason:
         raise Problem(400, "An enabled cell has no disabled_reason.")
     info = await call.cloud.cell_infos.set_enabled(CellName(call.params["name"]), enabled, reason)

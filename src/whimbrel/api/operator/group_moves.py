@@ -23,10 +23,10 @@ async def show(call: Call) -> ServerGroupAnswer:
 
 async def move(call: Call) -> ServerGroupAnswer:
     """Have all servers of an affinity group move to one host, or go on where that was begun. 409: nobody can."""
-    wish: dict[str, Any] = call.body["move"]
+    requested: dict[str, Any] = call.body["move"]
     group = await server_groups.in_path(call)
-    zone = None if wish.get("zone") is None else await locations.zone_id(call, wish["zone"])
-    begun = await group_moves.move(call.cloud, call.engine, call.requester, group, wish.get("host"), zone)
+    zone = None if requested.get("zone") is None else await locations.zone_id(call, requested["zone"])
+    begun = await group_moves.move(call.cloud, call.engine, call.requester, group, requested.get("host"), zone)
     return _shown(await co_location.look(call.cloud, group), begun.refused)
 
 

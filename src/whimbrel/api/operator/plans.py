@@ -31,25 +31,25 @@ HOSTS = "whimbrel:plans:create:hosts"
 
 async def server_in_body(call: Call) -> Mapping[str, str]:
     """Find the server of a plan; a plan of a server group is about none."""
-    wish = call.body["plan"]
-    if ("server" in wish) == ("server_group" in wish):
+    requested = call.body["plan"]
+    if ("server" in requested) == ("server_group" in requested):
         raise Invalid("A plan is for a 'server' or for a 'server_group'.")
-    return await find_server(call, ServerId(wish["server"])) if "server" in wish else call.own
+    return await find_server(call, ServerId(requested["server"])) if "server" in requested else call.own
 
 
 async def create(call: Call) -> PlanAnswer:
     """Tell which host a resize or a migration would choose now, and why not the others; nothing is moved or written."""
     if "server_group" in call.body["plan"]:
         return PlanAnswer(await _of_group(call, call.body["plan"]))
-    wish: dict[str, Any] = call.body["plan"]
+    requested: dict[str, Any] = call.body["plan"]
     target = {"project_id": call.server.project_id, "user_id": call.server.user_id}
-    facts = await (_resize if wish["action"] == "resize" else _migrate)(call, wish, target)
+    facts = await (_resize if requested["action"] == "resize" else _migrate)(call, requested, target)
     made = await requests.plan(call.cloud, call.server, facts)
     decision = await _decision(call, made, hosts=call.may(HOSTS, target))
     return PlanAnswer(
         Plan(
             **asdict(decision),
-            action=wish["action"],
+            action=requested["action"],
             server_id=call.server.id,
             flavor=facts.new_flavor.name,
             source=call.server.host if call.may(HOSTS, target) else None,
@@ -64,27 +64,27 @@ async def _decision(call: Call, made: DecisionTrace | str, *, hosts: bool) -> De
     return decisions.refused(made, call.cloud.clock.now())
 
 
-async def _resize(call: Call, wish: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
+async def _resize(call: Call, requested: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
     """Ask what the resize would be asked. Raises: as it does."""
     call.check("os_compute_api:servers:resize", target)
-    if wish.get("flavor") is None:
+    if requested.get("flavor") is None:
         raise Invalid("A plan of a resize needs 'flavor'.")
-    if wish.get("host") is not None or wish.get("availability_zone") is not None:
+    if requested.get("host") is not None or requested.get("availability_zone") is not None:
         raise Invalid("A resize chooses its host itself: 'host' and 'availability_zone' are for plans of a migration.")
     action_states.check_lock(call)
     action_states.check(call.server, "resize", action_states.LIVING)
-    flavor = await flavor_and_image.flavor(call, wish["flavor"])
+    flavor = await flavor_and_image.flavor(call, requested["flavor"])
     if call.server.has_local_root:
         flavor_and_image.check_growth(call.server.flavor, flavor)
     return await requests.resize_facts(call.cloud, call.server, flavor, leaves_cell=may_leave_cell(call))
 
 
-async def _migrate(call: Call, wish: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
+async def _migrate(call: Call, requested: Mapping[str, Any], target: Mapping[str, str]) -> MoveFacts:
     """Ask what the migration would be asked. Raises: as it does."""
-    host: HostName | None = wish.get("host")
-    zone: str | None = wish.get("availability_zone")
+    host: HostName | None = requested.get("host")
+    zone: str | None = requested.get("availability_zone")
     call.check("os_compute_api:os-migrate-server:migrate", target)
-    if wish.get("flavor") is not None:
+    if requested.get("flavor") is not None:
         raise Invalid("A migration keeps the flavor: 'flavor' is for plans of a resize.")
     if host is not None:
         call.check("os_compute_api:os-migrate-server:migrate:host", target)
@@ -101,20 +101,24 @@ async def _migrate(call: Call, wish: Mapping[str, Any], target: Mapping[str, str
 # Groups
 
 
-async def _of_group(call: Call, wish: Mapping[str, Any]) -> Plan:
+async def _of_group(call: Call, requested: Mapping[str, Any]) -> Plan:
     """Tell where a server group would go together. Raises: as moving it does."""
     call.check("whimbrel:server_groups:move")
-    if wish["action"] != "migrate" or wish.get("flavor") is not None:
+    if requested["action"] != "migrate" or requested.get("flavor") is not None:
         raise Invalid("A plan of a server group is of a migration: each server keeps its flavor.")
-    zone = None if wish.get("availability_zone") is None else await locations.zone_id(call, wish["availability_zone"])
-    group = await call.cloud.server_groups.get(GroupId(wish["server_group"]))
-    planned = await group_moves.plan(call.cloud, group, wish.get("host"), zone)
+    zone = (
+        None
+        if requested.get("availability_zone") is None
+        else await locations.zone_id(call, requested["availability_zone"])
+    )
+    group = await call.cloud.server_groups.get(GroupId(requested["server_group"]))
+    planned = await group_moves.plan(call.cloud, group, requested.get("host"), zone)
     decision = await _decision(call, planned.record or planned.reason, hosts=call.may(HOSTS))
     if not planned.record:
         decision.found = planned.host is not None
     return Plan(
         **asdict(decision),
-        action=wish["action"],
+        action=requested["action"],
         server_group_id=group.id,
         policy=group.policy,
         moving_to=planned.host,

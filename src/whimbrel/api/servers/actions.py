@@ -57,8 +57,8 @@ async def resize(call: Call) -> None:
 async def migrate(call: Call) -> None:
     action_states.check_lock(call)
     action_states.check(call.server, "migrate", action_states.LIVING)
-    wish = call.body["migrate"]
-    host = wish.get("host") if call.minor >= 56 and isinstance(wish, dict) else None
+    requested = call.body["migrate"]
+    host = requested.get("host") if call.minor >= 56 and isinstance(requested, dict) else None
     if host is not None:
         call.check("os_compute_api:os-migrate-server:migrate:host", _target(call))
     target, crosses = None if host is None else HostName(host), may_leave_cell(call)
@@ -83,8 +83,8 @@ async def revert_resize(call: Call) -> None:
 
 
 async def lock(call: Call) -> None:
-    wish = call.body["lock"]
-    reason = wish.get("locked_reason") if call.minor >= 73 and isinstance(wish, dict) else None
+    requested = call.body["lock"]
+    reason = requested.get("locked_reason") if call.minor >= 73 and isinstance(requested, dict) else None
     by = "owner" if call.server.project_id == call.principal.project_id else "admin"
     await edit.change(call.cloud, call.server, {"locked_by": by, "locked_reason": reason})
     await _remember(call, "lock")
@@ -128,12 +128,12 @@ def _target(call: Call) -> dict[str, str]:
 
 
 async def create_image(call: Call) -> Any:
-    wish = call.body["createImage"]
+    requested = call.body["createImage"]
     action_states.check(call.server, "createImage", action_states.LIVING)
     if not call.server.has_local_root:
         raise Invalid(f"Instance {call.server.id} boots from a volume: take a snapshot of that volume instead.")
     image_id = await snapshot.accept(
-        call.cloud, call.engine, call.requester, call.server, wish["name"], wish.get("metadata", {})
+        call.cloud, call.engine, call.requester, call.server, requested["name"], requested.get("metadata", {})
     )
     if call.minor >= 45:
         return {"image_id": image_id}
@@ -141,8 +141,8 @@ async def create_image(call: Call) -> Any:
 
 
 async def console_output(call: Call) -> Any:
-    wish = call.body["os-getConsoleOutput"] or {}
-    length = wish.get("length")
+    requested = call.body["os-getConsoleOutput"] or {}
+    length = requested.get("length")
     lines = None if length is None or int(length) < 0 else int(length)
     server = call.server
     action_states.check_placed(server)

@@ -36,9 +36,9 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 # The two forms
 
 
-def read(wish: Mapping[str, Any], image_id: str) -> list[Device]:
-    """Read the devices of a wish, in whichever form. Raises: Invalid."""
-    old, new = wish.get("block_device_mapping"), wish.get("block_device_mapping_v2")
+def read(requested: Mapping[str, Any], image_id: str) -> list[Device]:
+    """Read the devices of a request, in whichever form. Raises: Invalid."""
+    old, new = requested.get("block_device_mapping"), requested.get("block_device_mapping_v2")
     if old and new:
         raise Invalid("Using different block_device_mapping syntaxes is not allowed in the same request.")
     if new:

@@ -1,6 +1,6 @@
-"""POST /servers: reads the wish, checks what can be checked before anything is written, and has the servers made.
+"""POST /servers: reads the request, checks what can be checked before anything is written, and has the servers made.
 
-Law: a wish that cannot be fulfilled as it was said is refused with the reason, never fulfilled in part.
+Law: a request that cannot be fulfilled as it was made is refused with the reason, never fulfilled in part.
 """
 
 import re
@@ -34,52 +34,54 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def create(call: Call) -> Reply:
-    wish: dict[str, Any] = call.body["server"]
-    check_rest(wish)
-    note = guest_data_note(call, wish)
-    several = int(wish.get("max_count", wish.get("min_count", 1))) > 1
-    flavor = await flavor_and_image.flavor(call, wish["flavorRef"])
-    disks = await requested_volumes.read(call, wish, flavor, several=several)
-    nics = await requested_nics.read(call, wish, several=several)
-    groups = await requested_nics.security_groups(call, [group["name"] for group in wish.get("security_groups", [])])
-    await check_metadata(call, wish)
-    await server_groups.check_wished(call, _hints(call))
-    key_data = await public_key(call, wish)
-    destination = await beside_volumes(call, await find_destination(call, wish), disks)
-    count = await how_many(call, wish, flavor)
+    requested: dict[str, Any] = call.body["server"]
+    check_rest(requested)
+    note = guest_data_note(call, requested)
+    several = int(requested.get("max_count", requested.get("min_count", 1))) > 1
+    flavor = await flavor_and_image.flavor(call, requested["flavorRef"])
+    disks = await requested_volumes.read(call, requested, flavor, several=several)
+    nics = await requested_nics.read(call, requested, several=several)
+    groups = await requested_nics.security_groups(
+        call, [group["name"] for group in requested.get("security_groups", [])]
+    )
+    await check_metadata(call, requested)
+    await server_groups.check_requested(call, _hints(call))
+    key_data = await public_key(call, requested)
+    destination = await beside_volumes(call, await find_destination(call, requested), disks)
+    count = await how_many(call, requested, flavor)
     reservation_id = "r-" + _short(call.cloud.ids.uuid())
     first = Server(
         id=ServerId(call.cloud.ids.uuid()),
         project_id=call.principal.project_id,
         user_id=call.principal.user_id,
-        name=wish["name"],
+        name=requested["name"],
         flavor=flavor,
         image_id=disks.image.id if disks.image else None,
         spec=RequestSpec(zone_pin=destination.zone_pin, hints=_hints(call)),
         created_at=call.cloud.clock.now(),
         updated_at=call.cloud.clock.now(),
         zone=destination.zone_pin,
-        description=wish.get("description") if call.minor >= 19 else wish["name"],
-        hostname=wish.get("hostname") or hostname_from(wish["name"]),
-        key_name=wish.get("key_name"),
+        description=requested.get("description") if call.minor >= 19 else requested["name"],
+        hostname=requested.get("hostname") or hostname_from(requested["name"]),
+        key_name=requested.get("key_name"),
         key_data=key_data,
-        user_data=wish.get("user_data"),
-        config_drive=truth(wish.get("config_drive", False)),
-        access_ipv4=wish.get("accessIPv4", ""),
-        access_ipv6=wish.get("accessIPv6", ""),
-        disk_config=wish.get("OS-DCF:diskConfig", "MANUAL"),
-        metadata=wish.get("metadata", {}),
-        tags=list(dict.fromkeys(wish.get("tags", []))),
+        user_data=requested.get("user_data"),
+        config_drive=truth(requested.get("config_drive", False)),
+        access_ipv4=requested.get("accessIPv4", ""),
+        access_ipv6=requested.get("accessIPv6", ""),
+        disk_config=requested.get("OS-DCF:diskConfig", "MANUAL"),
+        metadata=requested.get("metadata", {}),
+        tags=list(dict.fromkeys(requested.get("tags", []))),
         image_properties=disks.root_properties,
-        wished_nics=nics,
-        wished_volumes=disks.volumes,
+        requested_nics=nics,
+        requested_volumes=disks.volumes,
         security_groups=tuple(groups),
         security_group_names=tuple(groups.values()),
         reservation_id=reservation_id,
-        admin_pass=wish.get("adminPass") or _password(call.cloud.ids.uuid()),
+        admin_pass=requested.get("adminPass") or _password(call.cloud.ids.uuid()),
     )
     await _accept(call, _numbered(call, first, count), destination.host, note)
-    return _reply(call, wish, first)
+    return _reply(call, requested, first)
 
 
 async def _accept(call: Call, servers: list[Server], host: HostName | None, note: str | None) -> None:
@@ -100,16 +102,16 @@ async def _take_back(call: Call, server: Server) -> None:
     await delete.accept(call.cloud, call.engine, call.requester, begun)
 
 
-def _reply(call: Call, wish: dict[str, Any], first: Server) -> Reply:
+def _reply(call: Call, requested: dict[str, Any], first: Server) -> Reply:
     links = call.links("servers", first.id)
     headers = {"Location": links[0]["href"]}
-    if truth(wish.get("return_reservation_id", False)):
+    if truth(requested.get("return_reservation_id", False)):
         return Reply(body={"reservation_id": first.reservation_id}, headers=headers)
     shown = {
         "id": first.id,
         "links": links,
         "OS-DCF:diskConfig": first.disk_config,
-        "security_groups": wish.get("security_groups") or [{"name": "default"}],
+        "security_groups": requested.get("security_groups") or [{"name": "default"}],
         "adminPass": first.admin_pass,
     }
     return Reply(body={"server": shown}, headers=headers)
@@ -118,22 +120,22 @@ def _reply(call: Call, wish: dict[str, Any], first: Server) -> Reply:
 # What cannot be had
 
 
-def check_rest(wish: dict[str, Any]) -> None:
+def check_rest(requested: dict[str, Any]) -> None:
     """Raises: Invalid: something that this cloud does not do."""
-    if wish.get("personality"):
+    if requested.get("personality"):
         raise Invalid("Files cannot be injected: use user_data instead of personality.")
-    if wish.get("trusted_image_certificates"):
+    if requested.get("trusted_image_certificates"):
         raise Invalid("Image signatures are not checked here: trusted_image_certificates cannot be used.")
 
 
-def guest_data_note(call: Call, wish: dict[str, Any]) -> str | None:
+def guest_data_note(call: Call, requested: dict[str, Any]) -> str | None:
     """Return a note for the server's history if something is sent that does not reach its guest.
 
     There is no config drive, no metadata service and no password injection yet.
     Raises: Invalid: a rule refuses such requests.
     """
-    sent = [key for key in ("user_data", "key_name", "adminPass") if wish.get(key)]
-    sent += ["config_drive"] if truth(wish.get("config_drive") or False) else []
+    sent = [key for key in ("user_data", "key_name", "adminPass") if requested.get(key)]
+    sent += ["config_drive"] if truth(requested.get("config_drive") or False) else []
     if not sent:
         return None
     if call.cloud.rules.refuse_undelivered_guest_data:
@@ -146,9 +148,9 @@ def guest_data_note(call: Call, wish: dict[str, Any]) -> str | None:
 # What must be there
 
 
-async def check_metadata(call: Call, wish: dict[str, Any]) -> None:
+async def check_metadata(call: Call, requested: dict[str, Any]) -> None:
     """Raises: OverQuota: more items than the project may give one server."""
-    items = len(wish.get("metadata", {}))
+    items = len(requested.get("metadata", {}))
     if not items:
         return
     limit = (await call.cloud.quotas.limits(call.principal.project_id)).get("metadata_items", -1)
@@ -156,9 +158,9 @@ async def check_metadata(call: Call, wish: dict[str, Any]) -> None:
         raise OverQuota(f"Maximum number of metadata items exceeds {limit}")
 
 
-async def public_key(call: Call, wish: dict[str, Any]) -> str | None:
+async def public_key(call: Call, requested: dict[str, Any]) -> str | None:
     """Raises: Invalid: the user has no such key."""
-    name = wish.get("key_name")
+    name = requested.get("key_name")
     if name is None:
         return None
     try:
@@ -167,13 +169,13 @@ async def public_key(call: Call, wish: dict[str, Any]) -> str | None:
         raise Invalid("Invalid key_name provided.") from None
 
 
-async def find_destination(call: Call, wish: dict[str, Any]) -> Destination:
+async def find_destination(call: Call, requested: dict[str, Any]) -> Destination:
     """Read availability_zone (also zone:host and zone:host:node), host and hypervisor_hostname.
 
     Raises: Invalid: unreadable, or no such zone or host; Forbidden: the caller may not choose hosts.
     """
-    name, forced = zone_and_host(wish.get("availability_zone"))
-    wanted = {wish[key] for key in ("host", "hypervisor_hostname") if wish.get(key) is not None}
+    name, forced = zone_and_host(requested.get("availability_zone"))
+    wanted = {requested[key] for key in ("host", "hypervisor_hostname") if requested.get(key) is not None}
     zone = await _zone(call, name)
     if forced is not None:
         call.check("os_compute_api:servers:create:forced_host")
@@ -244,13 +246,13 @@ async def _host_zone(call: Call, name: str) -> str:
         raise Invalid(error.reason) from None
 
 
-async def how_many(call: Call, wish: dict[str, Any], flavor: Flavor) -> int:
+async def how_many(call: Call, requested: dict[str, Any], flavor: Flavor) -> int:
     """Give how many servers to make: as many as are wanted, or as the quota allows if that is not too few.
 
     Raises: Invalid: min_count above max_count; OverQuota.
     """
-    least = int(wish.get("min_count", 1))
-    most = int(wish.get("max_count", least))
+    least = int(requested.get("min_count", 1))
+    most = int(requested.get("max_count", least))
     if least > most:
         raise Invalid("min_count must be <= max_count")
     if most == 1:

@@ -6,7 +6,7 @@ from whimbrel.api.http.call import Call
 from whimbrel.api.servers import action_states, requested_nics
 from whimbrel.domain.errors import Conflict, Invalid, NotFound
 from whimbrel.domain.server import Server
-from whimbrel.domain.server_devices import WishedNic
+from whimbrel.domain.server_devices import RequestedNic
 from whimbrel.ports.services.network import Port, own_ports
 from whimbrel.servers.devices import interfaces, own_devices
 
@@ -45,16 +45,16 @@ async def show(call: Call) -> Any:
 
 async def create(call: Call) -> Any:
     """Attach an interface: by a port, by a network, or by the only network that there is."""
-    wish = await _wish(call, call.body.get("interfaceAttachment", {}))
+    requested = await _requested(call, call.body.get("interfaceAttachment", {}))
     action_states.check_lock(call)
     action_states.check(call.server, "attach_interface", interfaces.STATES)
     action_states.check_placed(call.server)
-    if wish.port_id:
-        await interfaces.check_room(call.cloud, call.server, await call.cloud.network.port(wish.port_id))
-    port = await interfaces.attach(call.cloud, call.engine, call.requester, call.server, wish)
+    if requested.port_id:
+        await interfaces.check_room(call.cloud, call.server, await call.cloud.network.port(requested.port_id))
+    port = await interfaces.attach(call.cloud, call.engine, call.requester, call.server, requested)
     if port is None:
         raise NotFound("The port was deleted meanwhile.")
-    return {"interfaceAttachment": _shown(call, port, {port.id: wish.tag})}
+    return {"interfaceAttachment": _shown(call, port, {port.id: requested.tag})}
 
 
 async def delete(call: Call) -> None:
@@ -66,7 +66,7 @@ async def delete(call: Call) -> None:
     await interfaces.detach(call.cloud, call.engine, call.requester, call.server, nic)
 
 
-async def _wish(call: Call, sent: dict[str, Any]) -> WishedNic:
+async def _requested(call: Call, sent: dict[str, Any]) -> RequestedNic:
     network_id, port_id, tag = sent.get("net_id"), sent.get("port_id"), sent.get("tag")
     address = sent["fixed_ips"][0]["ip_address"] if sent.get("fixed_ips") else None
     if network_id and port_id:
@@ -80,18 +80,18 @@ async def _wish(call: Call, sent: dict[str, Any]) -> WishedNic:
         if not known:
             raise NotFound(f"Network {network_id} could not be found.")
         requested_nics.check_network(call, network_id, {network_id: known[0]})
-        return WishedNic(network_id=network_id, fixed_ip=address, tag=tag)
+        return RequestedNic(network_id=network_id, fixed_ip=address, tag=tag)
     return await _of_any(call, tag)
 
 
-async def _of_port(call: Call, port_id: str, tag: str | None) -> WishedNic:
+async def _of_port(call: Call, port_id: str, tag: str | None) -> RequestedNic:
     port = await requested_nics.own_port(call, port_id, call.server.project_id)
     if port.vnic_type != "normal":
         raise Invalid(f"Port {port_id} is of vnic type {port.vnic_type}: name it when the server is created.")
-    return WishedNic(network_id=port.network_id, port_id=port_id, tag=tag)
+    return RequestedNic(network_id=port.network_id, port_id=port_id, tag=tag)
 
 
-async def _of_any(call: Call, tag: str | None) -> WishedNic:
+async def _of_any(call: Call, tag: str | None) -> RequestedNic:
     try:
         found = await requested_nics.by_default(call, call.server.project_id)
     except Conflict as several:
@@ -100,4 +100,4 @@ async def _of_any(call: Call, tag: str | None) -> WishedNic:
         raise Invalid(
             f"No specific network was requested and none are available for project '{call.server.project_id}'."
         )
-    return WishedNic(network_id=found[0].network_id, tag=tag)
+    return RequestedNic(network_id=found[0].network_id, tag=tag)

@@ -20,15 +20,15 @@ from whimbrel.moves.requests import Wanted
 
 async def create(call: Call) -> MoveAnswer:
     """Begin a move, which waits for its verdict as every resize and migration does; the answer is the move."""
-    wish, server = call.body["move"], call.server
-    zone: str | None = wish.get("availability_zone")
+    requested, server = call.body["move"], call.server
+    zone: str | None = requested.get("availability_zone")
     action_states.check_lock(call)
     action_states.check(server, "move", action_states.LIVING)
     wanted = Wanted(
-        flavor=await _flavor(call, wish.get("flavor")),
+        flavor=await _flavor(call, requested.get("flavor")),
         zone=None if zone is None else await locations.zone_id(call, zone),
-        host=_host(call, wish.get("host")),
-        leaves_zone=_leaves_zone(call, wish.get("leave_zone", False)),
+        host=_host(call, requested.get("host")),
+        leaves_zone=_leaves_zone(call, requested.get("leave_zone", False)),
         leaves_cell=may_leave_cell(call),
     )
     run = await requests.move(call.cloud, call.engine, call.requester, server, wanted)

@@ -9,19 +9,19 @@ from typing import Any
 from whimbrel.api.http.call import Call
 from whimbrel.domain.errors import Conflict, Forbidden, Invalid, NotFound
 from whimbrel.domain.ids import ProjectId
-from whimbrel.domain.server_devices import WishedNic
+from whimbrel.domain.server_devices import RequestedNic
 from whimbrel.ports.services.network import NetworkInfo, Port
 
 PORTS_WITH_REQUESTS = 72
 """The minor version from which a server may be created with a port that asks for guaranteed resources."""
 
 
-async def read(call: Call, wish: Mapping[str, Any], *, several: bool) -> tuple[WishedNic, ...]:
-    """Read `networks` of a server to be created. several: the same wish is for several servers.
+async def read(call: Call, requested: Mapping[str, Any], *, several: bool) -> tuple[RequestedNic, ...]:
+    """Read `networks` of a server to be created. several: the same request is for several servers.
 
     Raises: Invalid; Forbidden: an external network; Conflict: a port is in use, or a choice is to be made.
     """
-    named = wish.get("networks")
+    named = requested.get("networks")
     if named == "none":
         return ()
     if named == "auto" or not named:
@@ -35,7 +35,7 @@ async def read(call: Call, wish: Mapping[str, Any], *, several: bool) -> tuple[W
     return tuple([await _checked(call, nic, networks) for nic in nics])
 
 
-def _nic(named: Mapping[str, Any], *, several: bool) -> WishedNic:
+def _nic(named: Mapping[str, Any], *, several: bool) -> RequestedNic:
     port, network, address = named.get("port"), named.get("uuid"), named.get("fixed_ip")
     if port is None and network is None:
         raise Invalid("Bad network format: it has neither a uuid nor a port.")
@@ -45,10 +45,10 @@ def _nic(named: Mapping[str, Any], *, several: bool) -> WishedNic:
         raise Invalid("Unable to launch multiple instances with a single configured port ID: launch them one by one.")
     if several and address is not None:
         raise Invalid("Failed to launch instances: max_count cannot be greater than 1 with a fixed_ip.")
-    return WishedNic(network_id=None if port else network, port_id=port, fixed_ip=address, tag=named.get("tag"))
+    return RequestedNic(network_id=None if port else network, port_id=port, fixed_ip=address, tag=named.get("tag"))
 
 
-async def _checked(call: Call, nic: WishedNic, networks: Mapping[str, NetworkInfo]) -> WishedNic:
+async def _checked(call: Call, nic: RequestedNic, networks: Mapping[str, NetworkInfo]) -> RequestedNic:
     if nic.port_id is None:
         assert nic.network_id, "a nic has a port or a network"
         check_network(call, nic.network_id, networks)
@@ -61,7 +61,7 @@ async def _checked(call: Call, nic: WishedNic, networks: Mapping[str, NetworkInf
         raise Invalid(
             f"Using a port with a resource request, as {port.id} has one, needs microversion 2.{PORTS_WITH_REQUESTS}."
         )
-    return WishedNic(network_id=port.network_id, port_id=port.id, tag=nic.tag)
+    return RequestedNic(network_id=port.network_id, port_id=port.id, tag=nic.tag)
 
 
 async def own_port(call: Call, port_id: str, project: ProjectId) -> Port:
@@ -91,7 +91,7 @@ def check_network(call: Call, network_id: str, networks: Mapping[str, NetworkInf
     return network
 
 
-async def by_default(call: Call, project: ProjectId) -> tuple[WishedNic, ...]:
+async def by_default(call: Call, project: ProjectId) -> tuple[RequestedNic, ...]:
     """Give the one network of a project, or else the one that is shared; none where there is none.
 
     Raises: Conflict: there are several.
@@ -101,7 +101,7 @@ async def by_default(call: Call, project: ProjectId) -> tuple[WishedNic, ...]:
     usable = own or [one for one in found if one.is_shared]
     if len(usable) > 1:
         raise Conflict("Multiple possible networks found, use a Network ID to be more specific.")
-    return tuple(WishedNic(network_id=one.id) for one in usable)
+    return tuple(RequestedNic(network_id=one.id) for one in usable)
 
 
 async def security_groups(call: Call, names: Sequence[str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from whimbrel.api.servers import block_devices, flavor_and_image
 from whimbrel.api.servers.block_devices import Device
 from whimbrel.domain.errors import Invalid, NotFound
 from whimbrel.domain.flavor import Flavor
-from whimbrel.domain.server_devices import WishedVolume
+from whimbrel.domain.server_devices import RequestedVolume
 from whimbrel.ports.services.images import Image
 from whimbrel.ports.services.volumes import Volume
 
@@ -26,16 +26,19 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
     """What a server is to have of disks."""
 
     image: Image | None  # of its local root disk; None: it boots from a volume
-    volumes: tuple[WishedVolume, ...] = ()
+    volumes: tuple[RequestedVolume, ...] = ()
     root_properties: dict[str, str] = {}  # of the image that its root is, or was made of
     zone: str | None = None  # the name of that of its volumes, where it must be in the same
     zone_of_snapshots: str | None = None  # the same of the volumes whose snapshots it is made of, if nothing else says
 
 
-async def read(call: Call, wish: Mapping[str, Any], flavor: Flavor, *, several: bool) -> Disks:
-    """Read imageRef and the block devices. several: the wish is for several servers. Raises: Invalid; Forbidden."""
-    image_id, new = flavor_and_image.last_part(wish.get("imageRef", "")), bool(wish.get("block_device_mapping_v2"))
-    devices = block_devices.read(wish, image_id)
+async def read(call: Call, requested: Mapping[str, Any], flavor: Flavor, *, several: bool) -> Disks:
+    """Read imageRef and the block devices. several: the request is for several servers. Raises: Invalid; Forbidden."""
+    image_id, new = (
+        flavor_and_image.last_part(requested.get("imageRef", "")),
+        bool(requested.get("block_device_mapping_v2")),
+    )
+    devices = block_devices.read(requested, image_id)
     block_devices.check_blank(devices, flavor)
     volumes = [device for device in devices if not device.is_local]
     if volumes:
@@ -85,11 +88,11 @@ async def _with(call: Call, found: Disks, device: Device, flavor: Flavor) -> Dis
         found = replace(found, root_properties=dict(properties))
     elif device.source == "image":
         _check_disk(size, needs[1])
-    return replace(found, volumes=(*found.volumes, _wished(device, size)))
+    return replace(found, volumes=(*found.volumes, _requested(device, size)))
 
 
-def _wished(device: Device, size: int | None) -> WishedVolume:
-    return WishedVolume(
+def _requested(device: Device, size: int | None) -> RequestedVolume:
+    return RequestedVolume(
         volume_id=device.id if device.source == "volume" else None,
         snapshot_id=device.id if device.source == "snapshot" else None,
         image_id=device.id if device.source == "image" else None,

@@ -51,11 +51,11 @@ async def show(call: Call) -> Any:
 
 
 async def update(call: Call) -> Any:
-    wish: dict[str, Any] = call.body["server"]
+    requested: dict[str, Any] = call.body["server"]
     action_states.check_lock(call)
-    fields = {field: wish[key] for key, field in _FIELDS.items() if key in wish}
-    if "pinned_availability_zone" in wish:
-        fields["spec"] = await _repinned(call, call.server, wish["pinned_availability_zone"])
+    fields = {field: requested[key] for key, field in _FIELDS.items() if key in requested}
+    if "pinned_availability_zone" in requested:
+        fields["spec"] = await _repinned(call, call.server, requested["pinned_availability_zone"])
     server = await edit.change(call.cloud, call.server, fields) if fields else call.server
     return {"server": server_view.changed(call, server, await _sight(call, server))}
 

@@ -126,7 +126,7 @@ def _extended(call: Call, server: Server, may: Sight) -> dict[str, Any]:
         "OS-EXT-STS:power_state": server.power_state,
         "os-extended-volumes:volumes_attached": _volumes(call, server),
     }
-    if server.nics or server.wished_nics:
+    if server.nics or server.requested_nics:
         shown["security_groups"] = [{"name": name} for name in server.security_group_names or ("default",)]
     if may.attributes:
         shown |= _attributes(call, server)

@@ -66,29 +66,31 @@ async def show(ask: Ask) -> Reply:
 
 
 async def create(ask: Ask) -> Reply:
-    wish = await one(ask, "binding", NewBinding)
-    if not wish.host:
+    requested = await one(ask, "binding", NewBinding)
+    if not requested.host:
         raise Problem(400, "Invalid input for host. Reason: a binding is to a host.")
 
     def edit(port: Port, segments: Sequence[Segment]) -> Port:
-        if binding_of(_of_server(port), wish.host):
-            raise PortBindingAlreadyExists(f"Binding for port {port.id} on host {wish.host} already exists.")
-        binding = _bound(ask.context.hosts, segments, port, wish.host, wish.vnic_type, wish.profile or {})
+        if binding_of(_of_server(port), requested.host):
+            raise PortBindingAlreadyExists(f"Binding for port {port.id} on host {requested.host} already exists.")
+        binding = _bound(
+            ask.context.hosts, segments, port, requested.host, requested.vnic_type, requested.profile or {}
+        )
         return replace(port, bindings=(*port.bindings, replace(binding, active=port.active_binding is None)))
 
     port = await _edited(ask, edit)
-    return Reply({"binding": view(_binding(port, wish.host))}, 201)
+    return Reply({"binding": view(_binding(port, requested.host))}, 201)
 
 
 async def update(ask: Ask) -> Reply:
-    wish, host = await one(ask, "binding", ChangedBinding), ask.path("host")
-    if wish.host not in (UNSET, host):
+    requested, host = await one(ask, "binding", ChangedBinding), ask.path("host")
+    if requested.host not in (UNSET, host):
         raise Problem(400, "Invalid input for host. Reason: a binding stays with its host.")
 
     def edit(port: Port, segments: Sequence[Segment]) -> Port:
         old = _binding(_of_server(port), host)
-        vnic_type = old.vnic_type if wish.vnic_type is UNSET else wish.vnic_type
-        profile = old.profile if wish.profile is UNSET else wish.profile or {}
+        vnic_type = old.vnic_type if requested.vnic_type is UNSET else requested.vnic_type
+        profile = old.profile if requested.profile is UNSET else requested.profile or {}
         now = _bound(ask.context.hosts, segments, port, host, vnic_type, profile)
         now = replace(now, active=old.active)
         return replace(port, bindings=tuple(now if each is old else each for each in port.bindings))

@@ -62,8 +62,8 @@ class Resource(Generic[R]):
 
     async def create(self, ask: Ask, body: type[B], new: Callable[[Ask, B], Awaitable[R]]) -> Reply:
         """Add what the request describes, one record or several."""
-        wishes, many = await several(ask, self.name, self.plural, body)
-        made = await ask.store.add([await new(ask, wish) for wish in wishes])
+        all_requested, many = await several(ask, self.name, self.plural, body)
+        made = await ask.store.add([await new(ask, requested) for requested in all_requested])
         return await self.answer(ask, made, several=many, status=201)
 
     async def change(self, ask: Ask, edit: Callable[[R], Awaitable[R]]) -> Reply:

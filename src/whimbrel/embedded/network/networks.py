@@ -117,43 +117,43 @@ async def create(ask: Ask) -> Reply:
     return await NETWORKS.create(ask, NewNetwork, _new)
 
 
-async def _new(ask: Ask, wish: NewNetwork) -> Network:
-    if wish.external:
+async def _new(ask: Ask, requested: NewNetwork) -> Network:
+    if requested.external:
         raise _no_routers()
-    if wish.availability_zone_hints:
+    if requested.availability_zone_hints:
         raise InvalidInput("Invalid input for availability_zone_hints. Reason: networks have no zones here.")
-    if wish.qos_policy_id:
-        await ask.seen(QosPolicy, wish.qos_policy_id)
+    if requested.qos_policy_id:
+        await ask.seen(QosPolicy, requested.qos_policy_id)
     network = Network(
-        **new_fields(ask, wish),
-        **given(wish, "name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled"),
-        qos_policy_id=wish.qos_policy_id or None,
+        **new_fields(ask, requested),
+        **given(requested, "name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled"),
+        qos_policy_id=requested.qos_policy_id or None,
     )
-    if wish.segments is not None and wish.network_type:
+    if requested.segments is not None and requested.network_type:
         raise InvalidInput("Invalid input for operation: Segments and provider values cannot both be set.")
-    alone = Provided(**given(wish, "network_type", "physical_network", "segmentation_id"))
-    segments = tuple(new_segment(ask, network, each) for each in wish.segments or (alone,))
+    alone = Provided(**given(requested, "network_type", "physical_network", "segmentation_id"))
+    segments = tuple(new_segment(ask, network, each) for each in requested.segments or (alone,))
     return msgspec.structs.replace(network, segments=segments)
 
 
-def new_segment(ask: Ask, network: Network, wish: Provided) -> Segment:
+def new_segment(ask: Ask, network: Network, requested: Provided) -> Segment:
     """Raises: InvalidInput: there is no such segment."""
-    kind = wish.network_type or TUNNEL
-    physnet = wish.physical_network or ""
+    kind = requested.network_type or TUNNEL
+    physnet = requested.physical_network or ""
     if kind not in TYPES:
         raise InvalidInput(
             f"Invalid input for operation: provider:network_type '{kind}' is none of {', '.join(TYPES)}."
         )
-    if wish.network_type is None and (physnet or wish.segmentation_id):
+    if requested.network_type is None and (physnet or requested.segmentation_id):
         raise InvalidInput("Invalid input for operation: provider:network_type required.")
     if kind == TUNNEL and physnet:
         raise InvalidInput(f"Invalid input for operation: provider:physical_network specified for {kind} network.")
     if kind != TUNNEL and physnet not in _physnets(ask):
         known = ", ".join(sorted(_physnets(ask))) or "none"
         raise InvalidInput(f"Invalid input for operation: physical_network '{physnet}' is unknown; known: {known}.")
-    if wish.segmentation_id and wish.segmentation_id > LAST_NUMBER.get(kind, 0):
+    if requested.segmentation_id and requested.segmentation_id > LAST_NUMBER.get(kind, 0):
         raise InvalidInput(
-            f"Invalid input for operation: segmentation_id {wish.segmentation_id} is no number of a {kind}."
+            f"Invalid input for operation: segmentation_id {requested.segmentation_id} is no number of a {kind}."
         )
     return Segment(
         id=ask.context.ids.uuid(),
@@ -163,7 +163,7 @@ def new_segment(ask: Ask, network: Network, wish: Provided) -> Segment:
         updated_at=ask.context.clock.now(),
         network_type=kind,
         physical_network=physnet,
-        segmentation_id=wish.segmentation_id,
+        segmentation_id=requested.segmentation_id,
     )
 
 
@@ -172,17 +172,17 @@ def _physnets(ask: Ask) -> set[str]:
 
 
 async def update(ask: Ask) -> Reply:
-    wish = await one(ask, "network", ChangedNetwork)
-    if wish.external:
+    requested = await one(ask, "network", ChangedNetwork)
+    if requested.external:
         raise _no_routers()
-    if wish.qos_policy_id:
-        await ask.seen(QosPolicy, wish.qos_policy_id)
+    if requested.qos_policy_id:
+        await ask.seen(QosPolicy, requested.qos_policy_id)
     names = ("name", "description", "admin_state_up", "shared", "mtu", "port_security_enabled", "qos_policy_id")
 
     async def edit(network: Network) -> Network:
-        if wish.qos_policy_id is not UNSET:
-            await check_network(ask, network, wish.qos_policy_id or None)
-        return msgspec.structs.replace(network, **given(wish, *names))
+        if requested.qos_policy_id is not UNSET:
+            await check_network(ask, network, requested.qos_policy_id or None)
+        return msgspec.structs.replace(network, **given(requested, *names))
 
     return await NETWORKS.change(ask, edit)
 

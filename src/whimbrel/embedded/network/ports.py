@@ -160,54 +160,56 @@ PORTS = Resource(
 
 
 async def create(ask: Ask) -> Reply:
-    wishes, many = await several(ask, "port", "ports", NewPort)
+    all_requested, many = await several(ask, "port", "ports", NewPort)
     for attempt in range(TRIES_FOR_A_MAC):
-        ports = [await _new(ask, wish) for wish in wishes]
+        ports = [await _new(ask, requested) for requested in all_requested]
         try:
             made = await ask.store.add(ports)
             break
         except MacAddressInUse:  # one that was made up here can be another
-            if attempt + 1 == TRIES_FOR_A_MAC or all(wish.mac_address for wish in wishes):
+            if attempt + 1 == TRIES_FOR_A_MAC or all(requested.mac_address for requested in all_requested):
                 raise
     ask.context.events.tell([event for port in made for event in vifs.news(None, port)])
     return await PORTS.answer(ask, made, several=many, status=201)
 
 
-async def _new(ask: Ask, wish: NewPort) -> Port:
-    network = await ask.seen(Network, wish.network_id)
-    _check_owner_of(ask, network, wish)
-    fields = new_fields(ask, wish)
-    secured = network.port_security_enabled if wish.port_security_enabled is None else wish.port_security_enabled
+async def _new(ask: Ask, requested: NewPort) -> Port:
+    network = await ask.seen(Network, requested.network_id)
+    _check_owner_of(ask, network, requested)
+    fields = new_fields(ask, requested)
+    secured = (
+        network.port_security_enabled if requested.port_security_enabled is None else requested.port_security_enabled
+    )
     port = Port(
         **fields,
         network_id=network.id,
-        mac_address=mac(wish.mac_address) if wish.mac_address else new_mac(ask),
-        fixed_ips=None if wish.fixed_ips is None else ips(wish.fixed_ips),
+        mac_address=mac(requested.mac_address) if requested.mac_address else new_mac(ask),
+        fixed_ips=None if requested.fixed_ips is None else ips(requested.fixed_ips),
         port_security_enabled=secured,
-        qos_policy_id=await _policy(ask, wish.qos_policy_id),
-        allowed_address_pairs=pairs(wish.allowed_address_pairs),
-        security_groups=await _groups(ask, wish, fields["project_id"], secured=secured),
-        **given(wish, "name", "description", "admin_state_up", "device_id", "device_owner", "vnic_type"),
+        qos_policy_id=await _policy(ask, requested.qos_policy_id),
+        allowed_address_pairs=pairs(requested.allowed_address_pairs),
+        security_groups=await _groups(ask, requested, fields["project_id"], secured=secured),
+        **given(requested, "name", "description", "admin_state_up", "device_id", "device_owner", "vnic_type"),
     )
-    return vifs.bound_at(ask.context.hosts, network, port, wish.host or "", wish.profile or {})
+    return vifs.bound_at(ask.context.hosts, network, port, requested.host or "", requested.profile or {})
 
 
-def _check_owner_of(ask: Ask, network: Network, wish: NewPort | ChangedPort) -> None:
+def _check_owner_of(ask: Ask, network: Network, requested: NewPort | ChangedPort) -> None:
     """Raises: Problem: he asks for what is for the network's owner."""
     if ask.is_admin or network.project_id == ask.principal.project_id:
         return
     for name in NETWORK_OWNERS_ONLY:
-        if getattr(wish, name) not in (None, UNSET):
+        if getattr(requested, name) not in (None, UNSET):
             raise forbidden(f"rule:set_port:{name}")
-    if wish.device_owner and wish.device_owner.startswith(NETWORK_DEVICE):
+    if requested.device_owner and requested.device_owner.startswith(NETWORK_DEVICE):
         raise forbidden("rule:set_port:device_owner")
 
 
-async def _groups(ask: Ask, wish: NewPort, project: str, *, secured: bool) -> tuple[str, ...]:
-    if wish.security_groups is None:
-        wants_default = secured and not wish.device_owner.startswith("network:")
+async def _groups(ask: Ask, requested: NewPort, project: str, *, secured: bool) -> tuple[str, ...]:
+    if requested.security_groups is None:
+        wants_default = secured and not requested.device_owner.startswith("network:")
         return ((await default_of(ask, project)).id,) if wants_default else ()
-    return await _known_groups(ask, wish.security_groups, secured=secured)
+    return await _known_groups(ask, requested.security_groups, secured=secured)
 
 
 async def _known_groups(ask: Ask, ids: Sequence[str], *, secured: bool) -> tuple[str, ...]:
@@ -221,48 +223,55 @@ async def _policy(ask: Ask, policy_id: str | None) -> str | None:
 
 
 async def update(ask: Ask) -> Reply:
-    wish = await one(ask, "port", ChangedPort)
+    requested = await one(ask, "port", ChangedPort)
     networks: dict[str, Network] = {}
 
     async def edit(port: Port) -> Port:
         network = networks[port.network_id] = await ask.store.find(Network, port.network_id)
-        _check_owner_of(ask, network, wish)
-        return await _edited(ask, port, network, wish)
+        _check_owner_of(ask, network, requested)
+        return await _edited(ask, port, network, requested)
 
     before, now = await ask.changed(Port, ask.path("id"), edit)
     ask.context.events.tell(vifs.news(before, now))
     return PORTS.said(ask, await _views(ask, [now], networks))
 
 
-async def _edited(ask: Ask, port: Port, network: Network, wish: ChangedPort) -> Port:
+async def _edited(ask: Ask, port: Port, network: Network, requested: ChangedPort) -> Port:
     changes = given(
-        wish, "name", "description", "admin_state_up", "device_id", "device_owner", "vnic_type", "port_security_enabled"
+        requested,
+        "name",
+        "description",
+        "admin_state_up",
+        "device_id",
+        "device_owner",
+        "vnic_type",
+        "port_security_enabled",
     )
-    if wish.fixed_ips is not UNSET:
-        changes["fixed_ips"] = kept(port, ips(wish.fixed_ips))
-    if wish.mac_address is not UNSET:
-        changes["mac_address"] = changed_mac(port, wish.mac_address)
-    if wish.allowed_address_pairs is not UNSET:
-        changes["allowed_address_pairs"] = pairs(wish.allowed_address_pairs)
-    if wish.security_groups is not UNSET:
+    if requested.fixed_ips is not UNSET:
+        changes["fixed_ips"] = kept(port, ips(requested.fixed_ips))
+    if requested.mac_address is not UNSET:
+        changes["mac_address"] = changed_mac(port, requested.mac_address)
+    if requested.allowed_address_pairs is not UNSET:
+        changes["allowed_address_pairs"] = pairs(requested.allowed_address_pairs)
+    if requested.security_groups is not UNSET:
         secured = changes.get("port_security_enabled", port.port_security_enabled)
-        changes["security_groups"] = await _known_groups(ask, wish.security_groups or (), secured=secured)
-    if wish.qos_policy_id is not UNSET:
-        changes["qos_policy_id"] = await _policy(ask, wish.qos_policy_id)
+        changes["security_groups"] = await _known_groups(ask, requested.security_groups or (), secured=secured)
+    if requested.qos_policy_id is not UNSET:
+        changes["qos_policy_id"] = await _policy(ask, requested.qos_policy_id)
     changed = msgspec.structs.replace(port, **changes)
     if not changed.port_security_enabled and (changed.security_groups or changed.allowed_address_pairs):
         raise InvalidInput("Port has security groups or allowed address pairs: take them off first.")
     await _check_guarantee(ask, port, changed, network)
-    return _rebound(ask, port, changed, network, wish)
+    return _rebound(ask, port, changed, network, requested)
 
 
-def _rebound(ask: Ask, before: Port, port: Port, network: Network, wish: ChangedPort) -> Port:
+def _rebound(ask: Ask, before: Port, port: Port, network: Network, requested: ChangedPort) -> Port:
     """Bind a port anew where it is to be elsewhere, of another type, or was not bound well."""
     active = before.active_binding
-    host = (active.host if active else "") if wish.host is UNSET else wish.host or ""
+    host = (active.host if active else "") if requested.host is UNSET else requested.host or ""
     profile = active.profile if active else before.profile
-    if wish.profile is not UNSET:
-        profile = wish.profile or {}
+    if requested.profile is not UNSET:
+        profile = requested.profile or {}
     stays = active and active.host == host and active.works and before.vnic_type == port.vnic_type
     if not stays:
         return vifs.bound_at(ask.context.hosts, network, port, host, profile)

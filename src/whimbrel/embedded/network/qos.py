@@ -107,15 +107,15 @@ async def create(ask: Ask) -> Reply:
     return await POLICIES.create(ask, NewPolicy, _new)
 
 
-async def _new(ask: Ask, wish: NewPolicy) -> QosPolicy:
-    return QosPolicy(**new_fields(ask, wish), **given(wish, "name", "description", "shared", "is_default"))
+async def _new(ask: Ask, requested: NewPolicy) -> QosPolicy:
+    return QosPolicy(**new_fields(ask, requested), **given(requested, "name", "description", "shared", "is_default"))
 
 
 async def update(ask: Ask) -> Reply:
-    wish = await one(ask, "policy", ChangedPolicy)
+    requested = await one(ask, "policy", ChangedPolicy)
 
     async def edit(policy: QosPolicy) -> QosPolicy:
-        return msgspec.structs.replace(policy, **given(wish, "name", "description", "shared", "is_default"))
+        return msgspec.structs.replace(policy, **given(requested, "name", "description", "shared", "is_default"))
 
     return await POLICIES.change(ask, edit)
 
@@ -173,7 +173,7 @@ class Rules:
         return self._answer(await self._rule(ask, await ask.seen(QosPolicy, ask.path("id"))))
 
     async def create(self, ask: Ask) -> Reply:
-        wish = await one(ask, self._name, self._new)
+        requested = await one(ask, self._name, self._new)
         policy = await ask.owned(QosPolicy, ask.path("id"))
         await self._check_free(ask, policy)
         now = ask.context.clock.now()
@@ -184,19 +184,19 @@ class Rules:
             project_id=policy.project_id,
             policy_id=policy.id,
             type=self._kind,
-            **msgspec.structs.asdict(wish),
+            **msgspec.structs.asdict(requested),
         )
         [made] = await ask.store.add([rule])
         return self._answer(made, 201)
 
     async def update(self, ask: Ask) -> Reply:
-        wish = await one(ask, self._name, self._changed)
+        requested = await one(ask, self._name, self._changed)
         policy = await ask.owned(QosPolicy, ask.path("id"))
         rule = await self._rule(ask, policy)
         await self._check_free(ask, policy)
 
         async def edit(record: QosRule) -> QosRule:
-            return msgspec.structs.replace(record, **given(wish, *wish.__struct_fields__))
+            return msgspec.structs.replace(record, **given(requested, *requested.__struct_fields__))
 
         _, now = await ask.changed(QosRule, rule.id, edit)
         return self._answer(now)

@@ -155,21 +155,21 @@ async def create(ask: Ask) -> Reply:
     return await GROUPS.create(ask, NewGroup, _new)
 
 
-async def _new(ask: Ask, wish: NewGroup) -> SecurityGroup:
-    if wish.name == DEFAULT_GROUP:
+async def _new(ask: Ask, requested: NewGroup) -> SecurityGroup:
+    if requested.name == DEFAULT_GROUP:
         raise SecurityGroupDefaultAlreadyExists("Default security group already exists.")
-    group = SecurityGroup(**new_fields(ask, wish), **given(wish, "name", "description", "stateful"))
+    group = SecurityGroup(**new_fields(ask, requested), **given(requested, "name", "description", "stateful"))
     await default_of(ask, group.project_id)
     return msgspec.structs.replace(group, rules=tuple(_outward(ask, group)))
 
 
 async def update(ask: Ask) -> Reply:
-    wish = await one(ask, "security_group", ChangedGroup)
+    requested = await one(ask, "security_group", ChangedGroup)
 
     async def edit(group: SecurityGroup) -> SecurityGroup:
-        if group.is_default and wish.name not in (UNSET, DEFAULT_GROUP):
+        if group.is_default and requested.name not in (UNSET, DEFAULT_GROUP):
             raise SecurityGroupCannotRemoveDefault("Updating default security group is not allowed.")
-        return msgspec.structs.replace(group, **given(wish, "name", "description", "stateful"))
+        return msgspec.structs.replace(group, **given(requested, "name", "description", "stateful"))
 
     return await GROUPS.change(ask, edit)
 
@@ -186,25 +186,25 @@ async def create_rules(ask: Ask) -> Reply:
     return await RULES.create(ask, NewRule, _new_rule)
 
 
-async def _new_rule(ask: Ask, wish: NewRule) -> SecurityGroupRule:
-    group = await ask.owned(SecurityGroup, wish.security_group_id)
-    if wish.remote_group_id:
-        await ask.seen(SecurityGroup, wish.remote_group_id)
-    fields = given(wish, "description", "direction", "ethertype", "port_range_min", "port_range_max")
-    _check_ports(wish)
-    checked = {"protocol": _protocol(wish), "remote_ip_prefix": _prefix(wish)}
-    return _rule(ask, group, **checked, remote_group_id=wish.remote_group_id, **fields)
+async def _new_rule(ask: Ask, requested: NewRule) -> SecurityGroupRule:
+    group = await ask.owned(SecurityGroup, requested.security_group_id)
+    if requested.remote_group_id:
+        await ask.seen(SecurityGroup, requested.remote_group_id)
+    fields = given(requested, "description", "direction", "ethertype", "port_range_min", "port_range_max")
+    _check_ports(requested)
+    checked = {"protocol": _protocol(requested), "remote_ip_prefix": _prefix(requested)}
+    return _rule(ask, group, **checked, remote_group_id=requested.remote_group_id, **fields)
 
 
-def _protocol(wish: NewRule) -> str | None:
-    name = str(wish.protocol).lower() if wish.protocol not in (None, "", "any") else None
+def _protocol(requested: NewRule) -> str | None:
+    name = str(requested.protocol).lower() if requested.protocol not in (None, "", "any") else None
     if name is None or name in PROTOCOLS or (name.isdecimal() and name.isascii() and int(name[:4]) <= 255):
         return name
-    raise InvalidInput(f"Security group rule protocol {wish.protocol} not supported.")
+    raise InvalidInput(f"Security group rule protocol {requested.protocol} not supported.")
 
 
-def _check_ports(wish: NewRule) -> None:
-    low, high, protocol = wish.port_range_min, wish.port_range_max, _protocol(wish)
+def _check_ports(requested: NewRule) -> None:
+    low, high, protocol = requested.port_range_min, requested.port_range_max, _protocol(requested)
     if low is None and high is None:
         return
     if protocol in ICMP:
@@ -217,16 +217,16 @@ def _check_ports(wish: NewRule) -> None:
         raise InvalidInput(f"Invalid port range: port_range_min {low}, port_range_max {high}.")
 
 
-def _prefix(wish: NewRule) -> str | None:
-    if not wish.remote_ip_prefix:
+def _prefix(requested: NewRule) -> str | None:
+    if not requested.remote_ip_prefix:
         return None
-    if wish.remote_group_id:
+    if requested.remote_group_id:
         raise InvalidInput("Only one of remote_ip_prefix and remote_group_id can be given.")
     try:
-        network = ip_network(wish.remote_ip_prefix, strict=False)
+        network = ip_network(requested.remote_ip_prefix, strict=False)
     except ValueError as error:
-        reason = f"'{wish.remote_ip_prefix}' is no subnet."
+        reason = f"'{requested.remote_ip_prefix}' is no subnet."
         raise InvalidInput(f"Invalid input for remote_ip_prefix. Reason: {reason}") from error
-    if f"IPv{network.version}" != wish.ethertype:
-        raise InvalidInput(f"Conflicting value ethertype {wish.ethertype} for CIDR {wish.remote_ip_prefix}.")
+    if f"IPv{network.version}" != requested.ethertype:
+        raise InvalidInput(f"Conflicting value ethertype {requested.ethertype} for CIDR {requested.remote_ip_prefix}.")
     return str(network)

@@ -56,21 +56,21 @@ def for_admins(handler: Handler) -> Handler:
 
 
 async def create(ask: Ask) -> Reply:
-    wish = await one(ask, "segment", NewSegment)
-    network = await ask.seen(Network, wish.network_id)
+    requested = await one(ask, "segment", NewSegment)
+    network = await ask.seen(Network, requested.network_id)
     provided = Provided(
-        network_type=wish.network_type,
-        physical_network=wish.physical_network,
-        segmentation_id=wish.segmentation_id,
+        network_type=requested.network_type,
+        physical_network=requested.physical_network,
+        segmentation_id=requested.segmentation_id,
     )
-    segment = msgspec.structs.replace(new_segment(ask, network, provided), **given(wish, "name", "description"))
+    segment = msgspec.structs.replace(new_segment(ask, network, provided), **given(requested, "name", "description"))
     return await SEGMENTS.answer(ask, await ask.store.add([segment]), status=201)
 
 
 async def update(ask: Ask) -> Reply:
-    wish = await one(ask, "segment", Changed)
+    requested = await one(ask, "segment", Changed)
 
     async def edit(segment: Segment) -> Segment:
-        return msgspec.structs.replace(segment, **given(wish, "name", "description"))
+        return msgspec.structs.replace(segment, **given(requested, "name", "description"))
 
     return await SEGMENTS.change(ask, edit)

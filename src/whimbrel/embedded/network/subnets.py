@@ -102,46 +102,46 @@ async def create(ask: Ask) -> Reply:
     return await SUBNETS.create(ask, NewSubnet, _new)
 
 
-async def _new(ask: Ask, wish: NewSubnet) -> Subnet:
-    network = await ask.owned(Network, wish.network_id)
-    cidr = _cidr(wish)
+async def _new(ask: Ask, requested: NewSubnet) -> Subnet:
+    network = await ask.owned(Network, requested.network_id)
+    cidr = _cidr(requested)
     version = ip_network(cidr).version
-    gateway = _gateway(cidr, first_host(cidr) if wish.gateway_ip is UNSET else wish.gateway_ip)
-    sent = None if wish.allocation_pools is UNSET else wish.allocation_pools
+    gateway = _gateway(cidr, first_host(cidr) if requested.gateway_ip is UNSET else requested.gateway_ip)
+    sent = None if requested.allocation_pools is UNSET else requested.allocation_pools
     pools = usual_pools(cidr, gateway) if sent is None else _pools(cidr, gateway, sent)
-    if version == 4 and (wish.ipv6_address_mode or wish.ipv6_ra_mode):
+    if version == 4 and (requested.ipv6_address_mode or requested.ipv6_ra_mode):
         raise InvalidInput("Invalid input for operation: ipv6_address_mode and ipv6_ra_mode are for subnets of IPv6.")
-    if wish.ipv6_address_mode in ("slaac", "dhcpv6-stateless") and ip_network(cidr).prefixlen != 64:
+    if requested.ipv6_address_mode in ("slaac", "dhcpv6-stateless") and ip_network(cidr).prefixlen != 64:
         raise InvalidInput("Invalid input for operation: hosts make their addresses only in a subnet of /64.")
-    await _check_segment(ask, wish.segment_id)
+    await _check_segment(ask, requested.segment_id)
     return Subnet(
-        **new_fields(ask, wish, network.project_id),
+        **new_fields(ask, requested, network.project_id),
         network_id=network.id,
         ip_version=version,
         cidr=cidr,
         gateway_ip=gateway,
         pools=tuple(pools),
-        dns_nameservers=_servers(wish.dns_nameservers),
-        host_routes=_routes(wish.host_routes, version),
-        **given(wish, "name", "description", "enable_dhcp", "ipv6_address_mode", "ipv6_ra_mode", "segment_id"),
-        service_types=wish.service_types,
+        dns_nameservers=_servers(requested.dns_nameservers),
+        host_routes=_routes(requested.host_routes, version),
+        **given(requested, "name", "description", "enable_dhcp", "ipv6_address_mode", "ipv6_ra_mode", "segment_id"),
+        service_types=requested.service_types,
     )
 
 
 async def update(ask: Ask) -> Reply:
-    wish = await one(ask, "subnet", ChangedSubnet)
-    if wish.segment_id:
-        await _check_segment(ask, wish.segment_id)
+    requested = await one(ask, "subnet", ChangedSubnet)
+    if requested.segment_id:
+        await _check_segment(ask, requested.segment_id)
 
     async def edit(subnet: Subnet) -> Subnet:
-        changes = given(wish, "name", "description", "enable_dhcp", "segment_id", "service_types")
-        gateway = subnet.gateway_ip if wish.gateway_ip is UNSET else _gateway(subnet.cidr, wish.gateway_ip)
-        sent = None if wish.allocation_pools is UNSET else wish.allocation_pools
+        changes = given(requested, "name", "description", "enable_dhcp", "segment_id", "service_types")
+        gateway = subnet.gateway_ip if requested.gateway_ip is UNSET else _gateway(subnet.cidr, requested.gateway_ip)
+        sent = None if requested.allocation_pools is UNSET else requested.allocation_pools
         pools = tuple(_pools(subnet.cidr, gateway, subnet.pools if sent is None else sent))
-        if wish.dns_nameservers is not UNSET:
-            changes["dns_nameservers"] = _servers(wish.dns_nameservers)
-        if wish.host_routes is not UNSET:
-            changes["host_routes"] = _routes(wish.host_routes, subnet.ip_version)
+        if requested.dns_nameservers is not UNSET:
+            changes["dns_nameservers"] = _servers(requested.dns_nameservers)
+        if requested.host_routes is not UNSET:
+            changes["host_routes"] = _routes(requested.host_routes, subnet.ip_version)
         return msgspec.structs.replace(subnet, gateway_ip=gateway, pools=pools, **changes)
 
     return await SUBNETS.change(ask, edit)
@@ -152,15 +152,15 @@ async def _check_segment(ask: Ask, segment_id: str | None) -> None:
         await ask.seen(Segment, segment_id)
 
 
-def _cidr(wish: NewSubnet) -> str:
+def _cidr(requested: NewSubnet) -> str:
     try:
-        network = ip_network(wish.cidr, strict=False)
+        network = ip_network(requested.cidr, strict=False)
     except ValueError as error:
-        raise InvalidInput(f"Invalid input for cidr. Reason: '{wish.cidr}' is not a valid IP subnet.") from error
-    if wish.ip_version not in (UNSET, network.version):
-        raise InvalidInput(f"Invalid input for operation: cidr '{wish.cidr}' does not match the ip_version.")
+        raise InvalidInput(f"Invalid input for cidr. Reason: '{requested.cidr}' is not a valid IP subnet.") from error
+    if requested.ip_version not in (UNSET, network.version):
+        raise InvalidInput(f"Invalid input for operation: cidr '{requested.cidr}' does not match the ip_version.")
     if network.prefixlen == 0 or network.is_multicast or network.is_loopback or network.is_link_local:
-        raise InvalidInput(f"Invalid input for operation: cidr '{wish.cidr}' cannot be a subnet's.")
+        raise InvalidInput(f"Invalid input for operation: cidr '{requested.cidr}' cannot be a subnet's.")
     return str(network)
 
 

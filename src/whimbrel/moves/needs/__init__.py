@@ -18,7 +18,7 @@ from whimbrel.moves.needs.pci_requests import devices_of_flavor, had_pci, reques
 from whimbrel.moves.needs.reachability import networks_needed, storage_needed
 from whimbrel.moves.needs.resource_request import of_move, of_ports
 from whimbrel.moves.needs.whole_group import request_of_all
-from whimbrel.moves.needs.zones import METADATA_KEY, is_policy, zone_rule, zone_wish
+from whimbrel.moves.needs.zones import METADATA_KEY, is_policy, zone_request, zone_rule
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import ResourceRequest
 from whimbrel.ports.placement.placement import GroupRule, ZoneRule
@@ -40,7 +40,7 @@ __all__ = [
     "requested_devices",
     "rules_of_claim",
     "wants_pci",
-    "zone_wish",
+    "zone_request",
 ]
 
 
@@ -57,7 +57,7 @@ async def of_server(facts: MoveFacts, server: ServerId, cloud: Cloud, run: str =
     Raises: Refused: no host can meet its demands.
     """
     facts = await see_attached(facts, server, cloud)
-    zone = await zone_wish(facts, cloud)
+    zone = await zone_request(facts, cloud)
     source, fleet = facts.source, await cloud.fleets.now()
     request = Request(
         resources=await of_move(facts, cloud),
@@ -80,7 +80,7 @@ async def of_server(facts: MoveFacts, server: ServerId, cloud: Cloud, run: str =
         wants_pci=wants_pci(facts),
         spread=source.slot if source else run,
     )
-    return Needs(facts=replace(facts, zone_wish=zone), request=request)
+    return Needs(facts=replace(facts, zone_request=zone), request=request)
 
 
 def of_group(group: ServerGroup, members: Sequence[Needs]) -> Needs:

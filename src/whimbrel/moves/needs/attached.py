@@ -22,12 +22,14 @@ async def see_attached(facts: MoveFacts, server: ServerId, cloud: Cloud) -> Move
 
 async def _see_requested(facts: MoveFacts, cloud: Cloud) -> MoveFacts:
     """Of a create: note the ports that exist, and choose the MACs of those to be made, which identify them later."""
-    if not facts.wished_nics:
+    if not facts.requested_nics:
         return facts
     found = []
-    for port in [await cloud.network.port(wish.port_id) for wish in facts.wished_nics if wish.port_id]:
+    for port in [
+        await cloud.network.port(requested.port_id) for requested in facts.requested_nics if requested.port_id
+    ]:
         found.append(await _moved(port.as_nic(None, tag=None, is_ours=False), port, cloud))
-    macs = tuple("" if wish.port_id else mac_of(cloud.ids.uuid()) for wish in facts.wished_nics)
+    macs = tuple("" if requested.port_id else mac_of(cloud.ids.uuid()) for requested in facts.requested_nics)
     return replace(facts, ports=tuple(found), macs=facts.macs or macs)
 
 

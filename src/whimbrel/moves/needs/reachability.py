@@ -30,10 +30,10 @@ async def storage_needed(facts: MoveFacts, fleet: Fleet, cloud: Cloud) -> frozen
 
 
 def _networks(facts: MoveFacts) -> Sequence[str]:
-    wished = [wish.network_id for wish in facts.wished_nics if wish.network_id]
-    return sorted({*wished, *(port.nic.network_id for port in facts.ports)})
+    requested_ids = [requested.network_id for requested in facts.requested_nics if requested.network_id]
+    return sorted({*requested_ids, *(port.nic.network_id for port in facts.ports)})
 
 
 def _volumes(facts: MoveFacts) -> Sequence[str]:
-    wished = [wish.volume_id for wish in facts.wished_volumes if wish.volume_id]
-    return sorted({*wished, *(device.volume_id for device in facts.volumes)})
+    requested_ids = [requested.volume_id for requested in facts.requested_volumes if requested.volume_id]
+    return sorted({*requested_ids, *(device.volume_id for device in facts.volumes)})

@@ -31,7 +31,7 @@ def _attached(facts: MoveFacts) -> Iterator[tuple[str, str]]:
     """Give networks with the subnet of an address that is there; "": any would do."""
     for port in facts.ports:
         yield port.nic.network_id, next((one.subnet_id for one in port.nic.addresses), "")
-    for nic in facts.wished_nics:
+    for nic in facts.requested_nics:
         if nic.network_id and not nic.port_id:
             yield nic.network_id, ""
 

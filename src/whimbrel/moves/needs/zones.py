@@ -11,7 +11,7 @@ from typing import Final, cast, get_args
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.host import Aggregate
 from whimbrel.domain.ids import HostName
-from whimbrel.moves.facts import Location, MoveFacts, ZoneWish
+from whimbrel.moves.facts import Location, MoveFacts, ZoneRequest
 from whimbrel.ports.cloud import Cloud, ZonePolicy
 from whimbrel.ports.placement.placement import ZoneRule
 from whimbrel.ports.stores.zones import name_of
@@ -22,43 +22,43 @@ METADATA_KEY: Final = "az_on_move"
 _STRICTEST_FIRST: Final[tuple[ZonePolicy, ...]] = ("keep", "prefer", "free")
 
 
-async def zone_wish(facts: MoveFacts, cloud: Cloud) -> ZoneWish:
+async def zone_request(facts: MoveFacts, cloud: Cloud) -> ZoneRequest:
     """Give the zone that the target must be in, or had better be in.
 
     Raises: Refused: demands that exclude each other, or a zone without hosts; Unavailable.
     """
-    wish = await _demanded(facts, cloud)
+    requested = await _demanded(facts, cloud)
     volumes = await _zone_of_volumes(facts, cloud)
     if volumes is None:
-        wish = wish or await _by_policy(facts, cloud)
-    elif wish is None:
+        requested = requested or await _by_policy(facts, cloud)
+    elif requested is None:
         name = await name_of(cloud.zones, volumes)
-        wish = ZoneWish(zone=volumes, because=f"its volumes are in zone {name} (cross_az_attach = false)")
-    elif wish.zone != volumes:
+        requested = ZoneRequest(zone=volumes, because=f"its volumes are in zone {name} (cross_az_attach = false)")
+    elif requested.zone != volumes:
         raise Refused(
-            f"No valid host was found: {wish.because}, but its volumes are in zone"
+            f"No valid host was found: {requested.because}, but its volumes are in zone"
             f" {await name_of(cloud.zones, volumes)}, and servers use volumes of their own zone only"
             " (cross_az_attach = false)."
         )
-    if wish.zone is not None and not await _has_hosts(wish.zone, cloud):
-        raise Refused(f"No valid host was found: {wish.because}, where there is no host any more.")
-    return wish
+    if requested.zone is not None and not await _has_hosts(requested.zone, cloud):
+        raise Refused(f"No valid host was found: {requested.because}, where there is no host any more.")
+    return requested
 
 
 def zone_rule(target: Location, cloud: Cloud) -> ZoneRule:
-    """Give what a claim must keep to: its host is still in the zone in which it was chosen, whatever was wished for."""
+    """Give what a claim must keep to: its host is still in the zone in which it was chosen, whatever was asked for."""
     by_no_aggregate = {""} if target.zone == cloud.rules.default_availability_zone else set()
     return ZoneRule(root=target.provider, zones=frozenset({target.zone} | by_no_aggregate))
 
 
-async def _demanded(facts: MoveFacts, cloud: Cloud) -> ZoneWish | None:
+async def _demanded(facts: MoveFacts, cloud: Cloud) -> ZoneRequest | None:
     """Give what somebody said of this very server."""
     if facts.asked_zone is not None:
-        return ZoneWish(
+        return ZoneRequest(
             zone=facts.asked_zone, because=f"it is to move to zone {await name_of(cloud.zones, facts.asked_zone)}"
         )
     if facts.zone_pin is not None and not facts.leaves_zone:
-        return ZoneWish(
+        return ZoneRequest(
             zone=facts.zone_pin, because=f"it is pinned to zone {await name_of(cloud.zones, facts.zone_pin)}"
         )
     return None
@@ -99,18 +99,18 @@ async def zone_of_volumes(name: str, cloud: Cloud) -> str:
 # Policy
 
 
-async def _by_policy(facts: MoveFacts, cloud: Cloud) -> ZoneWish:
+async def _by_policy(facts: MoveFacts, cloud: Cloud) -> ZoneRequest:
     if facts.source is None:
-        return ZoneWish(because="it may be in any zone")
+        return ZoneRequest(because="it may be in any zone")
     if facts.leaves_zone:
-        return ZoneWish(because="it may leave its zone")
+        return ZoneRequest(because="it may leave its zone")
     policy, by = await _policy(facts, facts.source.host, cloud)
     name = await name_of(cloud.zones, facts.source.zone)
     if policy == "keep":
-        return ZoneWish(zone=facts.source.zone, because=f"it stays in zone {name} ({by})")
+        return ZoneRequest(zone=facts.source.zone, because=f"it stays in zone {name} ({by})")
     if policy == "prefer":
-        return ZoneWish(preferred=facts.source.zone, because=f"it stays in zone {name} if there is room ({by})")
-    return ZoneWish(because=f"it may be in any zone ({by})")
+        return ZoneRequest(preferred=facts.source.zone, because=f"it stays in zone {name} if there is room ({by})")
+    return ZoneRequest(because=f"it may be in any zone ({by})")
 
 
 async def _policy(facts: MoveFacts, host: HostName, cloud: Cloud) -> tuple[ZonePolicy, str]:

@@ -162,47 +162,47 @@ async def unbind_source(move: Move, cloud: Cloud) -> None:
 
 
 async def make_ports(move: Move, cloud: Cloud) -> None:
-    """Make the ports that were wished for, take those that are there, and bind them all to the host."""
+    """Make the ports that were requested, take those that are there, and bind them all to the host."""
     facts = move.facts
     target, server = target_of(move), ServerId(move.subject)
     owner = await device_owner(target, cloud)
-    for wish, mac in zip(facts.wished_nics, facts.macs, strict=True):
-        if wish.port_id:
-            port = await cloud.network.take_port(wish.port_id, server, owner)
+    for requested, mac in zip(facts.requested_nics, facts.macs, strict=True):
+        if requested.port_id:
+            port = await cloud.network.take_port(requested.port_id, server, owner)
         else:
-            assert wish.network_id, "checked at the door"
+            assert requested.network_id, "checked at the door"
             port = await cloud.network.create_port(
                 NewPort(
-                    network_id=wish.network_id,
+                    network_id=requested.network_id,
                     project_id=facts.owner.project,
                     server=server,
                     device_owner=owner,
                     mac=mac,
-                    fixed_ip=wish.fixed_ip,
+                    fixed_ip=requested.fixed_ip,
                     security_groups=facts.security_groups,
                 )
             )
-        one = MovedPort.of(port.as_nic(None, tag=None, is_ours=not wish.port_id), port)
+        one = MovedPort.of(port.as_nic(None, tag=None, is_ours=not requested.port_id), port)
         await _bind(move, port, target, await _handed(move, one, target, cloud), cloud)
 
 
 async def unmake_ports(move: Move, cloud: Cloud) -> None:
     """Delete what was made, let go what was taken."""
     facts = move.facts
-    theirs = {wish.port_id for wish in facts.wished_nics}
+    theirs = {requested.port_id for requested in facts.requested_nics}
     await let_go(move, lambda port: port.id not in theirs, cloud)
 
 
 async def learn_nics(move: Move, cloud: Cloud) -> MoveFacts:
-    """Note the ports that the server has now, in the order in which they were wished for."""
+    """Note the ports that the server has now, in the order in which they were requested."""
     facts = move.facts
     found = await cloud.network.ports_of([ServerId(move.subject)])
     names = await _names(facts, cloud)
     nics = []
-    for wish, mac in zip(facts.wished_nics, facts.macs, strict=True):
+    for requested, mac in zip(facts.requested_nics, facts.macs, strict=True):
         for port in found:
-            if port.id == wish.port_id or (mac and (port.network_id, port.mac) == (wish.network_id, mac)):
-                nic = port.as_nic(names.get(port.network_id), tag=wish.tag, is_ours=wish.port_id is None)
+            if port.id == requested.port_id or (mac and (port.network_id, port.mac) == (requested.network_id, mac)):
+                nic = port.as_nic(names.get(port.network_id), tag=requested.tag, is_ours=requested.port_id is None)
                 nics.append(MovedPort.of(nic, port))
     return replace(facts, ports=tuple(nics))
 

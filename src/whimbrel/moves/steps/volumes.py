@@ -159,20 +159,20 @@ def devices_at_target(facts: MoveFacts) -> tuple[BlockDevice, ...]:
 
 
 async def make_volumes(move: Move, cloud: Cloud) -> None:
-    """Have the volumes made that were wished for."""
+    """Make the volumes that were requested."""
     facts = move.facts
     zone = None if cloud.rules.cross_az_attach else await name_of(cloud.zones, target_of(move).zone)
-    for number, wish in enumerate(facts.wished_volumes):
-        if wish.volume_id is None:
+    for number, requested in enumerate(facts.requested_volumes):
+        if requested.volume_id is None:
             volume = await cloud.volumes.create_volume(
                 NewVolume(
                     mark=_mark(move, number),
                     project_id=facts.owner.project,
-                    size_gib=wish.size_gib or 1,
+                    size_gib=requested.size_gib or 1,
                     zone=zone,
-                    volume_type=wish.volume_type,
-                    image_id=wish.image_id,
-                    snapshot_id=wish.snapshot_id,
+                    volume_type=requested.volume_type,
+                    image_id=requested.image_id,
+                    snapshot_id=requested.snapshot_id,
                 )
             )
             await _whole(volume, cloud)
@@ -187,29 +187,29 @@ async def unmake_volumes(move: Move, cloud: Cloud) -> None:
 
 
 async def reserve_volumes(move: Move, cloud: Cloud) -> None:
-    for volume_id in (await _wished(move, cloud)).values():
+    for volume_id in (await _requested_ids(move, cloud)).values():
         await cloud.volumes.reserve(ServerId(move.subject), volume_id, [])
 
 
 async def learn_volumes(move: Move, cloud: Cloud) -> MoveFacts:
     """Note the volumes and attachments that the server has now, and under which names its guest will see them."""
     facts = move.facts
-    wished = await _wished(move, cloud)
+    requested_ids = await _requested_ids(move, cloud)
     held = {one.volume_id: one.id for one in await cloud.volumes.attachments(ServerId(move.subject))}
     kept = kept_devices(facts.has_local_root, facts.new_flavor)
-    names = device_names([wish.device for wish in facts.wished_volumes], kept)
+    names = device_names([requested.device for requested in facts.requested_volumes], kept)
     devices = tuple(
         BlockDevice(
             id=cloud.ids.uuid(),
-            volume_id=wished[number],
-            attachment_id=held[wished[number]],
+            volume_id=requested_ids[number],
+            attachment_id=held[requested_ids[number]],
             host=target_of(move).host,
             device=names[number],
-            boot_index=wish.boot_index,
-            delete_on_termination=wish.delete_on_termination,
-            tag=wish.tag,
+            boot_index=requested.boot_index,
+            delete_on_termination=requested.delete_on_termination,
+            tag=requested.tag,
         )
-        for number, wish in enumerate(facts.wished_volumes)
+        for number, requested in enumerate(facts.requested_volumes)
     )
     attachments = {device.volume_id: device.attachment_id for device in devices}
     return replace(facts, volumes=devices, target_attachments=attachments)
@@ -221,11 +221,14 @@ def device_names(asked: Sequence[str | None], kept: Collection[str]) -> list[str
     return [name or next(free) for name in asked]
 
 
-async def _wished(move: Move, cloud: Cloud) -> dict[int, str]:
-    """Give the volume of each wish by its number: the one that was named, or the one that was made."""
+async def _requested_ids(move: Move, cloud: Cloud) -> dict[int, str]:
+    """Give the volume of each request by its number: the one that was named, or the one that was made."""
     facts = move.facts
     made = {v.metadata[MARK]: v.id for v in await cloud.volumes.made(facts.owner.project, marks(move))}
-    return {number: wish.volume_id or made[_mark(move, number)] for number, wish in enumerate(facts.wished_volumes)}
+    return {
+        number: requested.volume_id or made[_mark(move, number)]
+        for number, requested in enumerate(facts.requested_volumes)
+    }
 
 
 async def _whole(volume: Volume, cloud: Cloud) -> None:
@@ -243,7 +246,11 @@ def _mark(move: Move, number: int) -> str:
 
 def marks(move: Move) -> list[str]:
     """Give by what the volumes of a create are known that it makes."""
-    return [_mark(move, number) for number, wish in enumerate(move.facts.wished_volumes) if wish.volume_id is None]
+    return [
+        _mark(move, number)
+        for number, requested in enumerate(move.facts.requested_volumes)
+        if requested.volume_id is None
+    ]
 
 
 # A delete

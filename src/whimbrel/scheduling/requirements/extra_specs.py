@@ -40,7 +40,7 @@ def without(spec: Spec) -> Suggestion:
 
 
 def fulfils(value: str, wanted: str) -> bool:
-    """Tell whether a value is as wished: an operator and what follows, or else the very words."""
+    """Tell whether a value is as the flavor asks: an operator and what follows, or else the very words."""
     first, *words = wanted.split() or [""]
     if (compare := _OPERATORS.get(first)) is None:
         return value == wanted

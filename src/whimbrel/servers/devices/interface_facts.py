@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from whimbrel.domain.operation_facts import OperationFacts
 from whimbrel.domain.pci import DIRECT
 from whimbrel.domain.run import Run
-from whimbrel.domain.server_devices import Nic, WishedNic
+from whimbrel.domain.server_devices import Nic, RequestedNic
 from whimbrel.servers.allocations.port_allocations import Claim
 
 
 class InterfaceFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
-    wish: WishedNic
+    requested: RequestedNic = msgspec.field(name="wish")  # as the journal calls it
     zone: str  # its name, for the port
     mac: str = ""  # of a port to be made: by it the port is found again
     security_groups: tuple[str, ...] = ()
@@ -29,7 +31,7 @@ def nic_of(run: InterfaceErrand) -> Nic:
 
 
 def names_port(facts: InterfaceFacts) -> bool:
-    return facts.wish.port_id is not None
+    return facts.requested.port_id is not None
 
 
 def has_function(facts: InterfaceFacts) -> bool:

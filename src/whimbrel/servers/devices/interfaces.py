@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import Conflict, NotFound, WrongState
 from whimbrel.domain.ip_addresses import mac_of
 from whimbrel.domain.server import Server
-from whimbrel.domain.server_devices import GuestNic, Nic, WishedNic
+from whimbrel.domain.server_devices import GuestNic, Nic, RequestedNic
 from whimbrel.moves.steps import ports as network
 from whimbrel.moves.steps.lease_check import check_in_hand
 from whimbrel.ports.cloud import Cloud, Requester
@@ -45,26 +45,26 @@ REFRESHES = 3
 
 async def check_unplugged(run: InterfaceErrand, cloud: Cloud) -> None:
     """Look whether the server has this very port, now that nobody else can attach anything."""
-    if any(nic.port_id == run.facts.wish.port_id for nic in (await _record(run, cloud)).nics):
-        raise WrongState(f"Port {run.facts.wish.port_id} is still in use.")
+    if any(nic.port_id == run.facts.requested.port_id for nic in (await _record(run, cloud)).nics):
+        raise WrongState(f"Port {run.facts.requested.port_id} is still in use.")
 
 
 async def have_port(run: InterfaceErrand, cloud: Cloud) -> None:
     """Take the port that was named, or have one made."""
     facts = run.facts
     await check_in_hand(run, cloud)
-    if facts.wish.port_id:
-        await cloud.network.take_port(facts.wish.port_id, run.subject, _owner(facts))
+    if facts.requested.port_id:
+        await cloud.network.take_port(facts.requested.port_id, run.subject, _owner(facts))
     else:
-        assert facts.wish.network_id, "checked at the door"
+        assert facts.requested.network_id, "checked at the door"
         await cloud.network.create_port(
             NewPort(
-                network_id=facts.wish.network_id,
+                network_id=facts.requested.network_id,
                 project_id=run.project_id,
                 server=run.subject,
                 device_owner=_owner(facts),
                 mac=facts.mac,
-                fixed_ip=facts.wish.fixed_ip,
+                fixed_ip=facts.requested.fixed_ip,
                 security_groups=facts.security_groups,
             )
         )
@@ -72,14 +72,14 @@ async def have_port(run: InterfaceErrand, cloud: Cloud) -> None:
 
 async def let_go_port(run: InterfaceErrand, cloud: Cloud) -> None:
     facts = run.facts
-    await _let_go(run, cloud, is_ours=facts.wish.port_id is None)
+    await _let_go(run, cloud, is_ours=facts.requested.port_id is None)
 
 
 async def find_port(run: InterfaceErrand, cloud: Cloud) -> Port | None:
     """Give the port that was taken or made."""
     facts = run.facts
     for port in await cloud.network.ports_of([run.subject]):
-        if facts.wish.port_id == port.id or (facts.wish.network_id, facts.mac) == (port.network_id, port.mac):
+        if facts.requested.port_id == port.id or (facts.requested.network_id, facts.mac) == (port.network_id, port.mac):
             return port
     return None
 
@@ -90,8 +90,8 @@ async def learn_nic(run: InterfaceErrand, cloud: Cloud) -> InterfaceFacts:
     if port is None:
         raise NotFound("The port is gone.")
     labels = {network.id: network.name for network in await cloud.network.networks(run.project_id)}
-    is_ours = facts.wish.port_id is None
-    return replace(facts, nic=port.as_nic(labels.get(port.network_id), tag=facts.wish.tag, is_ours=is_ours))
+    is_ours = facts.requested.port_id is None
+    return replace(facts, nic=port.as_nic(labels.get(port.network_id), tag=facts.requested.tag, is_ours=is_ours))
 
 
 async def bind_port(run: InterfaceErrand, cloud: Cloud) -> None:
@@ -237,7 +237,7 @@ async def attach(
     engine: Engine,
     requester: Requester,
     server: Server,
-    wish: WishedNic,
+    requested: RequestedNic,
     security_groups: tuple[str, ...] = (),
 ) -> Port | None:
     """Start to attach an interface: by a port, or by a network. Give its port, None: it is gone again.
@@ -246,8 +246,8 @@ async def attach(
     """
     run = await operation.accept(
         cloud, engine, requester, server, ATTACH_INTERFACE, "attach_interface", None, STATES,
-        wish=wish, zone=await _zone(cloud, server), security_groups=security_groups, devices=True,
-        mac="" if wish.port_id else mac_of(cloud.ids.uuid()),
+        requested=requested, zone=await _zone(cloud, server), security_groups=security_groups, devices=True,
+        mac="" if requested.port_id else mac_of(cloud.ids.uuid()),
     )  # fmt: skip
     return await find_port(run, cloud)
 
@@ -262,7 +262,7 @@ async def detach(cloud: Cloud, engine: Engine, requester: Requester, server: Ser
     """Start to detach an interface. Raises: WrongState; Conflict; Unavailable."""
     await operation.accept(
         cloud, engine, requester, server, DETACH_INTERFACE, "detach_interface", None, STATES,
-        wish=WishedNic(port_id=nic.port_id), zone=await _zone(cloud, server), nic=nic, devices=True,
+        requested=RequestedNic(port_id=nic.port_id), zone=await _zone(cloud, server), nic=nic, devices=True,
     )  # fmt: skip
 
 

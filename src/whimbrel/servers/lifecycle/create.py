@@ -10,7 +10,7 @@ from whimbrel.domain.errors import OverQuota
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs
-from whimbrel.moves.facts import Move, MoveFacts, needs_disks, target_of, wishes_nics, wishes_volumes
+from whimbrel.moves.facts import Move, MoveFacts, needs_disks, requests_nics, requests_volumes, target_of
 from whimbrel.moves.opening import new_action, new_run
 from whimbrel.moves.steps import build_failures, claims, disk, guest, pci_devices, ports, volumes
 from whimbrel.moves.steps.target import choose_target, next_alternate
@@ -95,18 +95,18 @@ CREATE = Saga(
         Step(guest.prepare_target, undo=guest.abandon_target, event=_EVENT,
              after=(disk.build_disk, guest.start_on_target)),
         Step(place, undo=displace, event=_EVENT),  # from here on the cell has it
-        Step(ports.make_ports, undo=ports.unmake_ports, only_if=wishes_nics, event=_EVENT,
+        Step(ports.make_ports, undo=ports.unmake_ports, only_if=requests_nics, event=_EVENT,
              after=(guest.start_on_target,)),
-        Step(ports.learn_nics, only_if=wishes_nics),
-        Step(volumes.make_volumes, undo=volumes.unmake_volumes, only_if=wishes_volumes, event=_EVENT,
+        Step(ports.learn_nics, only_if=requests_nics),
+        Step(volumes.make_volumes, undo=volumes.unmake_volumes, only_if=requests_volumes, event=_EVENT,
              after=(guest.start_on_target,)),
-        Step(volumes.reserve_volumes, only_if=wishes_volumes, event=_EVENT),  # unmake_volumes lets them go
-        Step(volumes.learn_volumes, only_if=wishes_volumes),
-        Step(volumes.connect_target, only_if=wishes_volumes, event=_EVENT),
+        Step(volumes.reserve_volumes, only_if=requests_volumes, event=_EVENT),  # unmake_volumes lets them go
+        Step(volumes.learn_volumes, only_if=requests_volumes),
+        Step(volumes.connect_target, only_if=requests_volumes, event=_EVENT),
         Step(disk.build_disk, undo=disk.discard_built, only_if=needs_disks, event=_EVENT,
              after=(guest.start_on_target,)),
         Step(guest.start_on_target, undo=guest.destroy_on_target, event=_EVENT),
-        Step(volumes.complete_target, only_if=wishes_volumes, event=_EVENT),
+        Step(volumes.complete_target, only_if=requests_volumes, event=_EVENT),
         Step(activate, event=_EVENT),
     ),
 )  # fmt: skip
@@ -186,7 +186,7 @@ def _facts(server: Server, host: HostName | None) -> MoveFacts:
         has_local_root=server.has_local_root,
         image_properties=server.image_properties,
         hints=server.spec.hints,
-        wished_nics=server.wished_nics,
-        wished_volumes=server.wished_volumes,
+        requested_nics=server.requested_nics,
+        requested_volumes=server.requested_volumes,
         security_groups=server.security_groups,
     )

@@ -8,7 +8,7 @@ from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import GroupId, HostName
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.domain.server import RequestSpec, Server
-from whimbrel.domain.server_devices import WishedNic, WishedVolume
+from whimbrel.domain.server_devices import RequestedNic, RequestedVolume
 from whimbrel.ports.cloud import Rules
 from whimbrel.ports.services.network import Port, PortRequest
 from whimbrel.ports.services.volumes import Volume
@@ -100,10 +100,10 @@ def _server(world: World, number: int, size: Size) -> Server:
     return with_(
         server,
         image_id=None if boots else server.image_id,
-        wished_nics=(WishedNic(port_id=port, network_id=NETWORK), WishedNic(network_id=NETWORK)),
-        wished_volumes=(
-            WishedVolume(volume_id=VOLUMES[which], boot_index=0 if boots else None),
-            WishedVolume(is_blank=True, size_gib=1, delete_on_termination=True),
+        requested_nics=(RequestedNic(port_id=port, network_id=NETWORK), RequestedNic(network_id=NETWORK)),
+        requested_volumes=(
+            RequestedVolume(volume_id=VOLUMES[which], boot_index=0 if boots else None),
+            RequestedVolume(is_blank=True, size_gib=1, delete_on_termination=True),
         ),
     )
 

@@ -112,16 +112,20 @@ class Users:
 
     async def _attach_port(self, act: Act, server: str) -> None:
         pick = act.pick // 7
-        wish = {"net_id": equipment.NETWORK} if pick % 2 else {"port_id": self._ports[pick // 2 % len(self._ports)]}
-        await self._ask(act, "POST", f"/servers/{server}/os-interface", {"interfaceAttachment": wish}, about=server)
+        requested = (
+            {"net_id": equipment.NETWORK} if pick % 2 else {"port_id": self._ports[pick // 2 % len(self._ports)]}
+        )
+        await self._ask(
+            act, "POST", f"/servers/{server}/os-interface", {"interfaceAttachment": requested}, about=server
+        )
 
     async def _detach_port(self, act: Act, server: str) -> None:
         await self._detach(act, server, "os-interface", "interfaceAttachments", "port_id")
 
     async def _attach_volume(self, act: Act, server: str) -> None:
-        wish = {"volumeId": VOLUMES[act.pick // 7 % len(VOLUMES)]}
+        requested = {"volumeId": VOLUMES[act.pick // 7 % len(VOLUMES)]}
         path = f"/servers/{server}/os-volume_attachments"
-        await self._ask(act, "POST", path, {"volumeAttachment": wish}, about=server)
+        await self._ask(act, "POST", path, {"volumeAttachment": requested}, about=server)
 
     async def _detach_volume(self, act: Act, server: str) -> None:
         await self._detach(act, server, "os-volume_attachments", "volumeAttachments", "volumeId")

@@ -7,7 +7,7 @@ from msgspec.structs import replace as with_
 
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.server import Server
-from whimbrel.domain.server_devices import WishedNic, WishedVolume
+from whimbrel.domain.server_devices import RequestedNic, RequestedVolume
 from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.journal_export import Export, locations_of
 from whimbrel.ports.cloud import Rules
@@ -71,9 +71,11 @@ async def _create_server(world: World, facts: MoveFacts) -> Server:
     assert facts.old_flavor
     made = with_(
         world.new_server(facts.name, plain(facts.old_flavor)),
-        wished_nics=tuple(WishedNic(port_id=port.nic.port_id, network_id=equipment.NETWORK) for port in facts.ports),
-        wished_volumes=tuple(
-            WishedVolume(volume_id=volume.volume_id, boot_index=volume.boot_index, device=volume.device)
+        requested_nics=tuple(
+            RequestedNic(port_id=port.nic.port_id, network_id=equipment.NETWORK) for port in facts.ports
+        ),
+        requested_volumes=tuple(
+            RequestedVolume(volume_id=volume.volume_id, boot_index=volume.boot_index, device=volume.device)
             for volume in facts.volumes
         ),
         image_id=IMAGE if facts.image_id else None,

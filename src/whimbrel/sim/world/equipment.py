@@ -7,7 +7,7 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import HostName, ProjectId, ProviderId
 from whimbrel.domain.pci import PciAlias, PciDevice
 from whimbrel.domain.server import Server
-from whimbrel.domain.server_devices import WishedNic, WishedVolume
+from whimbrel.domain.server_devices import RequestedNic, RequestedVolume
 from whimbrel.ports.clock import IdSource
 from whimbrel.ports.cloud import Cell
 from whimbrel.ports.placement.placement import Inventory
@@ -98,24 +98,24 @@ def add_services(network: SimulatedNetwork, volumes: SimulatedVolumes, project: 
 
 
 def with_devices(server: Server) -> Server:
-    """Give a new server's record with two ports and two volumes wished for: of each, one that is there and one new."""
+    """Give a new server's record with two ports and two volumes requested: of each, one that is there and one new."""
     return replace(
         server,
-        wished_nics=(WishedNic(port_id=PORT, network_id=NETWORK), WishedNic(network_id=NETWORK)),
-        wished_volumes=(
-            WishedVolume(volume_id=VOLUME),
-            WishedVolume(is_blank=True, size_gib=1, delete_on_termination=True),
+        requested_nics=(RequestedNic(port_id=PORT, network_id=NETWORK), RequestedNic(network_id=NETWORK)),
+        requested_volumes=(
+            RequestedVolume(volume_id=VOLUME),
+            RequestedVolume(is_blank=True, size_gib=1, delete_on_termination=True),
         ),
     )
 
 
 def with_a_function(server: Server) -> Server:
-    """Give a new server's record with a virtual function wished for."""
-    return replace(server, wished_nics=(WishedNic(port_id=DIRECT_PORT, network_id=NETWORK),))
+    """Give a new server's record with a virtual function requested."""
+    return replace(server, requested_nics=(RequestedNic(port_id=DIRECT_PORT, network_id=NETWORK),))
 
 
 def with_a_boot_volume(server: Server) -> Server:
-    """Give a new server's record with the volume as its root disk, whatever else is wished for."""
-    others = tuple(wish for wish in server.wished_volumes if wish.volume_id != VOLUME)
-    root = WishedVolume(volume_id=VOLUME, boot_index=0)
-    return replace(server, image_id=None, wished_volumes=(root, *others))
+    """Give a new server's record with the volume as its root disk, whatever else is requested."""
+    others = tuple(requested for requested in server.requested_volumes if requested.volume_id != VOLUME)
+    root = RequestedVolume(volume_id=VOLUME, boot_index=0)
+    return replace(server, image_id=None, requested_volumes=(root, *others))

@@ -174,9 +174,9 @@ class SqlJournal:
                 else:
                     await quota_usage.account_as_believed(tx, run.subject, usage, before)
                 await quota_usage.check(tx, run.project_id, limits or Limits())
-                if new_server and new_server.spec.wished_group:
+                if new_server and new_server.spec.requested_group:
                     most = limits.group_members if limits else -1
-                    await join(tx, new_server.spec.wished_group, new_server.id, most)
+                    await join(tx, new_server.spec.requested_group, new_server.id, most)
             values = run_values(run)
             del values["number"]
             number = await tx.value(_insert_run, values)
