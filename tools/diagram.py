@@ -35,7 +35,7 @@ ACROSS: Cells = {"c1": ("h1",), "c2": ("h2",)}
 BOOKKEEPING = frozenset({"save", "park"})
 """What the engine writes down after every line; a sentence says so."""
 
-TOLD_READS = frozenset({"rooms", "all_ways", "look"})
+TOLD_READS = frozenset({"capacity", "all_assignments", "look"})
 """Reads by which something is decided or allowed."""
 
 HEAD = """\

@@ -15,6 +15,7 @@ from multiprocessing import get_context
 import structlog
 
 from tests.sim import test_run
+from tests.sim.test_found import hand_over_late
 from tests.stories import guards, kinds
 from tests.stories.again import knows_no_epochs, wakes_in_a_later_move
 from tests.stories.choosing import may_come_late
@@ -85,6 +86,7 @@ def attempts(about: str) -> Iterator[Attempt]:
     yield from (partial(nowhere, story) for story in back if not (story.same_host or story.stopped))
     yield from (partial(disturbed, story) for story in told[:1])
     if about == "ports":
+        yield late_activation
         yield from (partial(again, story) for story in back)
     yield from (partial(disturbed, story) for story in told[1:])
     yield from (partial(edited, story) for story in told if story.crosses and not story.devices)
@@ -108,6 +110,14 @@ def _attempts(mutant: Mutant) -> Iterator[Attempt]:
     if mutant.kind == RESTORED:
         return guards.attempts()
     return attempts(mutant.about) if mutant.kind == "resize" else kinds.attempts(mutant.kind, mutant.about)
+
+
+async def late_activation() -> str | None:
+    try:
+        await hand_over_late()
+    except (Exception, Violation) as error:
+        return f"an activation of ports comes after its undo: {line_of(error)}"
+    return None
 
 
 async def undisturbed(story: Story) -> str | None:

@@ -13,9 +13,11 @@ from whimbrel.domain.pci import ALIAS
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.facts import Location, moves_of, target_of
+from whimbrel.moves.migration_status import MOVE_SAGAS
 from whimbrel.ports.cloud import Cloud, Rules
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.saga.engine import Engine
+from whimbrel.saga.step import SagaRegistry
 from whimbrel.servers import lookup
 from whimbrel.servers.lifecycle import create, power
 from whimbrel.sim.checks.invariants import Invariants
@@ -45,6 +47,7 @@ class Story:
     boots_from_volume: bool = False
     shrinks: bool = False  # to fewer cpus, else to more of everything
     local_disks: bool = False  # with flavors that give an ephemeral and a swap disk
+    list_version: int | None = None  # of an earlier release; None: the newest
 
     def __str__(self) -> str:
         return self.name
@@ -76,8 +79,12 @@ class Telling(Lives):
             _SCENES[self._story] = await _scene(self._story)
         scene, self.server = _SCENES[self._story]
         self.world = await scene.copy()
-        self.world.registry = watched(SAGAS, self.world)
+        self.world.registry = watched(self._book(), self.world)
         self._invariants = Invariants(self.world)
+
+    def _book(self) -> SagaRegistry:
+        version = self._story.list_version
+        return SagaRegistry(*(saga for saga in SAGAS if version in (None, saga.version) or saga.name not in MOVE_SAGAS))
 
     async def move(self, cloud: Cloud, engine: Engine) -> None:
         server = await lookup.find(cloud, self.server.id)

@@ -1,6 +1,7 @@
 """Every saga that this program knows. A released one stays, so that runs finish on the list on which they started."""
 
 from whimbrel.moves.resize import MIGRATE, RESIZE
+from whimbrel.moves.resize_1 import MIGRATE_1, RESIZE_1
 from whimbrel.repair.service import REPAIR, REPAIR_1
 from whimbrel.restore.restore import LOST_RUN
 from whimbrel.saga.step import SagaRegistry
@@ -14,7 +15,7 @@ from whimbrel.servers.lifecycle.delete import DELETE
 from whimbrel.servers.lifecycle.power import FOLLOW_POWER, REBOOT, START, STOP
 
 SAGAS = SagaRegistry(
-    *(RESIZE, MIGRATE, CREATE, DELETE, START, STOP, REBOOT, SNAPSHOT),
+    *(RESIZE_1, MIGRATE_1, RESIZE, MIGRATE, CREATE, DELETE, START, STOP, REBOOT, SNAPSHOT),
     LOST_RUN,
     *(ATTACH_INTERFACE, DETACH_INTERFACE, ATTACH_VOLUME, DETACH_VOLUME, CLEANUP, HEAL_PORTS, FOLLOW_POWER),
     *(REPAIR_1, REPAIR),

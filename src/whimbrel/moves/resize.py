@@ -37,20 +37,23 @@ _UNDOABLE: tuple[Step[MoveFacts], ...] = (
          after=(record.switch_home,)),  # it counts nowhere yet
     Step(pci_devices.claim_devices, undo=pci_devices.release_devices, only_if=needs.wants_pci,
          event="compute_prep_resize", after=(guest.prepare_target, guest.start_on_target)),
-    # Not active there yet. Its undo waits for nothing: an active binding is not let go, whoever asks.
-    Step(ports.bind_target, undo=ports.unbind_target, only_if=moves_ports, event="compute_prep_resize"),
-    # Kept for the target before the source gives anything up, and noted, which was a step of its own once.
+    Step(ports.bind_target, undo=ports.unbind_target, only_if=moves_ports, event="compute_prep_resize",
+         after=(ports.activate_target,)),  # not active there yet
+    # Kept for the target before the source gives anything up.
     Step(volumes.attach_target, undo=volumes.detach_target, only_if=moves_volumes, event="compute_prep_resize",
-         after=(guest.stop_on_source,), was=("learn_attachments",)),
+         after=(guest.stop_on_source,)),
     Step(guest.prepare_target, undo=guest.abandon_target, event="compute_prep_resize", undo_event=_REVERT,
          after=(disk.carry_disk, guest.start_on_target)),
     # Move. The guest is down from here until start_on_target.
     Step(guest.stop_on_source, undo=guest.start_on_source, event="compute_resize_instance",
          undo_event=_FINISH_REVERT, status="migrating", shows="resize_migrating",
-         after=(guest.start_on_target,)),  # never two guests: first the target's is known to be gone
+         after=(guest.start_on_target, volumes.leave_volumes)),  # never two guests: the target's is known to be gone
+    # Nothing is done here; on the way back the source has its volumes and ports before its guest starts.
+    Step(volumes.leave_volumes, undo=volumes.return_volumes, undo_event=_FINISH_REVERT, after=(guest.start_on_target,)),
+    Step(ports.leave_ports, undo=ports.return_ports, only_if=moves_ports, after=(ports.activate_target,)),
     Step(disk.carry_disk, undo=disk.discard_carried, only_if=needs_disks, event="compute_resize_instance",
          undo_event=_REVERT, after=(guest.start_on_target,)),
-    Step(volumes.hand_over, only_if=moves_volumes, event="compute_finish_resize"),  # start_on_source has them back
+    Step(volumes.hand_over, only_if=moves_volumes, event="compute_finish_resize"),
     Step(ports.activate_target, undo=ports.activate_source, only_if=has_ports, event="compute_finish_resize",
          undo_event=_REVERT, after=(guest.start_on_target,)),  # the hand-over
     Step(guest.start_on_target, undo=guest.destroy_on_target, event="compute_finish_resize", undo_event=_REVERT,
@@ -74,6 +77,6 @@ _FORWARD_ONLY: tuple[Step[MoveFacts], ...] = (
     Step(record.unlock_resized, event="compute_confirm_resize"),
 )
 
-RESIZE = Saga("resize", 1, MoveFacts, _UNDOABLE, _FORWARD_ONLY, done_status="confirmed")
+RESIZE = Saga("resize", 2, MoveFacts, _UNDOABLE, _FORWARD_ONLY, done_status="confirmed")
 
-MIGRATE = Saga("migrate", 1, MoveFacts, _UNDOABLE, _FORWARD_ONLY, done_status="confirmed")
+MIGRATE = Saga("migrate", 2, MoveFacts, _UNDOABLE, _FORWARD_ONLY, done_status="confirmed")

@@ -35,7 +35,7 @@ async def stop_on_source(move: Move, cloud: Cloud) -> None:
 
 
 async def start_on_source(move: Move, cloud: Cloud) -> None:
-    """Have it as it was, with its volumes. Only after the target's guest is known to be gone: see `after` in the list.
+    """Start the guest as it was, or keep it stopped, with the devices that it has now.
 
     Volumes that were attached or detached at the target are so here too.
     """
@@ -43,20 +43,11 @@ async def start_on_source(move: Move, cloud: Cloud) -> None:
     agent = agent_at(cloud, source)
     record = await home_record(move, cloud)
     if move.facts.volumes or record.volumes:
-        await network.return_to_source(move, cloud)
-        await volumes.return_to_source(move, cloud, anew=_was_stopped(move))
         await agent.define(move.order, await equipped_source(move, cloud))
     if was_running(move.facts):
         await agent.start(move.order, key_at(move, source))
     else:
         await agent.stop(move.order, key_at(move, source), cloud.rules.shutdown_timeout_s)
-
-
-def _was_stopped(move: Move) -> bool:
-    """Tell whether the guest was stopped, and is still: what comes after that may have been begun."""
-    name = stop_on_source.__name__
-    known = [entry for entry in move.log if entry.step == name and entry.outcome != "debt"]
-    return bool(known) and (known[-1].way, known[-1].outcome) == ("do", "done")
 
 
 async def start_on_target(move: Move, cloud: Cloud) -> None:

@@ -75,23 +75,20 @@ async def bind_target(move: Move, cloud: Cloud) -> None:
 
 async def unbind_target(move: Move, cloud: Cloud) -> None:
     await check_in_hand(move, cloud)
-    await return_to_source(move, cloud)
+    await return_ports(move, cloud)
     await cloud.network.delete_bindings([port.nic.port_id for port in _ports(move)], target_of(move).host)
 
 
-async def return_to_source(move: Move, cloud: Cloud) -> None:
-    """Have no port active at the target once that was undone: a hand-over that was given up may arrive even then."""
+async def leave_ports(move: Move, cloud: Cloud) -> None:
+    """Leave the ports at the source: `activate_target` hands them over. There is only something to undo."""
+
+
+async def return_ports(move: Move, cloud: Cloud) -> None:
+    """Ensure that no port is active at the target: an activation that was undone may arrive even after that."""
     ours = {port.nic.port_id for port in _ports(move)}
-    if not ours or not changes_host(move.facts) or not _is_handed_back(move):
-        return
     seen = await cloud.network.ports_of([ServerId(move.subject)], with_requests=False)
     if any(port.id in ours and port.host == target_of(move).host for port in seen):
         await activate_source(move, cloud)
-
-
-def _is_handed_back(move: Move) -> bool:
-    name = activate_target.__name__
-    return any((entry.step, entry.way, entry.outcome) == (name, "undo", "done") for entry in move.log)
 
 
 async def activate_target(move: Move, cloud: Cloud) -> None:

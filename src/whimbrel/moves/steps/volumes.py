@@ -81,19 +81,25 @@ async def complete_target(move: Move, cloud: Cloud) -> None:
         await cloud.volumes.complete(attachment_id)
 
 
-async def return_to_source(move: Move, cloud: Cloud, *, anew: bool) -> None:
-    """Have each volume that the record names attached from the source alone, and let go what it does not name.
+async def leave_volumes(move: Move, cloud: Cloud) -> None:
+    """Leave the volumes at the source: `hand_over` gives them to the target. There is only something to undo."""
 
-    The undo of `hand_over`; it is called where the source's guest is had back. anew: by other attachments than those
-    that were noted, for a hand-over that is still on its way gives those up: only while the guest is down.
+
+async def return_volumes(move: Move, cloud: Cloud) -> None:
+    """Attach each volume that the record names from the source alone, and release what it does not name.
+
+    By other attachments than those that were noted, for a hand-over that is still on its way gives those up. The guest
+    is down.
     """
-    await check_in_hand(move, cloud)
     source, server = source_of(move), ServerId(move.subject)
     records = await records_at_home(move, cloud)
     record = await records.get(server)
+    if not (move.facts.volumes or record.volumes):
+        return
+    await check_in_hand(move, cloud)
     kept = []
     for device in record.volumes:
-        at_source = await _at_source(move, device, cloud, anew=anew)
+        at_source = await _at_source(move, device, cloud)
         await _detach_others(move, device.volume_id, at_source, cloud)
         await _connect({at_source: device.device}, source, cloud)
         await cloud.volumes.complete(at_source)
@@ -103,11 +109,11 @@ async def return_to_source(move: Move, cloud: Cloud, *, anew: bool) -> None:
     await records.change_by_run(move.order, server, {"volumes": tuple(kept)})
 
 
-async def _at_source(move: Move, device: BlockDevice, cloud: Cloud, *, anew: bool) -> str:
+async def _at_source(move: Move, device: BlockDevice, cloud: Cloud) -> str:
     """Give the attachment for the source: the one that it has, or one that is kept beside those for the target."""
     source, server = source_of(move), ServerId(move.subject)
     held = {one.id for one in await cloud.volumes.attachments(server, device.volume_id)}
-    given_up = {one.attachment_id for one in move.facts.volumes} if anew and moves_volumes(move.facts) else ()
+    given_up = {one.attachment_id for one in move.facts.volumes} if moves_volumes(move.facts) else ()
     if device.host == source.host and device.attachment_id in held and device.attachment_id not in given_up:
         return device.attachment_id
     targets = {device.attachment_id, move.facts.target_attachments.get(device.volume_id)}
