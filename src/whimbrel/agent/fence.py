@@ -49,6 +49,7 @@ class Fence:
         self._store = store
         self._clock = clock
         self._seen: dict[RunId, Seen] | None = None
+        self._stored: dict[RunId, bytes] = {}  # the same, as it was read: an older program wrote fewer fields
         self._last: dict[ServerId, RunId] = {}
         self._number = 0
         self._incarnation = 0
@@ -73,9 +74,9 @@ class Fence:
                     max(order.progress, before.progress if before else 0),
                     max(order.incarnation, before.incarnation if before else 0),
                 )
-                known = _encode(before) if before else None
-                if await self._store.replace(self._space, order.run, known, _encode(value)):
-                    self._note(seen, order.run, value)
+                stored = _encode(value)
+                if await self._store.replace(self._space, order.run, self._stored.get(order.run), stored):
+                    self._note(seen, order.run, value, stored)
                 else:  # another agent of this host has written
                     await self._read_again(order.run)
 
@@ -103,6 +104,7 @@ class Fence:
             for run in [run for run, last in seen.items() if last.at < before]:
                 await self._store.delete(self._space, run)
                 server = seen.pop(run).server
+                del self._stored[run]
                 if server and self._last.get(server) == run:
                     del self._last[server]
 
@@ -122,8 +124,9 @@ class Fence:
             raise Superseded(f"run {last} has ordered something of server {server} since run {order.run} did")
         return order.progress > newest.progress or order.incarnation > newest.incarnation
 
-    def _note(self, seen: dict[RunId, Seen], run: RunId, value: Seen) -> None:
+    def _note(self, seen: dict[RunId, Seen], run: RunId, value: Seen, stored: bytes) -> None:
         seen[run] = value
+        self._stored[run] = stored
         self._number = max(self._number, value.number)
         self._incarnation = max(self._incarnation, value.incarnation)
         if value.server:
@@ -135,10 +138,9 @@ class Fence:
         kept = await self._store.get(self._space, run)
         if kept is None:
             self._seen.pop(run, None)
-            return
-        value = _decode(kept)
-        if value != self._seen.get(run):
-            self._note(self._seen, run, value)
+            self._stored.pop(run, None)
+        elif kept != self._stored.get(run):
+            self._note(self._seen, run, _decode(kept), kept)
 
     async def _all(self) -> dict[RunId, Seen]:
         if self._seen is None:
@@ -149,5 +151,5 @@ class Fence:
                 self._seen = {}  # once all of it could be read: half a fence would admit what is old
                 self._incarnation = int(highest or 0)
                 for run, value in sorted(found.items(), key=lambda one: one[1].number):
-                    self._note(self._seen, run, value)
+                    self._note(self._seen, run, value, kept[run])
         return self._seen

@@ -208,3 +208,14 @@ async def test_a_ledger_moves_to_another_store_once() -> None:
     await move_ledger(H1, old, new)
     [entry] = (await Fence(H1, new, JumpingClock()).ledger()).entries
     assert (entry.epoch, entry.progress) == (4, 6)
+
+
+@story
+async def test_what_an_older_release_wrote_is_replaced() -> None:
+    """It has fewer fields; a fence that compares it with its own form would find it changed for ever."""
+    keep = SlowKeep()
+    await keep.put(f"fence/{H1}", "run", b'{"epoch":2,"at":1.0,"server":"server-1","number":1}')
+    fence = Fence(H1, keep, JumpingClock())
+    await asyncio.wait_for(fence.admit(order("run", epoch=3), ServerId("server-1")), 10)
+    with pytest.raises(Superseded):
+        await Fence(H1, keep, JumpingClock()).admit(order("run", epoch=2), ServerId("server-1"))
