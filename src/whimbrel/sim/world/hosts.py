@@ -4,15 +4,26 @@ Law: a host reads of another one only what that one offers, and only inside its 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import CellName, HostName, ServerId
+from whimbrel.sim.world.disks import Disk
 
-if TYPE_CHECKING:
-    from whimbrel.sim.world.disks import Disk
-    from whimbrel.sim.world.hypervisor import SimulatedHypervisor
+
+class SimulatedHost(Protocol):
+    """What hosts see of each other: `hypervisor.SimulatedHypervisor`."""
+
+    cell: CellName | None
+
+    def observed(self) -> list[Guest]: ...
+
+    def observed_of(self, servers: Sequence[ServerId]) -> list[Guest]: ...
+
+    async def runs(self, server: ServerId) -> bool: ...
+
+    async def offered(self, path: str) -> Disk: ...
 
 
 class SimulatedWorld:
@@ -23,7 +34,7 @@ class SimulatedWorld:
     """
 
     def __init__(self) -> None:
-        self.hosts: dict[HostName, SimulatedHypervisor] = {}
+        self.hosts: dict[HostName, SimulatedHost] = {}
         self.holders: dict[ServerId, set[HostName]] = {}
         self.double_runs: list[str] = []
         self.images: dict[str, Disk] = {}
@@ -49,7 +60,7 @@ class SimulatedWorld:
         if others:
             self.double_runs.append(f"server {server} was started on {host} while it ran on {', '.join(others)}")
 
-    async def offered(self, location: str, cell: CellName | None) -> "Disk":
+    async def offered(self, location: str, cell: CellName | None) -> Disk:
         """Read an offered disk. Raises: Unavailable: not offered now; Refused: it is of another cell."""
         name, _, path = location.partition("/")
         host = self.hosts.get(HostName(name))
