@@ -22,8 +22,7 @@ from whimbrel.adapters.openstack.service_client import HttpService
 from whimbrel.adapters.openstack.volumes import HttpVolumes
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused, Unavailable
 from whimbrel.domain.ids import ProjectId, ServerId
-from whimbrel.ports.services.volumes import MARK, NewVolume, Volumes
-from whimbrel.ports.stores.pages import VolumeUse
+from whimbrel.ports.services.volumes import MARK, NewVolume, Volumes, VolumeUse
 from whimbrel.sim.world.ids import SeededIds
 from whimbrel.sim.world.volumes import SimulatedVolumes
 

@@ -20,10 +20,9 @@ from whimbrel.moves.facts import MoveFacts
 from whimbrel.moves.steps.disk import TRANSFER_IMAGE, transfer_images_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.services.images import Image
-from whimbrel.ports.services.volumes import Attachment
+from whimbrel.ports.services.volumes import Attachment, VolumeUse
 from whimbrel.ports.stores.catalog import zones_by_host
 from whimbrel.ports.stores.journal import RunFilter
-from whimbrel.ports.stores.pages import VolumeUse
 from whimbrel.proof.evidence import CloudSnapshot, Seen
 from whimbrel.proof.paged_reads import each, of_cells, pages, run_of, runs
 

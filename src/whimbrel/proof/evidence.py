@@ -16,9 +16,9 @@ from whimbrel.moves.facts import Move, moves_of
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.services.images import Image
 from whimbrel.ports.services.network import Binding, Port
-from whimbrel.ports.services.volumes import Attachment
+from whimbrel.ports.services.volumes import Attachment, VolumeUse
 from whimbrel.ports.stores.directory import Entry
-from whimbrel.ports.stores.pages import Hold, VolumeUse
+from whimbrel.ports.stores.pages import Hold
 from whimbrel.proof.due_allocations import Claims, Roots
 
 Seen = tuple[HostName, Guest]

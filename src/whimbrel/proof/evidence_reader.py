@@ -13,10 +13,10 @@ from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cell, Cloud
 from whimbrel.ports.services.network import Binding, Port, own_ports
-from whimbrel.ports.services.volumes import Attachment, Volume
+from whimbrel.ports.services.volumes import Attachment, Volume, VolumeUse
 from whimbrel.ports.stores.directory import Entry
 from whimbrel.ports.stores.journal import RunFilter
-from whimbrel.ports.stores.pages import Hold, VolumeUse
+from whimbrel.ports.stores.pages import Hold
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.proof.collector import Collector
 from whimbrel.proof.due_allocations import Claims

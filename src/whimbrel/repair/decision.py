@@ -12,8 +12,8 @@ from whimbrel.moves import needs
 from whimbrel.moves.facts import Move, moves_of
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.placement.assignments import Shortfall
+from whimbrel.ports.services.volumes import VolumeUse
 from whimbrel.ports.stores.journal import RunFilter
-from whimbrel.ports.stores.pages import VolumeUse
 from whimbrel.proof.invariants.allocations import due_of
 from whimbrel.proof.invariants.table import judged
 from whimbrel.proof.recheck import Suspect

@@ -18,7 +18,7 @@ from whimbrel.domain.server import Server
 from whimbrel.domain.server_devices import BlockDevice
 from whimbrel.moves.facts import Move
 from whimbrel.moves.steps.volumes import devices_at_target
-from whimbrel.ports.stores.pages import VolumeUse
+from whimbrel.ports.services.volumes import VolumeUse
 from whimbrel.proof.evidence import CloudSnapshot, Seen, ServerEvidence
 from whimbrel.proof.invariants.guests import POWER_OF, is_whole
 from whimbrel.repair import guards

@@ -13,8 +13,8 @@ from whimbrel.adapters.openstack.answers import Body, decoded, error_of
 from whimbrel.adapters.openstack.service_client import Answer, Query, Service
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Refused
 from whimbrel.domain.ids import ProjectId, ServerId
-from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume
-from whimbrel.ports.stores.pages import Page, VolumeUse
+from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume, VolumeUse
+from whimbrel.ports.stores.pages import Page
 
 HEADERS = {"OpenStack-API-Version": "volume 3.44"}  # the first at which attachments are completed
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from whimbrel.ports.stores.pages import AllImages
+from whimbrel.ports.stores.pages import Page
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +20,12 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None  # a project; created over HTTP without one, it is the project of whoever asks
     visibility: str = "private"
     properties: dict[str, str] = {}
+
+
+class AllImages(Protocol):
+    async def all_images(self, after: str | None, limit: int) -> Page[Image]:
+        """List the images of all projects. Raises: Refused, NotFound: as above."""
+        ...
 
 
 class Images(AllImages, Protocol):

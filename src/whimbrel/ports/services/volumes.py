@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from whimbrel.domain.ids import ProjectId, ServerId
-from whimbrel.ports.stores.pages import Attachments, VolumeUses
+from whimbrel.ports.stores.pages import Page
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +53,34 @@ class NewVolume(msgspec.Struct, frozen=True, kw_only=True):
 
 MARK = "whimbrel:made_for"
 """The metadata key of a volume that was made for a server: SERVER/NUMBER."""
+
+
+class Attachments(Protocol):
+    async def all_attachments(self, after: str | None, limit: int) -> Page[Attachment]:
+        """List the attachments of all servers, without their connections. Raises: Refused, NotFound: as above."""
+        ...
+
+
+class VolumeUse(msgspec.Struct, frozen=True):
+    """What a volume says of itself. hosts: by attachment, from which host it is used; those that use it, of all.
+
+    project: "": the service does not say.
+    """
+
+    id: str
+    status: str
+    hosts: dict[str, str | None] = {}
+    project: str = ""
+
+
+class VolumeUses(Protocol):
+    async def volume_uses(self, after: str | None, limit: int) -> Page[VolumeUse]:
+        """List the volumes of all projects. Raises: Refused, NotFound: as above."""
+        ...
+
+    async def volume_use(self, volume_id: str) -> VolumeUse:
+        """Raises: NotFound."""
+        ...
 
 
 class Volumes(Attachments, VolumeUses, Protocol):

@@ -4,18 +4,12 @@ Law: nothing is changed by it, and what comes or goes between two pages may be m
 looks again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from whimbrel.domain.ids import ConsumerId, HostName, RunId, ServerId
-
-if TYPE_CHECKING:
-    from whimbrel.ports.services.images import Image
-    from whimbrel.ports.services.volumes import Attachment
 
 T = TypeVar("T")
 
@@ -61,38 +55,4 @@ class Consumers(Protocol):
 class PortHolders(Protocol):
     async def port_holders(self, after: str | None, limit: int) -> Page[ServerId]:
         """List whose servers' ports there are, once for each port. Raises: Refused: what `after` names is gone."""
-        ...
-
-
-class Attachments(Protocol):
-    async def all_attachments(self, after: str | None, limit: int) -> Page[Attachment]:
-        """List the attachments of all servers, without their connections. Raises: Refused, NotFound: as above."""
-        ...
-
-
-class VolumeUse(msgspec.Struct, frozen=True):
-    """What a volume says of itself. hosts: by attachment, from which host it is used; those that use it, of all.
-
-    project: "": the service does not say.
-    """
-
-    id: str
-    status: str
-    hosts: dict[str, str | None] = {}
-    project: str = ""
-
-
-class VolumeUses(Protocol):
-    async def volume_uses(self, after: str | None, limit: int) -> Page[VolumeUse]:
-        """List the volumes of all projects. Raises: Refused, NotFound: as above."""
-        ...
-
-    async def volume_use(self, volume_id: str) -> VolumeUse:
-        """Raises: NotFound."""
-        ...
-
-
-class AllImages(Protocol):
-    async def all_images(self, after: str | None, limit: int) -> Page[Image]:
-        """List the images of all projects. Raises: Refused, NotFound: as above."""
         ...

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from whimbrel.domain.errors import NotFound, Refused
 from whimbrel.domain.ids import ProjectId, ServerId
 from whimbrel.ports.clock import IdSource
-from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume
-from whimbrel.ports.stores.pages import Page, VolumeUse
+from whimbrel.ports.services.volumes import MARK, Attachment, NewVolume, Volume, VolumeUse
+from whimbrel.ports.stores.pages import Page
 
 
 class SimulatedVolumes:
