@@ -19,7 +19,7 @@ from whimbrel.adapters.clock import SystemClock
 from whimbrel.adapters.sql.cell.hosts import SqlHosts
 from whimbrel.adapters.sql.cell.pci_devices import SqlDevices
 from whimbrel.adapters.sql.cell.servers import SqlServers
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import prepare
 from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
 from whimbrel.adapters.sql.global_.cells import SqlCells

@@ -12,7 +12,7 @@ from figures import report
 from placement_databases import POSTGRES, postgres_problem, postgresql
 from placement_hosts import host_id
 
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.domain.ids import ProviderId
 

@@ -10,7 +10,7 @@ from figures import memory_mib, peak_memory_mib, report
 from placement_databases import sqlite
 
 from whimbrel.adapters.clock import RandomIds, SystemClock
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.placement_api.app import MOST_CANDIDATES, placement_app
 

@@ -10,7 +10,8 @@ from uuid import UUID
 import httpx
 from starlette.types import ASGIApp
 
-from whimbrel.adapters.sql.engine.database import Database, open_database
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.bootstrap.http_server import front

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.api.placement_client import application
 from tests.prerequisites import missing
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.bootstrap.http_server import serve
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.api.placement_client import Counting
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.api.http import policy as compute

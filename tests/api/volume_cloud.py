@@ -11,7 +11,7 @@ import httpx
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.volumes import SqlVolumes
 from whimbrel.domain.ids import ProjectId, UserId

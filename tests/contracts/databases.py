@@ -17,7 +17,8 @@ import psycopg
 import pytest
 
 from tests.prerequisites import POSTGRES, missing
-from whimbrel.adapters.sql.engine.database import Database, open_database
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.tables import metadata_of
 

@@ -12,7 +12,7 @@ from typing import Literal
 from uuid import UUID
 
 from tests.processes import HANG_S
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.placement import SqlPlacement
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.guest import Order

@@ -18,7 +18,8 @@ from tests.contracts.databases import Opener, Postgres
 from tests.contracts.racers import BOTH, CLIENTS, EMPTY, FULL, HOST, OTHER, ROUNDS, TRIES, UNITS, Ends, Race
 from tests.contracts.test_placement import check_sums
 from tests.processes import HANG_S
-from whimbrel.adapters.sql.engine.database import Tx, open_database
+from whimbrel.adapters.sql.engine.database import Tx
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.postgres import PostgresDatabase
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.placement import SqlPlacement

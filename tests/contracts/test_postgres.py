@@ -18,7 +18,8 @@ from tests.unit.adapters.sql.engine.test_fixed import ASKED, METADATA, A, B, C, 
 from whimbrel.adapters.sql.engine import wire
 from whimbrel.adapters.sql.engine.awaited import AwaitedDatabase
 from whimbrel.adapters.sql.engine.creation import make_missing
-from whimbrel.adapters.sql.engine.database import Database, Databases, open_database
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.databases import Databases, open_database
 from whimbrel.adapters.sql.engine.fixed import fixed
 from whimbrel.adapters.sql.engine.schema import prepare
 from whimbrel.adapters.sql.engine.urls import CONNECTIONS

@@ -15,9 +15,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from tests.contracts.databases import Postgres
-from whimbrel.adapters.sql.engine.database import sqlite_file
 from whimbrel.adapters.sql.engine.schema import VERSION, check, prepare, revisions, upgrade, version_of
-from whimbrel.adapters.sql.engine.urls import ENGINE, connect_arguments
+from whimbrel.adapters.sql.engine.urls import ENGINE, connect_arguments, sqlite_file
 from whimbrel.adapters.sql.migrations import config_of
 from whimbrel.adapters.sql.tables import MODULES, kind_of, metadata_of
 from whimbrel.adapters.sql.tables.global_ import aggregates, directory, runs, zones

@@ -15,7 +15,7 @@ from whimbrel.adapters.sql.cell.hosts import SqlHosts
 from whimbrel.adapters.sql.cell.pci_devices import SqlDevices
 from whimbrel.adapters.sql.cell.servers import SqlServers
 from whimbrel.adapters.sql.engine.awaited import AwaitedDatabase
-from whimbrel.adapters.sql.engine.database import Databases
+from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.global_.cells import SqlCells
 from whimbrel.domain.errors import Invalid, WorldError
 from whimbrel.domain.ids import CellName

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-from whimbrel.adapters.sql.engine.database import Databases
+from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.engine.schema import prepare
 from whimbrel.adapters.sql.key_value_store import SqlKeyValueStore
 from whimbrel.agent.fence import move_ledger

@@ -15,7 +15,8 @@ from whimbrel.adapters.bus.client import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.clock import DatabaseClock, RandomIds, SystemClock
 from whimbrel.adapters.prometheus.timed_store import timed
-from whimbrel.adapters.sql.engine.database import Database, Databases
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.adapters.sql.engine.schema import check, prepare, version_of
 from whimbrel.adapters.sql.global_.aggregates import SqlAggregates
 from whimbrel.adapters.sql.global_.cells import SqlCells

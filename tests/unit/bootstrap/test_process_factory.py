@@ -10,7 +10,7 @@ import pytest
 
 from whimbrel import settings
 from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
-from whimbrel.adapters.sql.engine.database import Databases
+from whimbrel.adapters.sql.engine.databases import Databases
 from whimbrel.bootstrap import process_factory
 from whimbrel.bootstrap.hypervisors import ledger_stores
 from whimbrel.bootstrap.process import Process

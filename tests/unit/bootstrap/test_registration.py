@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 from tests.hand_clock import HandClock, settle
 from whimbrel.adapters.clock import DatabaseClock
-from whimbrel.adapters.sql.engine.database import Database, open_database
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.global_.processes import FORGET_S, SqlProcesses
 from whimbrel.adapters.sql.tables.global_ import processes

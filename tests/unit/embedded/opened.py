@@ -10,7 +10,7 @@ import httpx
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.adapters.sql.image_store import SqlImages

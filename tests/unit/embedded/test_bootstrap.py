@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.embedded.conftest import Teller
 from tests.unit.embedded.opened import Opened
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.identity.store import SqlIdentity
 from whimbrel.domain.errors import NotFound

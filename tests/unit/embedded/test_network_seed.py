@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import create_all
 from whimbrel.adapters.sql.network import SqlNetworks
 from whimbrel.domain.host_nics import HostNet, HostNic

@@ -10,7 +10,7 @@ from tests.postgres_door import Door
 from tests.processes import HANG_S
 from tests.unit.servers.test_lookup import C1, C2, HOSTS, A, B, settle
 from whimbrel.adapters.sql.cell.servers import SqlServers
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import prepare
 from whimbrel.ports.cloud import Cloud
 from whimbrel.ports.stores.servers import ServerQuery

@@ -11,7 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine import schema as schemas
-from whimbrel.adapters.sql.engine.database import PATIENCE, PATIENCE_S, Database, Databases
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.databases import PATIENCE, PATIENCE_S, Databases
 from whimbrel.adapters.sql.engine.urls import is_postgres, with_defaults
 from whimbrel.domain.errors import Unavailable, WorldError
 

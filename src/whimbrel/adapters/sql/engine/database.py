@@ -4,20 +4,11 @@ Law: a transaction never spans an await on anything but this database.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine.fixed import FixedResult, Values
-from whimbrel.adapters.sql.engine.urls import CONNECTIONS, check_url, is_postgres, with_defaults
-
-if TYPE_CHECKING:
-    from whimbrel.adapters.sql.engine.postgres import PostgresConnections
-
-PATIENCE_S = 5
-PATIENCE = {"connect_timeout": str(PATIENCE_S), "tcp_user_timeout": str(PATIENCE_S * 1000)}
-"""How long the driver waits for a silent server, unless the URL says so."""
 
 
 class Tx:
@@ -53,7 +44,7 @@ class Tx:
 
 
 class Database:
-    """Common face of the two kinds; made by `open_database`."""
+    """Common face of the two kinds; opened by `databases.Databases`."""
 
     dialect: str
 
@@ -86,44 +77,3 @@ class Database:
 
     async def close(self) -> None:
         raise NotImplementedError
-
-
-def sqlite_file(url: str, schema: str) -> Path | None:
-    """Give the file that a SQLite URL means for this schema; None: in memory. Raises: Invalid: it is no SQLite URL."""
-    if url != "sqlite://":
-        check_url(url)
-    directory = url.removeprefix("sqlite://").removeprefix("/")
-    return Path(directory) / f"{schema}.sqlite" if directory else None
-
-
-class Databases:
-    """Opens the databases of one process: its stores in one PostgreSQL database share its connections."""
-
-    def __init__(self, connections: int = CONNECTIONS) -> None:
-        """connections: to one PostgreSQL database, at most."""
-        self._limit = connections
-        self._connections: dict[str, PostgresConnections] = {}
-
-    def open(self, url: str, schema: str) -> Database:
-        """Open `sqlite:///DIR` (file DIR/<schema>.sqlite), `sqlite://` (in memory) or `postgresql://...` (that schema).
-
-        The schema must be there: see `schema.prepare`. Raises: Unavailable: the file cannot be used now (disk full).
-        Invalid: the URL.
-        """
-        if is_postgres(url):
-            return self._connected(with_defaults(url, PATIENCE)).open(schema)
-        from whimbrel.adapters.sql.engine.sqlite import open_sqlite  # which knows this face
-
-        return open_sqlite(sqlite_file(url, schema))
-
-    def _connected(self, url: str) -> "PostgresConnections":
-        from whimbrel.adapters.sql.engine.postgres import PostgresConnections  # a process on SQLite needs no psycopg
-
-        if url not in self._connections:
-            self._connections[url] = PostgresConnections(url, self._limit)
-        return self._connections[url]
-
-
-def open_database(url: str, schema: str) -> Database:
-    """Open a database that shares its connections with no other: see `Databases.open`."""
-    return Databases().open(url, schema)

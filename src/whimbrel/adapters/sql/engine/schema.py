@@ -16,8 +16,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from whimbrel.adapters import file_modes
-from whimbrel.adapters.sql.engine.database import Database, sqlite_file
-from whimbrel.adapters.sql.engine.urls import ENGINE, connect_arguments, is_postgres
+from whimbrel.adapters.sql.engine.database import Database
+from whimbrel.adapters.sql.engine.urls import ENGINE, connect_arguments, is_postgres, sqlite_file
 from whimbrel.adapters.sql.tables import kind_of, metadata_of
 from whimbrel.domain.errors import Refused, Unavailable
 

@@ -19,9 +19,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
-from whimbrel.adapters.sql.engine.database import sqlite_file
 from whimbrel.adapters.sql.engine.fixed import fixed, run_fixed
 from whimbrel.adapters.sql.engine.schema import VERSION
+from whimbrel.adapters.sql.engine.urls import sqlite_file
 from whimbrel.adapters.sql.engine.write_lock import WriteLock
 from whimbrel.adapters.sql.tables import MODULES
 from whimbrel.adapters.sql.tables.global_ import cells, processes

@@ -110,3 +110,11 @@ def without_password(url: str) -> str:
 def _hidden(rest: str) -> str:
     shown = re.sub(r"^([^:/@]*):.*@", r"\1:...@", rest)
     return re.sub(r"([?&](?:ssl)?password=)[^&]*", r"\1...", shown)
+
+
+def sqlite_file(url: str, schema: str) -> Path | None:
+    """Give the file that a SQLite URL means for this schema; None: in memory. Raises: Invalid: it is no SQLite URL."""
+    if url != "sqlite://":
+        check_url(url)
+    directory = url.removeprefix("sqlite://").removeprefix("/")
+    return Path(directory) / f"{schema}.sqlite" if directory else None

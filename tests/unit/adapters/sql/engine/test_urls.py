@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from whimbrel.adapters.sql.engine.database import open_database
+from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import prepare
 from whimbrel.adapters.sql.engine.urls import (
     absolute,
