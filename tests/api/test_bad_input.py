@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tests.api.front import IMAGE, OTHER_PROJECT, PROJECT, Front, fault, with_cloud, with_front
 from whimbrel import settings
-from whimbrel.api.http.dispatch import Route
+from whimbrel.api.http.call import Route
 from whimbrel.api.http.policy import DEFAULTS
 from whimbrel.api.routes import ROUTES
 from whimbrel.bootstrap import apps, process_factory

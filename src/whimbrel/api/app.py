@@ -6,9 +6,8 @@ from urllib.parse import parse_qs
 import msgspec
 
 from whimbrel.api.http import documents
-from whimbrel.api.http.call import Call
+from whimbrel.api.http.call import Call, Route, action_of
 from whimbrel.api.http.context import Context
-from whimbrel.api.http.dispatch import Route, action_of
 from whimbrel.api.http.microversions import LEGACY_HEADER, VERSIONS
 from whimbrel.api.http.problems import SHAPE
 from whimbrel.api.routes import ROUTES

@@ -5,8 +5,19 @@ How a resource is added is said at the head of routes.py.
 """
 
 from whimbrel.api.hosts import zones
-from whimbrel.api.http.dispatch import Route
-from whimbrel.api.operator import cells, group_moves, histories, moves, plans, port_healings, proof, repairs, restores
+from whimbrel.api.http.call import Route
+from whimbrel.api.operator import (
+    cells,
+    group_moves,
+    histories,
+    moves,
+    plans,
+    port_healings,
+    proof,
+    repairs,
+    restores,
+    server_moves,
+)
 from whimbrel.api.policy_target import server_in_path
 from whimbrel.api.schemas import cells as cell_bodies
 from whimbrel.api.schemas import history
@@ -17,7 +28,6 @@ from whimbrel.api.schemas import repairs as repair_bodies
 from whimbrel.api.schemas import restores as restore_bodies
 from whimbrel.api.schemas import server_groups as group_bodies
 from whimbrel.api.schemas import zones as zone_bodies
-from whimbrel.api.servers import move_actions
 
 # fmt: off
 OWN_ROUTES: tuple[Route, ...] = (
@@ -32,7 +42,7 @@ OWN_ROUTES: tuple[Route, ...] = (
           action="turn_back", body=history.TURN_BACK),
     Route("POST", "/whimbrel/plans", plans.create, "whimbrel:plans:create", body=plan_bodies.CREATE,
           target=plans.server_in_body),
-    Route("POST", "/whimbrel/servers/{server_id}/move", move_actions.create, "whimbrel:servers:move", ok=202,
+    Route("POST", "/whimbrel/servers/{server_id}/move", server_moves.create, "whimbrel:servers:move", ok=202,
           body=zone_bodies.MOVE, target=server_in_path),
     Route("GET", "/whimbrel/servers/{server_id}/history", histories.show, "whimbrel:servers:history",
           query=history.SERVER, target=histories.server_or_its_past),

@@ -22,8 +22,7 @@ from typing import Any
 from whimbrel.api.catalog import extra_specs, flavor_access, flavors, keypairs, limits, networks, quotas, server_groups
 from whimbrel.api.hosts import aggregates, external_events, hypervisors, migrations, services, zones
 from whimbrel.api.http import extensions
-from whimbrel.api.http.call import Call
-from whimbrel.api.http.dispatch import Handler, Route
+from whimbrel.api.http.call import Call, Handler, Route
 from whimbrel.api.http.openapi import document
 from whimbrel.api.http.schema import Body
 from whimbrel.api.own_routes import OWN_ROUTES

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from whimbrel.api.http.call import Call
-from whimbrel.api.http.dispatch import Route, action_of
+from whimbrel.api.http.call import Call, Route, action_of
 from whimbrel.http.problem import Problem
 from whimbrel.http.routes import RouteTable
 

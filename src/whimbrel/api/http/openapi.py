@@ -7,7 +7,7 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from whimbrel.api.http.dispatch import Handler, Route
+from whimbrel.api.http.call import Handler, Route
 from whimbrel.api.http.microversions import LAST
 from whimbrel.api.http.problems import NAME_OF_STATUS
 from whimbrel.http.reply import Reply

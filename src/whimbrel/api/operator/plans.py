@@ -12,7 +12,7 @@ from whimbrel.api.http.call import Call
 from whimbrel.api.operator import decisions
 from whimbrel.api.policy_target import find_server
 from whimbrel.api.servers import action_states, flavor_and_image
-from whimbrel.api.servers.move_actions import may_leave_cell
+from whimbrel.api.servers.action_states import may_leave_cell
 from whimbrel.api.views import locations
 from whimbrel.api.views.decisions import Decision
 from whimbrel.api.views.plans import Plan, PlanAnswer, PlannedServer

@@ -35,3 +35,13 @@ def check_placed(server: Server) -> None:
 
 def _wrong(server: Server, action: str, attribute: str) -> WrongState:
     return WrongState(f"Cannot '{action}' instance {server.id} while it is in {attribute}")
+
+
+def may_leave_cell(call: Call) -> bool:
+    """Check whether the requester may let the server move to another cell."""
+    return call.may("compute:servers:resize:cross_cell", owner_of(call))
+
+
+def owner_of(call: Call) -> dict[str, str]:
+    """Return the project and the user of the server: the target of rules."""
+    return {"project_id": call.server.project_id, "user_id": call.server.user_id}

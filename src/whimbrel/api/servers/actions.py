@@ -4,7 +4,6 @@ from typing import Any, Literal
 
 from whimbrel.api.http.call import Call
 from whimbrel.api.servers import action_states, flavor_and_image
-from whimbrel.api.servers.move_actions import may_leave_cell
 from whimbrel.domain.errors import Forbidden, Invalid
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, Slot
@@ -50,7 +49,7 @@ async def resize(call: Call) -> None:
     flavor = await flavor_and_image.flavor(call, call.body["resize"]["flavorRef"])
     if call.server.has_local_root:
         flavor_and_image.check_growth(call.server.flavor, flavor)
-    crosses = may_leave_cell(call)
+    crosses = action_states.may_leave_cell(call)
     await requests.resize(call.cloud, call.engine, call.requester, call.server, flavor, leaves_cell=crosses)
 
 
@@ -61,7 +60,7 @@ async def migrate(call: Call) -> None:
     host = requested.get("host") if call.minor >= 56 and isinstance(requested, dict) else None
     if host is not None:
         call.check("os_compute_api:os-migrate-server:migrate:host", _target(call))
-    target, crosses = None if host is None else HostName(host), may_leave_cell(call)
+    target, crosses = None if host is None else HostName(host), action_states.may_leave_cell(call)
     await requests.migrate(call.cloud, call.engine, call.requester, call.server, target, leaves_cell=crosses)
 
 

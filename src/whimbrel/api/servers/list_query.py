@@ -11,8 +11,8 @@ from whimbrel.api.http import paging, times
 from whimbrel.api.http.call import Call
 from whimbrel.api.http.formats import matcher
 from whimbrel.api.schemas.parameters import truth_of_word
-from whimbrel.api.servers import addresses, list_order
-from whimbrel.api.views import locations
+from whimbrel.api.servers import list_order
+from whimbrel.api.views import locations, nic_addresses
 from whimbrel.api.views import server as server_view
 from whimbrel.api.views.unreachable_server import ABSENT_SINCE
 from whimbrel.domain import server_states
@@ -247,7 +247,7 @@ def _text(read: Callable[[Server], str], pattern: str) -> Predicate:
 
 def _address(version: int, pattern: str) -> Predicate:
     matches = matcher(pattern)
-    return lambda server: any(matches(address) for address in addresses.of_version(server, version))
+    return lambda server: any(matches(address) for address in nic_addresses.of_version(server, version))
 
 
 def _value(read: Callable[[Server], str], value: str) -> Predicate:

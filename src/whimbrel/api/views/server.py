@@ -11,8 +11,7 @@ import msgspec
 
 from whimbrel.api.http import times
 from whimbrel.api.http.call import Call
-from whimbrel.api.servers import addresses
-from whimbrel.api.views import locations
+from whimbrel.api.views import locations, nic_addresses
 from whimbrel.domain import server_states
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import instance_name
@@ -85,7 +84,7 @@ def _core(call: Call, server: Server, may: Sight, *, alone: bool) -> dict[str, A
         "flavor": flavor(call, server.flavor, may),
         "created": times.with_zone(server.created_at),
         "updated": times.with_zone(server.updated_at),
-        "addresses": {label: addresses.full(found) for label, found in addresses.by_label(server).items()},
+        "addresses": {label: nic_addresses.full(found) for label, found in nic_addresses.by_label(server).items()},
         "accessIPv4": server.access_ipv4,
         "accessIPv6": server.access_ipv6,
         "links": call.links("servers", server.id),

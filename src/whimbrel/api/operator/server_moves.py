@@ -29,7 +29,7 @@ async def create(call: Call) -> MoveAnswer:
         zone=None if zone is None else await locations.zone_id(call, zone),
         host=_host(call, requested.get("host")),
         leaves_zone=_leaves_zone(call, requested.get("leave_zone", False)),
-        leaves_cell=may_leave_cell(call),
+        leaves_cell=action_states.may_leave_cell(call),
     )
     run = await requests.move(call.cloud, call.engine, call.requester, server, wanted)
     return await moves.answer(call, run)
@@ -38,7 +38,7 @@ async def create(call: Call) -> MoveAnswer:
 async def _flavor(call: Call, ref: str | None) -> Flavor | None:
     if ref is None:
         return None
-    call.check("os_compute_api:servers:resize", _target(call))
+    call.check("os_compute_api:servers:resize", action_states.owner_of(call))
     flavor = await flavor_and_image.flavor(call, ref)
     if call.server.has_local_root:
         flavor_and_image.check_growth(call.server.flavor, flavor)
@@ -48,21 +48,12 @@ async def _flavor(call: Call, ref: str | None) -> Flavor | None:
 def _host(call: Call, name: str | None) -> HostName | None:
     if name is None:
         return None
-    call.check("os_compute_api:os-migrate-server:migrate:host", _target(call))
+    call.check("os_compute_api:os-migrate-server:migrate:host", action_states.owner_of(call))
     return HostName(name)
 
 
 def _leaves_zone(call: Call, said: Any) -> bool:
     if not truth(said):
         return False
-    call.check("compute:servers:migrate:other_zone", _target(call))
+    call.check("compute:servers:migrate:other_zone", action_states.owner_of(call))
     return True
-
-
-def may_leave_cell(call: Call) -> bool:
-    """Tell whether who asks may have the server moved to another cell."""
-    return call.may("compute:servers:resize:cross_cell", _target(call))
-
-
-def _target(call: Call) -> dict[str, str]:
-    return {"project_id": call.server.project_id, "user_id": call.server.user_id}
