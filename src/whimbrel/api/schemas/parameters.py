@@ -12,7 +12,6 @@ DESCRIPTION: Schema = {"type": ["string", "null"], "maxLength": 255, "pattern": 
 _TRUE = (True, "True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes", "y", "t")
 _FALSE = (False, "False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no", "n", "f")
 BOOLEAN: Schema = {"enum": [*_TRUE, *_FALSE]}
-COUNT: Schema = {"type": ["integer", "string"], "pattern": "^[0-9]{1,9}$", "minimum": 0, "maximum": 2**31 - 1}
 METADATA: Schema = {
     "type": "object",
     "patternProperties": {"^[a-zA-Z0-9_:. -]{1,255}$": {"type": "string", "maxLength": 255}},

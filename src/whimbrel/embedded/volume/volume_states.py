@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from whimbrel.domain.errors import WrongState
 from whimbrel.ports.embedded.volume_store import AttachmentRecord, VolumeRecord
 
-AVAILABLE, IN_USE, ERROR = "available", "in-use", "error"
+AVAILABLE = "available"
 
 ALLOWED: dict[str, tuple[str, ...]] = {
     "delete": ("available", "error", "error_extending", "error_deleting"),
