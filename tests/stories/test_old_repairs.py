@@ -21,7 +21,7 @@ from whimbrel.adapters.unknown_fields import unknown_field
 from whimbrel.conductor.saga_registry import SAGAS
 from whimbrel.domain.ids import ServerId
 from whimbrel.proof.proof import prove
-from whimbrel.repair.service import repair, survey
+from whimbrel.repair.service import REPAIR, REPAIR_1, repair, survey
 
 OLD = json.loads(Path(__file__).with_name("old_repairs.json").read_bytes())
 BREAKS = {one.name: one for one in (*MENDED, *OF_OWNERS, *OLDER, ADOPTED)}
@@ -62,6 +62,19 @@ def test_there_is_a_sample_of_each_kind_of_action() -> None:
     assert len(kinds) == KINDS
     written = {part for samples in OLD.values() for sample in samples for part in sample}
     assert written >= {"agreed", "mends", "held", "due", "settled", "left_cell", "beside", "waiting"}
+
+
+def test_the_lines_of_released_versions_are_frozen() -> None:
+    """They are made from the table of actions."""
+    first, second = ([step.name for step in saga.steps] for saga in (REPAIR_1, REPAIR))
+    since_2 = ["erase_entry", "settle_record", "enter_cell", "erase_left"]
+    assert second == ["take", "look_again", *since_2, *first[2:]]
+    assert first == [
+        *("take", "look_again", "record_project", "name_owner", "claim_due", "adopt_record", "erase_copies"),
+        *("stand_alone", "adopt_guest", "destroy_guests", "bind_ports", "let_go_bindings", "let_go_ports"),
+        *("detach_volumes", "release_devices", "release_claim", "recount", "tell_zone", "enter_project", "book"),
+        *("delete_images", "repaired"),
+    ]
 
 
 async def goes_on(name: str, version: int, *, has_looked: bool) -> None:

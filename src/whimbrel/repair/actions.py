@@ -82,7 +82,7 @@ class SettleRecord(_OfGuest, frozen=True, tag="settle_record"):
     flavor_id: str = field(name="thing")
 
 
-class SagaRegistry(_Action, frozen=True, tag="book"):
+class CorrectQuota(_Action, frozen=True, tag="book"):
     """Correct the server's share of the quota usage."""
 
 
@@ -159,7 +159,7 @@ class DeleteImage(_Action, frozen=True, tag="delete_image"):
 
 RepairAction = (
     AdoptRecord | EraseEntry | EnterProject | RecordProject | EraseCopy | StandAlone | WriteColumns | SettleRecord
-    | SagaRegistry | Unlock | GiveLock
+    | CorrectQuota | Unlock | GiveLock
     | AdoptGuest | DestroyGuest | ReleaseDevices
     | ClaimDue | ReleaseClaim | NameOwner | Recount | TellZone
     | BindPort | DeleteBinding | ReleasePort | DetachVolume | DeleteImage

@@ -58,7 +58,7 @@ def tell_zone(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violatio
 
 def book(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> list[RepairAction]:
     cpus, memory = violation.evidence["flavor"]
-    return [actions.SagaRegistry(sentence=f"count server {seen.id} for {cpus} cpus and {memory} MiB")]
+    return [actions.CorrectQuota(sentence=f"count server {seen.id} for {cpus} cpus and {memory} MiB")]
 
 
 # Ports

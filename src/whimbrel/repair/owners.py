@@ -42,12 +42,12 @@ def agree(seen: ServerEvidence) -> list[RepairAction]:
     assert project
     assert seen.record
     assert seen.entry
-    for_which = f"set the project of server {seen.id} to {project}, for which it was made"
+    sentence = f"set the project of server {seen.id} in the {{}} to {project}, for which it was made"
     agreed: list[RepairAction] = []
     if seen.entry.project_id != project:
-        agreed.append(actions.EnterProject(sentence=f"in the directory, {for_which}", project=project))
+        agreed.append(actions.EnterProject(sentence=sentence.format("directory"), project=project))
     if seen.record.project_id != project:
-        agreed.append(actions.RecordProject(sentence=f"in its record, {for_which}", project=project))
+        agreed.append(actions.RecordProject(sentence=sentence.format("record"), project=project))
         agreed += _naming(seen, project)  # Placement may have agreed with the record
     return agreed
 

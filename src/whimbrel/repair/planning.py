@@ -4,6 +4,7 @@ Invariant: what cannot be decided is left, with a sentence that says what a pers
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,25 +21,18 @@ Guard = Callable[[ServerEvidence, CloudSnapshot, Violation], str | None]
 Propose = Callable[[ServerEvidence, CloudSnapshot, Violation], Sequence[RepairAction]]
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(NamedTuple):
     """guard: returns why the action is refused, or None. propose: returns the actions; none where others suffice."""
 
     action: type[RepairAction]
-    step: Step | None
-    guard: Guard | None
-    propose: Propose | None
-    violations: tuple[Kind, ...]
+    do: Do | Step | None = None
+    guard: Guard | None = None
+    propose: Propose | None = None
+    violations: tuple[Kind, ...] = ()
 
-
-def _row(
-    action: type[RepairAction],
-    step: Do | Step | None = None,
-    guard: Guard | None = None,
-    propose: Propose | None = None,
-    *violations: Kind,
-) -> Row:
-    step = step if step is None or isinstance(step, Step) else Step(step, only_if=does(action))
-    return Row(action, step, guard, propose, violations)
+    @property
+    def step(self) -> Step | None:
+        return Step(self.do, only_if=does(self.action)) if callable(self.do) else self.do
 
 
 def _ends_with_others(seen: ServerEvidence, snapshot: CloudSnapshot, violation: Violation) -> Sequence[RepairAction]:
@@ -48,41 +42,41 @@ def _ends_with_others(seen: ServerEvidence, snapshot: CloudSnapshot, violation: 
 
 TABLE = (  # action, step, guard, proposal, violations
     # Taking the lock of the server and releasing it does these.
-    _row(actions.Unlock, None, None, guests.unlock, Kind.LEAKED_LOCK),
-    _row(actions.GiveLock, None, locks.lock_refusal, locks.give_lock, Kind.LOST_LOCK),
-    _row(actions.WriteColumns, None, guests.columns_refusal, guests.write_columns, Kind.COLUMNS_DIFFER),
+    Row(actions.Unlock, None, None, guests.unlock, (Kind.LEAKED_LOCK,)),
+    Row(actions.GiveLock, None, locks.lock_refusal, locks.give_lock, (Kind.LOST_LOCK,)),
+    Row(actions.WriteColumns, None, guests.columns_refusal, guests.write_columns, (Kind.COLUMNS_DIFFER,)),
     # Of a server whose record or entry is older than the hosts: see decision. Later steps read the record.
-    _row(actions.EraseEntry, directory_entry.erase_entry),
-    _row(actions.SettleRecord, record_steps.settle_record),
-    _row(actions.SettleRecord, record_steps.enter_cell),
-    _row(actions.SettleRecord, Step(record_steps.erase_left, only_if=changes_cell)),
+    Row(actions.EraseEntry, directory_entry.erase_entry),
+    Row(actions.SettleRecord, record_steps.settle_record),
+    Row(actions.SettleRecord, record_steps.enter_cell),
+    Row(actions.SettleRecord, Step(record_steps.erase_left, only_if=changes_cell)),
     # Each is right by itself: a refusal in the middle leaves the rest as it was. A claim is made for a known owner.
-    _row(actions.RecordProject, steps.record_project),  # proposed by write_columns, as is EnterProject
-    _row(actions.NameOwner, steps.name_owner, owners.owner_refusal, owners.name_owner,
-         Kind.WRONG_OWNER, Kind.NO_CONSUMER),
-    _row(actions.ClaimDue, Step(claim_due, undo=steps.claim_back, only_if=changes_claim),
-         held.claim_refusal, held.claim_due, Kind.MISSING_CLAIM, Kind.WRONG_CLAIM),
-    _row(actions.AdoptRecord, steps.adopt_record, guests.enter_refusal, guests.adopt_record, Kind.NO_ENTRY),
-    _row(actions.EraseCopy, steps.erase_copies, guests.erase_refusal, guests.erase_copy, Kind.STRAY_RECORD),
-    _row(actions.StandAlone, steps.stand_alone, None, guests.stand_alone, Kind.STRAY_STANDING),
-    _row(actions.AdoptGuest, steps.adopt_guest, guests.adopt_refusal, guests.adopt_guest, Kind.MISSING_GUEST),
-    _row(actions.DestroyGuest, steps.destroy_guests, guests.destroy_refusal, guests.destroy_guest, Kind.STRAY_GUEST),
-    _row(actions.DestroyGuest, None, None, _ends_with_others, Kind.RUNS_TWICE),
-    _row(actions.BindPort, steps.bind_ports, held.bind_refusal, held.bind_port,
-         Kind.UNBOUND_PORT, Kind.PORT_ELSEWHERE),
-    _row(actions.DeleteBinding, steps.let_go_bindings, None, held.delete_binding, Kind.STRAY_BINDING),
-    _row(actions.ReleasePort, steps.let_go_ports, held.port_refusal, held.release_port,
-         Kind.STRAY_PORT, Kind.PORT_OF_NOBODY),
-    _row(actions.DetachVolume, steps.detach_volumes, held.detach_refusal, held.detach_volume,
-         Kind.STRAY_ATTACHMENT, Kind.ATTACHMENT_OF_NOBODY),
-    _row(actions.ReleaseDevices, steps.release_devices, held.devices_refusal, held.release_devices,
-         Kind.LEAKED_DEVICE),
-    _row(actions.ReleaseClaim, steps.release_claim, held.release_refusal, held.release_claim, Kind.LEAKED_CLAIM),
-    _row(actions.Recount, steps.recount, None, held.recount, Kind.MISCOUNTED),
-    _row(actions.TellZone, steps.tell_zone, None, held.tell_zone, Kind.ZONE_MISTOLD),
-    _row(actions.EnterProject, steps.enter_project),
-    _row(actions.SagaRegistry, steps.book, None, held.book, Kind.WRONG_BOOKING),
-    _row(actions.DeleteImage, steps.delete_images, None, held.delete_image, Kind.LEAKED_IMAGE),
+    Row(actions.RecordProject, steps.record_project),  # proposed by write_columns, as is EnterProject
+    Row(actions.NameOwner, steps.name_owner, owners.owner_refusal, owners.name_owner,
+        (Kind.WRONG_OWNER, Kind.NO_CONSUMER)),
+    Row(actions.ClaimDue, Step(claim_due, undo=steps.claim_back, only_if=changes_claim),
+        held.claim_refusal, held.claim_due, (Kind.MISSING_CLAIM, Kind.WRONG_CLAIM)),
+    Row(actions.AdoptRecord, steps.adopt_record, guests.enter_refusal, guests.adopt_record, (Kind.NO_ENTRY,)),
+    Row(actions.EraseCopy, steps.erase_copies, guests.erase_refusal, guests.erase_copy, (Kind.STRAY_RECORD,)),
+    Row(actions.StandAlone, steps.stand_alone, None, guests.stand_alone, (Kind.STRAY_STANDING,)),
+    Row(actions.AdoptGuest, steps.adopt_guest, guests.adopt_refusal, guests.adopt_guest, (Kind.MISSING_GUEST,)),
+    Row(actions.DestroyGuest, steps.destroy_guests, guests.destroy_refusal, guests.destroy_guest, (Kind.STRAY_GUEST,)),
+    Row(actions.DestroyGuest, None, None, _ends_with_others, (Kind.RUNS_TWICE,)),
+    Row(actions.BindPort, steps.bind_ports, held.bind_refusal, held.bind_port,
+        (Kind.UNBOUND_PORT, Kind.PORT_ELSEWHERE)),
+    Row(actions.DeleteBinding, steps.let_go_bindings, None, held.delete_binding, (Kind.STRAY_BINDING,)),
+    Row(actions.ReleasePort, steps.let_go_ports, held.port_refusal, held.release_port,
+        (Kind.STRAY_PORT, Kind.PORT_OF_NOBODY)),
+    Row(actions.DetachVolume, steps.detach_volumes, held.detach_refusal, held.detach_volume,
+        (Kind.STRAY_ATTACHMENT, Kind.ATTACHMENT_OF_NOBODY)),
+    Row(actions.ReleaseDevices, steps.release_devices, held.devices_refusal, held.release_devices,
+        (Kind.LEAKED_DEVICE,)),
+    Row(actions.ReleaseClaim, steps.release_claim, held.release_refusal, held.release_claim, (Kind.LEAKED_CLAIM,)),
+    Row(actions.Recount, steps.recount, None, held.recount, (Kind.MISCOUNTED,)),
+    Row(actions.TellZone, steps.tell_zone, None, held.tell_zone, (Kind.ZONE_MISTOLD,)),
+    Row(actions.EnterProject, steps.enter_project),
+    Row(actions.CorrectQuota, steps.book, None, held.book, (Kind.WRONG_BOOKING,)),
+    Row(actions.DeleteImage, steps.delete_images, None, held.delete_image, (Kind.LEAKED_IMAGE,)),
 )  # fmt: skip
 """Rows with a step are the lines of the saga, in this order: a new one needs a new version of it."""
 

@@ -15,7 +15,7 @@ from whimbrel.history.state_at import EFFECTS, ServerState, server_state_at
 from whimbrel.moves.facts import Location, MoveFacts
 from whimbrel.ports.placement.placement import Owner
 from whimbrel.ports.stores.journal import Evidence, Takeover
-from whimbrel.repair.actions import AdoptGuest, SagaRegistry
+from whimbrel.repair.actions import AdoptGuest, CorrectQuota
 from whimbrel.repair.facts import RepairFacts
 
 SERVER = ServerId("s")
@@ -246,7 +246,7 @@ def test_a_guest_that_a_repair_adopted_counts_from_then() -> None:
 
 
 def test_a_repair_says_what_it_was_to_do_once_it_was_asked_for() -> None:
-    action = SagaRegistry(sentence="count server s for 1 cpus and 512 MiB")
+    action = CorrectQuota(sentence="count server s for 1 cpus and 512 MiB")
     facts = RepairFacts(cell=None, host=None, slot=None, was="active", shows=None, agreed=(action,))
     run = a_run("r", 11.0, step(12.0, "book"), saga="repair", facts=facts, state="done", finished_at=13.0)
     past = Past(actions=[asked(run, "repair", 11.1)], runs=[run])
