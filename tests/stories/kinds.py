@@ -21,6 +21,7 @@ from tests.stories.breaking import ADOPTED, MENDED
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.later import LATER, every_look
 from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_cut_off, watch
+from tests.stories.test_repair_older import OLDER
 from tools.scenarios.incarnations import Lives, Told, release_late_effects, sleeping
 from whimbrel.domain.errors import WorldError
 from whimbrel.domain.operation_facts import OperationFacts, is_placed
@@ -62,7 +63,7 @@ def tales_of(saga: str) -> Iterator[Tale]:
         for heal in test_heal.TALES:
             yield Tale(heal.name, partial(test_heal.Healing, heal), _check_healed)
     elif saga == "repair":
-        breaks = (*MENDED, *test_repair_crashes.OF_OWNERS, ADOPTED)
+        breaks = (*MENDED, *test_repair_crashes.OF_OWNERS, *OLDER, ADOPTED)
         for broken in (one for one in breaks if one.name not in OF_SEVERAL):
             is_brief = broken not in test_repair_crashes.BREAKS
             yield Tale(broken.name, partial(test_repair_crashes.Repairing, broken), _check_repaired, is_brief)
