@@ -32,4 +32,5 @@ def is_placed(facts: OperationFacts) -> bool:
 
 
 def has_devices(facts: OperationFacts) -> bool:
-    return facts.devices
+    """Check whether there may be ports, volumes or devices; a server without a host has none, whatever its flavor."""
+    return facts.devices and is_placed(facts)
