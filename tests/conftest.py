@@ -26,3 +26,9 @@ def fresh_log() -> Iterator[None]:
     """Undo what a command of the program says about the log of its process."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Run async tests on asyncio; a module whose tests run in simulated time overrides it."""
+    return "asyncio"

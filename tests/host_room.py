@@ -1,9 +1,6 @@
 """A room of simulated hosts with their agents, for the tests of agents, hypervisors and the bus."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from functools import wraps
-from typing import Any
 
 from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.agent.agent import HostAgent
@@ -20,16 +17,6 @@ from whimbrel.sim.world.images import MemoryImages
 
 IMAGE = "image-1"
 H1, H2 = HostName("h1"), HostName("h2")
-
-
-def story(tell: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test that is a coroutine."""
-
-    @wraps(tell)
-    def run(*arguments: Any, **named: Any) -> None:
-        asyncio.run(tell(*arguments, **named))
-
-    return run
 
 
 class SlowKeep(MemoryKeyValueStore):

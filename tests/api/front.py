@@ -1,12 +1,11 @@
 """A whole cloud behind its compute API, for tests: real stores in memory, simulated hosts, the application itself."""
 
-import asyncio
-import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import pytest
 
 from whimbrel.api.app import compute_app
 from whimbrel.api.http.context import Context
@@ -94,41 +93,29 @@ def fault(answer: httpx.Response, name: str, code: int) -> str:
     return message
 
 
-def with_front(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Make a test of a coroutine whose first argument is a Front of a new cloud."""
-    return with_cloud()(test)
+@pytest.fixture
+async def front(request: pytest.FixtureRequest) -> AsyncIterator[Front]:
+    """A new cloud behind its compute API; @pytest.mark.cloud(...) passes arguments to `opened`."""
+    mark = request.node.get_closest_marker("cloud")
+    async with opened(*mark.args, **mark.kwargs) if mark else opened() as front:
+        yield front
 
 
-def with_cloud(
+@asynccontextmanager
+async def opened(
     rules: Rules | None = None,
     policy: Policy | None = None,
     cells: Mapping[str, Sequence[str]] | None = None,
     max_limit: int = 1000,
-) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
-    """The same under these rules and this policy, with these cells and their hosts."""
-
-    def decorate(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-        async def tell(params: dict[str, Any]) -> None:
-            world = await World.build(rules=rules, cells=cells)
-            engine = world.engine("api")
-            context = Context(
-                cloud=world.cloud, engine=engine, identity=Tokens(), policy=policy or POLICY, max_limit=max_limit
-            )
-            transport = httpx.ASGITransport(mounted(compute_app(context)))
-            async with httpx.AsyncClient(transport=transport, base_url="http://cloud:8774") as client:
-                await test(Front(world, engine, client), **params)
-            await world.close()
-
-        @wraps(test)
-        def run(**params: Any) -> None:
-            asyncio.run(tell(params))
-
-        signature = inspect.signature(test)
-        run.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
-        del run.__wrapped__  # pytest would look through it and ask for a fixture
-        return run
-
-    return decorate
+) -> AsyncIterator[Front]:
+    """Open a cloud under these rules and this policy, with these cells and their hosts."""
+    world = await World.build(rules=rules, cells=cells)
+    engine = world.engine("api")
+    context = Context(cloud=world.cloud, engine=engine, identity=Tokens(), policy=policy or POLICY, max_limit=max_limit)
+    transport = httpx.ASGITransport(mounted(compute_app(context)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://cloud:8774") as client:
+        yield Front(world, engine, client)
+    await world.close()
 
 
 def mounted(app: Any) -> Any:

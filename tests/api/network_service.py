@@ -1,13 +1,11 @@
 """The embedded network service, and people who ask it: ann and bob, members of p1 and p2, and root, who may do all."""
 
-import asyncio
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import wraps
 from typing import Any
 
 import httpx
+import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -128,21 +126,10 @@ async def opened(*, in_groups: bool = True) -> AsyncIterator[Service]:
     await database.close()
 
 
-def with_service(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Make a test of a coroutine whose first argument is a new service."""
-
-    async def tell(params: dict[str, Any]) -> None:
-        async with opened() as service:
-            await test(service, **params)
-
-    @wraps(test)
-    def run(**params: Any) -> None:
-        asyncio.run(tell(params))
-
-    signature = inspect.signature(test)
-    run.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
-    del run.__wrapped__  # pytest would look through it and ask for a fixture
-    return run
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    async with opened() as service:
+        yield service
 
 
 def refusal(answer: httpx.Response, status: int, name: str) -> str:

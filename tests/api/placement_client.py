@@ -1,13 +1,12 @@
 """The Placement API over a store in memory, and somebody who asks it: for tests."""
 
-import asyncio
-import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
 import httpx
+import pytest
 from starlette.types import ASGIApp
 
 from whimbrel.adapters.sql.engine.database import Database
@@ -120,17 +119,7 @@ async def placement() -> AsyncIterator[Client]:
     await database.close()
 
 
-def with_placement(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Make a test of a coroutine function whose first argument is a Client of a new store."""
-
-    def run(**parameters: Any) -> None:
-        async def main() -> None:
-            async with placement() as client:
-                await test(client, **parameters)
-
-        asyncio.run(main())
-
-    _first, *others = inspect.signature(test).parameters.values()
-    run.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]  # what pytest is to give
-    run.__doc__ = test.__doc__
-    return run
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    async with placement() as client:
+        yield client

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
+from tests.api.front import OTHER_PROJECT, Front, fault
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.cloud import Rules
@@ -30,7 +30,6 @@ async def status(front: Front, server_id: str) -> str:
 # Power
 
 
-@with_front
 async def test_a_server_is_stopped_started_and_rebooted(front: Front) -> None:
     server_id = await front.boot()
     await do(front, server_id, {"os-stop": None})
@@ -46,7 +45,6 @@ async def test_a_server_is_stopped_started_and_rebooted(front: Front) -> None:
     assert await status(front, server_id) == "ACTIVE"
 
 
-@with_front
 async def test_a_busy_server_refuses(front: Front) -> None:
     server_id = await front.boot()
     assert (await front.act(server_id, {"reboot": {"type": "HARD"}})).status_code == 202
@@ -55,7 +53,6 @@ async def test_a_busy_server_refuses(front: Front) -> None:
     assert "while it is in task_state rebooting_hard" in message
 
 
-@with_front
 async def test_a_server_that_never_ran_refuses(front: Front) -> None:
     server_id = await front.boot(settle=False)
     for action in ({"os-stop": None}, {"resize": {"flavorRef": "2"}}, {"os-getConsoleOutput": {}}):
@@ -94,7 +91,6 @@ async def test_a_server_that_never_ran_refuses(front: Front) -> None:
         {"os-getConsoleOutput": {"length": "many"}},
     ],
 )
-@with_front
 async def test_a_wrong_action_is_400_and_changes_nothing(front: Front, body: dict[str, Any]) -> None:
     server_id = await front.boot()
     cloud = front.world.cloud
@@ -110,7 +106,6 @@ async def test_a_wrong_action_is_400_and_changes_nothing(front: Front, body: dic
 # Moves
 
 
-@with_front
 async def test_a_resize_is_shown_and_confirmed(front: Front) -> None:
     server_id = await front.boot()
     answer = await front.act(server_id, {"resize": {"flavorRef": "2", "OS-DCF:diskConfig": "AUTO"}})
@@ -128,7 +123,6 @@ async def test_a_resize_is_shown_and_confirmed(front: Front) -> None:
     fault(await front.act(server_id, {"confirmResize": None}), "conflictingRequest", 409)
 
 
-@with_front
 async def test_a_resize_is_reverted(front: Front) -> None:
     server_id = await front.boot()
     await do(front, server_id, {"os-stop": None})
@@ -143,7 +137,6 @@ async def test_a_resize_is_reverted(front: Front) -> None:
     assert (await front.show(server_id))["flavor"]["original_name"] == "small"
 
 
-@with_front
 async def test_without_a_resize_there_is_nothing_to_judge(front: Front) -> None:
     server_id = await front.boot()
     for action in ("confirmResize", "revertResize"):
@@ -151,7 +144,6 @@ async def test_without_a_resize_there_is_nothing_to_judge(front: Front) -> None:
         assert message == f"Cannot '{action}' instance {server_id} while it is in vm_state active"
 
 
-@with_front
 async def test_a_migration_needs_a_manager_and_a_host_an_administrator(front: Front) -> None:
     server_id = await front.boot(who="admin", host="h1")
     fault(await front.act(server_id, {"migrate": None}, who="member"), "forbidden", 403)
@@ -165,14 +157,12 @@ async def test_a_migration_needs_a_manager_and_a_host_an_administrator(front: Fr
     assert (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"] == "h3"
 
 
-@with_front
 async def test_below_2_56_a_migration_takes_anything_and_no_host(front: Front) -> None:
     server_id = await front.boot(who="admin", host="h1")
     await do(front, server_id, {"migrate": {"host": "h1"}}, who="manager", minor=55)
     assert await status(front, server_id) == "VERIFY_RESIZE"
 
 
-@with_front
 async def test_nothing_moves_from_a_host_that_is_down(front: Front) -> None:
     server_id = await front.boot(who="admin", host="h1")
     await front.world.cloud.cells["c1"].hosts.set_service(
@@ -182,14 +172,12 @@ async def test_nothing_moves_from_a_host_that_is_down(front: Front) -> None:
     assert await status(front, server_id) == "ACTIVE"
 
 
-@with_front
 async def test_a_disk_does_not_shrink(front: Front) -> None:
     server_id = await front.boot(flavorRef="2")
     assert "cannot shrink" in fault(await front.act(server_id, {"resize": {"flavorRef": "1"}}), "badRequest", 400)
     assert await status(front, server_id) == "ACTIVE"
 
 
-@with_front
 async def test_a_resize_over_quota_is_403(front: Front) -> None:
     server_id = await front.boot()
     await front.world.cloud.quotas.set_limits((await front.show(server_id))["tenant_id"], {"cores": 1})
@@ -197,7 +185,7 @@ async def test_a_resize_over_quota_is_403(front: Front) -> None:
     assert await status(front, server_id) == "ACTIVE"
 
 
-@with_cloud(SAME_HOST)
+@pytest.mark.cloud(SAME_HOST)
 async def test_a_resize_that_finds_no_host_leaves_the_server_as_it_was(front: Front) -> None:
     huge = Flavor(flavor_id="9", name="huge", vcpus=20, memory_mib=512, root_gib=1)
     await front.world.cloud.flavors.create(huge, 0.0)
@@ -211,7 +199,6 @@ async def test_a_resize_that_finds_no_host_leaves_the_server_as_it_was(front: Fr
 # Locks and states
 
 
-@with_front
 async def test_a_locked_server_refuses_all_but_administrators(front: Front) -> None:
     server_id = await front.boot()
     await do(front, server_id, {"lock": {"locked_reason": "mine"}})
@@ -229,7 +216,6 @@ async def test_a_locked_server_refuses_all_but_administrators(front: Front) -> N
     await do(front, server_id, {"os-start": None})
 
 
-@with_front
 async def test_an_administrators_lock_is_opened_by_administrators(front: Front) -> None:
     server_id = await front.boot()
     await do(front, server_id, {"lock": None}, who=f"admin@{OTHER_PROJECT}", minor=1)
@@ -239,7 +225,6 @@ async def test_an_administrators_lock_is_opened_by_administrators(front: Front) 
     assert not (await front.show(server_id))["locked"]
 
 
-@with_front
 async def test_a_state_is_reset_by_administrators(front: Front) -> None:
     server_id = await front.boot()
     fault(await front.act(server_id, {"os-resetState": {"state": "error"}}), "forbidden", 403)
@@ -254,7 +239,6 @@ async def test_a_state_is_reset_by_administrators(front: Front) -> None:
 # Images and consoles
 
 
-@with_front
 async def test_an_image_is_made_of_a_server(front: Front) -> None:
     server_id = await front.boot()
     answer = await front.act(server_id, {"createImage": {"name": "snap", "metadata": {"a": "b"}}})
@@ -269,7 +253,6 @@ async def test_an_image_is_made_of_a_server(front: Front) -> None:
     assert "/images/" in answer.headers["Location"]
 
 
-@with_front
 async def test_the_console_is_shown(front: Front) -> None:
     server_id = await front.boot()
     for requested in ({}, {"length": 5}, {"length": "5"}, {"length": None}, {"length": -1}):

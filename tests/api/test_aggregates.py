@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from whimbrel.domain.ids import CellName, HostName
 
 
@@ -28,7 +28,6 @@ async def remove(front: Front, number: int, host: str) -> httpx.Response:
     return await act(front, number, remove_host={"host": host})
 
 
-@with_front
 async def test_what_was_created_is_shown(front: Front) -> None:
     made = await create(front)
     assert "hosts" not in made
@@ -56,12 +55,10 @@ async def test_what_was_created_is_shown(front: Front) -> None:
         {"name": "a", "colour": "blue"},
     ],
 )
-@with_front
 async def test_bad_aggregates_are_refused(front: Front, requested: dict[str, Any]) -> None:
     fault(await front.ask("POST", "/os-aggregates", {"aggregate": requested}, who="admin"), "badRequest", 400)
 
 
-@with_front
 async def test_names_are_taken_once(front: Front) -> None:
     await create(front)
     requested = {"aggregate": {"name": "east"}}
@@ -70,13 +67,11 @@ async def test_names_are_taken_once(front: Front) -> None:
     fault(await front.ask("PUT", f"/os-aggregates/{two['id']}", requested, who="admin"), "conflictingRequest", 409)
 
 
-@with_front
 async def test_only_administrators_see_them(front: Front) -> None:
     fault(await front.ask("GET", "/os-aggregates", who="manager"), "forbidden", 403)
     fault(await front.ask("POST", "/os-aggregates", {"aggregate": {"name": "a"}}), "forbidden", 403)
 
 
-@with_front
 async def test_what_is_not_there(front: Front) -> None:
     for number, code, name in (("99", 404, "itemNotFound"), ("east", 400, "badRequest"), ("-1", 400, "badRequest")):
         fault(await front.ask("GET", f"/os-aggregates/{number}", who="admin"), name, code)
@@ -91,7 +86,6 @@ async def test_what_is_not_there(front: Front) -> None:
     fault(await act(front, one["id"], paint={}), "badRequest", 400)
 
 
-@with_front
 async def test_hosts_come_and_go_and_placement_knows(front: Front) -> None:
     east, fast = await create(front), await create(front, "fast", None)
     answer = await add(front, east["id"], "h1")
@@ -113,7 +107,6 @@ async def in_placement(front: Front, name: str) -> frozenset[str]:
     return next(state.aggregates for state in await cloud.placement.providers() if state.id == host.id)
 
 
-@with_front
 async def test_metadata_is_merged(front: Front) -> None:
     one = await create(front, "one", None)
     await act(front, one["id"], set_metadata={"metadata": {"ssd": "true", "rack": "7"}})
@@ -123,7 +116,6 @@ async def test_metadata_is_merged(front: Front) -> None:
     fault(await act(front, one["id"], set_metadata={"metadata": {"a": "x" * 256}}), "badRequest", 400)
 
 
-@with_front
 async def test_name_and_zone_are_changed_together(front: Front) -> None:
     one = await create(front, "one", None)
     requested = {"aggregate": {"name": "two", "availability_zone": "west"}}
@@ -136,7 +128,6 @@ async def test_name_and_zone_are_changed_together(front: Front) -> None:
     fault(await front.ask("PUT", f"/os-aggregates/{one['id']}", unzoned, who="admin"), "badRequest", 400)
 
 
-@with_front
 async def test_a_host_is_in_one_zone(front: Front) -> None:
     east, west, plain = await create(front), await create(front, "west", "west"), await create(front, "plain", None)
     await add(front, east["id"], "h1")
@@ -146,7 +137,6 @@ async def test_a_host_is_in_one_zone(front: Front) -> None:
     fault(await act(front, plain["id"], set_metadata=metadata), "badRequest", 400)
 
 
-@with_front
 async def test_a_host_with_servers_stays_in_its_zone(front: Front) -> None:
     server = await front.show(await front.boot(), who="admin")
     host = server["OS-EXT-SRV-ATTR:host"]
@@ -168,7 +158,6 @@ async def test_a_host_with_servers_stays_in_its_zone(front: Front) -> None:
     assert (await front.get("/os-aggregates", who="admin"))["aggregates"][0]["hosts"] == [host]
 
 
-@with_front
 async def test_a_host_that_a_server_may_come_back_to_stays_in_its_zone(front: Front) -> None:
     server_id = await front.boot()
     source = (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"]

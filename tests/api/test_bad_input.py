@@ -14,7 +14,7 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from tests.api.front import IMAGE, OTHER_PROJECT, PROJECT, Front, fault, with_cloud, with_front
+from tests.api.front import IMAGE, OTHER_PROJECT, PROJECT, Front, fault, opened
 from whimbrel import settings
 from whimbrel.api.http.call import Route
 from whimbrel.api.http.policy import DEFAULTS
@@ -117,7 +117,6 @@ async def knock(front: Front, route: Route, server_id: str, who: str) -> httpx.R
     return await front.ask(route.method, url(route, server_id, run.id), body, who=who, minor=minor)
 
 
-@with_front
 async def test_who_has_no_role_gets_nothing(front: Front) -> None:
     """Keypairs are their user's own, whatever his role; what everybody may read is read by him too."""
     server_id = await front.boot()
@@ -131,7 +130,6 @@ async def test_who_has_no_role_gets_nothing(front: Front) -> None:
     assert await world_of(front) == before
 
 
-@with_front
 async def test_a_reader_changes_nothing(front: Front) -> None:
     server_id = await front.boot()
     before = await world_of(front)
@@ -142,7 +140,6 @@ async def test_a_reader_changes_nothing(front: Front) -> None:
 
 
 @pytest.mark.parametrize("who", ["reader", "member", "manager"])
-@with_front
 async def test_another_projects_server_is_not_there_whatever_is_asked(front: Front, who: str) -> None:
     server_id = await front.boot()
     before = await world_of(front)
@@ -159,7 +156,6 @@ async def test_another_projects_server_is_not_there_whatever_is_asked(front: Fro
     assert await world_of(front) == before
 
 
-@with_front
 async def test_what_only_administrators_may(front: Front) -> None:
     server_id = await front.boot()
     before = await world_of(front)
@@ -186,7 +182,7 @@ def policy(directory: Path, text: str) -> Policy:
     return Policy.load(DEFAULTS, directory / "policy.yaml")
 
 
-def test_an_operators_policy_is_obeyed(tmp_path: Path) -> None:
+async def test_an_operators_policy_is_obeyed(tmp_path: Path) -> None:
     own = policy(
         tmp_path,
         "os_compute_api:servers:resize: '!'\n"
@@ -194,8 +190,7 @@ def test_an_operators_policy_is_obeyed(tmp_path: Path) -> None:
         "os_compute_api:os-hypervisors:list: role:reader\n",
     )
 
-    @with_cloud(policy=own)
-    async def story(front: Front) -> None:
+    async with opened(policy=own) as front:
         server_id = await front.boot()
         before = await world_of(front)
         for who in ("member", "admin"):
@@ -204,8 +199,6 @@ def test_an_operators_policy_is_obeyed(tmp_path: Path) -> None:
         assert (await front.act(server_id, {"migrate": None})).status_code == 202
         assert (await front.ask("GET", "/os-hypervisors", who="reader")).status_code == 200
         fault(await front.ask("GET", "/os-hypervisors/detail", who="reader"), "forbidden", 403)
-
-    story()
 
 
 # When it may be
@@ -247,7 +240,6 @@ async def bring_to(front: Front, moment: str) -> str:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-@with_front
 async def test_what_is_not_allowed_at_a_moment_is_409_and_changes_nothing(front: Front, moment: str) -> None:
     server_id = await bring_to(front, moment)
     before = await world_of(front)
@@ -262,7 +254,6 @@ async def test_what_is_not_allowed_at_a_moment_is_409_and_changes_nothing(front:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-@with_front
 async def test_a_server_is_deleted_at_any_moment(front: Front, moment: str) -> None:
     server_id = await bring_to(front, moment)
     assert (await front.ask("DELETE", f"/servers/{server_id}")).status_code == 204
@@ -275,7 +266,6 @@ async def test_a_server_is_deleted_at_any_moment(front: Front, moment: str) -> N
     assert (await front.get("/limits"))["limits"]["absolute"]["totalInstancesUsed"] == 0
 
 
-@with_front
 async def test_a_server_is_deleted_whose_resize_was_begun_and_driven_by_nobody(front: Front) -> None:
     """Between the lock and the first step that is written down: the process that adopted the move died."""
     server_id = await front.boot()
@@ -291,7 +281,6 @@ async def test_a_server_is_deleted_whose_resize_was_begun_and_driven_by_nobody(f
 # Sizes
 
 
-@with_front
 async def test_the_largest_flavor_of_all_fits_nowhere(front: Front) -> None:
     largest = {"vcpus": HUGE, "ram": HUGE, "disk": HUGE, "swap": HUGE, "OS-FLV-EXT-DATA:ephemeral": HUGE}
     answer = await front.ask("POST", "/flavors", {"flavor": {"name": "all", "id": "all", **largest}}, who="admin")
@@ -348,7 +337,6 @@ LONG = "x" * 256
         ("PUT", f"/os-quota-sets/{LONG}", {"quota_set": {"cores": 1}}),
     ],
 )
-@with_front
 async def test_256_characters_are_one_too_many(front: Front, method: str, path: str, body: Any) -> None:
     server_id = await front.boot()
     before = await world_of(front)
@@ -377,7 +365,6 @@ UNREAL = (
 
 
 @pytest.mark.parametrize("unreal", UNREAL, ids=ascii)
-@with_front
 async def test_a_flavor_and_an_image_are_named_by_a_text_that_names_one(front: Front, unreal: Any) -> None:
     server_id = await front.boot()
     before = await world_of(front)
@@ -390,7 +377,6 @@ async def test_a_flavor_and_an_image_are_named_by_a_text_that_names_one(front: F
 # Quotas
 
 
-@with_front
 async def test_a_server_counts_once_also_while_it_moves(front: Front) -> None:
     async def used() -> tuple[int, int, int]:
         absolute = (await front.get("/limits"))["limits"]["absolute"]
@@ -413,7 +399,6 @@ async def test_a_server_counts_once_also_while_it_moves(front: Front) -> None:
 
 
 @pytest.mark.parametrize(("limit", "most"), [("instances", 2), ("cores", 2), ("ram", 1024)])
-@with_front
 async def test_a_quota_that_is_used_up_refuses_all_of_a_request(front: Front, limit: str, most: int) -> None:
     server_id = await front.boot()
     two = {"server": {**REQUESTED, "min_count": 2}}
@@ -433,7 +418,6 @@ async def test_a_quota_that_is_used_up_refuses_all_of_a_request(front: Front, li
     await front.boot("two")
 
 
-@with_front
 async def test_nobody_makes_servers_at_once_beyond_a_quota(front: Front) -> None:
     await front.world.cloud.quotas.set_limits(PROJECT, {"instances": 3})
     answers = await asyncio.gather(*(front.ask("POST", "/servers", {"server": REQUESTED}) for _ in range(8)))
@@ -485,26 +469,20 @@ DOORS = {
 }
 
 
-def test_a_token_opens_every_door_until_it_expires(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with whole(tmp_path) as (client, process):
-            for lifetime_s, code in ((60.0, 200), (-1.0, 401)):
-                headers = {"X-Auth-Token": await token(process, lifetime_s)}
-                for path, key in DOORS.items():
-                    answer = await client.get(path, headers=headers)
-                    assert answer.status_code == code, (path, answer.text)
-                    assert code == 200 or key in answer.json()
-
-    asyncio.run(story())
+async def test_a_token_opens_every_door_until_it_expires(tmp_path: Path) -> None:
+    async with whole(tmp_path) as (client, process):
+        for lifetime_s, code in ((60.0, 200), (-1.0, 401)):
+            headers = {"X-Auth-Token": await token(process, lifetime_s)}
+            for path, key in DOORS.items():
+                answer = await client.get(path, headers=headers)
+                assert answer.status_code == code, (path, answer.text)
+                assert code == 200 or key in answer.json()
 
 
-def test_no_door_reads_ten_megabytes(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with whole(tmp_path) as (client, process):
-            headers = {"X-Auth-Token": await token(process, 60.0), "Content-Type": "application/json"}
-            headers["OpenStack-API-Version"] = "placement 1.39"
-            for path in (*DOORS, "/identity/v3/auth/tokens"):
-                answer = await client.post(path, content=b'"' + b"x" * 10_000_000 + b'"', headers=headers)
-                assert answer.status_code == 413, (path, answer.text)
-
-    asyncio.run(story())
+async def test_no_door_reads_ten_megabytes(tmp_path: Path) -> None:
+    async with whole(tmp_path) as (client, process):
+        headers = {"X-Auth-Token": await token(process, 60.0), "Content-Type": "application/json"}
+        headers["OpenStack-API-Version"] = "placement 1.39"
+        for path in (*DOORS, "/identity/v3/auth/tokens"):
+            answer = await client.post(path, content=b'"' + b"x" * 10_000_000 + b'"', headers=headers)
+            assert answer.status_code == 413, (path, answer.text)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from whimbrel.domain.ids import CellName, HostName
 
 CELLS = "/whimbrel/cells"
@@ -19,7 +19,6 @@ async def switch(front: Front, name: str, enabled: Any, reason: Any = None, who:
     return await front.ask("PUT", f"{CELLS}/{name}", {"cell": requested}, who=who)
 
 
-@with_front
 async def test_cells_are_listed_with_their_hosts_and_servers(front: Front) -> None:
     await front.boot()
     hosts = front.world.cloud.cell(CellName("c1")).hosts
@@ -45,7 +44,6 @@ async def test_cells_are_listed_with_their_hosts_and_servers(front: Front) -> No
     fault(await front.ask("GET", CELLS, who="manager"), "forbidden", 403)
 
 
-@with_front
 async def test_a_server_that_found_no_host_is_counted_in_cell0(front: Front) -> None:
     for host in ("h1", "h2", "h3"):
         body = {"host": host, "binary": "nova-compute"}
@@ -55,7 +53,6 @@ async def test_a_server_that_found_no_host_is_counted_in_cell0(front: Front) -> 
     assert (listed["cell0"]["servers"], listed["cells"][0]["servers"]) == (1, 0)
 
 
-@with_front
 async def test_a_cell_is_added_and_is_down_until_it_is_open(front: Front) -> None:
     requested = {"name": "c2", "database": "postgresql://u:secret@db/c2", "physnets": ["front", "back"], "storage": []}
     answer = await add(front, **requested)
@@ -68,7 +65,6 @@ async def test_a_cell_is_added_and_is_down_until_it_is_open(front: Front) -> Non
     assert "c2" in fault(await add(front, name="c2"), "conflictingRequest", 409)
 
 
-@with_front
 async def test_a_cell_that_a_command_added_is_removed_while_nobody_lives_in_it(front: Front) -> None:
     async def remove(name: str, who: str = "admin") -> Any:
         return await front.ask("DELETE", f"{CELLS}/{name}", who=who)
@@ -85,7 +81,6 @@ async def test_a_cell_that_a_command_added_is_removed_while_nobody_lives_in_it(f
     assert "1 servers live" in fault(await remove("c1"), "conflictingRequest", 409)
 
 
-@with_front
 async def test_a_disabled_cell_takes_no_more_servers_until_it_is_enabled(front: Front) -> None:
     answer = await switch(front, "c1", "false", "new hardware")
     assert answer.status_code == 200
@@ -113,13 +108,11 @@ async def test_a_disabled_cell_takes_no_more_servers_until_it_is_enabled(front: 
         {"name": "c2", "hosts": []},
     ],
 )
-@with_front
 async def test_what_is_no_cell_is_refused(front: Front, requested: dict[str, Any]) -> None:
     fault(await add(front, **requested), "badRequest", 400)
     assert len((await front.get(CELLS, who="admin"))["cells"]) == 1
 
 
-@with_front
 async def test_what_is_no_switch_is_refused(front: Front) -> None:
     fault(await switch(front, "c9", False), "itemNotFound", 404)
     fault(await switch(front, "c1", "perhaps"), "badRequest", 400)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.devices import network, port, volume
-from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
+from tests.api.front import OTHER_PROJECT, Front, fault
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server import Server
@@ -34,7 +34,6 @@ async def refused(front: Front, change: dict[str, Any], name: str, code: int, *,
 # Networks
 
 
-@with_front
 async def test_a_network_a_port_and_an_address_are_what_the_server_is_made_with(front: Front) -> None:
     a, b = network(front), network(front, "other", "10.1.0.0/24", is_shared=True, project_id=OTHER_PROJECT)
     mine = port(front, a)
@@ -58,7 +57,6 @@ async def test_a_network_a_port_and_an_address_are_what_the_server_is_made_with(
     assert shown["security_groups"] == [{"name": "default"}]
 
 
-@with_front
 async def test_without_a_word_it_is_the_one_network_that_there_is(front: Front) -> None:
     async def chosen(minor: int = 104, **requested: Any) -> list[str | None]:
         return [nic.network_id for nic in (await made(front, minor=minor, **requested)).requested_nics]
@@ -79,7 +77,6 @@ async def test_without_a_word_it_is_the_one_network_that_there_is(front: Front) 
     assert len((await lookup.find(front.world.cloud, answer.json()["server"]["id"])).requested_nics) == 1
 
 
-@with_front
 async def test_of_several_networks_one_must_be_named(front: Front) -> None:
     network(front)
     network(front, "second")
@@ -91,7 +88,6 @@ async def test_of_several_networks_one_must_be_named(front: Front) -> None:
 REQUEST = (PortRequest(id="r", resources={"NET_BW_EGR_KILOBIT_PER_SEC": 1}),)
 
 
-@with_front
 async def test_networks_that_cannot_be_had_are_refused_with_the_reason(front: Front) -> None:
     a = network(front)
     bare, outside = network(front, "bare", subnets=()), network(front, "outside", is_external=True)
@@ -119,7 +115,6 @@ async def test_networks_that_cannot_be_had_are_refused_with_the_reason(front: Fr
     assert (await made(front, networks=[{"uuid": outside}], who="admin")).requested_nics[0].network_id == outside
 
 
-@with_front
 async def test_a_port_that_is_in_use_is_a_conflict(front: Front) -> None:
     busy = port(front, network(front), device_id="somebody")
     sentence = await refused(front, {"networks": [{"port": busy.id}]}, "conflictingRequest", 409)
@@ -129,7 +124,6 @@ async def test_a_port_that_is_in_use_is_a_conflict(front: Front) -> None:
 # Security groups
 
 
-@with_front
 async def test_security_groups_are_found_by_name_and_by_id(front: Front) -> None:
     service = front.world.remains.network
     web, twin, other = (
@@ -167,7 +161,6 @@ def swap(size_mib: int | None) -> dict[str, Any]:
 LOCAL = device("image", IMAGE, "local", boot_index=0, delete_on_termination=True)
 
 
-@with_front
 async def test_volumes_beside_a_local_root(front: Front) -> None:
     there, source = volume(front), volume(front, size_gib=5)
     front.world.remains.volumes.add_snapshot(NOWHERE, source)
@@ -196,7 +189,6 @@ ROOTS = (
 
 
 @pytest.mark.parametrize("change", ROOTS, ids=str)
-@with_front
 async def test_a_server_that_boots_from_a_volume_has_no_image_and_needs_no_disk(
     front: Front, change: dict[str, Any]
 ) -> None:
@@ -216,7 +208,6 @@ async def test_a_server_that_boots_from_a_volume_has_no_image_and_needs_no_disk(
         assert (await front.show(record.id))["image"] == ""
 
 
-@with_front
 async def test_the_first_form_says_volumes_and_snapshots(front: Front) -> None:
     a, b = volume(front, is_bootable=True), volume(front)
     front.world.remains.volumes.add_snapshot(NOWHERE, b)
@@ -231,7 +222,6 @@ async def test_the_first_form_says_volumes_and_snapshots(front: Front) -> None:
     assert beside.requested_volumes[0].boot_index is None
 
 
-@with_front
 async def test_ephemeral_and_swap_disks_may_be_asked_for_as_the_flavor_gives_them(front: Front) -> None:
     roomy = Flavor(flavor_id="9", name="roomy", vcpus=1, memory_mib=512, root_gib=1, ephemeral_gib=2, swap_mib=64)
     await front.world.cloud.flavors.create(roomy, 0.0)
@@ -299,12 +289,10 @@ BAD: tuple[tuple[dict[str, Any], str], ...] = (
 
 
 @pytest.mark.parametrize(("change", "sentence"), BAD, ids=[f"{number}" for number in range(len(BAD))])
-@with_front
 async def test_a_device_that_cannot_be_had_is_refused(front: Front, change: dict[str, Any], sentence: str) -> None:
     assert sentence in await refused(front, change, "badRequest", 400)
 
 
-@with_front
 async def test_a_volume_that_does_not_do_is_refused_with_the_reason(front: Front) -> None:
     async def bad(id: str, sentence: str, minor: int = 104, **more: Any) -> None:
         devices = [device("volume", id, "volume", **({"boot_index": 0} | more))]
@@ -323,7 +311,7 @@ async def test_a_volume_that_does_not_do_is_refused_with_the_reason(front: Front
 APART = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, cross_az_attach=False)
 
 
-@with_cloud(APART)
+@pytest.mark.cloud(APART)
 async def test_where_volumes_are_used_in_their_zone_only_the_server_goes_there(front: Front) -> None:
     there, elsewhere = volume(front), volume(front, zone="north")
     server = await made(front, block_device_mapping_v2=[LOCAL, device("volume", there, "volume")])
@@ -335,7 +323,6 @@ async def test_where_volumes_are_used_in_their_zone_only_the_server_goes_there(f
     assert "north" in fault(await front.ask("POST", "/servers", {"server": requested}), "badRequest", 400)
 
 
-@with_front
 async def test_a_server_that_boots_from_a_volume_can_be_resized_to_any_disk_and_gives_no_image(front: Front) -> None:
     root = volume(front, is_bootable=True)
     server_id = await front.boot(
@@ -348,7 +335,6 @@ async def test_a_server_that_boots_from_a_volume_can_be_resized_to_any_disk_and_
     assert shown["os-extended-volumes:volumes_attached"] == [{"id": root, "delete_on_termination": False}]
 
 
-@with_front
 async def test_lists_of_networks_are_those_of_the_network_service(front: Front) -> None:
     a = network(front)
     network(front, "theirs", project_id=OTHER_PROJECT)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud
+from tests.api.front import OTHER_PROJECT, Front, fault
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName
 from whimbrel.ports.cloud import Rules
@@ -48,7 +48,7 @@ def links_of(server: str) -> list[Mapping[str, str]]:
     ]
 
 
-@with_cloud(cells=CELLS)
+@pytest.mark.cloud(cells=CELLS)
 async def test_its_servers_are_listed_as_unknown_in_their_places(front: Front) -> None:
     first, there, last = [await boot_on(front, f"s{n}", host) for n, host in enumerate(("h1", "h2", "h1"))]
     created = (await front.show(there))["created"]
@@ -80,18 +80,15 @@ async def test_its_servers_are_listed_as_unknown_in_their_places(front: Front) -
         ("?changes-since=2020-01-01T00:00:00Z", 104),
     ],
 )
-def test_where_nobody_can_know_they_are_left_out(detail: str, query: str, minor: int) -> None:
-    @with_cloud(cells=CELLS)
-    async def story(front: Front) -> None:
-        here = await boot_on(front, "s1", "h1")
-        await boot_on(front, "s2", "h2")
-        take_away(front)
-        assert await ids(front, f"/servers{detail}{query}", minor=minor) == [here]
-
-    story()
+@pytest.mark.cloud(cells=CELLS)
+async def test_where_nobody_can_know_they_are_left_out(front: Front, detail: str, query: str, minor: int) -> None:
+    here = await boot_on(front, "s1", "h1")
+    await boot_on(front, "s2", "h2")
+    take_away(front)
+    assert await ids(front, f"/servers{detail}{query}", minor=minor) == [here]
 
 
-@with_cloud(Rules(list_records_by_skipping_down_cells=False), cells=CELLS)
+@pytest.mark.cloud(Rules(list_records_by_skipping_down_cells=False), cells=CELLS)
 async def test_the_rules_may_have_no_list_rather_than_half_of_one(front: Front) -> None:
     await boot_on(front, "s1", "h1")
     assert len(await ids(front, "/servers?limit=5")) == 1
@@ -101,7 +98,7 @@ async def test_the_rules_may_have_no_list_rather_than_half_of_one(front: Front) 
     fault(await front.ask("GET", "/servers/detail", minor=68), "serviceUnavailable", 503)
 
 
-@with_cloud(cells=CELLS, max_limit=2)
+@pytest.mark.cloud(cells=CELLS, max_limit=2)
 async def test_the_next_page_goes_on_after_one_that_is_unknown(front: Front) -> None:
     one, two, three, four = [await boot_on(front, f"s{n}", h) for n, h in enumerate(("h1", "h1", "h2", "h2"))]
     take_away(front)
@@ -117,7 +114,7 @@ async def test_the_next_page_goes_on_after_one_that_is_unknown(front: Front) -> 
     fault(other, "badRequest", 400)
 
 
-@with_cloud(cells=CELLS)
+@pytest.mark.cloud(cells=CELLS)
 async def test_one_is_shown_with_what_is_known_of_it(front: Front) -> None:
     server = await boot_on(front, "s", "h2")
     before = await front.show(server)
@@ -146,7 +143,7 @@ async def test_one_is_shown_with_what_is_known_of_it(front: Front) -> None:
     assert message.startswith("Cell c2 is not responding")
 
 
-@with_cloud(cells=CELLS)
+@pytest.mark.cloud(cells=CELLS)
 async def test_nothing_is_done_to_its_servers_and_all_is_done_to_others(front: Front) -> None:
     here, there = await boot_on(front, "s1", "h1"), await boot_on(front, "s2", "h2")
     limits = await front.get("/limits")
@@ -161,7 +158,7 @@ async def test_nothing_is_done_to_its_servers_and_all_is_done_to_others(front: F
     assert limits["limits"]["absolute"]["totalInstancesUsed"] == 2
 
 
-@with_cloud(cells=CELLS)
+@pytest.mark.cloud(cells=CELLS)
 async def test_services_and_hypervisors(front: Front) -> None:
     services = (await front.get("/os-services", who="admin"))["services"]
     hypervisors = (await front.get("/os-hypervisors", who="admin"))["hypervisors"]

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.api.devices import network, port
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.server_devices import FixedIp
 
@@ -19,7 +19,6 @@ async def tell(front: Front, *events: dict[str, Any], minor: int = 104, who: str
     return [event["code"] for event in heard]
 
 
-@with_front
 async def test_changed_addresses_are_shown(front: Front) -> None:
     server_id = await front.boot(networks=[{"uuid": network(front)}])
     service = front.world.remains.network
@@ -31,7 +30,6 @@ async def test_changed_addresses_are_shown(front: Front) -> None:
     assert (await front.show(server_id))["addresses"]["private"][0]["addr"] == "10.0.0.200"
 
 
-@with_front
 async def test_a_port_that_was_deleted_leaves_the_guest(front: Front) -> None:
     a = network(front)
     mine = port(front, a)
@@ -45,7 +43,6 @@ async def test_a_port_that_was_deleted_leaves_the_guest(front: Front) -> None:
     assert await tell(front, event) == [200]  # it is done
 
 
-@with_front
 async def test_every_event_has_its_own_code(front: Front) -> None:
     server_id = await front.boot()
     unplaced = await front.boot("waits", settle=False, flavorRef="1")
@@ -72,7 +69,6 @@ async def test_every_event_has_its_own_code(front: Front) -> None:
     assert heard[0] == plugged | {"code": 200}
 
 
-@with_front
 async def test_who_may_tell_what_by_version(front: Front) -> None:
     server_id = await front.boot()
     body = {"events": [{"name": "network-changed", "server_uuid": server_id}]}

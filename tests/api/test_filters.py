@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from tests.api.front import Front, with_cloud, with_front
+import pytest
+
+from tests.api.front import Front
 from whimbrel.domain.scheduler_settings import SchedulerRules
 from whimbrel.ports.cloud import Rules
 
@@ -24,7 +26,7 @@ async def home(front: Front, server: str) -> Any:
     return (await front.show(server, who="admin"))["OS-EXT-SRV-ATTR:host"]
 
 
-@with_cloud(Rules(scheduler=AGGREGATES))
+@pytest.mark.cloud(Rules(scheduler=AGGREGATES))
 async def test_aggregates_are_for_projects_and_hold_so_many_servers(front: Front) -> None:
     await gather(front, "theirs", "h1", "h2", filter_tenant_id="another project")
     await gather(front, "few", "h3", max_instances_per_host="1")
@@ -37,7 +39,6 @@ async def test_aggregates_are_for_projects_and_hold_so_many_servers(front: Front
     )
 
 
-@with_front
 async def test_an_aggregate_has_its_own_multiplier(front: Front) -> None:
     await gather(front, "last", "h1", "h3", num_instances_weight_multiplier="-1000")
     await gather(front, "first", "h2", num_instances_weight_multiplier="1000")
@@ -46,7 +47,6 @@ async def test_an_aggregate_has_its_own_multiplier(front: Front) -> None:
     assert [await home(front, await front.boot()) for _ in range(2)] == ["h2", "h2"]
 
 
-@with_front
 async def test_a_flavor_asks_for_capabilities(front: Front) -> None:
     specs = {"extra_specs": {"capabilities:vcpus_total": ">= 5"}}
     answer = await front.ask("POST", "/flavors/1/os-extra_specs", specs, who="admin")

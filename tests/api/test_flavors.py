@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import OTHER_PROJECT, PROJECT, Front, fault, with_front
+from tests.api.front import OTHER_PROJECT, PROJECT, Front, fault
 from whimbrel.api.catalog import extra_specs
 from whimbrel.domain.errors import Invalid
 
@@ -17,7 +17,6 @@ async def create(front: Front, minor: int = 104, **requested: Any) -> Any:
     return answer.json()["flavor"]
 
 
-@with_front
 async def test_what_was_created_is_shown(front: Front) -> None:
     made = await create(front, id="t1", description="for tests", swap=512, **{"OS-FLV-EXT-DATA:ephemeral": 3})
     assert made == (await front.get("/flavors/t1"))["flavor"]
@@ -42,7 +41,6 @@ async def test_what_was_created_is_shown(front: Front) -> None:
     ("minor", "described", "with_specs", "swap"),
     [(1, False, False, ""), (54, False, False, ""), (55, True, False, ""), (61, True, True, ""), (75, True, True, 0)],
 )
-@with_front
 async def test_what_is_shown_grew(front: Front, minor: int, described: bool, with_specs: bool, swap: Any) -> None:
     for flavor in [
         (await front.get("/flavors/1", minor=minor))["flavor"],
@@ -55,7 +53,6 @@ async def test_what_is_shown_grew(front: Front, minor: int, described: bool, wit
 
 
 @pytest.mark.parametrize("id", [None, "a", "a b", "x" * 255, 7, 1.5])
-@with_front
 async def test_ids_are_chosen_or_made(front: Front, id: Any) -> None:
     made = await create(front, id=id)
     assert len(made["id"]) == 36 if id is None else made["id"] == str(id)
@@ -87,14 +84,12 @@ async def test_ids_are_chosen_or_made(front: Front, id: Any) -> None:
         {"description": "x" * 65536},
     ],
 )
-@with_front
 async def test_bad_sizes_are_refused(front: Front, requested: dict[str, Any]) -> None:
     answer = await front.ask("POST", "/flavors", {"flavor": {**REQUESTED, **requested}}, who="admin")
     fault(answer, "badRequest", 400)
     assert len((await front.get("/flavors"))["flavors"]) == 2
 
 
-@with_front
 async def test_a_description_needs_its_version(front: Front) -> None:
     body = {"flavor": REQUESTED | {"description": "x"}}
     fault(await front.ask("POST", "/flavors", body, who="admin", minor=54), "badRequest", 400)
@@ -107,7 +102,6 @@ async def test_a_description_needs_its_version(front: Front) -> None:
     fault(await front.ask("PUT", "/flavors/none", change, who="admin"), "itemNotFound", 404)
 
 
-@with_front
 async def test_ids_and_names_are_taken_once(front: Front) -> None:
     await create(front, id="t1")
     again = await front.ask("POST", "/flavors", {"flavor": REQUESTED | {"id": "t2"}}, who="admin")
@@ -116,7 +110,6 @@ async def test_ids_and_names_are_taken_once(front: Front) -> None:
     assert fault(again, "conflictingRequest", 409) == "Flavor with ID t1 already exists."
 
 
-@with_front
 async def test_deleting(front: Front) -> None:
     await create(front, id="t1")
     fault(await front.ask("DELETE", "/flavors/t1"), "forbidden", 403)
@@ -126,7 +119,6 @@ async def test_deleting(front: Front) -> None:
     fault(await front.ask("DELETE", "/flavors/t1", who="admin"), "itemNotFound", 404)
 
 
-@with_front
 async def test_users_may_not_change_flavors(front: Front) -> None:
     reason = fault(await front.ask("POST", "/flavors", {"flavor": REQUESTED}), "forbidden", 403)
     assert reason == "Policy doesn't allow os_compute_api:os-flavor-manage:create to be performed."
@@ -142,7 +134,6 @@ async def names(front: Front, query: str = "", **more: Any) -> list[str]:
     return [flavor["name"] for flavor in (await front.get(f"/flavors/detail{query}", **more))["flavors"]]
 
 
-@with_front
 async def test_lists_are_sorted_filtered_and_paged(front: Front) -> None:
     await create(front, name="huge", id="0", ram=4096, disk=100)
     assert await names(front) == ["huge", "small", "large"]
@@ -164,12 +155,10 @@ async def test_lists_are_sorted_filtered_and_paged(front: Front) -> None:
 @pytest.mark.parametrize(
     "query", ["marker=9", "minRam=big", "minDisk=1e3", "sort_key=colour", "sort_dir=up", "limit=-1", "limit=x"]
 )
-@with_front
 async def test_bad_lists_are_refused(front: Front, query: str) -> None:
     fault(await front.ask("GET", f"/flavors?{query}"), "badRequest", 400)
 
 
-@with_front
 async def test_unknown_query_keys(front: Front) -> None:
     assert len((await front.get("/flavors?colour=blue", minor=74))["flavors"]) == 2
     fault(await front.ask("GET", "/flavors?colour=blue", minor=75), "badRequest", 400)
@@ -181,7 +170,6 @@ async def test_unknown_query_keys(front: Front) -> None:
 # Access
 
 
-@with_front
 async def test_a_private_flavor_is_for_those_who_were_granted_it(front: Front) -> None:
     await create(front, id="p", **{"os-flavor-access:is_public": False})
     assert "tiny" not in await names(front)
@@ -208,7 +196,6 @@ async def test_a_private_flavor_is_for_those_who_were_granted_it(front: Front) -
     fault(await front.ask("GET", "/flavors/p"), "itemNotFound", 404)
 
 
-@with_front
 async def test_public_flavors_have_no_list_of_access(front: Front) -> None:
     fault(await front.ask("GET", "/flavors/1/os-flavor-access", who="admin"), "itemNotFound", 404)
     grant = {"addTenantAccess": {"tenant": PROJECT}}
@@ -223,7 +210,6 @@ async def test_public_flavors_have_no_list_of_access(front: Front) -> None:
 # Extra specs
 
 
-@with_front
 async def test_extra_specs_are_added_changed_and_removed(front: Front) -> None:
     url = "/flavors/1/os-extra_specs"
     specs = {"hw:cpu_policy": "shared", "my:own": "x", "count": 7}
@@ -242,7 +228,6 @@ async def test_extra_specs_are_added_changed_and_removed(front: Front) -> None:
     fault(await front.ask("POST", "/flavors/9/os-extra_specs", {"extra_specs": {}}, who="admin"), "itemNotFound", 404)
 
 
-@with_front
 async def test_known_extra_specs_are_checked_from_2_86(front: Front) -> None:
     bad = {"extra_specs": {"hw:cpu_policy": "mine"}}
     assert (await front.ask("POST", "/flavors/1/os-extra_specs", bad, who="admin", minor=85)).status_code == 200

@@ -6,7 +6,7 @@ Neutron and Cinder take them. They are their maker's claims: the server does not
 from typing import Any
 
 from tests.api.devices import network, port, volume
-from tests.api.front import OTHER_PROJECT, Front, with_front
+from tests.api.front import OTHER_PROJECT, Front
 from tests.api.test_volume_attachments import attach
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.cloud import Requester
@@ -39,14 +39,12 @@ async def boot(front: Front) -> str:
     return server
 
 
-@with_front
 async def test_a_proof_does_not_count_what_another_project_claims(front: Front) -> None:
     server = await boot(front)
     await claim(front, server)
     await check_proved(front)
 
 
-@with_front
 async def test_nor_while_a_move_waits_for_its_verdict(front: Front) -> None:
     server = await boot(front)
     await front.act(server, {"resize": {"flavorRef": "2"}})
@@ -58,7 +56,6 @@ async def test_nor_while_a_move_waits_for_its_verdict(front: Front) -> None:
     await check_proved(front)
 
 
-@with_front
 async def test_nor_of_a_server_that_is_no_more(front: Front) -> None:
     server = await boot(front)
     before, _ = await claim(front, server)
@@ -69,7 +66,6 @@ async def test_nor_of_a_server_that_is_no_more(front: Front) -> None:
     await check_proved(front)
 
 
-@with_front
 async def test_the_server_does_not_have_it(front: Front) -> None:
     server = await boot(front)
     theirs, attachment = await claim(front, server)
@@ -83,7 +79,6 @@ async def test_the_server_does_not_have_it(front: Front) -> None:
     assert len((await front.get(f"/servers/{server}/os-volume_attachments"))["volumeAttachments"]) == 1
 
 
-@with_front
 async def test_it_is_not_cleaned_up_and_locks_nothing(front: Front) -> None:
     server = await boot(front)
     await claim(front, server)
@@ -93,7 +88,6 @@ async def test_it_is_not_cleaned_up_and_locks_nothing(front: Front) -> None:
     assert not await clean_up(front.world.cloud, front.engine, requester, record)
 
 
-@with_front
 async def test_what_the_servers_own_project_leaves_there_is_taken_away(front: Front) -> None:
     server = await boot(front)
     mine = port(front, network(front, name="more"), device_id=server, device_owner="compute:nova")
@@ -103,7 +97,6 @@ async def test_what_the_servers_own_project_leaves_there_is_taken_away(front: Fr
     assert (await front.world.cloud.network.port(mine.id)).device_id == ""
 
 
-@with_front
 async def test_no_backup_is_advised_for_a_second_attachment_by_a_user(front: Front) -> None:
     server, shared = await front.boot(), volume(front, is_multiattach=True)
     await attach(front, server, shared)
@@ -118,7 +111,6 @@ async def test_no_backup_is_advised_for_a_second_attachment_by_a_user(front: Fro
     assert [one.id for one in await volumes.attachments(ServerId(server))] == [named.id]
 
 
-@with_front
 async def test_nor_where_both_say_the_same_host(front: Front) -> None:
     server, shared = await front.boot(), volume(front, is_multiattach=True)
     await attach(front, server, shared)
@@ -133,7 +125,6 @@ async def test_nor_where_both_say_the_same_host(front: Front) -> None:
     assert "detach the volume from the server and attach it again" in left
 
 
-@with_front
 async def test_a_server_uses_what_its_record_names_and_may_use_anything_while_it_changes(front: Front) -> None:
     cloud, server = front.world.cloud, ServerId(await boot(front))
     users = RecordedVolumes(cloud.directory, cloud.cells)

@@ -2,12 +2,11 @@
 
 import pytest
 
-from tests.api.front import PROJECT, Front, fault, with_front
+from tests.api.front import PROJECT, Front, fault
 from whimbrel.api.http.microversions import LAST
 from whimbrel.api.routes import ROUTES
 
 
-@with_front
 async def test_the_root_lists_the_versions_without_a_token(front: Front) -> None:
     answer = await front.raw("GET", "/compute/")
     [version] = answer.json()["versions"]
@@ -16,14 +15,12 @@ async def test_the_root_lists_the_versions_without_a_token(front: Front) -> None
 
 
 @pytest.mark.parametrize("path", ["/compute/v2.1", "/compute/v2.1/"])
-@with_front
 async def test_a_version_describes_itself_without_a_token(front: Front, path: str) -> None:
     answer = await front.raw("GET", path)
     assert answer.status_code == 200
     assert answer.json()["version"]["status"] == "CURRENT"
 
 
-@with_front
 async def test_a_path_under_no_version_gets_the_choices(front: Front) -> None:
     answer = await front.raw("GET", "/compute/servers")
     assert answer.status_code == 300
@@ -43,7 +40,6 @@ async def test_a_path_under_no_version_gets_the_choices(front: Front) -> None:
         ({"OpenStack-API-Version": "compute 2.30", "X-OpenStack-Nova-API-Version": "2.12"}, 30),
     ],
 )
-@with_front
 async def test_a_version_is_negotiated_and_echoed(front: Front, headers: dict[str, str], minor: int) -> None:
     answer = await front.ask("GET", "/servers", minor=None, headers=headers)
     assert answer.status_code == 200
@@ -52,7 +48,6 @@ async def test_a_version_is_negotiated_and_echoed(front: Front, headers: dict[st
     assert answer.headers["Vary"] == "OpenStack-API-Version, X-OpenStack-Nova-API-Version"
 
 
-@with_front
 async def test_versions_of_several_services_may_be_several_headers(front: Front) -> None:
     headers = [("X-Auth-Token", "member"), ("OpenStack-API-Version", "compute 2.30")]
     headers.append(("OpenStack-API-Version", "placement 1.36"))
@@ -61,28 +56,24 @@ async def test_versions_of_several_services_may_be_several_headers(front: Front)
 
 
 @pytest.mark.parametrize("version", ["2.105", "2.0", "3.1", "1.1"])
-@with_front
 async def test_a_version_that_is_not_there_is_406(front: Front, version: str) -> None:
     answer = await front.ask("GET", "/servers", minor=None, headers={"OpenStack-API-Version": f"compute {version}"})
     assert version in fault(answer, "computeFault", 406)
 
 
 @pytest.mark.parametrize("version", ["2", "two", "2.x", "2.1.1"])
-@with_front
 async def test_an_unreadable_version_is_400(front: Front, version: str) -> None:
     answer = await front.ask("GET", "/servers", minor=None, headers={"X-OpenStack-Nova-API-Version": version})
     fault(answer, "badRequest", 400)
 
 
 @pytest.mark.parametrize("headers", [{}, {"X-Auth-Token": "expired"}])
-@with_front
 async def test_without_a_valid_token_it_is_401(front: Front, headers: dict[str, str]) -> None:
     answer = await front.raw("GET", "/compute/v2.1/servers", headers=headers)
     fault(answer, "unauthorized", 401)
     assert answer.headers["WWW-Authenticate"] == 'Keystone uri="http://cloud:8774/identity"'
 
 
-@with_front
 async def test_every_request_has_an_id_of_its_own(front: Front) -> None:
     answers = [await front.ask("GET", path) for path in ("/servers", "/servers", "/nowhere")]
     ids = {answer.headers["X-OpenStack-Request-ID"] for answer in answers}
@@ -90,7 +81,6 @@ async def test_every_request_has_an_id_of_its_own(front: Front) -> None:
     assert all(answer.headers["x-compute-request-id"].startswith("req-") for answer in answers)
 
 
-@with_front
 async def test_the_project_may_be_in_the_url(front: Front) -> None:
     server_id = await front.boot()
     answer = await front.get(f"/{PROJECT}/servers/{server_id}")
@@ -98,7 +88,6 @@ async def test_the_project_may_be_in_the_url(front: Front) -> None:
     fault(await front.ask("GET", "/0123456789abcdef/servers"), "badRequest", 400)
 
 
-@with_front
 async def test_what_is_nowhere_is_404_and_a_wrong_method_405(front: Front) -> None:
     fault(await front.ask("GET", "/nowhere"), "itemNotFound", 404)
     fault(await front.ask("GET", "/servers/a/b/c"), "itemNotFound", 404)
@@ -107,7 +96,6 @@ async def test_what_is_nowhere_is_404_and_a_wrong_method_405(front: Front) -> No
     assert answer.headers["Allow"] == "GET, POST"
 
 
-@with_front
 async def test_a_url_of_a_later_version_is_404(front: Front) -> None:
     server_id = await front.boot()
     fault(await front.ask("GET", f"/servers/{server_id}/tags", minor=25), "itemNotFound", 404)
@@ -128,14 +116,12 @@ async def test_a_url_of_a_later_version_is_404(front: Front) -> None:
         (b"[" * 1000_000, {"Content-Type": "application/json"}, "badRequest", 400),
     ],
 )
-@with_front
 async def test_a_bad_body_gets_its_code(
     front: Front, content: bytes, headers: dict[str, str], name: str, code: int
 ) -> None:
     fault(await front.ask("POST", "/servers", content=content, headers=headers), name, code)
 
 
-@with_front
 async def test_a_large_body_without_a_length_is_stopped_at_the_limit(front: Front) -> None:
     async def chunks() -> object:
         for _ in range(1000):
@@ -145,7 +131,6 @@ async def test_a_large_body_without_a_length_is_stopped_at_the_limit(front: Fron
     fault(answer, "overLimit", 413)
 
 
-@with_front
 async def test_unknown_query_keys_are_dropped_until_they_are_refused(front: Front) -> None:
     server_id = await front.boot()
     await front.get("/servers?nonsense=1", minor=74)
@@ -154,7 +139,6 @@ async def test_unknown_query_keys_are_dropped_until_they_are_refused(front: Fron
     fault(await front.ask("GET", f"/servers/{server_id}?nonsense=1", minor=102), "badRequest", 400)
 
 
-@with_front
 async def test_a_bug_of_ours_is_500_and_tells_nothing(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise KeyError("secret")
@@ -166,7 +150,6 @@ async def test_a_bug_of_ours_is_500_and_tells_nothing(front: Front, monkeypatch:
     assert answer.headers["x-compute-request-id"] in message
 
 
-@with_front
 async def test_the_openapi_document_has_every_route(front: Front) -> None:
     document = await front.get("/whimbrel/openapi.json")
     assert set(document["paths"]) == {route.path for route in ROUTES if route.until is None}
@@ -174,7 +157,6 @@ async def test_the_openapi_document_has_every_route(front: Front) -> None:
     assert url == "http://cloud:8774/compute/v2.1"
 
 
-@with_front
 async def test_extensions_are_listed(front: Front) -> None:
     aliases = [extension["alias"] for extension in (await front.get("/extensions"))["extensions"]]
     assert "os-server-tags" in aliases

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from tests.api.test_server_groups import NOWHERE, all_of, boot, booted, host_of, make
 from tests.api.test_zones import put_into_zone
 from whimbrel.domain.ids import GroupId
@@ -45,7 +45,6 @@ async def two_together(front: Front) -> tuple[str, list[str], str]:
     return group, servers, host
 
 
-@with_front
 async def test_a_group_moves_together(front: Front) -> None:
     group, servers, source = await two_together(front)
     assert (await look(front, group))["state"] == "resting"
@@ -66,7 +65,6 @@ async def test_a_group_moves_together(front: Front) -> None:
     assert {server.host for server in await all_of(front)} == {target}
 
 
-@with_front
 async def test_a_softer_group_moves_together_too(front: Front) -> None:
     group = await make(front, "soft-affinity")
     for name in "ab":
@@ -77,7 +75,6 @@ async def test_a_softer_group_moves_together_too(front: Front) -> None:
     assert ((await look(front, group))["hosts"], (await look(front, group))["state"]) == ([target], "resting")
 
 
-@with_front
 async def test_to_a_named_host(front: Front) -> None:
     group, _, source = await two_together(front)
     target = next(name for name in ("h3", "h2") if name != source)
@@ -86,7 +83,6 @@ async def test_to_a_named_host(front: Front) -> None:
     assert (await look(front, group))["hosts"] == [target]
 
 
-@with_front
 async def test_to_another_zone_and_going_on_there(front: Front) -> None:
     await put_into_zone(front, "south", "h3")
     group = await make(front, "affinity")
@@ -105,7 +101,6 @@ async def test_to_another_zone_and_going_on_there(front: Front) -> None:
     assert [(await front.show(server))["OS-EXT-AZ:availability_zone"] for server in servers] == ["south", "south"]
 
 
-@with_front
 async def test_one_of_an_affinity_group_cannot_leave_the_others(front: Front) -> None:
     _, servers, source = await two_together(front)
     assert (await front.act(servers[0], {"migrate": None}, who="admin")).status_code == 202
@@ -114,7 +109,6 @@ async def test_one_of_an_affinity_group_cannot_leave_the_others(front: Front) ->
     assert await host_of(front, servers[0]) == source
 
 
-@with_front
 async def test_the_host_has_room_for_all_of_them(front: Front) -> None:
     """Each other host has three of its four cpus taken: room for one, not for two."""
     group, _, source = await two_together(front)
@@ -127,7 +121,6 @@ async def test_the_host_has_room_for_all_of_them(front: Front) -> None:
     assert {(await look(front, group))["state"]} == {"resting"}
 
 
-@with_front
 async def test_who_does_not_arrive_leaves_it_split_and_asking_again_goes_on(front: Front) -> None:
     group, servers, source = await two_together(front)
     assert (await front.act(servers[1], {"os-resetState": {"state": "error"}}, who="admin")).status_code == 202
@@ -145,7 +138,6 @@ async def test_who_does_not_arrive_leaves_it_split_and_asking_again_goes_on(fron
     assert {server.host for server in await all_of(front)} == {now["moving_to"]}
 
 
-@with_front
 async def test_who_goes_back_leaves_it_split(front: Front) -> None:
     group, servers, source = await two_together(front)
     await moved(front, group)
@@ -160,7 +152,6 @@ async def test_who_goes_back_leaves_it_split(front: Front) -> None:
     assert ((await look(front, group))["state"], (await look(front, group))["hosts"]) == ("resting", [source])
 
 
-@with_front
 async def test_a_server_made_meanwhile_goes_where_the_others_go(front: Front) -> None:
     group, _, _ = await two_together(front)
     target = (await moved(front, group))["moving_to"]
@@ -168,7 +159,6 @@ async def test_a_server_made_meanwhile_goes_where_the_others_go(front: Front) ->
     assert await host_of(front, new) == target
 
 
-@with_front
 async def test_nothing_begins_where_nobody_can_be_moved(front: Front) -> None:
     group, servers, _ = await two_together(front)
     for server in servers:
@@ -178,7 +168,6 @@ async def test_nothing_begins_where_nobody_can_be_moved(front: Front) -> None:
     assert not (await places(front, group)).is_moving
 
 
-@with_front
 async def test_what_cannot_be_asked(front: Front) -> None:
     group, _, source = await two_together(front)
     apart, empty = await make(front), await make(front, "affinity")
@@ -208,7 +197,6 @@ async def no_plan(front: Front, code: int, name: str, who: str = "admin", **requ
     return fault(await front.ask("POST", "/whimbrel/plans", {"plan": requested}, who=who), name, code)
 
 
-@with_front
 async def test_a_plan_of_a_group_changes_nothing_and_the_group_goes_there(front: Front) -> None:
     group, servers, source = await two_together(front)
     before = (await look(front, group), await places(front, group), await front.world.cloud.placement.allocations())
@@ -227,7 +215,6 @@ async def test_a_plan_of_a_group_changes_nothing_and_the_group_goes_there(front:
     assert (await moved(front, group))["moving_to"] == plan["moving_to"]
 
 
-@with_front
 async def test_a_plan_of_a_group_says_why_there_is_no_host(front: Front) -> None:
     group, _, source = await two_together(front)
     [other, full] = sorted({"h1", "h2", "h3"} - {source})
@@ -241,7 +228,6 @@ async def test_a_plan_of_a_group_says_why_there_is_no_host(front: Front) -> None
     assert (await planned(front, group))["moving_to"] == other
 
 
-@with_front
 async def test_a_plan_of_a_group_says_who_would_not_move(front: Front) -> None:
     group, [first, second], _ = await two_together(front)
     assert (await front.act(first, {"resize": {"flavorRef": "2"}})).status_code == 202
@@ -252,7 +238,6 @@ async def test_a_plan_of_a_group_says_who_would_not_move(front: Front) -> None:
     assert {server["id"]: server["reason"] for server in begun["servers"]} == reasons
 
 
-@with_front
 async def test_a_plan_goes_on_where_a_group_was_split(front: Front) -> None:
     group, [_, second], _ = await two_together(front)
     target = (await moved(front, group))["moving_to"]
@@ -263,7 +248,6 @@ async def test_a_plan_goes_on_where_a_group_was_split(front: Front) -> None:
     assert (plan["moving_to"], [server["moves"] for server in plan["servers"]]) == (target, [False, True])
 
 
-@with_front
 async def test_plans_of_groups_that_cannot_be(front: Front) -> None:
     apart = await make(front, "anti-affinity")
     server = await booted(front, "a", apart)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import IMAGE, Front, fault, with_cloud, with_front
+from tests.api.front import IMAGE, Front, fault
 from tests.api.test_keypairs import create
 from whimbrel.ports.cloud import Rules
 
@@ -29,7 +29,6 @@ async def messages(front: Front, server_id: str) -> list[str | None]:
 
 
 @pytest.mark.parametrize(("sent", "named"), SENT)
-@with_front
 async def test_it_is_noted_in_the_action(front: Front, sent: dict[str, Any], named: str) -> None:
     server_id = await front.boot(**sent)
     assert (await front.show(server_id))["status"] == "ACTIVE"
@@ -39,13 +38,11 @@ async def test_it_is_noted_in_the_action(front: Front, sent: dict[str, Any], nam
     assert "fault" not in await front.show(server_id)
 
 
-@with_front
 async def test_a_key_is_noted_too(front: Front) -> None:
     assert (await create(front)).status_code == 201
     assert (await messages(front, await front.boot(key_name="mine")))[0] == f"key_name: {NOTE}"
 
 
-@with_front
 async def test_a_failure_is_named_first(front: Front) -> None:
     for name in front.world.cloud.cells:
         for host in await front.world.cloud.cells[name].hosts.all():
@@ -58,13 +55,12 @@ async def test_a_failure_is_named_first(front: Front) -> None:
     assert (shown or "").endswith(NOTE)
 
 
-@with_front
 async def test_a_plain_create_has_no_note(front: Front) -> None:
     assert await messages(front, await front.boot(config_drive=False)) == [None, "3 of 3 hosts fit."]
 
 
 @pytest.mark.parametrize(("sent", "named"), SENT)
-@with_cloud(Rules(refuse_undelivered_guest_data=True))
+@pytest.mark.cloud(Rules(refuse_undelivered_guest_data=True))
 async def test_a_rule_refuses_it(front: Front, sent: dict[str, Any], named: str) -> None:
     requested = {"name": "one", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
     answer = await front.ask("POST", "/servers", {"server": requested | sent})

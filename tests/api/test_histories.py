@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from tests.api.front import OTHER_PROJECT, Front, fault, with_front
+from tests.api.front import OTHER_PROJECT, Front, fault
 from tests.api.test_down_cells import take_away
 from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.domain.ids import CellName
@@ -40,7 +40,6 @@ async def delete(front: Front, server_id: str) -> float:
     return front.world.cloud.clock.now()
 
 
-@with_front
 async def test_a_life_is_told_from_the_first_request_to_the_last(front: Front) -> None:
     server_id = await front.boot()
     await do(front, server_id, {"resize": {"flavorRef": "2"}})
@@ -60,7 +59,6 @@ async def test_a_life_is_told_from_the_first_request_to_the_last(front: Front) -
     assert [entry["at"] for entry in history["entries"]] == sorted(entry["at"] for entry in history["entries"])
 
 
-@with_front
 async def test_who_asked_and_why_it_went_there_is_told(front: Front) -> None:
     server_id = await front.boot()
     await do(front, server_id, {"migrate": None}, who="admin")
@@ -77,7 +75,6 @@ async def test_who_asked_and_why_it_went_there_is_told(front: Front) -> None:
     assert {entry["request_id"] for entry in steps} == {asked[1]["request_id"]}
 
 
-@with_front
 async def test_a_move_that_found_no_host_says_so(front: Front) -> None:
     server_id = await front.boot()
     for cell in front.world.cloud.cells.values():
@@ -90,7 +87,6 @@ async def test_a_move_that_found_no_host_says_so(front: Front) -> None:
     assert last["detail"].startswith("No valid host")
 
 
-@with_front
 async def test_an_owner_is_told_all_of_it_but_no_hosts(front: Front) -> None:
     server_id = await front.boot()
     now = await do(front, server_id, {"resize": {"flavorRef": "2"}})
@@ -103,7 +99,6 @@ async def test_an_owner_is_told_all_of_it_but_no_hosts(front: Front) -> None:
     assert not any(f"'{host}'" in str([history, state]) for host in HOSTS)
 
 
-@with_front
 async def test_others_are_told_nothing(front: Front) -> None:
     server_id = await front.boot()
     for who in (f"reader@{OTHER_PROJECT}", f"member@{OTHER_PROJECT}"):
@@ -115,7 +110,6 @@ async def test_others_are_told_nothing(front: Front) -> None:
     fault(await front.ask("GET", f"/whimbrel/servers/{server_id}/history?at=noon"), "badRequest", 400)
 
 
-@with_front
 async def test_how_it_stood_at_each_time(front: Front) -> None:
     before = front.world.cloud.clock.now() - 1
     server_id = await front.boot(availability_zone="nova:h1", who="admin")
@@ -149,7 +143,6 @@ async def test_how_it_stood_at_each_time(front: Front) -> None:
     assert (await told(front, server_id, at))["state"]["host"] == shown["OS-EXT-SRV-ATTR:host"] != "h1"
 
 
-@with_front
 async def test_what_was_under_way_is_told(front: Front) -> None:
     server_id = await front.boot()
     at = await do(front, server_id, {"resize": {"flavorRef": "2"}})
@@ -159,7 +152,6 @@ async def test_what_was_under_way_is_told(front: Front) -> None:
     assert (await told(front, server_id, front.world.cloud.clock.now()))["state"]["under_way"] == []
 
 
-@with_front
 async def test_a_take_over_is_told_an_owner_without_names(front: Front) -> None:
     server_id, clock = await front.boot(), front.world.cloud.clock
     await front.act(server_id, {"resize": {"flavorRef": "2"}})  # nobody drives it
@@ -172,7 +164,6 @@ async def test_a_take_over_is_told_an_owner_without_names(front: Front) -> None:
     assert (seen["from"], seen["to"], seen["epoch"]) == (None, None, None)
 
 
-@with_front
 async def test_what_an_operator_says_of_a_move_is_told(front: Front) -> None:
     server_id = await front.boot()
     await do(front, server_id, {"resize": {"flavorRef": "2"}})
@@ -189,7 +180,6 @@ async def test_what_an_operator_says_of_a_move_is_told(front: Front) -> None:
     assert (entries[-1]["kind"], entries[-1]["outcome"]) == ("ended", "asked")
 
 
-@with_front
 async def test_a_cell_that_is_away_keeps_nobody_from_what_the_journal_tells(front: Front) -> None:
     server_id = await front.boot()
     at = await do(front, server_id, {"os-stop": None})
@@ -198,7 +188,6 @@ async def test_a_cell_that_is_away_keeps_nobody_from_what_the_journal_tells(fron
     assert (await told(front, server_id, at))["state"] == away["state"]
 
 
-@with_front
 async def test_a_server_that_the_directory_lost_is_told_of_to_administrators_and_its_project(front: Front) -> None:
     server_id = await front.boot()
     before = await told(front, server_id)
@@ -210,7 +199,6 @@ async def test_a_server_that_the_directory_lost_is_told_of_to_administrators_and
     assert (await front.ask("GET", path, who=f"member@{OTHER_PROJECT}")).status_code == 404
 
 
-@with_front
 async def test_nothing_is_told_of_a_time_that_has_not_come(front: Front) -> None:
     server_id = await front.boot()
     later = datetime.fromtimestamp(front.world.cloud.clock.now() + 3600, UTC).isoformat()

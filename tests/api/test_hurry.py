@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.run import Run
 from whimbrel.ports.stores.journal import RunFilter
@@ -60,7 +60,6 @@ async def runs(front: Front, server_id: str) -> list[tuple[str, str]]:
         ({"os-stop": None}, "member", "stop"),
     ],
 )
-@with_front
 async def test_a_server_that_shows_active_can_be_acted_on(
     front: Front, action: Mapping[str, Any], who: str, saga: str
 ) -> None:
@@ -75,7 +74,6 @@ async def test_a_server_that_shows_active_can_be_acted_on(
     assert [entry.step for entry in create.log][-1] == "activate"
 
 
-@with_front
 async def test_what_is_still_under_way_is_refused(front: Front) -> None:
     server_id = await front.boot()
     await front.act(server_id, {"os-stop": None})
@@ -84,7 +82,6 @@ async def test_what_is_still_under_way_is_refused(front: Front) -> None:
     await front.settle()
 
 
-@with_front
 async def test_a_last_line_that_does_not_answer_is_left_to_a_conductor(front: Front) -> None:
     server_id = await front.boot(settle=False)
     cloud = front.world.cloud

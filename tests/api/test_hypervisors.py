@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 
 BRIEF = {"id", "hypervisor_hostname", "state", "status"}
 USE = {
@@ -19,7 +19,6 @@ async def ask(front: Front, path: str = "", minor: int = 104) -> Any:
 
 
 @pytest.mark.parametrize(("minor", "kind"), [(1, int), (33, int), (52, int), (53, str), (104, str)])
-@with_front
 async def test_listing(front: Front, minor: int, kind: type) -> None:
     found = (await ask(front, minor=minor))["hypervisors"]
     assert [one["hypervisor_hostname"] for one in found] == ["h1", "h2", "h3"]
@@ -35,7 +34,6 @@ async def test_listing(front: Front, minor: int, kind: type) -> None:
         *((minor, FULL | {"uptime"}) for minor in (88, 104)),
     ],
 )
-@with_front
 async def test_details(front: Front, minor: int, names: set[str]) -> None:
     one = (await ask(front, "/detail", minor))["hypervisors"][0]
     assert set(one) == names
@@ -46,7 +44,6 @@ async def test_details(front: Front, minor: int, names: set[str]) -> None:
         assert one["cpu_info"] == ({} if minor >= 28 else "{}")
 
 
-@with_front
 async def test_use_is_what_placement_says(front: Front) -> None:
     server_id = await front.boot(flavorRef="2")
     host = (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"]
@@ -71,7 +68,6 @@ async def test_use_is_what_placement_says(front: Front) -> None:
     fault(await front.ask("GET", "/os-hypervisors/statistics", who="admin", minor=88), "badRequest", 400)
 
 
-@with_front
 async def test_its_servers_are_told_when_asked(front: Front) -> None:
     server_id = await front.boot()
     host = (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"]
@@ -91,7 +87,6 @@ async def test_its_servers_are_told_when_asked(front: Front) -> None:
     assert [one["servers"] for one in by_name] == [[{"name": f"whimbrel-{server_id}", "uuid": server_id}]]
 
 
-@with_front
 async def test_searching(front: Front) -> None:
     assert [one["hypervisor_hostname"] for one in (await ask(front, "/h2/search", 52))["hypervisors"]] == ["h2"]
     found = (await ask(front, "?hypervisor_hostname_pattern=h"))["hypervisors"]
@@ -103,7 +98,6 @@ async def test_searching(front: Front) -> None:
     fault(await front.ask("GET", "/os-hypervisors/h2/search", who="admin", minor=53), "itemNotFound", 404)
 
 
-@with_front
 async def test_paging(front: Front) -> None:
     page = await ask(front, "?limit=2")
     assert [one["hypervisor_hostname"] for one in page["hypervisors"]] == ["h1", "h2"]
@@ -116,7 +110,6 @@ async def test_paging(front: Front) -> None:
         fault(await front.ask("GET", f"/os-hypervisors?marker={marker}", who="admin", minor=minor), "badRequest", 400)
 
 
-@with_front
 async def test_what_is_not_there(front: Front) -> None:
     for minor, id, name, code in (
         (52, "99", "itemNotFound", 404),

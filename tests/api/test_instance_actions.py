@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
-from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
+from tests.api.front import OTHER_PROJECT, Front, fault
 from whimbrel.api.http.policy import DEFAULTS, READER
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import CellName, HostName, ServerId
@@ -39,7 +40,6 @@ async def moved(front: Front) -> str:
     return server_id
 
 
-@with_front
 async def test_every_request_is_an_action_under_its_id(front: Front) -> None:
     server_id = await front.boot()
     answer = await front.act(server_id, {"lock": None})
@@ -54,7 +54,6 @@ async def test_every_request_is_an_action_under_its_id(front: Front) -> None:
     assert set((await actions(front, server_id, minor=57))[0]) == ACTION
 
 
-@with_front
 async def test_events_follow_the_steps_of_a_resize(front: Front) -> None:
     server_id = await moved(front)
     resize = await action(front, server_id, "resize", who="admin")
@@ -69,7 +68,6 @@ async def test_events_follow_the_steps_of_a_resize(front: Front) -> None:
     assert [event["event"] for event in confirm["events"]] == ["compute_confirm_resize"]
 
 
-@with_front
 async def test_who_sees_what_of_an_event(front: Front) -> None:
     server_id = await moved(front)
     basic = {"event", "start_time", "finish_time", "result"}
@@ -86,14 +84,13 @@ async def test_who_sees_what_of_an_event(front: Front) -> None:
     assert "events" not in await action(front, server_id, "resize", who="member", minor=50)
 
 
-@with_cloud(policy=Policy.load({**DEFAULTS, "os_compute_api:os-instance-actions:events:details": READER}))
+@pytest.mark.cloud(policy=Policy.load({**DEFAULTS, "os_compute_api:os-instance-actions:events:details": READER}))
 async def test_the_policy_may_give_details_to_owners(front: Front) -> None:
     server_id = await moved(front)
     for who in ("member", "admin"):
         assert "details" in (await action(front, server_id, "resize", who=who))["events"][0]
 
 
-@with_front
 async def test_an_event_under_way_has_no_end(front: Front) -> None:
     server_id = await front.boot()
     await front.act(server_id, {"os-stop": None})
@@ -101,7 +98,6 @@ async def test_an_event_under_way_has_no_end(front: Front) -> None:
     assert (event["event"], event["finish_time"], event["result"]) == ("compute_stop_instance", None, None)
 
 
-@with_front
 async def test_a_refused_resize_says_so_and_why(front: Front) -> None:
     huge = Flavor(flavor_id="9", name="huge", vcpus=20, memory_mib=512, root_gib=1)
     await front.world.cloud.flavors.create(huge, 0.0)
@@ -117,7 +113,6 @@ async def test_a_refused_resize_says_so_and_why(front: Front) -> None:
     assert [each["message"] for each in await actions(front, server_id)] == ["Error", None]
 
 
-@with_front
 async def test_the_owner_is_told_how_many_hosts_fitted_and_of_no_host(front: Front) -> None:
     server_id = await moved(front)
     resize = await action(front, server_id, "resize")
@@ -125,7 +120,6 @@ async def test_the_owner_is_told_how_many_hosts_fitted_and_of_no_host(front: Fro
     assert (await action(front, server_id, "confirmResize"))["message"] is None
 
 
-@with_front
 async def test_what_else_fails_is_for_administrators(front: Front) -> None:
     """The agent of the host that was chosen says no, and of each alternate too."""
     server_id = await front.boot(who="admin", host="h1")
@@ -136,7 +130,7 @@ async def test_what_else_fails_is_for_administrators(front: Front) -> None:
     assert (await action(front, server_id, "resize"))["message"] == "Error"
 
 
-@with_cloud(Rules(cross_az_attach=False))
+@pytest.mark.cloud(Rules(cross_az_attach=False))
 async def test_the_owner_is_told_what_left_no_choice_of_hosts(front: Front) -> None:
     server_id = await front.boot()
     cloud = front.world.cloud
@@ -149,7 +143,6 @@ async def test_the_owner_is_told_what_left_no_choice_of_hosts(front: Front) -> N
     assert (await action(front, server_id, "resize"))["message"] == said
 
 
-@with_front
 async def test_actions_go_on_page_by_page(front: Front) -> None:
     server_id = await moved(front)
     path = f"/servers/{server_id}/os-instance-actions"
@@ -164,7 +157,6 @@ async def test_actions_go_on_page_by_page(front: Front) -> None:
     assert len(await actions(front, server_id, "?limit=1", minor=57)) == 3
 
 
-@with_front
 async def test_the_history_of_a_deleted_server_is_kept(front: Front) -> None:
     server_id = await moved(front)
     await front.ask("DELETE", f"/servers/{server_id}")

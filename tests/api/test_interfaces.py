@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.devices import network, port
-from tests.api.front import OTHER_PROJECT, Front, fault, with_front
+from tests.api.front import OTHER_PROJECT, Front, fault
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ProviderId, ServerId, Slot
 from whimbrel.ports.services.network import PortRequest
@@ -32,7 +32,6 @@ async def attach(front: Front, server_id: str, **requested: Any) -> Any:
     return answer.json()["interfaceAttachment"]
 
 
-@with_front
 async def test_an_interface_comes_by_network_by_address_by_port_and_goes_again(front: Front) -> None:
     a = network(front)
     mine = port(front, a)
@@ -71,7 +70,6 @@ async def history(front: Front, server_id: str) -> list[Any]:
     return actions
 
 
-@with_front
 async def test_without_a_word_it_is_the_only_network(front: Front) -> None:
     server_id = await front.boot()
     path = f"/servers/{server_id}/os-interface"
@@ -84,7 +82,6 @@ async def test_without_a_word_it_is_the_only_network(front: Front) -> None:
     assert "Multiple" in fault(await front.ask("POST", path, {"interfaceAttachment": {}}), "badRequest", 400)
 
 
-@with_front
 async def test_what_cannot_be_attached_is_refused_and_leaves_nothing(front: Front) -> None:
     a, bare = network(front), network(front, "bare", subnets=())
     theirs = network(front, "theirs", project_id=OTHER_PROJECT)
@@ -122,7 +119,6 @@ async def test_what_cannot_be_attached_is_refused_and_leaves_nothing(front: Fron
         fault(await front.ask("GET", path + other), "itemNotFound", 404)
 
 
-@with_front
 async def test_a_detached_port_gives_its_virtual_function_back(front: Front) -> None:
     world = front.world
     equipment.add_services(world.remains.network, world.remains.volumes, PROJECT)
@@ -145,7 +141,6 @@ async def test_a_detached_port_gives_its_virtual_function_back(front: Front) -> 
 
 
 @pytest.mark.parametrize("state", ["resized", "error", "locked", "busy"])
-@with_front
 async def test_a_server_in_another_state_keeps_its_interfaces(front: Front, state: str) -> None:
     a = network(front)
     server_id = await front.boot(networks=[{"uuid": a}])
@@ -165,7 +160,6 @@ async def test_a_server_in_another_state_keeps_its_interfaces(front: Front, stat
     fault(await front.ask("DELETE", f"{path}/{mine}"), "conflictingRequest", 409)
 
 
-@with_front
 async def test_a_stopped_server_gets_interfaces_too(front: Front) -> None:
     a = network(front)
     server_id = await front.boot()
@@ -177,7 +171,6 @@ async def test_a_stopped_server_gets_interfaces_too(front: Front) -> None:
     assert (await front.show(server_id))["status"] == "SHUTOFF"
 
 
-@with_front
 async def test_what_is_shown_grows_with_the_version(front: Front) -> None:
     a = network(front)
     server_id = await front.boot(networks=[{"uuid": a, "tag": "t"}])
@@ -190,7 +183,6 @@ async def test_what_is_shown_grows_with_the_version(front: Front) -> None:
     fault(await front.ask("GET", f"{path}?x=1", minor=102), "badRequest", 400)
 
 
-@with_front
 async def test_addresses_are_shown_and_servers_are_found_by_them(front: Front) -> None:
     a, b = network(front), network(front, "six", "fd00::/120")
     server_id = await front.boot(networks=[{"uuid": a, "fixed_ip": "10.0.0.9"}, {"uuid": b, "fixed_ip": "fd00::7"}])
@@ -209,7 +201,6 @@ async def test_addresses_are_shown_and_servers_are_found_by_them(front: Front) -
         assert len((await front.get(f"/servers?{query}"))["servers"]) == found, query
 
 
-@with_front
 async def test_a_servers_security_groups_are_those_of_its_ports(front: Front) -> None:
     web = front.world.remains.network.add_security_group(PROJECT, "web")
     a = network(front)
@@ -221,7 +212,6 @@ async def test_a_servers_security_groups_are_those_of_its_ports(front: Front) ->
     assert "security_groups" not in await front.show(bare)
 
 
-@with_front
 async def test_a_security_group_is_added_to_all_ports_and_taken_off_again(front: Front) -> None:
     web = front.world.remains.network.add_security_group(PROJECT, "web")
     a = network(front)

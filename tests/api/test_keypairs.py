@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_public_key
 
-from tests.api.front import PROJECT, USER, Front, fault, with_front
+from tests.api.front import PROJECT, USER, Front, fault
 from whimbrel.api.catalog import key_generation
 from whimbrel.domain.errors import Invalid
 
@@ -21,7 +21,6 @@ async def create(front: Front, minor: int = 104, who: str = "member", **requeste
     return await front.ask("POST", "/os-keypairs", body, minor=minor, who=who)
 
 
-@with_front
 async def test_a_key_is_imported(front: Front) -> None:
     answer = await create(front)
     shown = {
@@ -39,7 +38,6 @@ async def test_a_key_is_imported(front: Front) -> None:
     assert await front.get("/os-keypairs") == {"keypairs": [{"keypair": shown}]}
 
 
-@with_front
 async def test_status_and_type_came_with_2_2(front: Front) -> None:
     answer = await create(front, minor=1)
     assert (answer.status_code, "type" in answer.json()["keypair"]) == (200, False)
@@ -51,7 +49,6 @@ async def test_status_and_type_came_with_2_2(front: Front) -> None:
     fault(await front.ask("DELETE", "/os-keypairs/mine"), "itemNotFound", 404)
 
 
-@with_front
 async def test_a_key_is_made_below_2_92(front: Front) -> None:
     answer = await create(front, minor=91, public_key=None)
     made = answer.json()["keypair"]
@@ -63,7 +60,6 @@ async def test_a_key_is_made_below_2_92(front: Front) -> None:
     fault(await create(front, minor=92, name="other", public_key=None), "badRequest", 400)
 
 
-@with_front
 async def test_a_certificate_is_made_and_imported(front: Front) -> None:
     made = (await create(front, minor=91, type="x509", public_key=None)).json()["keypair"]
     certificate = x509.load_pem_x509_certificate(made["public_key"].encode())
@@ -93,33 +89,28 @@ async def test_a_certificate_is_made_and_imported(front: Front) -> None:
         {"colour": "blue"},
     ],
 )
-@with_front
 async def test_bad_keypairs_are_refused(front: Front, requested: dict[str, Any]) -> None:
     fault(await create(front, **requested), "badRequest", 400)
     assert (await front.get("/os-keypairs"))["keypairs"] == []
 
 
-@with_front
 async def test_more_characters_in_names_from_2_92(front: Front) -> None:
     fault(await create(front, minor=91, name="me@home.org"), "badRequest", 400)
     assert (await create(front, minor=92, name="me@home.org")).status_code == 201
     assert (await front.get("/os-keypairs/me@home.org"))["keypair"]["name"] == "me@home.org"
 
 
-@with_front
 async def test_a_name_is_taken_once(front: Front) -> None:
     await create(front)
     assert fault(await create(front), "conflictingRequest", 409) == "Key pair 'mine' already exists."
 
 
-@with_front
 async def test_the_quota_holds(front: Front) -> None:
     await front.ask("PUT", f"/os-quota-sets/{PROJECT}", {"quota_set": {"key_pairs": 1}}, who="admin")
     await create(front)
     assert fault(await create(front, name="two"), "forbidden", 403) == "Quota exceeded, too many key pairs."
 
 
-@with_front
 async def test_other_users_keypairs_are_for_administrators(front: Front) -> None:
     assert (await create(front, who="admin", user_id=USER)).json()["keypair"]["user_id"] == USER
     assert len((await front.get("/os-keypairs"))["keypairs"]) == 1
@@ -132,7 +123,6 @@ async def test_other_users_keypairs_are_for_administrators(front: Front) -> None
     assert (await front.ask("DELETE", f"/os-keypairs/mine?user_id={USER}", who="admin")).status_code == 204
 
 
-@with_front
 async def test_lists_are_paged_from_2_35(front: Front) -> None:
     for name in "cab":
         await create(front, name=name)

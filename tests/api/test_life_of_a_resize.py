@@ -112,8 +112,8 @@ async def shows(front: Front, server: str, vm_state: str) -> None:
             await asyncio.sleep(0)
 
 
-def test_the_page_lists_the_files_that_a_plain_resize_leads_through() -> None:
-    called = asyncio.run(resized())
+async def test_the_page_lists_the_files_that_a_plain_resize_leads_through() -> None:
+    called = await resized()
     assert not unexplained(called, TO_OPEN, NOT_TO_OPEN), "put them on the page, or into its second table with a reason"
     in_order = [file for file in called if file in TO_OPEN]
     assert in_order == [file for file in TO_OPEN if file != STORY], "the order of the first calls"

@@ -1,6 +1,6 @@
 """Ports that their owner deletes while their server waits for a verdict: nothing of them stays when it went back."""
 
-from tests.api.front import Front, with_front
+from tests.api.front import Front
 from tests.api.test_external_events import tell
 from whimbrel.domain.ids import ProviderId, ServerId
 from whimbrel.ports.stores.journal import RunFilter
@@ -48,7 +48,6 @@ async def look_after(front: Front) -> None:
         await front.settle()
 
 
-@with_front
 async def test_a_virtual_function_is_given_back_whose_port_is_no_more(front: Front) -> None:
     server_id = await resized(front, DIRECT_PORT)
     await front.world.cloud.network.delete_port(DIRECT_PORT)
@@ -62,7 +61,6 @@ async def test_a_virtual_function_is_given_back_whose_port_is_no_more(front: Fro
     assert detach.state == "done"
 
 
-@with_front
 async def test_ports_that_are_there_stay(front: Front) -> None:
     server_id = await resized(front, DIRECT_PORT, PORT)
     await front.world.cloud.network.delete_port(PORT)
@@ -72,7 +70,6 @@ async def test_ports_that_are_there_stay(front: Front) -> None:
     assert ([nic.port_id for nic in record.nics], await held(front.world)) == ([DIRECT_PORT], [DIRECT_PORT])
 
 
-@with_front
 async def test_a_port_that_somebody_took_away_is_not_deleted(front: Front) -> None:
     """It is another server's by now, for all that is known."""
     server_id = await resized(front, PORT)

@@ -4,10 +4,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.api.front import PROJECT, Front, fault, with_front
+from tests.api.front import PROJECT, Front, fault
 
 
-@with_front
 async def test_metadata_is_read_merged_replaced_and_removed(front: Front) -> None:
     path = f"/servers/{await front.boot(metadata={'a': '1'})}/metadata"
     assert await front.get(path) == {"metadata": {"a": "1"}}
@@ -21,7 +20,6 @@ async def test_metadata_is_read_merged_replaced_and_removed(front: Front) -> Non
     assert await front.get(path) == {"metadata": {"c": "4"}}
 
 
-@with_front
 async def test_wrong_metadata_is_refused(front: Front) -> None:
     server_id = await front.boot()
     path = f"/servers/{server_id}/metadata"
@@ -38,7 +36,6 @@ async def test_wrong_metadata_is_refused(front: Front) -> None:
     fault(await front.ask("GET", "/servers/nobody/metadata"), "itemNotFound", 404)
 
 
-@with_front
 async def test_tags_are_read_added_replaced_and_removed(front: Front) -> None:
     server_id = await front.boot(tags=["a"])
     path = f"/servers/{server_id}/tags"
@@ -56,7 +53,6 @@ async def test_tags_are_read_added_replaced_and_removed(front: Front) -> None:
 
 
 @pytest.mark.parametrize("tag", ["a,b", "x" * 61, "a\tb", "a\nb"])
-@with_front
 async def test_a_wrong_tag_is_400(front: Front, tag: str) -> None:
     server_id = await front.boot()
     if "\n" not in tag:
@@ -64,7 +60,6 @@ async def test_a_wrong_tag_is_400(front: Front, tag: str) -> None:
     fault(await front.ask("PUT", f"/servers/{server_id}/tags", {"tags": [tag]}), "badRequest", 400)
 
 
-@with_front
 async def test_there_are_fifty_tags_and_no_more(front: Front) -> None:
     server_id = await front.boot(tags=[f"t{number}" for number in range(50)])
     fault(await front.ask("PUT", f"/servers/{server_id}/tags/more"), "badRequest", 400)
@@ -73,14 +68,12 @@ async def test_there_are_fifty_tags_and_no_more(front: Front) -> None:
     fault(await front.ask("DELETE", f"/servers/{server_id}/tags/more"), "itemNotFound", 404)
 
 
-@with_front
 async def test_a_server_that_never_ran_has_no_tags_to_change(front: Front) -> None:
     server_id = await front.boot(settle=False)
     fault(await front.ask("PUT", f"/servers/{server_id}/tags", {"tags": []}), "conflictingRequest", 409)
     fault(await front.ask("POST", f"/servers/{server_id}/metadata", {"metadata": {}}), "conflictingRequest", 409)
 
 
-@with_front
 async def test_there_are_no_addresses_yet(front: Front) -> None:
     server_id = await front.boot()
     assert await front.get(f"/servers/{server_id}/ips") == {"addresses": {}}

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from starlette.types import ASGIApp
 
-from tests.api.front import Front, with_front
+from tests.api.front import Front
 from tests.clocks import enter
 from whimbrel.adapters.prometheus.app import metrics_app
 from whimbrel.adapters.prometheus.cloud_metrics import FRESH_S, Readings
@@ -62,7 +62,6 @@ async def fault(front: Front, **fields: Any) -> None:
     await front.world.cloud.journal.save(replace(run, **fields))
 
 
-@with_front
 async def test_moves_are_told_by_where_they_stand_and_how_they_ended(front: Front) -> None:
     watch = Watch(front)
     for name in ("one", "two"):
@@ -89,7 +88,6 @@ async def test_moves_are_told_by_where_they_stand_and_how_they_ended(front: Fron
     assert again("whimbrel_steps_total", kind="resize", step="switch_home", way="undo", outcome="done") is None
 
 
-@with_front
 async def test_what_is_in_trouble_shows(front: Front) -> None:
     watch, clock = Watch(front), front.world.cloud.clock
     server_id = await front.boot()
@@ -113,7 +111,6 @@ async def test_what_is_in_trouble_shows(front: Front) -> None:
     assert run.epoch > 1
 
 
-@with_front
 async def test_hosts_are_counted_by_how_they_are(front: Front) -> None:
     watch = Watch(front)
     [cell] = front.world.cloud.cells.values()
@@ -132,7 +129,6 @@ async def test_hosts_are_counted_by_how_they_are(front: Front) -> None:
     assert SERVICE_DOWN_S > FRESH_S
 
 
-@with_front
 async def test_what_cannot_be_read_is_left_out_and_the_rest_is_told(front: Front) -> None:
     watch = Watch(front)
     await watch.look()
@@ -150,7 +146,6 @@ async def test_what_cannot_be_read_is_left_out_and_the_rest_is_told(front: Front
     assert seen("process_start_time_seconds")
 
 
-@with_front
 async def test_clocks_of_live_processes_are_compared_with_the_databases(front: Front) -> None:
     await enter(front.world, "c1", -90.0)
     seen = await Watch(front).look()
@@ -160,7 +155,6 @@ async def test_clocks_of_live_processes_are_compared_with_the_databases(front: F
     assert (await Watch(front).look())("whimbrel_process_clock_offset_seconds", **labels) is None
 
 
-@with_front
 async def test_the_stores_are_asked_seldom(front: Front) -> None:
     watch = Watch(front)
     await watch.look()
@@ -169,7 +163,6 @@ async def test_the_stores_are_asked_seldom(front: Front) -> None:
     assert (await watch.look())("whimbrel_runs_open", kind="create", step="choose_target", way="forward") == 1
 
 
-@with_front
 async def test_the_latest_proof_shows_once_there_is_one_also_after_a_restart(front: Front) -> None:
     watch = Watch(front)
     names = ("timestamp_seconds", "violations", "unseen")
@@ -186,7 +179,6 @@ async def test_the_latest_proof_shows_once_there_is_one_also_after_a_restart(fro
             assert (seen("whimbrel_last_proof_timestamp_seconds") or 0) >= before
 
 
-@with_front
 async def test_both_of_prometheus_formats_are_spoken(front: Front) -> None:
     watch = Watch(front)
     await front.boot()
@@ -202,7 +194,6 @@ async def test_both_of_prometheus_formats_are_spoken(front: Front) -> None:
     assert (await watch.ask("HEAD")).content == b""
 
 
-@with_front
 async def test_nothing_of_a_server_or_a_user_is_in_it(front: Front) -> None:
     watch = Watch(front)
     server_id = await front.boot("secret-name")
@@ -215,7 +206,6 @@ async def test_nothing_of_a_server_or_a_user_is_in_it(front: Front) -> None:
 
 
 @pytest.mark.parametrize("name", ["whimbrel_runs_ended_total", "whimbrel_hosts", "whimbrel_debts_oldest_seconds"])
-@with_front
 async def test_every_figure_says_what_it_is(front: Front, name: str) -> None:
     watch = Watch(front)
     await front.boot()

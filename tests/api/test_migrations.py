@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import OTHER_PROJECT, PROJECT, Front, fault, with_front
+from tests.api.front import OTHER_PROJECT, PROJECT, Front, fault
 
 SINCE = {
     **dict.fromkeys(("id", "instance_uuid", "status", "source_compute", "source_node", "dest_compute"), 1),
@@ -29,7 +29,6 @@ async def listed(front: Front, query: str = "", **more: Any) -> list[dict[str, A
     return found
 
 
-@with_front
 async def test_fields_come_with_their_version(front: Front) -> None:
     server_id = await resized(front)
     for minor in (1, 22, 23, 58, 59, 79, 80, 104):
@@ -42,7 +41,6 @@ async def test_fields_come_with_their_version(front: Front) -> None:
     assert migration["dest_compute"] in ("h2", "h3")
 
 
-@with_front
 async def test_a_migration_tells_how_it_ended(front: Front) -> None:
     one, two = await resized(front, "one"), await resized(front, "two")
     await front.act(one, {"confirmResize": None})
@@ -55,7 +53,6 @@ async def test_a_migration_tells_how_it_ended(front: Front) -> None:
     assert [m["status"] for m in await listed(front, minor=58)] == ["confirmed", "reverted", "finished"]
 
 
-@with_front
 async def test_migrations_are_filtered(front: Front) -> None:
     one, two = await resized(front, "one"), await resized(front, "two")
     await front.act(one, {"confirmResize": None})
@@ -81,7 +78,6 @@ async def test_migrations_are_filtered(front: Front) -> None:
         assert [m["instance_uuid"] for m in await listed(front, query)] == wanted, query
 
 
-@with_front
 async def test_migrations_go_on_page_by_page(front: Front) -> None:
     ids = [await resized(front, name) for name in ("one", "two", "three")]
     page = await front.get("/os-migrations?limit=2", who="admin")
@@ -95,7 +91,6 @@ async def test_migrations_go_on_page_by_page(front: Front) -> None:
     await listed(front, "?unknown=1&limit=x", minor=58)
 
 
-@with_front
 async def test_managers_see_their_projects_moves_without_hosts(front: Front) -> None:
     await resized(front)
     fault(await front.ask("GET", "/os-migrations", who="member"), "forbidden", 403)
@@ -106,7 +101,6 @@ async def test_managers_see_their_projects_moves_without_hosts(front: Front) -> 
     fault(await front.ask("GET", f"/os-migrations?project_id={OTHER_PROJECT}", who="manager"), "forbidden", 403)
 
 
-@with_front
 async def test_a_server_has_no_live_migrations(front: Front) -> None:
     server_id = await resized(front)
     assert await front.get(f"/servers/{server_id}/migrations", who="manager") == {"migrations": []}
@@ -117,7 +111,6 @@ async def test_a_server_has_no_live_migrations(front: Front) -> None:
 # Moves as they are
 
 
-@with_front
 async def test_a_move_is_told_step_by_step(front: Front) -> None:
     server_id = await resized(front)
     [brief] = (await front.get("/whimbrel/moves?open=true", who="admin"))["moves"]
@@ -144,7 +137,6 @@ async def test_a_move_is_told_step_by_step(front: Front) -> None:
     fault(await front.ask("GET", "/whimbrel/moves?id_prefix=a%25", who="admin"), "badRequest", 400)
 
 
-@with_front
 async def test_an_operator_turns_a_move_back(front: Front) -> None:
     server_id = await front.boot(who="admin", host="h1")
     before = await front.show(server_id, who="admin")
@@ -162,14 +154,12 @@ async def test_an_operator_turns_a_move_back(front: Front) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"stop": None}, {"retry": 1}, {"retry": None, "turn_back": None}])
-@with_front
 async def test_a_move_refuses_what_it_does_not_know(front: Front, body: dict[str, Any]) -> None:
     await resized(front)
     [move] = (await front.get("/whimbrel/moves", who="admin"))["moves"]
     fault(await front.ask("POST", f"/whimbrel/moves/{move['id']}/action", body, who="admin"), "badRequest", 400)
 
 
-@with_front
 async def test_moves_are_for_administrators(front: Front) -> None:
     await resized(front)
     [move] = (await front.get("/whimbrel/moves", who="admin"))["moves"]

@@ -1,11 +1,10 @@
 """A move's journal as one document: for administrators, of resizes and migrations, and it can be told again."""
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from whimbrel.moves.journal_export import read
 from whimbrel.sim.replay.replay import Replay
 
 
-@with_front
 async def test_a_move_is_exported_and_told_again(front: Front) -> None:
     server = await front.boot(user_data="c2VjcmV0")
     assert (await front.act(server, {"resize": {"flavorRef": "2"}})).status_code == 202
@@ -21,7 +20,6 @@ async def test_a_move_is_exported_and_told_again(front: Front) -> None:
     assert again.stands == again.stood == "waits for a verdict"
 
 
-@with_front
 async def test_what_cannot_be_exported(front: Front) -> None:
     await front.boot()
     [made] = (await front.get("/whimbrel/moves?kind=any", who="admin"))["moves"]

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from tests.api.devices import network
-from tests.api.front import Front, with_cloud
+from tests.api.front import Front
 from tests.api.test_down_cells import take_away
 from tests.api.test_external_events import tell
 from whimbrel.api.http.policy import DEFAULTS
@@ -43,7 +44,7 @@ async def shown_address(front: Front, server_id: str) -> str:
     return str(server["addresses"]["private"][0]["addr"])
 
 
-@with_cloud(cells=CELLS, policy=ANYWHERE)
+@pytest.mark.cloud(cells=CELLS, policy=ANYWHERE)
 async def test_news_heard_in_one_cell_holds_in_the_other(front: Front) -> None:
     server_id = await moved(front)
     assert (await front.show(server_id))["status"] == "VERIFY_RESIZE"
@@ -56,7 +57,7 @@ async def test_news_heard_in_one_cell_holds_in_the_other(front: Front) -> None:
     assert await shown_address(front, server_id) == ADDRESS
 
 
-@with_cloud(cells=CELLS, policy=ANYWHERE)
+@pytest.mark.cloud(cells=CELLS, policy=ANYWHERE)
 async def test_news_heard_before_it_arrives_goes_along(front: Front) -> None:
     server_id = await moved(front, settle=False)
     assert await tell(front, await give_address(front, server_id)) == [200]
@@ -65,7 +66,7 @@ async def test_news_heard_before_it_arrives_goes_along(front: Front) -> None:
     assert await shown_address(front, server_id) == ADDRESS
 
 
-@with_cloud(cells=CELLS)
+@pytest.mark.cloud(cells=CELLS)
 async def test_news_of_a_server_whose_cell_is_away_comes_to_nothing_now(front: Front) -> None:
     server_id = await front.boot(availability_zone="nova:h2", who="admin@" + PROJECT)
     here = await front.boot(availability_zone="nova:h1", who="admin@" + PROJECT)
@@ -74,7 +75,7 @@ async def test_news_of_a_server_whose_cell_is_away_comes_to_nothing_now(front: F
     assert await tell(front, *events) == [200, 422]
 
 
-@with_cloud(cells=CELLS, policy=ANYWHERE)
+@pytest.mark.cloud(cells=CELLS, policy=ANYWHERE)
 async def test_it_is_one_server_and_one_move(front: Front) -> None:
     server_id = await moved(front)
     assert [one["id"] for one in (await front.get("/servers"))["servers"]] == [server_id]
@@ -87,7 +88,7 @@ async def test_it_is_one_server_and_one_move(front: Front) -> None:
         assert (one["cross_cell"], one["source_cell"], one["target_cell"]) == (True, "c1", "c2")
 
 
-@with_cloud(cells=CELLS, policy=ANYWHERE)
+@pytest.mark.cloud(cells=CELLS, policy=ANYWHERE)
 async def test_it_is_on_one_hypervisor(front: Front) -> None:
     server_id = await moved(front)
     shown = (await front.get("/os-hypervisors?with_servers=true", who="admin"))["hypervisors"]
@@ -95,7 +96,6 @@ async def test_it_is_on_one_hypervisor(front: Front) -> None:
     assert on_them == {"h1": [], "h2": [server_id]}
 
 
-@with_cloud()
 async def test_a_move_inside_a_cell_says_so(front: Front) -> None:
     server_id = await front.boot()
     await front.act(server_id, {"resize": {"flavorRef": "2"}})

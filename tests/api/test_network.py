@@ -3,12 +3,11 @@
 import httpx
 import pytest
 
-from tests.api.network_service import Service, refusal, with_service
+from tests.api.network_service import Service, refusal
 
 ID = "11111111-0000-4000-8000-000000000000"
 
 
-@with_service
 async def test_versions_are_for_everybody(service: Service) -> None:
     for path, key in (("/network/", "versions"), ("/network/v2.0", "resources"), ("/network/v2.0/", "resources")):
         answer = await service.client.get(path)
@@ -18,7 +17,6 @@ async def test_versions_are_for_everybody(service: Service) -> None:
     assert version["links"] == [{"rel": "self", "href": "http://cloud/network/v2.0/"}]
 
 
-@with_service
 async def test_extensions_are_what_there_is(service: Service) -> None:
     aliases = {each["alias"] for each in (await service.get("/extensions", "ann"))["extensions"]}
     assert aliases >= {"binding", "binding-extended", "port-resource-request-groups", "segment", "qos-pps-minimum"}
@@ -27,7 +25,6 @@ async def test_extensions_are_what_there_is(service: Service) -> None:
     refusal(await service.ask("ann", "GET", "/extensions/router"), 404, "ExtensionNotFound")
 
 
-@with_service
 async def test_a_network_is_made_shown_changed_and_deleted(service: Service) -> None:
     made = await service.make("network", name="net", description="mine", tags=["b", "a"], mtu="1400")
     assert made["tags"] == ["a", "b"]
@@ -44,7 +41,6 @@ async def test_a_network_is_made_shown_changed_and_deleted(service: Service) -> 
     refusal(await service.ask("ann", "GET", path), 404, "NetworkNotFound")
 
 
-@with_service
 async def test_several_are_made_at_once_or_none(service: Service) -> None:
     sent = {"networks": [{"name": "a"}, {"network": {"name": "b"}}]}
     answer = await service.ask("ann", "POST", "/networks", sent)
@@ -55,7 +51,6 @@ async def test_several_are_made_at_once_or_none(service: Service) -> None:
     assert len((await service.get("/networks"))["networks"]) == 2
 
 
-@with_service
 async def test_people_see_what_is_theirs_or_shared(service: Service) -> None:
     mine = await service.make("network", name="mine")
     shared = await service.make("network", "root", name="shared", shared=True)
@@ -84,7 +79,6 @@ async def test_people_see_what_is_theirs_or_shared(service: Service) -> None:
         {"project_id": "p2"},
     ],
 )
-@with_service
 async def test_some_things_are_for_administrators(service: Service, fields: dict[str, object]) -> None:
     refusal(await service.ask("ann", "POST", "/networks", {"network": fields}), 403, "PolicyNotAuthorized")
     refusal(await service.ask("eve", "POST", "/networks", {"network": {}}), 403, "PolicyNotAuthorized")
@@ -92,7 +86,6 @@ async def test_some_things_are_for_administrators(service: Service, fields: dict
     assert (await service.ask("root", "POST", "/networks", {"network": fields})).status_code == 201
 
 
-@with_service
 async def test_who_has_no_token_gets_nothing(service: Service) -> None:
     assert (await service.client.get("/network/v2.0/networks")).status_code == 401
     assert (await service.ask("nobody", "GET", "/networks")).status_code == 401
@@ -116,7 +109,6 @@ BAD_NETWORKS = [
 
 
 @pytest.mark.parametrize(("fields", "status"), BAD_NETWORKS)
-@with_service
 async def test_nonsense_about_a_network(service: Service, fields: dict[str, object], status: int) -> None:
     answer = await service.ask("root", "POST", "/networks", {"network": fields})
     assert answer.status_code == status, answer.text
@@ -124,7 +116,6 @@ async def test_nonsense_about_a_network(service: Service, fields: dict[str, obje
     assert (await service.get("/networks"))["networks"] == []
 
 
-@with_service
 async def test_any_name_is_a_name(service: Service) -> None:
     for name in ("", "ünïcödé 🦀", "n" * 255, "'; DROP TABLE networks; --", "%"):
         made = await service.make("network", name=name)
@@ -134,7 +125,6 @@ async def test_any_name_is_a_name(service: Service) -> None:
         assert found["name"] == name
 
 
-@with_service
 async def test_vlans_are_given_out_once(service: Service) -> None:
     vlan = {"provider:network_type": "vlan", "provider:physical_network": "physnet0"}
     first = await service.make("network", "root", **vlan)
@@ -146,7 +136,6 @@ async def test_vlans_are_given_out_once(service: Service) -> None:
     assert found["id"] == second["id"]
 
 
-@with_service
 async def test_segments(service: Service) -> None:
     network = await service.make("network", "root", name="net")
     path = f"/segments?network_id={network['id']}"
@@ -163,7 +152,6 @@ async def test_segments(service: Service) -> None:
     refusal(await service.ask("ann", "GET", "/segments"), 403, "PolicyNotAuthorized")
 
 
-@with_service
 async def test_lists_come_in_pages(service: Service) -> None:
     for number in range(5):
         await service.make("network", name=f"n{number}")
@@ -181,14 +169,12 @@ async def test_lists_come_in_pages(service: Service) -> None:
     "query", ["limit=-1", "limit=x", "marker=nothing", "sort_key=color", "sort_key=name&sort_dir=up", "color=red",
               "mtu=x", "sort_dir=asc", "mtu=99999999999999"],
 )  # fmt: skip
-@with_service
 async def test_nonsense_in_a_list(service: Service, query: str) -> None:
     answer = await service.ask("ann", "GET", f"/networks?{query}")
     assert answer.status_code == 400, answer.text
     assert answer.json()["NeutronError"]["message"]
 
 
-@with_service
 async def test_filters(service: Service) -> None:
     one = await service.make("network", name="one", tags=["x", "y"])
     await service.make("network", name="two", admin_state_up=False, tags=["x"])
@@ -210,7 +196,6 @@ async def test_filters(service: Service) -> None:
         assert [each["name"] for each in found] == names, query
 
 
-@with_service
 async def test_tags(service: Service) -> None:
     network = await service.make("network")
     path = f"/networks/{network['id']}/tags"
@@ -230,7 +215,6 @@ async def test_tags(service: Service) -> None:
     assert (await send("PUT", "", {"tags": [f"t{n}" for n in range(60)]})).status_code == 400
 
 
-@with_service
 async def test_a_change_of_what_was_seen_only(service: Service) -> None:
     network = await service.make("network")
     path, body = f"/networks/{network['id']}", {"network": {"name": "x"}}
@@ -242,7 +226,6 @@ async def test_a_change_of_what_was_seen_only(service: Service) -> None:
 # Subnets
 
 
-@with_service
 async def test_a_subnet_fills_in_what_is_usual(service: Service) -> None:
     network = await service.make("network")
     four = await service.make("subnet", network_id=network["id"], cidr="10.0.0.77/24", ip_version=4)
@@ -292,7 +275,6 @@ BAD_SUBNETS: list[tuple[dict[str, object], int]] = [
 
 
 @pytest.mark.parametrize(("fields", "status"), BAD_SUBNETS)
-@with_service
 async def test_nonsense_about_a_subnet(service: Service, fields: dict[str, object], status: int) -> None:
     network = await service.make("network")
     answer = await service.ask("ann", "POST", "/subnets", {"subnet": {"network_id": network["id"], **fields}})
@@ -301,7 +283,6 @@ async def test_nonsense_about_a_subnet(service: Service, fields: dict[str, objec
     assert (await service.get("/subnets"))["subnets"] == []
 
 
-@with_service
 async def test_subnets_change_and_go(service: Service) -> None:
     network = await service.net("10.0.0.0/29")
     [subnet] = (await service.get("/subnets"))["subnets"]
@@ -323,7 +304,6 @@ async def test_subnets_change_and_go(service: Service) -> None:
 # Security groups
 
 
-@with_service
 async def test_every_project_has_a_default_group(service: Service) -> None:
     [group] = (await service.get("/security-groups", "ann"))["security_groups"]
     assert (group["name"], group["project_id"]) == ("default", "p1")
@@ -339,7 +319,6 @@ async def test_every_project_has_a_default_group(service: Service) -> None:
     refusal(second, 409, "SecurityGroupDefaultAlreadyExists")
 
 
-@with_service
 async def test_groups_and_rules(service: Service) -> None:
     group = await service.make("security_group", name="web")
     assert [rule["direction"] for rule in group["security_group_rules"]] == ["egress", "egress"]
@@ -375,7 +354,6 @@ async def test_groups_and_rules(service: Service) -> None:
         {"direction": "sideways"},
     ],
 )
-@with_service
 async def test_nonsense_about_a_rule(service: Service, fields: dict[str, object]) -> None:
     group = await service.make("security_group", name="web")
     requested = {"security_group_id": group["id"], "direction": "ingress", **fields}
@@ -383,7 +361,6 @@ async def test_nonsense_about_a_rule(service: Service, fields: dict[str, object]
     assert answer.status_code == 400, answer.text
 
 
-@with_service
 async def test_agents(service: Service) -> None:
     agents = (await service.get("/agents"))["agents"]
     assert sorted((each["host"], each["agent_type"]) for each in agents) == [
@@ -397,7 +374,6 @@ async def test_agents(service: Service) -> None:
     refusal(await service.ask("ann", "GET", "/agents"), 403, "PolicyNotAuthorized")
 
 
-@with_service
 async def test_nothing_is_limited(service: Service) -> None:
     for path in ("/quotas/p1", "/quotas/p1/default"):
         assert set((await service.get(path, "ann"))["quota"].values()) == {-1}

@@ -4,12 +4,11 @@ import asyncio
 
 import pytest
 
-from tests.api.network_service import SERVER, Service, refusal, with_service
+from tests.api.network_service import SERVER, Service, refusal
 
 ID = "11111111-0000-4000-8000-000000000000"
 
 
-@with_service
 async def test_a_port_gets_what_it_needs(service: Service) -> None:
     network = await service.net("10.0.0.0/24")
     port = await service.make("port", network_id=network["id"], name="p")
@@ -26,7 +25,6 @@ async def test_a_port_gets_what_it_needs(service: Service) -> None:
     assert (await service.get(f"/ports/{port['id']}", "ann"))["port"] == port
 
 
-@with_service
 async def test_addresses_that_are_asked_for(service: Service) -> None:
     network = await service.net("10.0.0.0/24")
     [subnet] = (await service.get("/subnets"))["subnets"]
@@ -44,7 +42,6 @@ async def test_addresses_that_are_asked_for(service: Service) -> None:
     assert [each["ip_address"] for each in changed["fixed_ips"]] == ["10.0.0.77", "10.0.0.78"]
 
 
-@with_service
 async def test_every_version_that_there_is(service: Service) -> None:
     network = await service.net("10.0.0.0/24")
     modes = {"ipv6_address_mode": "slaac", "ipv6_ra_mode": "slaac"}
@@ -53,7 +50,6 @@ async def test_every_version_that_there_is(service: Service) -> None:
     assert [each["ip_address"] for each in port["fixed_ips"]] == ["10.0.0.2", "2001:db8::f816:3eff:fe00:1"]
 
 
-@with_service
 async def test_a_port_names_any_server_and_only_its_network_has_ports_of_its_own(service: Service) -> None:
     network = await service.net("10.0.0.0/24", "root", shared=True)
     port = await service.make("port", "bob", network_id=network["id"], device_id=SERVER, device_owner="compute:nova")
@@ -65,7 +61,6 @@ async def test_a_port_names_any_server_and_only_its_network_has_ports_of_its_own
     assert (await service.make("port", "root", network_id=network["id"], device_owner="network:dhcp"))["id"]
 
 
-@with_service
 async def test_a_pool_runs_out(service: Service) -> None:
     network = await service.net("10.0.0.0/29")  # five for ports
     wishes = [service.ask("ann", "POST", "/ports", {"port": {"network_id": network["id"]}}) for _ in range(8)]
@@ -78,7 +73,6 @@ async def test_a_pool_runs_out(service: Service) -> None:
             refusal(answer, 409, "IpAddressGenerationFailure")
 
 
-@with_service
 async def test_ports_are_made_together_or_not_at_all(service: Service) -> None:
     network = await service.net("10.0.0.0/29")
     requested = {"network_id": network["id"]}
@@ -116,7 +110,6 @@ BAD_PORTS: list[tuple[dict[str, object], int]] = [
 
 
 @pytest.mark.parametrize(("fields", "status"), BAD_PORTS)
-@with_service
 async def test_nonsense_about_a_port(service: Service, fields: dict[str, object], status: int) -> None:
     network = await service.net("10.0.0.0/24")
     answer = await service.ask("ann", "POST", "/ports", {"port": {"network_id": network["id"], **fields}})
@@ -125,7 +118,6 @@ async def test_nonsense_about_a_port(service: Service, fields: dict[str, object]
     assert (await service.get("/ports"))["ports"] == []
 
 
-@with_service
 async def test_on_a_shared_network_the_owner_says_more(service: Service) -> None:
     network = await service.net("10.0.0.0/24", "root", shared=True)
     port = await service.make("port", network_id=network["id"])
@@ -137,7 +129,6 @@ async def test_on_a_shared_network_the_owner_says_more(service: Service) -> None
     assert len((await service.get("/ports"))["ports"]) == 1
 
 
-@with_service
 async def test_filters_of_ports(service: Service) -> None:
     network = await service.net("10.0.0.0/24")
     [subnet] = (await service.get("/subnets"))["subnets"]
@@ -162,7 +153,6 @@ async def test_filters_of_ports(service: Service) -> None:
 # Bound to hosts
 
 
-@with_service
 async def test_a_port_is_bound_moved_and_unbound(service: Service) -> None:
     network = await service.net()
     port = await service.of_server(network["id"])
@@ -203,7 +193,6 @@ async def test_a_port_is_bound_moved_and_unbound(service: Service) -> None:
         ({"provider:network_type": "vlan", "provider:physical_network": "physnet1"}, "macvtap", "h1", "binding_failed"),
     ],
 )
-@with_service
 async def test_how_a_host_connects_a_port(
     service: Service, provider: dict[str, str], vnic_type: str, host: str, vif_type: str
 ) -> None:
@@ -216,7 +205,6 @@ async def test_how_a_host_connects_a_port(
         assert port["binding:vif_details"]["vlan"] == "1"
 
 
-@with_service
 async def test_a_server_hears_of_its_ports(service: Service) -> None:
     network = await service.net()
     port = await service.of_server(network["id"], **{"binding:host_id": "h1"})
@@ -234,7 +222,6 @@ async def test_a_server_hears_of_its_ports(service: Service) -> None:
     assert len(service.events) == 5  # nobody's
 
 
-@with_service
 async def test_the_mac_of_a_bound_port_stays(service: Service) -> None:
     network = await service.net()
     port = await service.of_server(network["id"], **{"binding:host_id": "h1"})
@@ -245,7 +232,6 @@ async def test_the_mac_of_a_bound_port_stays(service: Service) -> None:
 # Several bindings
 
 
-@with_service
 async def test_a_binding_waits_is_activated_and_goes_back(service: Service) -> None:
     network = await service.net()
     port = await service.of_server(network["id"], **{"binding:host_id": "h1", "binding:profile": {"allocation": "a"}})
@@ -283,7 +269,6 @@ async def test_a_binding_waits_is_activated_and_goes_back(service: Service) -> N
     assert [each["host"] for each in (await service.get(path))["bindings"]] == ["h1"]
 
 
-@with_service
 async def test_the_first_binding_is_the_active_one(service: Service) -> None:
     port = await service.of_server((await service.net())["id"])
     answer = await service.ask("root", "POST", f"/ports/{port['id']}/bindings", {"binding": {"host": "h1"}})
@@ -291,7 +276,6 @@ async def test_the_first_binding_is_the_active_one(service: Service) -> None:
     assert (await service.get(f"/ports/{port['id']}"))["port"]["binding:host_id"] == "h1"
 
 
-@with_service
 async def test_bindings_that_cannot_be(service: Service) -> None:
     network = await service.net()
     port = await service.of_server(network["id"], **{"binding:host_id": "h1"})
@@ -305,7 +289,6 @@ async def test_bindings_that_cannot_be(service: Service) -> None:
     refusal(await service.ask("root", "GET", f"/ports/{users['id']}/bindings"), 400, "BadRequest")
 
 
-@with_service
 async def test_a_plain_change_of_host_takes_the_waiting_binding_over(service: Service) -> None:
     port = await service.of_server((await service.net())["id"], **{"binding:host_id": "h1"})
     path = f"/ports/{port['id']}"
@@ -315,7 +298,6 @@ async def test_a_plain_change_of_host_takes_the_waiting_binding_over(service: Se
     assert [(each["host"], each["status"]) for each in bindings] == [("h2", "ACTIVE")]
 
 
-@with_service
 async def test_a_port_that_was_let_go_loses_its_bindings(service: Service) -> None:
     port = await service.of_server((await service.net())["id"], **{"binding:host_id": "h1"})
     path = f"/ports/{port['id']}"
@@ -326,7 +308,6 @@ async def test_a_port_that_was_let_go_loses_its_bindings(service: Service) -> No
     refusal(await service.ask("root", "DELETE", f"{path}/bindings/h2"), 404, "PortBindingNotFound")
 
 
-@with_service
 async def test_changes_at_once_are_all_made(service: Service) -> None:
     port = await service.of_server((await service.net())["id"], **{"binding:host_id": "h1"})
     path = f"/ports/{port['id']}"

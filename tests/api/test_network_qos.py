@@ -1,13 +1,12 @@
 """QoS over Neutron's protocol, and what a port under it asks of Placement."""
 
-import asyncio
 from typing import Any
 from uuid import UUID, uuid5
 
 import os_traits
 import pytest
 
-from tests.api.network_service import Service, opened, refusal, with_service
+from tests.api.network_service import Service, opened, refusal
 from whimbrel.embedded.network.resource_requests import physnet_trait, vnic_trait
 
 ID = "11111111-0000-4000-8000-000000000000"
@@ -21,7 +20,6 @@ async def rule(service: Service, policy: Any, kind: str, **fields: Any) -> Any:
     return answer.json()[f"{kind}_rule"]
 
 
-@with_service
 async def test_policies_and_rules(service: Service) -> None:
     policy = await service.make("policy", name="gold")
     assert (policy["rules"], policy["shared"], policy["is_default"]) == ([], False, False)
@@ -58,14 +56,12 @@ async def test_policies_and_rules(service: Service) -> None:
         ("minimum_packet_rate", {"min_kbps": 1}),
     ],
 )
-@with_service
 async def test_nonsense_about_a_rule(service: Service, kind: str, fields: dict[str, object]) -> None:
     policy = await service.make("policy")
     answer = await service.ask("ann", "POST", f"/qos/policies/{policy['id']}/{kind}_rules", {f"{kind}_rule": fields})
     assert answer.status_code == 400, answer.text
 
 
-@with_service
 async def test_rule_types(service: Service) -> None:
     types = [each["type"] for each in (await service.get("/qos/rule-types", "ann"))["rule_types"]]
     assert types == ["bandwidth_limit", "minimum_bandwidth", "minimum_packet_rate"]
@@ -75,7 +71,6 @@ async def test_rule_types(service: Service) -> None:
     refusal(await service.ask("ann", "GET", "/qos/rule-types/magic"), 404, "QosRuleNotFound")
 
 
-@with_service
 async def test_a_policy_in_use_stays(service: Service) -> None:
     policy = await service.make("policy")
     network = await service.make("network", qos_policy_id=policy["id"])
@@ -97,7 +92,6 @@ async def guaranteed(service: Service) -> tuple[Any, Any, Any]:
     return policy, (out, inward), rate
 
 
-@with_service
 async def test_what_a_port_asks_of_placement_in_groups(service: Service) -> None:
     policy, bandwidth, rate = await guaranteed(service)
     network = await service.make("network", "root", project_id="p1", **FLAT)
@@ -124,26 +118,22 @@ async def test_what_a_port_asks_of_placement_in_groups(service: Service) -> None
     assert (await service.get(f"/ports/{port['id']}"))["port"]["resource_request"] == asked  # the ids stay
 
 
-def test_what_a_port_asks_of_placement_in_one_request() -> None:
-    async def story() -> None:
-        async with opened(in_groups=False) as service:
-            policy, _, _ = await guaranteed(service)
-            network = await service.make("network", "root", project_id="p1", qos_policy_id=policy["id"], **FLAT)
-            port = await service.make("port", network_id=network["id"], **{"binding:vnic_type": "direct"})
-            shown = (await service.get(f"/ports/{port['id']}"))["port"]
-            assert shown["qos_network_policy_id"] == policy["id"]
-            assert shown["resource_request"] == {
-                "required": ["CUSTOM_PHYSNET_PHYSNET0", "CUSTOM_VNIC_TYPE_DIRECT"],
-                "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000, "NET_BW_IGR_KILOBIT_PER_SEC": 2000},
-            }
-            aliases = {each["alias"] for each in (await service.get("/extensions"))["extensions"]}
-            assert "port-resource-request-groups" not in aliases
-            assert "port-resource-request" in aliases
-
-    asyncio.run(story())
+async def test_what_a_port_asks_of_placement_in_one_request() -> None:
+    async with opened(in_groups=False) as service:
+        policy, _, _ = await guaranteed(service)
+        network = await service.make("network", "root", project_id="p1", qos_policy_id=policy["id"], **FLAT)
+        port = await service.make("port", network_id=network["id"], **{"binding:vnic_type": "direct"})
+        shown = (await service.get(f"/ports/{port['id']}"))["port"]
+        assert shown["qos_network_policy_id"] == policy["id"]
+        assert shown["resource_request"] == {
+            "required": ["CUSTOM_PHYSNET_PHYSNET0", "CUSTOM_VNIC_TYPE_DIRECT"],
+            "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000, "NET_BW_IGR_KILOBIT_PER_SEC": 2000},
+        }
+        aliases = {each["alias"] for each in (await service.get("/extensions"))["extensions"]}
+        assert "port-resource-request-groups" not in aliases
+        assert "port-resource-request" in aliases
 
 
-@with_service
 async def test_over_tunnels_no_bandwidth_is_counted(service: Service) -> None:
     policy, _, _ = await guaranteed(service)
     network = await service.make("network")
@@ -155,7 +145,6 @@ async def test_over_tunnels_no_bandwidth_is_counted(service: Service) -> None:
     assert changed["resource_request"] is None
 
 
-@with_service
 async def test_what_a_server_has_claimed_is_not_changed_under_it(service: Service) -> None:
     policy, (out, _), _ = await guaranteed(service)
     network = await service.make("network", "root", project_id="p1", **FLAT)
@@ -172,7 +161,6 @@ async def test_what_a_server_has_claimed_is_not_changed_under_it(service: Servic
     await service.put(f"/ports/{port['id']}", "port", qos_policy_id=None)
 
 
-@with_service
 async def test_what_servers_have_claimed_by_their_network_is_not_changed_under_them(service: Service) -> None:
     policy, _, _ = await guaranteed(service)
     network = await service.make("network", "root", project_id="p1", **FLAT)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.placement_client import Client, with_placement
+from tests.api.placement_client import Client
 
 HOST, CHILD = "11111111-0000-4000-8000-000000000001", "11111111-0000-4000-8000-000000000002"
 SERVER, MOVE = "22222222-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
@@ -30,14 +30,12 @@ def claim(allocations: Any, generation: int | None = None, **more: Any) -> dict[
 # The door
 
 
-@with_placement
 async def test_root_needs_no_token(client: Client) -> None:
     (version,) = (await client.get("/", token=None))["versions"]
     assert (version["id"], version["min_version"], version["max_version"]) == ("v1.0", "1.0", "1.39")
     await client.refused(405, "POST", "/")
 
 
-@with_placement
 async def test_everything_else_needs_one(client: Client) -> None:
     for token in (None, "expired"):
         answer = await client.ask("GET", "/resource_providers", token=token)
@@ -46,20 +44,17 @@ async def test_everything_else_needs_one(client: Client) -> None:
         assert answer.json()["errors"][0]["title"] == "Unauthorized"
 
 
-@with_placement
 async def test_administrators_and_services_only(client: Client) -> None:
     for path in ROUTES_OF_ALL_KINDS:
         await client.refused(403, "GET", path, token="member+reader")
     await client.get("/traits", token="service")
 
 
-@with_placement
 async def test_a_reader_sees_what_his_own_project_uses(client: Client) -> None:
     assert await client.get("/usages?project_id=own", token="reader") == {"usages": {}}
     await client.refused(403, "GET", "/usages?project_id=other", token="reader")
 
 
-@with_placement
 async def test_versions(client: Client) -> None:
     for header, version in (
         (None, "1.0"),
@@ -75,7 +70,6 @@ async def test_versions(client: Client) -> None:
     await client.refused(400, "GET", "/resource_providers", at="placement nonsense")
 
 
-@with_placement
 async def test_codes_and_dates_have_their_versions(client: Client) -> None:
     assert "code" not in await client.refused(404, "GET", PROVIDER, at=22)
     assert (await client.refused(404, "GET", PROVIDER, at=23))["code"] == "placement.undefined_code"
@@ -89,7 +83,6 @@ async def test_codes_and_dates_have_their_versions(client: Client) -> None:
     assert "last-modified" not in headers
 
 
-@with_placement
 async def test_the_version_document_is_there_with_and_without_a_slash(client: Client) -> None:
     for path in ("", "/"):
         answer = await client.ask("GET", path, token=None)
@@ -97,7 +90,6 @@ async def test_the_version_document_is_there_with_and_without_a_slash(client: Cl
         assert answer.json()["versions"][0]["max_version"] == "1.39"
 
 
-@with_placement
 async def test_unknown_urls_and_methods(client: Client) -> None:
     for path in ("/nonsense", "/resource_providers/", f"{PROVIDER}/nonsense", f"{PROVIDER}/traits/x"):
         await client.refused(404, "GET", path)
@@ -132,7 +124,6 @@ ACCEPTED = (
         ("nonsense", "application/json"),
     ],
 )
-@with_placement
 async def test_who_takes_no_json_is_refused_in_words(client: Client, accept: str, kind: str) -> None:
     answer = await client.ask("DELETE", "/resource_providers/<b>", headers={"accept": accept})
     assert answer.status_code == 404
@@ -140,7 +131,6 @@ async def test_who_takes_no_json_is_refused_in_words(client: Client, accept: str
     assert ("&lt;b&gt;" if kind == "text/html" else "<b>") in answer.text
 
 
-@with_placement
 async def test_types_of_content(client: Client) -> None:
     for accept, status in ACCEPTED:
         answer = await client.ask("GET", "/traits", headers={"accept": accept})
@@ -164,7 +154,6 @@ async def test_types_of_content(client: Client) -> None:
 # Providers
 
 
-@with_placement
 async def test_create_show_rename_and_delete(client: Client) -> None:
     answer = await client.done("POST", "/resource_providers", {"name": "host"})
     provider = answer.json()
@@ -186,14 +175,12 @@ async def test_create_show_rename_and_delete(client: Client) -> None:
     await client.refused(404, "DELETE", path)
 
 
-@with_placement
 async def test_create_answers_201_without_a_body_below_1_20(client: Client) -> None:
     answer = await client.done("POST", "/resource_providers", {"name": "host", "uuid": HOST.replace("-", "")}, at=19)
     assert (answer.status_code, answer.content) == (201, b"")
     assert answer.headers["location"].endswith(HOST)
 
 
-@with_placement
 async def test_names_are_unique(client: Client) -> None:
     await make_host(client)
     error = await client.refused(409, "POST", "/resource_providers", {"name": "host"})
@@ -218,13 +205,11 @@ async def test_names_are_unique(client: Client) -> None:
     ],
     ids=str,
 )
-@with_placement
 async def test_bad_providers(client: Client, body: Any) -> None:
     await client.refused(400, "POST", "/resource_providers", body)
     assert await client.get("/resource_providers") == {"resource_providers": []}
 
 
-@with_placement
 async def test_trees(client: Client) -> None:
     await make_host(client)
     await make_host(client, CHILD, "child", parent_provider_uuid=HOST)
@@ -261,7 +246,6 @@ async def test_trees(client: Client) -> None:
         (f"?member_of={ZONE}&member_of={OTHER_ZONE}", set()),
     ],
 )
-@with_placement
 async def test_filters(client: Client, query: str, found: set[str]) -> None:
     await make_host(client)
     await client.done("POST", "/resource_providers", {"uuid": CHILD, "name": "other"})
@@ -302,12 +286,10 @@ async def test_filters(client: Client, query: str, found: set[str]) -> None:
         ("?name=%00", 39),
     ],
 )
-@with_placement
 async def test_bad_filters(client: Client, query: str, at: int) -> None:
     await client.refused(400, "GET", f"/resource_providers{query}", at=at)
 
 
-@with_placement
 async def test_bad_queries_have_codes(client: Client) -> None:
     async def code(query: str, at: int = 39) -> str:
         return str((await client.refused(400, "GET", query, at=at))["code"])
@@ -322,7 +304,6 @@ async def test_bad_queries_have_codes(client: Client) -> None:
 # Inventories
 
 
-@with_placement
 async def test_inventories(client: Client) -> None:
     await make_host(client)
     found = await client.get(f"{PROVIDER}/inventories")
@@ -355,7 +336,6 @@ async def test_inventories(client: Client) -> None:
     assert (await client.get(f"{PROVIDER}/inventories"))["inventories"] == {}
 
 
-@with_placement
 async def test_inventories_in_use_stay(client: Client) -> None:
     await make_host(client)
     await client.done("PUT", f"/allocations/{SERVER}", claim(TWO_CPUS))
@@ -389,7 +369,6 @@ async def test_inventories_in_use_stay(client: Client) -> None:
     ],
     ids=str,
 )
-@with_placement
 async def test_bad_inventories(client: Client, amounts: dict[str, Any]) -> None:
     await make_host(client)
     body = {"resource_provider_generation": 1, "inventories": {"VCPU": amounts}}
@@ -397,7 +376,6 @@ async def test_bad_inventories(client: Client, amounts: dict[str, Any]) -> None:
     assert (await client.get(PROVIDER))["generation"] == 1
 
 
-@with_placement
 async def test_all_of_an_inventory_can_be_reserved_from_1_26_on(client: Client) -> None:
     await make_host(client)
     body = {"resource_provider_generation": 1, "inventories": {"VCPU": {"total": 8, "reserved": 8}}}
@@ -405,7 +383,6 @@ async def test_all_of_an_inventory_can_be_reserved_from_1_26_on(client: Client) 
     await client.done("PUT", f"{PROVIDER}/inventories", body, at=26)
 
 
-@with_placement
 async def test_unknown_classes(client: Client) -> None:
     await make_host(client)
     await client.refused(400, "POST", f"{PROVIDER}/inventories", {"resource_class": "CUSTOM_X", "total": 1})
@@ -415,7 +392,6 @@ async def test_unknown_classes(client: Client) -> None:
 # Aggregates, traits, resource classes
 
 
-@with_placement
 async def test_aggregates(client: Client) -> None:
     await make_host(client)
     assert (await client.done("PUT", f"{PROVIDER}/aggregates", [ZONE], at=1)).json() == {"aggregates": [ZONE]}
@@ -428,7 +404,6 @@ async def test_aggregates(client: Client) -> None:
     await client.refused(404, "GET", f"/resource_providers/{CHILD}/aggregates")
 
 
-@with_placement
 async def test_traits(client: Client) -> None:
     await make_host(client)
     created = await client.done("PUT", "/traits/CUSTOM_GOLD")
@@ -459,7 +434,6 @@ async def test_traits(client: Client) -> None:
     await client.refused(404, "DELETE", "/traits/CUSTOM_GOLD")
 
 
-@with_placement
 async def test_resource_classes(client: Client) -> None:
     names = [each["name"] for each in (await client.get("/resource_classes"))["resource_classes"]]
     assert {"VCPU", "MEMORY_MB", "DISK_GB"} <= set(names)
@@ -487,7 +461,6 @@ async def test_resource_classes(client: Client) -> None:
 # Allocations
 
 
-@with_placement
 async def test_allocations_of_a_consumer(client: Client) -> None:
     await make_host(client)
     path = f"/allocations/{SERVER}"
@@ -514,7 +487,6 @@ async def test_allocations_of_a_consumer(client: Client) -> None:
     await client.refused(404, "DELETE", path)
 
 
-@with_placement
 async def test_delete_allocations(client: Client) -> None:
     await make_host(client)
     await client.done("PUT", f"/allocations/{SERVER}", claim(TWO_CPUS))
@@ -522,7 +494,6 @@ async def test_delete_allocations(client: Client) -> None:
     assert (await client.get(f"{PROVIDER}/usages"))["usages"]["VCPU"] == 0
 
 
-@with_placement
 async def test_old_forms_of_allocations(client: Client) -> None:
     await make_host(client)
     path = f"/allocations/{SERVER}"
@@ -555,7 +526,6 @@ async def test_old_forms_of_allocations(client: Client) -> None:
     ],
     ids=str,
 )
-@with_placement
 async def test_bad_allocations(client: Client, allocations: Any, status: int, detail: str) -> None:
     await make_host(client)
     error = await client.refused(status, "PUT", f"/allocations/{SERVER}", claim(allocations))
@@ -564,14 +534,12 @@ async def test_bad_allocations(client: Client, allocations: Any, status: int, de
     assert await client.get(f"/allocations/{SERVER}") == {"allocations": {}}
 
 
-@with_placement
 async def test_consumers_are_uuids(client: Client) -> None:
     await make_host(client)
     await client.refused(400, "PUT", "/allocations/nonsense", claim(TWO_CPUS))
     await client.refused(400, "POST", "/allocations", {"nonsense": claim(TWO_CPUS)})
 
 
-@with_placement
 async def test_swap_of_two_consumers_in_one_write(client: Client) -> None:
     await make_host(client)
     await make_host(client, CHILD, "other")
@@ -600,7 +568,6 @@ async def test_swap_of_two_consumers_in_one_write(client: Client) -> None:
 # Candidates
 
 
-@with_placement
 async def test_candidates(client: Client) -> None:
     await make_host(client)
     found = await client.get("/allocation_candidates?resources=VCPU:2,MEMORY_MB:512")
@@ -618,7 +585,6 @@ async def test_candidates(client: Client) -> None:
     await client.done("PUT", f"/allocations/{SERVER}", body)
 
 
-@with_placement
 async def test_candidates_of_old_versions(client: Client) -> None:
     await make_host(client)
     query = "/allocation_candidates?resources=VCPU:2"
@@ -631,7 +597,6 @@ async def test_candidates_of_old_versions(client: Client) -> None:
     await client.refused(400, "GET", f"{query}&limit=1", at=15)
 
 
-@with_placement
 async def test_candidates_are_limited(client: Client) -> None:
     for number in range(4):
         await make_host(client, f"11111111-0000-4000-8000-00000000000{number}", f"host{number}")
@@ -653,6 +618,5 @@ async def test_candidates_are_limited(client: Client) -> None:
         "?resources=NONSENSE:1",
     ],
 )
-@with_placement
 async def test_bad_requests_for_candidates(client: Client, query: str) -> None:
     await client.refused(400, "GET", f"/allocation_candidates{query}")

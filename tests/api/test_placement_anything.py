@@ -1,6 +1,5 @@
 """Whatever is sent, the Placement API answers, and never with an error of its own; afterwards the accounts agree."""
 
-import asyncio
 from typing import Any
 
 import sqlalchemy as sa
@@ -61,22 +60,17 @@ requests = st.tuples(
 
 @settings(derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.lists(requests, min_size=8, max_size=16))
-def test_anything(sent: list[Any]) -> None:
-    async def main() -> None:
-        async with placement() as client:
-            await client.done("POST", "/resource_providers", {"name": "one", "uuid": UUIDS[0]})
-            await client.done(
-                "POST", f"/resource_providers/{UUIDS[0]}/inventories", {"resource_class": "VCPU", "total": 9}
+async def test_anything(sent: list[Any]) -> None:
+    async with placement() as client:
+        await client.done("POST", "/resource_providers", {"name": "one", "uuid": UUIDS[0]})
+        await client.done("POST", f"/resource_providers/{UUIDS[0]}/inventories", {"resource_class": "VCPU", "total": 9})
+        for route, minor, names, query, body in sent:
+            parts = iter(names)
+            path = "/".join(next(parts) if part.startswith("{") else part for part in route.path.split("/"))
+            answer = await client.ask(
+                *(route.method, path.replace("\x00", "%00"), body if route.body else None), at=minor, params=query
             )
-            for route, minor, names, query, body in sent:
-                parts = iter(names)
-                path = "/".join(next(parts) if part.startswith("{") else part for part in route.path.split("/"))
-                answer = await client.ask(
-                    *(route.method, path.replace("\x00", "%00"), body if route.body else None), at=minor, params=query
-                )
-                assert answer.status_code < 500, (route, body, answer.text)
-            async with client.database.read() as tx:
-                claimed = await tx.value(sa.select(sa.func.coalesce(sa.func.sum(allocations.c.amount), 0)))
-                assert claimed == await tx.value(sa.select(sa.func.coalesce(sa.func.sum(inventories.c.used), 0)))
-
-    asyncio.run(main())
+            assert answer.status_code < 500, (route, body, answer.text)
+        async with client.database.read() as tx:
+            claimed = await tx.value(sa.select(sa.func.coalesce(sa.func.sum(allocations.c.amount), 0)))
+            assert claimed == await tx.value(sa.select(sa.func.coalesce(sa.func.sum(inventories.c.used), 0)))

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.placement_client import Client, application, with_placement
+from tests.api.placement_client import Client, application
 from whimbrel.placement import candidates
 from whimbrel.placement_api.microversions import LAST
 
@@ -68,7 +68,6 @@ async def ways(client: Client, at: int = 39, **query: Any) -> list[dict[str, str
 REQUESTS = "allocation_requests"
 
 
-@with_placement
 async def test_groups_are_each_served_by_one_provider(client: Client) -> None:
     await make_host(client)
     want = {"resources_N": "VCPU:1,MEMORY_MB:10", "resources_C": "SRIOV_NET_VF:1", "group_policy": "none"}
@@ -81,7 +80,6 @@ async def test_groups_are_each_served_by_one_provider(client: Client) -> None:
     assert await ways(client, resources_N="VCPU:1,SRIOV_NET_VF:1") == []
 
 
-@with_placement
 async def test_isolated_groups_have_different_providers(client: Client) -> None:
     await make_host(client)
     want = {"resources1": "SRIOV_NET_VF:1", "resources2": "SRIOV_NET_VF:1"}
@@ -94,7 +92,6 @@ async def test_isolated_groups_have_different_providers(client: Client) -> None:
     assert len(await ways(client, resources1="SRIOV_NET_VF:2", resources2="SRIOV_NET_VF:1", group_policy="none")) == 2
 
 
-@with_placement
 async def test_a_group_without_resources_says_what_is_above(client: Client) -> None:
     await make_host(client)
     want = {"resources_C": "SRIOV_NET_VF:1", "required_N": "HW_NUMA_ROOT", "group_policy": "none"}
@@ -105,7 +102,6 @@ async def test_a_group_without_resources_says_what_is_above(client: Client) -> N
     await client.refused(400, "GET", PATH, params=want)
 
 
-@with_placement
 async def test_one_tree_or_trees_of_some_root(client: Client) -> None:
     await make_host(client)
     await make_host(client, "i", aggregates=[EAST])
@@ -122,7 +118,6 @@ async def test_one_tree_or_trees_of_some_root(client: Client) -> None:
     assert len(await ways(client, resources1="VCPU:1", member_of1=f"!{EAST}")) == 4
 
 
-@with_placement
 async def test_shared_providers_give_to_their_aggregate(client: Client) -> None:
     await make(client, "h", {"VCPU": 4}, aggregates=[EAST])
     await make(client, "i", {"VCPU": 4}, aggregates=[WEST])
@@ -137,7 +132,6 @@ async def test_shared_providers_give_to_their_aggregate(client: Client) -> None:
     assert old["provider_summaries"].keys() == {uuid("h"), uuid("disk")}
 
 
-@with_placement
 async def test_a_limit_is_spread_over_trees(client: Client) -> None:
     await make_host(client)
     await make_host(client, "i")
@@ -145,7 +139,6 @@ async def test_a_limit_is_spread_over_trees(client: Client) -> None:
     assert {way["1"][0] for way in found} == {"h", "i"}
 
 
-@with_placement
 async def test_an_explosion_is_answered(client: Client) -> None:
     await make(client, "h", {"VCPU": 4})
     for number in range(16):
@@ -193,13 +186,11 @@ BAD: list[tuple[int, str, str]] = [
 
 
 @pytest.mark.parametrize(("at", "query", "names"), BAD)
-@with_placement
 async def test_half_said_groups_are_refused(client: Client, at: int, query: str, names: str) -> None:
     error = await client.refused(400, "GET", f"{PATH}?{query}", at=at)
     assert names in error["detail"]
 
 
-@with_placement
 async def test_the_first_policy_holds(client: Client) -> None:
     await make(client, "h", {"VCPU": 4})
     query = "resources1=VCPU:1&resources2=VCPU:1&group_policy=none&group_policy=isolate"
@@ -220,7 +211,6 @@ async def another(client: Client, most: int | None) -> AsyncIterator[Client]:
 @pytest.mark.parametrize(
     ("most", "limit", "number"), [(None, None, 5), (None, 4, 4), (3, None, 3), (3, 4, 3), (3, 2, 2)]
 )
-@with_placement
 async def test_a_server_has_a_cap(client: Client, most: int | None, limit: int | None, number: int) -> None:
     for name in "abcde":
         await make(client, name, {"VCPU": 4})
@@ -231,7 +221,6 @@ async def test_a_server_has_a_cap(client: Client, most: int | None, limit: int |
             assert len(answer["allocation_requests"]) == len(answer["provider_summaries"]) == number
 
 
-@with_placement
 async def test_others_are_answered_while_many_are_found(client: Client) -> None:
     async def turns() -> int:
         """Count how often something else can run until the answer is there."""

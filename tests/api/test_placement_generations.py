@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.placement_client import Client, with_placement
+from tests.api.placement_client import Client
 from tests.api.test_placement import HOST, PROVIDER, SERVER, TWO_CPUS, ZONE, make_host
 from whimbrel.placement_api.microversions import LAST
 
@@ -51,7 +51,6 @@ WRITES: dict[str, tuple[str, str, Body, int, Callable[[int], int]]] = {
 
 
 @pytest.mark.parametrize("what", WRITES)
-@with_placement
 async def test_a_write_that_changes_nothing(client: Client, what: str) -> None:
     method, path, body, since, raised = WRITES[what]
     await make_host(client)
@@ -64,7 +63,6 @@ async def test_a_write_that_changes_nothing(client: Client, what: str) -> None:
         assert generations[1] - generations[0] == raised(minor), minor
 
 
-@with_placement
 async def test_the_answer_names_the_generation_that_stays(client: Client) -> None:
     await make_host(client)
     body = {"traits": ["HW_CPU_X86_AVX2"], "resource_provider_generation": 1}
@@ -74,7 +72,6 @@ async def test_the_answer_names_the_generation_that_stays(client: Client) -> Non
     await client.refused(409, "PUT", f"{PROVIDER}/traits", body)
 
 
-@with_placement
 async def test_the_same_claim_again(client: Client) -> None:
     await make_host(client)
     who = {"project_id": "own", "user_id": "somebody", "consumer_type": "INSTANCE"}

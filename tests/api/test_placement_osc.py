@@ -5,12 +5,14 @@ import json
 import socket
 import sys
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.api.placement_client import application
 from tests.prerequisites import missing
@@ -68,27 +70,24 @@ async def command_line() -> AsyncIterator[Process]:
         await process.wait()
 
 
-def talk(tell: Callable[[Osc], Awaitable[None]]) -> None:
-    """Have somebody at the command line tell a story to a new Placement."""
+@pytest.fixture
+async def osc() -> AsyncIterator[Osc]:
+    """The command line of a new Placement."""
     if find_spec("openstackclient") is None:
         missing("no openstack client", "make setup")
-
-    async def main() -> None:
-        database = open_database("sqlite://", "placement")
-        await create_all(database, "placement")
-        stop, ready = asyncio.Event(), asyncio.Event()
-        with socket.create_server(("127.0.0.1", 0)) as endpoint:
-            serving = asyncio.create_task(serve(application(database), endpoint, stop, ready.set))
-            await ready.wait()
-            try:
-                async with AsyncExitStack() as ending:
-                    await tell(Osc(endpoint.getsockname()[1], ending))
-            finally:
-                stop.set()
-                await serving
-                await database.close()
-
-    asyncio.run(main())
+    database = open_database("sqlite://", "placement")
+    await create_all(database, "placement")
+    stop, ready = asyncio.Event(), asyncio.Event()
+    with socket.create_server(("127.0.0.1", 0)) as endpoint:
+        serving = asyncio.create_task(serve(application(database), endpoint, stop, ready.set))
+        await ready.wait()
+        try:
+            async with AsyncExitStack() as ending:
+                yield Osc(endpoint.getsockname()[1], ending)
+        finally:
+            stop.set()
+            await serving
+            await database.close()
 
 
 async def providers(osc: Osc) -> None:
@@ -198,8 +197,8 @@ async def everything(osc: Osc) -> None:
     assert {name for name in words if not any(command.startswith(name) for command in osc.done)} == set()
 
 
-def test_every_command() -> None:
-    talk(everything)
+async def test_every_command(osc: Osc) -> None:
+    await everything(osc)
 
 
 OLD = (
@@ -233,9 +232,6 @@ OLD = (
 )
 
 
-def test_commands_at_older_versions() -> None:
-    async def tell(osc: Osc) -> None:
-        for version, command in OLD:
-            await osc.run(command, at=version)
-
-    talk(tell)
+async def test_commands_at_older_versions(osc: Osc) -> None:
+    for version, command in OLD:
+        await osc.run(command, at=version)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.api.placement_client import Client, with_placement
+from tests.api.placement_client import Client
 from tests.api.test_placement import CHILD, HOST, MOVE, PROVIDER, SERVER
 from tests.api.test_placement_versions import CLASS, FULL, NEW, TRAIT, TYPED, keyed, make_world
 
@@ -32,7 +32,6 @@ ALLOWED = (
 )
 
 
-@with_placement
 async def test_methods_that_are_not_allowed(client: Client) -> None:
     for path, methods in ALLOWED:
         for method in {"GET", "POST", "PUT", "DELETE", "PATCH"} - set(methods.split(", ")):
@@ -69,7 +68,6 @@ CODES: tuple[tuple[int, str, str, Any, str], ...] = (
 
 
 @pytest.mark.parametrize(("status", "method", "path", "body", "code"), CODES)
-@with_placement
 async def test_codes(client: Client, status: int, method: str, path: str, body: Any, code: str) -> None:
     await make_world(client)
     assert (await client.refused(status, method, path, body))["code"] == f"placement.{code}"
@@ -87,7 +85,6 @@ SENTENCES: tuple[tuple[str, str, Any, str], ...] = (
 
 
 @pytest.mark.parametrize(("method", "path", "body", "sentence"), SENTENCES)
-@with_placement
 async def test_what_is_wrong_with_a_body_is_said(
     client: Client, method: str, path: str, body: Any, sentence: str
 ) -> None:
@@ -97,7 +94,6 @@ async def test_what_is_wrong_with_a_body_is_said(
     assert sentence in detail
 
 
-@with_placement
 async def test_versions_that_are_none(client: Client) -> None:
     """Before anything else, also where no token is needed."""
     for header in ("pony.horse", "1.2.3", "1", "1.x"):
@@ -109,7 +105,6 @@ async def test_versions_that_are_none(client: Client) -> None:
         assert (error["title"], error["min_version"], error["max_version"]) == ("Not Acceptable", "1.0", "1.39")
 
 
-@with_placement
 async def test_a_route_that_is_too_young_is_not_there_whatever_is_sent(client: Client) -> None:
     sent = {"headers": {"content-type": "text/plain"}, "content": b"data"}
     await client.refused(404, "POST", "/resource_classes", at=1, **sent)
@@ -120,7 +115,6 @@ async def test_a_route_that_is_too_young_is_not_there_whatever_is_sent(client: C
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
 
 
-@with_placement
 async def test_only_who_can_try_again_is_told_to(client: Client) -> None:
     """Six VCPU are left. Ten make the same consumer, which takes one; ten others want one each."""
     await make_world(client)
@@ -135,7 +129,6 @@ async def test_only_who_can_try_again_is_told_to(client: Client) -> None:
     assert Counter(others) == {"done": 5, "placement.undefined_code": 5}
 
 
-@with_placement
 async def test_of_a_key_that_comes_twice_the_last_one_counts(client: Client) -> None:
     await make_world(client)
     for query, found in (

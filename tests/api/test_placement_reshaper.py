@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.placement_client import Client, with_placement
+from tests.api.placement_client import Client
 from tests.api.test_placement import CHILD, HOST, PROVIDER, SERVER, claim, make_host
 
 BELOW = f"/resource_providers/{CHILD}"
@@ -38,7 +38,6 @@ def old(minor: int, allocations: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("minor", [30, 34, 38, 39])
-@with_placement
 async def test_inventory_and_claims_move_to_a_child(client: Client, minor: int) -> None:
     await make_tree(client)
     body = {"inventories": shapes(), "allocations": old(minor, moved())}
@@ -83,7 +82,6 @@ async def test_inventory_and_claims_move_to_a_child(client: Client, minor: int) 
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
-@with_placement
 async def test_refused(client: Client, body: Any, status: int, code: str, detail: str) -> None:
     await make_tree(client)
     before = [await client.get(path) for path in (f"{PROVIDER}/inventories", BELOW, f"/allocations/{SERVER}")]
@@ -92,7 +90,6 @@ async def test_refused(client: Client, body: Any, status: int, code: str, detail
     assert before == [await client.get(path) for path in (f"{PROVIDER}/inventories", BELOW, f"/allocations/{SERVER}")]
 
 
-@with_placement
 async def test_versions_and_methods(client: Client) -> None:
     body = {"inventories": shapes(), "allocations": moved()}
     await client.refused(404, "POST", "/reshaper", body, at=29)

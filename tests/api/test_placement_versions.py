@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.placement_client import Client, with_placement
+from tests.api.placement_client import Client
 from tests.api.test_placement import CHILD, HOST, MOVE, PROVIDER, SERVER, TWO_CPUS, ZONE, make_host
 from whimbrel.placement_api.microversions import LAST
 
@@ -73,7 +73,6 @@ ROUTES = (
 
 
 @pytest.mark.parametrize(("method", "path", "since"), ROUTES, ids=[f"{each[0]} {each[1]}" for each in ROUTES])
-@with_placement
 async def test_routes(client: Client, method: str, path: str, since: int) -> None:
     await make_world(client)
     if since:
@@ -120,7 +119,6 @@ def _summary(shown: Any) -> Any:
 
 
 @pytest.mark.parametrize(("path", "since", "is_there"), [each[1:] for each in FIELDS], ids=[each[0] for each in FIELDS])
-@with_placement
 async def test_fields(client: Client, path: str, since: int, is_there: Callable[[Any], Any]) -> None:
     await make_world(client)
     assert not is_there(await client.get(path, at=since - 1))
@@ -165,7 +163,6 @@ KEYS = (
 
 
 @pytest.mark.parametrize(("query", "since"), KEYS, ids=[each[0] for each in KEYS])
-@with_placement
 async def test_keys_of_queries(client: Client, query: str, since: int) -> None:
     await make_world(client)
     if since not in (0, 6, 9):  # there the route itself begins
@@ -218,7 +215,6 @@ BODIES: tuple[tuple[str, str, Any, int, int], ...] = (
 
 
 @pytest.mark.parametrize(("method", "path", "body", "first", "last"), BODIES)
-@with_placement
 async def test_bodies(client: Client, method: str, path: str, body: Any, first: int, last: int) -> None:
     await make_world(client)
     for minor in (first - 1, last + 1):
@@ -229,7 +225,6 @@ async def test_bodies(client: Client, method: str, path: str, body: Any, first: 
 
 
 @pytest.mark.parametrize("minor", [14, 36, 37, 39])
-@with_placement
 async def test_from_1_37_on_a_parent_can_change(client: Client, minor: int) -> None:
     await make_world(client)
     await make_host(client, CHILD, "child", parent_provider_uuid=HOST)
@@ -242,7 +237,6 @@ async def test_from_1_37_on_a_parent_can_change(client: Client, minor: int) -> N
     assert "creating loop" in (await client.refused(400, "PUT", PROVIDER, body, at=minor))["detail"]
 
 
-@with_placement
 async def test_put_of_a_class_changed_its_meaning_at_1_7(client: Client) -> None:
     await make_world(client)
     renamed = await client.done("PUT", CLASS, {"name": "CUSTOM_B"}, at=6)
@@ -254,7 +248,6 @@ async def test_put_of_a_class_changed_its_meaning_at_1_7(client: Client) -> None
 
 
 @pytest.mark.parametrize(("minor", "status"), [(0, 201), (19, 201), (20, 200), (LAST, 200)])
-@with_placement
 async def test_from_1_20_on_a_new_provider_is_shown(client: Client, minor: int, status: int) -> None:
     answer = await client.done("POST", "/resource_providers", {"name": "new", "uuid": HOST}, at=minor)
     assert (answer.status_code, bool(answer.content)) == (status, status == 200)
@@ -264,7 +257,6 @@ async def test_from_1_20_on_a_new_provider_is_shown(client: Client, minor: int, 
 # Headers
 
 
-@with_placement
 async def test_headers_of_every_version(client: Client) -> None:
     await make_world(client)
     for minor in VERSIONS:
@@ -289,7 +281,6 @@ DATED = (
 
 
 @pytest.mark.parametrize("path", DATED)
-@with_placement
 async def test_whatever_is_read_is_dated_from_1_15_on(client: Client, path: str) -> None:
     await make_world(client)
     assert "last-modified" not in (await client.done("GET", path, at=14)).headers

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
+import pytest
+
+from tests.api.front import OTHER_PROJECT, Front, fault
 from tests.api.test_instance_actions import action
 from tests.api.test_zones import disable, put_into_zone
 from whimbrel.domain.flavor import Flavor
@@ -37,7 +39,6 @@ async def booted(front: Front) -> str:
     return await front.boot(who="admin", host="h1")
 
 
-@with_front
 async def test_an_administrator_sees_every_host_with_its_weights_or_its_reason(front: Front) -> None:
     server_id = await booted(front)
     await disable(front, "h3")
@@ -53,7 +54,6 @@ async def test_an_administrator_sees_every_host_with_its_weights_or_its_reason(f
     assert plan["change"] is None
 
 
-@with_front
 async def test_a_plan_changes_nothing_and_its_move_does_the_same(front: Front) -> None:
     server_id = await booted(front)
     before = await front.show(server_id, who="admin")
@@ -69,7 +69,6 @@ async def test_a_plan_changes_nothing_and_its_move_does_the_same(front: Front) -
         assert decision[key] == plan[key], key
 
 
-@with_front
 async def test_no_host_says_what_would_help(front: Front) -> None:
     server_id = await booted(front)
     plan = await planned(front, server_id, action="resize", flavor="9")
@@ -81,7 +80,6 @@ async def test_no_host_says_what_would_help(front: Front) -> None:
     assert (reason["resource"], reason["asked"], reason["free"]) == ("VCPU", 5, 4)
 
 
-@with_front
 async def test_an_owner_sees_numbers_and_no_names_of_hosts(front: Front) -> None:
     server_id = await booted(front)
     for flavor, change in (("2", None), ("9", "A flavor with at most 4 VCPU would fit.")):
@@ -91,7 +89,6 @@ async def test_an_owner_sees_numbers_and_no_names_of_hosts(front: Front) -> None
         assert not any(host in str(plan) for host in HOSTS)
 
 
-@with_front
 async def test_what_one_may_not_do_one_may_not_plan(front: Front) -> None:
     server_id = await booted(front)
     other = f"member@{OTHER_PROJECT}"
@@ -107,7 +104,6 @@ async def test_what_one_may_not_do_one_may_not_plan(front: Front) -> None:
     assert (await planned(front, server_id, action="resize", flavor="2"))["found"]
 
 
-@with_front
 async def test_what_the_request_would_be_refused_for_the_plan_is_refused_for(front: Front) -> None:
     server_id = await booted(front)
     for requested, said in (
@@ -127,7 +123,6 @@ async def test_what_the_request_would_be_refused_for_the_plan_is_refused_for(fro
     assert "task_state" in await refusal(front, 409, "conflictingRequest", **requested)
 
 
-@with_front
 async def test_a_plan_keeps_to_the_quota(front: Front) -> None:
     server_id = await booted(front)
     project = (await front.show(server_id))["tenant_id"]
@@ -138,7 +133,6 @@ async def test_a_plan_keeps_to_the_quota(front: Front) -> None:
     assert (await planned(front, server_id, action="migrate"))["found"]
 
 
-@with_front
 async def test_a_host_and_a_zone_may_be_asked_for(front: Front) -> None:
     server_id = await booted(front)
     await front.world.cloud.zones.ensure(Zone(id="east", name="east", created_at=0.0))
@@ -150,7 +144,7 @@ async def test_a_host_and_a_zone_may_be_asked_for(front: Front) -> None:
     assert stays["chosen"] == ["h2"]
 
 
-@with_cloud(rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, az_on_move="keep"))
+@pytest.mark.cloud(rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, az_on_move="keep"))
 async def test_a_word_that_is_no_policy_ends_a_plan_as_it_ends_the_move(front: Front) -> None:
     server_id = await booted(front)
     requested = {"aggregate": {"name": "odd"}}
@@ -169,7 +163,6 @@ async def test_a_word_that_is_no_policy_ends_a_plan_as_it_ends_the_move(front: F
 # Afterwards
 
 
-@with_front
 async def test_the_decision_of_a_create_that_found_no_host(front: Front) -> None:
     await front.world.cloud.flavors.create(HUGE, 0.0)
     server_id = await front.boot(flavorRef="9")
@@ -183,7 +176,6 @@ async def test_the_decision_of_a_create_that_found_no_host(front: Front) -> None
     assert (await action(front, server_id, "create", who="admin"))["events"][0]["details"] == decision["summary"]
 
 
-@with_front
 async def test_an_owner_sees_his_part_of_a_decision(front: Front) -> None:
     server_id = await booted(front)
     run_id = (await newest_run(front, server_id))["id"]
@@ -194,7 +186,6 @@ async def test_an_owner_sees_his_part_of_a_decision(front: Front) -> None:
         fault(await front.ask("GET", f"/whimbrel/moves/{path}/decisions", who=who), "itemNotFound", 404)
 
 
-@with_front
 async def test_the_event_of_a_move_says_how_many_fitted_and_why_not_the_others(front: Front) -> None:
     server_id = await booted(front)
     await front.act(server_id, {"resize": {"flavorRef": "2"}})

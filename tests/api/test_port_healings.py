@@ -4,7 +4,7 @@ from typing import Any
 
 from tests import broken_ports
 from tests.api import devices
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from tests.broken_ports import BANDWIDTH
 from whimbrel.domain.ids import HostName, ProviderId, ServerId
 from whimbrel.domain.pci import PciDevice
@@ -47,7 +47,6 @@ async def heal(front: Front, server: str, who: str = "admin") -> Any:
     return await front.ask("POST", URL, {"healing": {"server_id": server}}, who=who)
 
 
-@with_front
 async def test_where_all_is_right_nothing_is_found_and_nothing_can_be_healed(front: Front) -> None:
     assert await found(front) == []
     server, _, _ = await a_server(front)
@@ -58,7 +57,6 @@ async def test_where_all_is_right_nothing_is_found_and_nothing_can_be_healed(fro
         assert "Nothing is wrong" in fault(await heal(front, one), "badRequest", 400)
 
 
-@with_front
 async def test_what_was_dropped_is_found_and_healed(front: Front) -> None:
     server, port, card = await a_server(front)
     other, _, _ = await a_server(front, "other", "h2")
@@ -96,7 +94,6 @@ async def test_what_was_dropped_is_found_and_healed(front: Front) -> None:
     assert (await front.show(server, who="admin"))["status"] == "ACTIVE"
 
 
-@with_front
 async def test_what_the_profile_says_is_shown_before_and_after(front: Front) -> None:
     server, port, card = await a_server(front)
     right = (await front.world.remains.network.port(port.id)).profile["allocation"]
@@ -111,7 +108,6 @@ async def test_what_the_profile_says_is_shown_before_and_after(front: Front) -> 
     assert (await front.world.remains.network.port(port.id)).profile["allocation"] == dict.fromkeys(right, card)
 
 
-@with_front
 async def test_what_cannot_be_healed_says_why(front: Front) -> None:
     server, port, card = await a_server(front)
     await drop(front, server, card)
@@ -125,7 +121,6 @@ async def test_what_cannot_be_healed_says_why(front: Front) -> None:
     assert "no room" in fault(await heal(front, server), "conflictingRequest", 409)
 
 
-@with_front
 async def test_a_port_with_a_virtual_function_is_healed_on_the_card_that_it_is_of(front: Front) -> None:
     world, host = front.world, HostName("h1")
     root = (await world.cloud.cell(CELL).hosts.get(host)).id
@@ -157,7 +152,6 @@ async def test_a_port_with_a_virtual_function_is_healed_on_the_card_that_it_is_o
     assert (await world.remains.network.port(port.id)).profile == said | {"allocation": {request.id: right}}
 
 
-@with_front
 async def test_a_busy_server_is_left_alone(front: Front) -> None:
     server, _, card = await a_server(front)
     assert (await front.act(server, {"os-stop": None}, who="admin")).status_code == 202
@@ -173,7 +167,6 @@ async def test_a_busy_server_is_left_alone(front: Front) -> None:
     assert (await front.show(server, who="admin"))["status"] == "SHUTOFF"
 
 
-@with_front
 async def test_a_server_that_waits_for_a_verdict_is_left_alone(front: Front) -> None:
     server = await front.boot("one")
     await front.act(server, {"resize": {"flavorRef": "2"}})
@@ -182,7 +175,6 @@ async def test_a_server_that_waits_for_a_verdict_is_left_alone(front: Front) -> 
     fault(await heal(front, server), "conflictingRequest", 409)
 
 
-@with_front
 async def test_who_is_no_administrator_may_not(front: Front) -> None:
     server = await front.boot("one")
     for who in ("reader", "member", "manager"):
@@ -190,7 +182,6 @@ async def test_who_is_no_administrator_may_not(front: Front) -> None:
         fault(await heal(front, server, who), "forbidden", 403)
 
 
-@with_front
 async def test_what_is_not_there_is_not_found_and_nonsense_is_refused(front: Front) -> None:
     fault(await front.ask("GET", f"{URL}?server_id={NOWHERE}", who="admin"), "itemNotFound", 404)
     fault(await heal(front, NOWHERE), "itemNotFound", 404)

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from tests.clocks import enter
 from whimbrel.domain.ids import ConsumerId, HostName, ProviderId
 from whimbrel.placement.provider import Claim
@@ -22,7 +22,6 @@ async def leak(front: Front) -> None:
     await front.world.placement.rewrite([Claim(consumer=NOBODY, owner=Owner(PROJECT, USER), held=held)])
 
 
-@with_front
 async def test_every_law_is_told_with_its_facts(front: Front) -> None:
     await front.boot()
     proof = (await front.get(URL, who="admin"))["proof"]
@@ -33,7 +32,6 @@ async def test_every_law_is_told_with_its_facts(front: Front) -> None:
     assert (proof["servers"], proof["hosts"], proof["violations"], proof["unseen"]) == (1, 3, [], [])
 
 
-@with_front
 async def test_what_does_not_hold_is_told_with_evidence(front: Front) -> None:
     await leak(front)
     proof = (await front.get(URL, who="admin"))["proof"]
@@ -44,7 +42,6 @@ async def test_what_does_not_hold_is_told_with_evidence(front: Front) -> None:
     assert [each["violations"] for each in proof["laws"] if each["law"] == "I4"] == [1]
 
 
-@with_front
 async def test_a_proof_can_be_followed(front: Front) -> None:
     await leak(front)
     answer = await front.ask("GET", f"{URL}?progress=true", who="admin")
@@ -55,12 +52,10 @@ async def test_a_proof_can_be_followed(front: Front) -> None:
     assert [each["kind"] for each in last["proof"]["violations"]] == ["leaked_claim"]
 
 
-@with_front
 async def test_who_is_no_operator_is_told_nothing(front: Front) -> None:
     fault(await front.ask("GET", URL, who="member"), "forbidden", 403)
 
 
-@with_front
 async def test_a_host_that_does_not_answer_is_not_proved(front: Front) -> None:
     await front.boot(host="h1", who="admin")
     del front.world.cloud.cell(CELL).agents._agents[HostName("h1")]  # type: ignore[attr-defined]
@@ -71,7 +66,6 @@ async def test_a_host_that_does_not_answer_is_not_proved(front: Front) -> None:
     assert unseen.startswith("host h1 does not answer")
 
 
-@with_front
 async def test_a_process_whose_clock_is_wrong_is_named(front: Front) -> None:
     for name, offset_s in (("right", 0.9), ("ahead", 3600.0), ("behind", -90.0)):
         await enter(front.world, name, offset_s)

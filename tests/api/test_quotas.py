@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import OTHER_PROJECT, PROJECT, USER, Front, fault, with_front
+from tests.api.front import OTHER_PROJECT, PROJECT, USER, Front, fault
 
 MINE = f"/os-quota-sets/{PROJECT}"
 
@@ -21,7 +21,6 @@ NETWORK = {"fixed_ips", "floating_ips", "security_groups", "security_group_rules
 @pytest.mark.parametrize(
     ("minor", "names"), [(1, CURRENT | FILES | NETWORK), (36, CURRENT | FILES), (57, CURRENT), (104, CURRENT)]
 )
-@with_front
 async def test_what_is_shown_shrank(front: Front, minor: int, names: set[str]) -> None:
     for path in (MINE, f"{MINE}/detail", f"{MINE}/defaults"):
         shown = (await front.get(path, minor=minor))["quota_set"]
@@ -31,7 +30,6 @@ async def test_what_is_shown_shrank(front: Front, minor: int, names: set[str]) -
     assert set(answer.json()["quota_set"]) == names
 
 
-@with_front
 async def test_a_limit_is_set_and_taken_back(front: Front) -> None:
     assert (await change(front, cores=5, ram="1000")).json()["quota_set"]["cores"] == 5
     shown = (await front.get(MINE))["quota_set"]
@@ -40,7 +38,6 @@ async def test_a_limit_is_set_and_taken_back(front: Front) -> None:
     assert (await front.get(MINE))["quota_set"]["cores"] == 20
 
 
-@with_front
 async def test_use_is_counted(front: Front) -> None:
     await front.boot()
     detail = (await front.get(f"{MINE}/detail"))["quota_set"]
@@ -49,7 +46,6 @@ async def test_use_is_counted(front: Front) -> None:
     assert (await front.get(f"{MINE}/detail?user_id=nobody"))["quota_set"]["instances"]["in_use"] == 0
 
 
-@with_front
 async def test_no_limit_below_what_is_used_unless_forced(front: Front) -> None:
     await front.boot()
     assert "greater than or equal" in fault(await change(front, ram=511), "badRequest", 400)
@@ -58,7 +54,6 @@ async def test_no_limit_below_what_is_used_unless_forced(front: Front) -> None:
     assert (await change(front, ram=-1)).json()["quota_set"]["ram"] == -1
 
 
-@with_front
 async def test_the_quota_holds_for_the_next_server(front: Front) -> None:
     await change(front, instances=1)
     await front.boot()
@@ -67,7 +62,6 @@ async def test_the_quota_holds_for_the_next_server(front: Front) -> None:
     assert len((await front.get("/servers"))["servers"]) == 1
 
 
-@with_front
 async def test_a_user_has_at_most_what_his_project_has(front: Front) -> None:
     await change(front, cores=8)
     assert "less than or equal" in fault(await change(front, f"?user_id={USER}", cores=9), "badRequest", 400)
@@ -86,12 +80,10 @@ async def test_a_user_has_at_most_what_his_project_has(front: Front) -> None:
         *({name: 1} for name in ("colour", "injected_files", "fixed_ips")),
     ],
 )
-@with_front
 async def test_bad_limits_are_refused(front: Front, limits: dict[str, Any]) -> None:
     fault(await change(front, **limits), "badRequest", 400)
 
 
-@with_front
 async def test_endless_names_are_refused(front: Front) -> None:
     long = "x" * 256
     body = {"quota_set": {"cores": 1}}
@@ -101,14 +93,12 @@ async def test_endless_names_are_refused(front: Front) -> None:
     fault(await front.ask("PUT", f"/os-quota-class-sets/{long}", classes, who="admin"), "badRequest", 400)
 
 
-@with_front
 async def test_old_versions_take_old_resources(front: Front) -> None:
     assert (await change(front, minor=1, fixed_ips=5)).json()["quota_set"]["fixed_ips"] == 5
     fault(await change(front, minor=1, networks=5), "badRequest", 400)
     assert (await change(front, minor=36, injected_files=5)).json()["quota_set"]["injected_files"] == 5
 
 
-@with_front
 async def test_who_may(front: Front) -> None:
     fault(await front.ask("PUT", MINE, {"quota_set": {}}), "forbidden", 403)
     fault(await front.ask("DELETE", MINE), "forbidden", 403)
@@ -119,7 +109,6 @@ async def test_who_may(front: Front) -> None:
     fault(await front.ask("GET", "/os-quota-class-sets/default"), "forbidden", 403)
 
 
-@with_front
 async def test_the_default_class_holds_for_all(front: Front) -> None:
     body = {"quota_class_set": {"cores": 7}}
     answer = await front.ask("PUT", "/os-quota-class-sets/default", body, who="admin")
@@ -138,7 +127,6 @@ async def test_the_default_class_holds_for_all(front: Front) -> None:
         (57, CURRENT),
     ],
 )
-@with_front
 async def test_what_classes_show(front: Front, minor: int, names: set[str]) -> None:
     shown = (await front.get("/os-quota-class-sets/gold", who="admin", minor=minor))["quota_class_set"]
     assert set(shown) == names | {"id"}
@@ -152,7 +140,6 @@ async def test_what_classes_show(front: Front, minor: int, names: set[str]) -> N
 # Limits
 
 
-@with_front
 async def test_limits_tell_what_there_is_and_what_is_used(front: Front) -> None:
     await front.boot()
     assert await front.get("/limits") == {
@@ -176,12 +163,10 @@ async def test_limits_tell_what_there_is_and_what_is_used(front: Front) -> None:
 
 
 @pytest.mark.parametrize(("minor", "count"), [(1, 19), (35, 19), (36, 14), (38, 14), (39, 13), (56, 13), (57, 11)])
-@with_front
 async def test_limits_shrank(front: Front, minor: int, count: int) -> None:
     assert len((await front.get("/limits", minor=minor))["limits"]["absolute"]) == count
 
 
-@with_front
 async def test_limits_of_other_projects_are_for_administrators(front: Front) -> None:
     await front.boot()
     used = (await front.get(f"/limits?tenant_id={OTHER_PROJECT}", who="admin"))["limits"]["absolute"]

@@ -1,6 +1,6 @@
 """Repairs by the API: what would be done is said first, and what is done is a move that can be looked at."""
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from tests.api.test_proof import NOBODY, leak
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
@@ -9,7 +9,6 @@ from whimbrel.servers import lookup
 URL = "/whimbrel/repairs"
 
 
-@with_front
 async def test_what_is_wrong_is_listed_with_what_would_be_done_and_mended(front: Front) -> None:
     await front.boot()
     await leak(front)
@@ -27,7 +26,6 @@ async def test_what_is_wrong_is_listed_with_what_would_be_done_and_mended(front:
     assert await front.get(URL, who="admin") == {"repairs": [], "holds": True, "unseen": []}
 
 
-@with_front
 async def test_what_nobody_can_decide_is_refused_with_the_reason(front: Front) -> None:
     server = ServerId(await front.boot(host="h1", who="admin"))
     slot = (await lookup.find(front.world.cloud, server)).slot
@@ -39,14 +37,12 @@ async def test_what_nobody_can_decide_is_refused_with_the_reason(front: Front) -
     assert "it has no guest" in fault(answer, "conflictingRequest", 409)
 
 
-@with_front
 async def test_where_all_is_right_nothing_is_repaired(front: Front) -> None:
     server = await front.boot()
     answer = await front.ask("POST", URL, {"repair": {"subject": server}}, who="admin")
     assert "Nothing is wrong" in fault(answer, "badRequest", 400)
 
 
-@with_front
 async def test_only_operators_repair(front: Front) -> None:
     fault(await front.ask("GET", URL), "forbidden", 403)
     fault(await front.ask("POST", URL, {"repair": {"subject": NOBODY}}), "forbidden", 403)

@@ -1,6 +1,6 @@
 """A restore by the API: the journal is behind a host, everything is held, compared, closed, and goes on."""
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from whimbrel.domain.guest import GuestKey, Order
 from whimbrel.domain.ids import HostName, RunId, ServerId, Slot
 from whimbrel.reconcilers.rounds import reconcile_slowly
@@ -18,14 +18,12 @@ async def obeyed_by_h1(front: Front, server: ServerId) -> None:
     await front.world.cloud.agent(CELL, HostName("h1")).unexport_disk(Order(LOST, 2, 7), GuestKey(server, slot))
 
 
-@with_front
 async def test_a_cloud_that_agrees_with_its_hosts_says_so(front: Front) -> None:
     await front.boot()
     found = (await front.get(URL, who="admin"))["restore"]
     assert (found["held"], found["is_settled"], found["incarnation"]) == (None, True, 1)
 
 
-@with_front
 async def test_a_journal_that_is_behind_holds_everything_until_the_restore_ends(front: Front) -> None:
     server = ServerId(await front.boot(host="h1", who="admin"))
     await obeyed_by_h1(front, server)
@@ -47,7 +45,6 @@ async def test_a_journal_that_is_behind_holds_everything_until_the_restore_ends(
     assert (await front.get(URL, who="admin"))["restore"]["held"] is None
 
 
-@with_front
 async def test_a_restore_does_not_end_while_something_is_wrong_unless_it_is_forced(front: Front) -> None:
     server = ServerId(await front.boot(host="h1", who="admin"))
     await front.ask("POST", URL, BEGIN, who="admin")
@@ -59,7 +56,6 @@ async def test_a_restore_does_not_end_while_something_is_wrong_unless_it_is_forc
     assert ended["held"] is None
 
 
-@with_front
 async def test_only_operators_restore(front: Front) -> None:
     fault(await front.ask("GET", URL), "forbidden", 403)
     for body in (BEGIN, {"end": {"force": True}}):

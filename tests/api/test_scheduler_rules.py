@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from tests.api.front import Front, fault, with_cloud, with_front
+import pytest
+
+from tests.api.front import Front, fault
 from tests.api.test_plans import planned
 from tests.api.test_wishes import sized, wanted
 from whimbrel.domain.ids import HostName
@@ -27,7 +29,7 @@ async def hinted(front: Front, query: Any) -> dict[str, Any]:
     return server
 
 
-@with_cloud(rules=FILTERED)
+@pytest.mark.cloud(rules=FILTERED)
 async def test_a_query_in_a_hint_chooses_among_hosts_at_create_and_at_every_move(front: Front) -> None:
     server = await hinted(front, '["in", "$host", "h2", "h3"]')
     first = server["OS-EXT-SRV-ATTR:host"]
@@ -38,14 +40,14 @@ async def test_a_query_in_a_hint_chooses_among_hosts_at_create_and_at_every_move
     assert (out["reason"]["constraint"], out["reason"]["words"]) == ("JsonFilter", "it does not fulfil the hint query")
 
 
-@with_cloud(rules=FILTERED)
+@pytest.mark.cloud(rules=FILTERED)
 async def test_a_query_that_nobody_understands_says_so(front: Front) -> None:
     server = await hinted(front, '["near", "$host"]')
     assert server["status"] == "ERROR"
     assert "the hint query cannot be understood: 'near' is none of the operations" in server["fault"]["message"]
 
 
-@with_cloud(rules=FILTERED)
+@pytest.mark.cloud(rules=FILTERED)
 async def test_numa_nodes_are_wanted_of_hosts_that_tell_theirs(front: Front) -> None:
     flavor = await sized(front, "two-nodes", hw__numa_nodes="1")
     server_id = await front.boot()
@@ -56,14 +58,13 @@ async def test_numa_nodes_are_wanted_of_hosts_that_tell_theirs(front: Front) -> 
     ]
 
 
-@with_front
 async def test_numa_nodes_that_are_said_wrongly_are_refused_at_the_door(front: Front) -> None:
     flavor = await sized(front, "odd", 85, hw__numa_nodes="2")
     said = fault(await front.ask("POST", "/servers", wanted(flavor)), "badRequest", 400)
     assert "1 CPUs and 512 MiB cannot be shared out evenly among 2 NUMA nodes" in said
 
 
-@with_cloud(rules=WEIGHED)
+@pytest.mark.cloud(rules=WEIGHED)
 async def test_hosts_are_weighed_by_what_they_tell_of_their_load(front: Front) -> None:
     hosts = front.world.cloud.cell(CELL).hosts
     await hosts.tell({HostName("h1"): {"cpu.percent": 0.9}, HostName("h2"): {"cpu.percent": 0.2}})

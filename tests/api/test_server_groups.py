@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.front import OTHER_PROJECT, Front, fault, with_front
+from tests.api.front import OTHER_PROJECT, Front, fault
 from whimbrel.domain.ids import HostName, ServerId
 from whimbrel.ports.stores.journal import RunFilter
 from whimbrel.servers import lookup
@@ -61,7 +61,6 @@ NEWEST = {"name": "g", "members": [], "policy": "anti-affinity", "rules": {}}
         *((minor, NEWEST | OWNED) for minor in (64, 104)),
     ],
 )
-@with_front
 async def test_how_it_is_made_and_shown(front: Front, minor: int, shown: dict[str, Any]) -> None:
     requested = {"policies": ["anti-affinity"]} if minor < 64 else {"policy": "anti-affinity"}
     answer = await send(front, {"name": "g", **requested}, minor=minor)
@@ -73,7 +72,6 @@ async def test_how_it_is_made_and_shown(front: Front, minor: int, shown: dict[st
 
 
 @pytest.mark.parametrize("policy", ["soft-affinity", "soft-anti-affinity"])
-@with_front
 async def test_soft_policies_are_there_from_2_15_on(front: Front, policy: str) -> None:
     fault(await send(front, {"name": "g", "policies": [policy]}, minor=14), "badRequest", 400)
     answer = await send(front, {"name": "g", "policies": [policy]}, minor=15)
@@ -81,7 +79,6 @@ async def test_soft_policies_are_there_from_2_15_on(front: Front, policy: str) -
     assert (await get(front, await make(front, policy)))["policy"] == policy
 
 
-@with_front
 async def test_rules_are_for_anti_affinity_from_2_64_on(front: Front) -> None:
     for most in (3, "3"):
         made = await make(front, rules={"max_server_per_host": most})
@@ -108,13 +105,11 @@ async def test_rules_are_for_anti_affinity_from_2_64_on(front: Front) -> None:
         (64, {"name": "g", "policy": "affinity", "metadata": {}}),
     ],
 )
-@with_front
 async def test_what_is_not_understood_is_refused(front: Front, minor: int, requested: dict[str, Any]) -> None:
     fault(await send(front, requested, minor=minor), "badRequest", 400)
     assert (await front.get("/os-server-groups"))["server_groups"] == []
 
 
-@with_front
 async def test_a_list_is_of_the_project_page_by_page_and_of_all_for_administrators(front: Front) -> None:
     mine = [await make(front, name=f"g{number}") for number in range(3)]
     theirs = await make(front, who=f"member@{OTHER_PROJECT}")
@@ -135,7 +130,6 @@ async def test_a_list_is_of_the_project_page_by_page_and_of_all_for_administrato
     assert await listed("?colour=red", minor=74) == mine
 
 
-@with_front
 async def test_who_may_do_what(front: Front) -> None:
     made = await make(front)
     fault(await send(front, {"name": "g", "policy": "affinity"}, who="reader"), "forbidden", 403)
@@ -147,7 +141,6 @@ async def test_who_may_do_what(front: Front) -> None:
     assert (await get(front, made, who=f"admin@{OTHER_PROJECT}"))["id"] == made
 
 
-@with_front
 async def test_quotas(front: Front) -> None:
     limits = {"quota_set": {"server_groups": 2, "server_group_members": 1}}
     assert (await front.ask("PUT", f"/os-quota-sets/{PROJECT}", limits, who="admin")).status_code == 200
@@ -166,7 +159,6 @@ async def test_quotas(front: Front) -> None:
 # Servers
 
 
-@with_front
 async def test_a_server_is_in_its_group_until_one_of_both_is_deleted(front: Front) -> None:
     made = await make(front)
     first, second = await booted(front, "a", made), await booted(front, "b", made)
@@ -185,7 +177,6 @@ async def test_a_server_is_in_its_group_until_one_of_both_is_deleted(front: Fron
     assert (await front.show(second))["server_groups"] == []
 
 
-@with_front
 async def test_a_group_that_is_not_there_is_refused(front: Front) -> None:
     theirs = await make(front, who=f"member@{OTHER_PROJECT}")
     for group in (NOWHERE, theirs):
@@ -195,7 +186,6 @@ async def test_a_group_that_is_not_there_is_refused(front: Front) -> None:
     assert (await front.get("/servers"))["servers"] == []
 
 
-@with_front
 async def test_servers_of_an_anti_affinity_group_are_apart(front: Front) -> None:
     made = await make(front)
     servers = [await booted(front, name, made) for name in "abc"]
@@ -205,14 +195,12 @@ async def test_servers_of_an_anti_affinity_group_are_apart(front: Front) -> None
     assert "anti-affinity" in str(await why(front, fourth)).lower()
 
 
-@with_front
 async def test_servers_made_at_once_are_apart_too(front: Front) -> None:
     made = await make(front)
     await booted(front, "a", made, requested={"max_count": 3, "min_count": 3})
     assert {server.host for server in await all_of(front)} == {"h1", "h2", "h3"}
 
 
-@with_front
 async def test_servers_of_an_affinity_group_are_together(front: Front) -> None:
     made = await make(front, "affinity")
     servers = [await booted(front, name, made) for name in "abc"]
@@ -221,7 +209,6 @@ async def test_servers_of_an_affinity_group_are_together(front: Front) -> None:
     assert (await front.show(await booted(front, "e", made)))["status"] == "ERROR"  # a host has four cpus
 
 
-@with_front
 async def test_a_deleted_group_lets_its_servers_go_where_they_want(front: Front) -> None:
     made = await make(front, "affinity")
     first, second = await booted(front, "a", made), await booted(front, "b", made)

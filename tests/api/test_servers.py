@@ -4,14 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import IMAGE, OTHER_PROJECT, PROJECT, Front, fault, with_front
+from tests.api.front import IMAGE, OTHER_PROJECT, PROJECT, Front, fault
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.ids import HostName
 
 # Creating
 
 
-@with_front
 async def test_a_server_is_accepted_and_then_runs(front: Front) -> None:
     requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "auto"}
     answer = await front.ask("POST", "/servers", {"server": requested})
@@ -26,7 +25,6 @@ async def test_a_server_is_accepted_and_then_runs(front: Front) -> None:
     assert (after["status"], after["OS-EXT-STS:power_state"], after["hostId"] != "") == ("ACTIVE", 1, True)
 
 
-@with_front
 async def test_everything_that_is_said_is_kept(front: Front) -> None:
     requested = {
         "description": "for tests",
@@ -50,7 +48,6 @@ async def test_everything_that_is_said_is_kept(front: Front) -> None:
     assert server["pinned_availability_zone"] == "nova"
 
 
-@with_front
 async def test_hints_are_kept_and_shown(front: Front) -> None:
     requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
     body = {"server": requested, "os:scheduler_hints": {"colour": "blue"}}
@@ -58,7 +55,6 @@ async def test_hints_are_kept_and_shown(front: Front) -> None:
     assert (await front.show(server_id))["scheduler_hints"] == {"colour": "blue"}
 
 
-@with_front
 async def test_several_are_numbered_and_share_a_reservation(front: Front) -> None:
     requested = {
         "name": "web",
@@ -78,7 +74,6 @@ async def test_several_are_numbered_and_share_a_reservation(front: Front) -> Non
     assert [server["OS-EXT-SRV-ATTR:hostname"] for server in servers] == ["web-1", "web-2", "web-3"]
 
 
-@with_front
 async def test_as_many_as_the_quota_allows(front: Front) -> None:
     await front.world.cloud.quotas.set_limits(PROJECT, {"instances": 2})
     requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
@@ -124,7 +119,6 @@ async def test_as_many_as_the_quota_allows(front: Front) -> None:
         ({"hostname": "no_underscores"}, "hostname"),
     ],
 )
-@with_front
 async def test_a_wrong_wish_is_400_and_nothing_is_made(front: Front, change: dict[str, Any], sentence: str) -> None:
     requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"} | change
     answer = await front.ask("POST", "/servers", {"server": requested})
@@ -135,7 +129,6 @@ async def test_a_wrong_wish_is_400_and_nothing_is_made(front: Front, change: dic
     assert (await front.get("/servers"))["servers"] == []
 
 
-@with_front
 async def test_networks_must_be_said_from_2_37_on(front: Front) -> None:
     requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE}
     assert "networks" in fault(await front.ask("POST", "/servers", {"server": requested}, minor=37), "badRequest", 400)
@@ -150,7 +143,6 @@ async def test_networks_must_be_said_from_2_37_on(front: Front) -> None:
         | {"delete_on_termination": True},
     ],
 )
-@with_front
 async def test_the_device_that_clients_send_for_a_plain_boot_is_understood(
     front: Front, device: dict[str, Any]
 ) -> None:
@@ -158,13 +150,11 @@ async def test_the_device_that_clients_send_for_a_plain_boot_is_understood(
     assert (await front.show(await front.boot(block_device_mapping_v2=[device], imageRef="")))["image"]["id"] == IMAGE
 
 
-@with_front
 async def test_references_may_be_urls(front: Front) -> None:
     server_id = await front.boot(imageRef=f"http://cloud/image/v2/images/{IMAGE}", flavorRef="http://cloud/flavors/1")
     assert (await front.show(server_id))["flavor"]["original_name"] == "small"
 
 
-@with_front
 async def test_the_image_must_fit_the_flavor(front: Front) -> None:
     cloud = front.world.cloud
     for flavor in (
@@ -186,7 +176,6 @@ async def test_the_image_must_fit_the_flavor(front: Front) -> None:
     assert (await boot("hidden", "member")).status_code == 202
 
 
-@with_front
 async def test_only_administrators_choose_the_host(front: Front) -> None:
     requested = {"name": "web", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
     for choice in ({"host": "h2"}, {"availability_zone": "nova:h2"}, {"hypervisor_hostname": "h2"}):
@@ -197,7 +186,6 @@ async def test_only_administrators_choose_the_host(front: Front) -> None:
         fault(await front.ask("POST", "/servers", {"server": requested | wrong}, who="admin"), "badRequest", 400)
 
 
-@with_front
 async def test_a_flavor_larger_than_any_host_ends_in_error_with_the_reason(front: Front) -> None:
     cloud = front.world.cloud
     await cloud.flavors.create(Flavor(flavor_id="9", name="huge", vcpus=20, memory_mib=512, root_gib=1), 0.0)
@@ -228,7 +216,6 @@ SINCE = {
 }
 
 
-@with_front
 async def test_fields_come_with_their_version(front: Front) -> None:
     server_id = await front.boot()
     for minor in range(1, 105):
@@ -238,7 +225,6 @@ async def test_fields_come_with_their_version(front: Front) -> None:
         assert set(listed) == set(server) - {"server_groups"}, minor
 
 
-@with_front
 async def test_administrators_see_more(front: Front) -> None:
     server_id = await front.boot()
     old, new = [await front.show(server_id, who="admin", minor=minor) for minor in (1, 104)]
@@ -254,7 +240,6 @@ async def test_administrators_see_more(front: Front) -> None:
     assert (await front.show(server_id, who="admin"))["host_status"] == "MAINTENANCE"
 
 
-@with_front
 async def test_a_flavor_is_shown_as_its_version_has_it(front: Front) -> None:
     server_id = await front.boot()
     assert (await front.show(server_id, minor=46))["flavor"]["id"] == "1"
@@ -271,7 +256,6 @@ async def test_a_flavor_is_shown_as_its_version_has_it(front: Front) -> None:
     assert set((await front.show(server_id, minor=98))["image"]) == {"id", "links", "properties"}
 
 
-@with_front
 async def test_another_projects_server_is_not_found(front: Front) -> None:
     server_id = await front.boot()
     who = f"member@{OTHER_PROJECT}"
@@ -282,7 +266,6 @@ async def test_another_projects_server_is_not_found(front: Front) -> None:
     fault(await front.ask("GET", f"/servers/{OTHER_PROJECT}"), "itemNotFound", 404)
 
 
-@with_front
 async def test_readers_read_and_members_write(front: Front) -> None:
     server_id = await front.boot()
     await front.show(server_id, who="reader")
@@ -296,7 +279,6 @@ async def test_readers_read_and_members_write(front: Front) -> None:
 # Changing and deleting
 
 
-@with_front
 async def test_an_update_changes_what_it_names(front: Front) -> None:
     server_id = await front.boot()
     change = {"name": "two", "description": None, "accessIPv6": "::1", "hostname": "two.example.org"}
@@ -313,7 +295,6 @@ async def test_an_update_changes_what_it_names(front: Front) -> None:
     fault(await front.ask("PUT", f"/servers/{server_id}", {"server": {"hostname": "a-b"}}, minor=89), "badRequest", 400)
 
 
-@with_front
 async def test_a_server_is_pinned_only_to_where_it_is(front: Front) -> None:
     server_id = await front.boot()
 
@@ -331,7 +312,6 @@ async def test_a_server_is_pinned_only_to_where_it_is(front: Front) -> None:
     assert (await pin(None)).status_code == 200
 
 
-@with_front
 async def test_a_deleted_server_is_gone(front: Front) -> None:
     server_id = await front.boot()
     answer = await front.ask("DELETE", f"/servers/{server_id}")
@@ -341,7 +321,6 @@ async def test_a_deleted_server_is_gone(front: Front) -> None:
     fault(await front.ask("DELETE", f"/servers/{server_id}"), "itemNotFound", 404)
 
 
-@with_front
 async def test_a_server_can_be_deleted_while_it_is_built(front: Front) -> None:
     server_id = await front.boot(settle=False)
     assert (await front.ask("DELETE", f"/servers/{server_id}")).status_code == 204
@@ -354,7 +333,6 @@ async def names(front: Front, query: str, **more: Any) -> list[str]:
     return sorted(server["name"] for server in (await front.get(f"/servers{query}", **more))["servers"])
 
 
-@with_front
 async def test_lists_are_filtered(front: Front) -> None:
     await front.boot("alpha", tags=["red", "warm"], metadata={"a": "b"}, description="first")
     await front.boot("beta", flavorRef="2", tags=["red"], config_drive=True)
@@ -398,12 +376,10 @@ async def test_lists_are_filtered(front: Front) -> None:
         "?changes-since=2020-01-02T00:00:00Z&changes-before=2020-01-01T00:00:00Z",
     ],
 )
-@with_front
 async def test_a_wrong_filter_is_400(front: Front, query: str) -> None:
     fault(await front.ask("GET", f"/servers{query}"), "badRequest", 400)
 
 
-@with_front
 async def test_what_users_may_not_ask_is_ignored_or_refused(front: Front) -> None:
     await front.boot("mine")
     await front.boot("other's", who=f"member@{OTHER_PROJECT}")
@@ -419,7 +395,6 @@ async def test_what_users_may_not_ask_is_ignored_or_refused(front: Front) -> Non
     assert await names(front, "?all_tenants=True&host=h9", who="admin") == []
 
 
-@with_front
 async def test_lists_go_on_page_by_page(front: Front) -> None:
     for name in ("a", "b", "c"):
         await front.boot(name)
@@ -438,7 +413,6 @@ async def test_lists_go_on_page_by_page(front: Front) -> None:
     )
 
 
-@with_front
 async def test_deleted_servers_are_shown_to_who_asks_what_changed(front: Front) -> None:
     server_id = await front.boot("gone")
     await front.ask("DELETE", f"/servers/{server_id}")

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from whimbrel.domain.ids import CellName, HostName
 
 
@@ -29,7 +29,6 @@ async def is_disabled_in_placement(front: Front, name: str) -> bool:
     return "COMPUTE_STATUS_DISABLED" in state.traits
 
 
-@with_front
 async def test_listing(front: Front) -> None:
     first = (await services(front))[0]
     assert len(first.pop("id")) == 36
@@ -54,7 +53,6 @@ async def test_listing(front: Front) -> None:
     fault(await front.ask("GET", "/os-services?colour=blue", who="admin", minor=75), "badRequest", 400)
 
 
-@with_front
 async def test_a_host_is_disabled_with_a_reason_and_enabled(front: Front) -> None:
     id = await id_of(front, "h1")
     answer = await put(front, id, 53, status="disabled", disabled_reason="new fan")
@@ -67,7 +65,6 @@ async def test_a_host_is_disabled_with_a_reason_and_enabled(front: Front) -> Non
     assert not await is_disabled_in_placement(front, "h1")
 
 
-@with_front
 async def test_no_server_goes_to_a_disabled_host(front: Front) -> None:
     for host in ("h1", "h3"):
         await put(front, await id_of(front, host), 53, status="disabled")
@@ -75,7 +72,6 @@ async def test_no_server_goes_to_a_disabled_host(front: Front) -> None:
         assert (await front.show(await front.boot(name), who="admin"))["OS-EXT-SRV-ATTR:host"] == "h2"
 
 
-@with_front
 async def test_a_host_is_forced_down_and_up(front: Front) -> None:
     id = await id_of(front, "h1")
     shown = (await put(front, id, 53, forced_down=True)).json()["service"]
@@ -98,14 +94,12 @@ async def test_a_host_is_forced_down_and_up(front: Front) -> None:
         {"status": "disabled", "colour": "blue"},
     ],
 )
-@with_front
 async def test_bad_changes_are_refused(front: Front, body: dict[str, Any]) -> None:
     id = await id_of(front, "h1")
     fault(await put(front, id, 104, **body), "badRequest", 400)
     assert (await services(front, "?host=h1"))[0]["status"] == "enabled"
 
 
-@with_front
 async def test_ids_are_uuids_from_2_53(front: Front) -> None:
     fault(await put(front, "1", 53, status="disabled"), "badRequest", 400)
     fault(await put(front, "11111111-1111-4111-8111-111111111111", 53, status="disabled"), "itemNotFound", 404)
@@ -115,7 +109,6 @@ async def test_ids_are_uuids_from_2_53(front: Front) -> None:
         fault(await front.ask("DELETE", f"/os-services/{number}", who="admin", minor=52), "itemNotFound", 404)
 
 
-@with_front
 async def test_the_old_forms(front: Front) -> None:
     who = {"host": "h1", "binary": "nova-compute"}
     assert (await put(front, "disable", 52, **who)).json() == {"service": who | {"status": "disabled"}}
@@ -129,7 +122,6 @@ async def test_the_old_forms(front: Front) -> None:
     assert (await services(front, "?host=h1"))[0]["state"] == "down"
 
 
-@with_front
 async def test_the_old_forms_of_bad_requests(front: Front) -> None:
     who = {"host": "h1", "binary": "nova-compute"}
     fault(await put(front, "disable-log-reason", 52, **who), "badRequest", 400)
@@ -146,7 +138,6 @@ async def test_the_old_forms_of_bad_requests(front: Front) -> None:
 # Deleting
 
 
-@with_front
 async def test_an_empty_host_is_forgotten(front: Front) -> None:
     requested = {"aggregate": {"name": "a"}}
     number = (await front.ask("POST", "/os-aggregates", requested, who="admin")).json()["aggregate"]["id"]
@@ -161,7 +152,6 @@ async def test_an_empty_host_is_forgotten(front: Front) -> None:
     assert (await front.ask("DELETE", "/os-services/2", who="admin", minor=52)).status_code == 204
 
 
-@with_front
 async def test_a_host_with_servers_or_moves_is_not_forgotten(front: Front) -> None:
     server_id = await front.boot()
     source = (await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"]

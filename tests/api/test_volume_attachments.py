@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.devices import volume
-from tests.api.front import OTHER_PROJECT, Front, fault, with_cloud, with_front
+from tests.api.front import OTHER_PROJECT, Front, fault
 from whimbrel.domain.flavor import Flavor
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
@@ -43,7 +43,6 @@ async def status(front: Front, volume_id: str) -> str:
     return (await front.world.cloud.volumes.volume(volume_id)).status
 
 
-@with_front
 async def test_a_volume_comes_and_goes(front: Front) -> None:
     server_id, one, two = await front.boot(), volume(front), volume(front)
     shown = await attach(front, server_id, one, tag="t", delete_on_termination=True)
@@ -66,7 +65,6 @@ async def test_a_volume_comes_and_goes(front: Front) -> None:
     assert (await attach(front, server_id, one))["device"] == "/dev/vdb"
 
 
-@with_front
 async def test_no_volume_gets_the_names_of_ephemeral_and_swap_disks(front: Front) -> None:
     roomy = Flavor(flavor_id="9", name="roomy", vcpus=1, memory_mib=512, root_gib=1, ephemeral_gib=1, swap_mib=64)
     await front.world.cloud.flavors.create(roomy, 0.0)
@@ -80,7 +78,6 @@ async def test_no_volume_gets_the_names_of_ephemeral_and_swap_disks(front: Front
     assert [each["device"] for each in (await front.get(path(made)))["volumeAttachments"]] == ["/dev/vdd"]
 
 
-@with_front
 async def test_what_is_shown_grows_with_the_version(front: Front) -> None:
     server_id, one = await front.boot(), volume(front)
     await attach(front, server_id, one)
@@ -100,7 +97,6 @@ async def test_what_is_shown_grows_with_the_version(front: Front) -> None:
     fault(await front.ask("GET", f"{path(server_id)}?limit=-1"), "badRequest", 400)
 
 
-@with_front
 async def test_what_cannot_be_attached_is_refused_and_leaves_nothing(front: Front) -> None:
     server_id, other = await front.boot(), await front.boot("other")
     mine, used, shared = volume(front), volume(front), volume(front, is_multiattach=True)
@@ -128,7 +124,6 @@ async def test_what_cannot_be_attached_is_refused_and_leaves_nothing(front: Fron
     assert len(await attached(front, server_id)) == 2
 
 
-@with_front
 async def test_from_2_101_on_a_refusal_comes_after_the_answer_and_is_told_by_the_history(front: Front) -> None:
     server_id, other, used = await front.boot(), await front.boot("other"), volume(front)
     await attach(front, other, used)
@@ -148,7 +143,7 @@ async def test_from_2_101_on_a_refusal_comes_after_the_answer_and_is_told_by_the
 APART = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, cross_az_attach=False)
 
 
-@with_cloud(APART)
+@pytest.mark.cloud(APART)
 async def test_a_volume_of_another_zone_is_refused_where_the_operator_says_so(front: Front) -> None:
     server_id, far = await front.boot(), volume(front, zone="north")
     body = {"volumeAttachment": {"volumeId": far}}
@@ -159,7 +154,6 @@ async def test_a_volume_of_another_zone_is_refused_where_the_operator_says_so(fr
     await attach(front, server_id, volume(front))
 
 
-@with_front
 async def test_whether_a_volume_goes_with_its_server_can_be_changed(front: Front) -> None:
     server_id, one, two = await front.boot(), volume(front), volume(front)
     await attach(front, server_id, one, tag="t")
@@ -184,7 +178,6 @@ async def test_whether_a_volume_goes_with_its_server_can_be_changed(front: Front
     assert one not in {one.id for one in front.world.remains.volumes._volumes.values()}
 
 
-@with_front
 async def test_the_root_stays_and_what_is_not_attached_is_not_found(front: Front) -> None:
     root = volume(front, is_bootable=True)
     device = {"source_type": "volume", "destination_type": "volume", "uuid": root, "boot_index": 0}
@@ -196,7 +189,6 @@ async def test_the_root_stays_and_what_is_not_attached_is_not_found(front: Front
 
 
 @pytest.mark.parametrize("state", ["error", "locked", "busy"])
-@with_front
 async def test_a_server_in_another_state_keeps_its_volumes(front: Front, state: str) -> None:
     server_id, one, two = await front.boot(), volume(front), volume(front)
     await attach(front, server_id, one)
@@ -212,7 +204,6 @@ async def test_a_server_in_another_state_keeps_its_volumes(front: Front, state: 
 
 
 @pytest.mark.parametrize("verdict", ["confirmResize", "revertResize"])
-@with_front
 async def test_while_a_resize_waits_volumes_come_and_go_and_are_right_afterwards(front: Front, verdict: str) -> None:
     server_id, first, second = await front.boot(), volume(front), volume(front)
     await attach(front, server_id, first)
@@ -239,7 +230,6 @@ async def test_while_a_resize_waits_volumes_come_and_go_and_are_right_afterwards
     assert len(front.world.remains.volumes.everything()) == 1
 
 
-@with_front
 async def test_a_delete_during_an_errand_beside_a_waiting_move_is_not_forgotten(front: Front) -> None:
     server_id, one = await front.boot(), volume(front)
     await front.act(server_id, {"resize": {"flavorRef": "2"}})

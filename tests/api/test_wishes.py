@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from tests.api.test_plans import planned
 from tests.stories.test_wishes import add_host_nic, offer
 from whimbrel.domain.ids import ConsumerId
@@ -40,7 +40,6 @@ def wanted(flavor: str) -> dict[str, Any]:
         ({"pci_passthrough__alias": "unheard-of:1"}, "PCI alias unheard-of is not defined"),
     ],
 )
-@with_front
 async def test_a_flavor_that_asks_wrongly_is_refused_by_name(front: Front, specs: dict[str, str], named: str) -> None:
     flavor = await sized(front, "bad", 85, **specs)  # before 2.86 extra specs are not looked at
     assert named in fault(await front.ask("POST", "/servers", wanted(flavor)), "badRequest", 400)
@@ -50,7 +49,6 @@ async def test_a_flavor_that_asks_wrongly_is_refused_by_name(front: Front, specs
     assert (await front.show(server_id))["status"] == "ACTIVE"
 
 
-@with_front
 async def test_a_resize_to_a_flavor_with_devices_of_their_own_and_back(front: Front) -> None:
     for name in ("red", "blue"):
         await add_host_nic(front.world, "h3", name, [f"CUSTOM_{name.upper()}"])
@@ -73,7 +71,6 @@ async def test_a_resize_to_a_flavor_with_devices_of_their_own_and_back(front: Fr
     assert await held(front, server_id) == before == {"h1": sizes}
 
 
-@with_front
 async def test_a_plan_names_the_class_what_is_asked_and_what_is_free(front: Front) -> None:
     await offer(front.world, "h2", ["CUSTOM_SSD"], CUSTOM_GPU=1)
     server_id = await front.boot(who="admin", host="h1")

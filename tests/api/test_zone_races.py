@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests.api.front import Front, fault, with_front
+from tests.api.front import Front, fault
 from tests.api.moving import stands
 from tests.api.test_zones import put_into_zone
 from whimbrel.domain.errors import Conflict, Refused
@@ -55,7 +55,6 @@ async def act(front: Front, number: int, **action: Any) -> Any:
     return await front.ask("POST", f"/os-aggregates/{number}/action", action, who="admin")
 
 
-@with_front
 async def test_a_server_goes_elsewhere_when_its_host_leaves_the_zone(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1", "h2")
     world = front.world
@@ -77,7 +76,6 @@ async def test_a_server_goes_elsewhere_when_its_host_leaves_the_zone(front: Fron
     assert {(await front.show(server_id, who="admin"))["OS-EXT-SRV-ATTR:host"], *left} == {"h1", "h2"}
 
 
-@with_front
 async def test_what_an_operator_does_comes_too_late_for_a_claim(front: Front) -> None:
     """No server is seen on the host yet: only placement knows that one will be."""
     await put_into_zone(front, "east", "h2", "h3")
@@ -94,7 +92,6 @@ async def test_what_an_operator_does_comes_too_late_for_a_claim(front: Front) ->
     assert (await act(front, aggregate.id, remove_host={"host": "h3"})).status_code == 200
 
 
-@with_front
 async def test_claims_that_count_on_the_old_zone_are_refused_after_a_change(front: Front) -> None:
     await put_into_zone(front, "east", "h2")
     [aggregate] = await front.world.cloud.aggregates.all()
@@ -111,7 +108,6 @@ async def test_claims_that_count_on_the_old_zone_are_refused_after_a_change(fron
     await claim(front, "h2", "nova", "", number=4)
 
 
-@with_front
 async def test_a_change_that_is_refused_after_placement_was_told_leaves_nothing(front: Front) -> None:
     """The first aggregate that has a host tells its zone, so that placement was told before the refusal."""
     cloud = front.world.cloud
@@ -123,7 +119,6 @@ async def test_a_change_that_is_refused_after_placement_was_told_leaves_nothing(
     await claim(front, "h2", "east")
 
 
-@with_front
 async def test_a_request_that_died_is_put_right_and_its_ghost_is_refused(front: Front) -> None:
     cloud = front.world.cloud
     east = await cloud.aggregates.create("east", cloud.ids.uuid(), {"availability_zone": "east"}, 1.0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import Front, fault, with_cloud, with_front
+from tests.api.front import Front, fault
 from whimbrel.domain.ids import CellName, HostName, ServerId
 from whimbrel.ports.cloud import Rules
 from whimbrel.servers import lookup
@@ -28,12 +28,10 @@ def zone(name: str, available: bool) -> object:
     return {"zoneName": name, "zoneState": {"available": available}, "hosts": None}
 
 
-@with_front
 async def test_hosts_in_no_zone_are_in_the_default_one(front: Front) -> None:
     assert await front.get("/os-availability-zone", who="nobody") == {"availabilityZoneInfo": [zone("nova", True)]}
 
 
-@with_front
 async def test_a_zone_is_available_while_a_host_of_it_is_enabled(front: Front) -> None:
     await put_into_zone(front, "east", "h1", "h2")
     await put_into_zone(front, "empty")
@@ -43,7 +41,6 @@ async def test_a_zone_is_available_while_a_host_of_it_is_enabled(front: Front) -
     assert zones == [zone("east", True), zone("nova", False)]
 
 
-@with_front
 async def test_details_are_for_administrators(front: Front) -> None:
     fault(await front.ask("GET", "/os-availability-zone/detail", who="manager"), "forbidden", 403)
     await put_into_zone(front, "east", "h1")
@@ -68,7 +65,6 @@ async def rename(front: Front, zone_id: str, name: Any, who: str = "admin") -> A
     return await front.ask("PUT", f"/whimbrel/zones/{zone_id}", {"zone": {"name": name}}, who=who)
 
 
-@with_front
 async def test_zones_are_listed_with_their_ids_also_those_without_hosts(front: Front) -> None:
     await put_into_zone(front, "east", "h1")
     await put_into_zone(front, "empty")
@@ -82,7 +78,6 @@ async def test_zones_are_listed_with_their_ids_also_those_without_hosts(front: F
     fault(await front.ask("GET", "/whimbrel/zones", who="manager"), "forbidden", 403)
 
 
-@with_front
 async def test_a_zone_is_shown_under_its_new_name_everywhere_and_found_by_it(front: Front) -> None:
     await put_into_zone(front, "east", "h1")
     server_id = await front.boot(availability_zone="east")
@@ -107,7 +102,6 @@ async def test_a_zone_is_shown_under_its_new_name_everywhere_and_found_by_it(fro
 
 
 @pytest.mark.parametrize("way", ["asc", "desc"])
-@with_front
 async def test_servers_are_sorted_by_the_names_of_their_zones(front: Front, way: str) -> None:
     for name, host in (("east", "h1"), ("west", "h2")):
         await put_into_zone(front, name, host)
@@ -122,7 +116,6 @@ async def test_servers_are_sorted_by_the_names_of_their_zones(front: Front, way:
     assert [one["name"] for one in (await front.get(f"/servers?{query}&marker={marker}"))["servers"]] == listed[2:]
 
 
-@with_front
 async def test_the_default_zone_is_renamed_as_any_other(front: Front) -> None:
     server_id = await front.boot(availability_zone="nova")
     assert (await rename(front, (await ids(front))["nova"], "main")).status_code == 200
@@ -133,7 +126,6 @@ async def test_the_default_zone_is_renamed_as_any_other(front: Front) -> None:
     assert {one["name"]: one["is_default"] for one in known} == {"main": True, "nova": False}
 
 
-@with_front
 async def test_bad_names_of_zones_are_refused(front: Front) -> None:
     await put_into_zone(front, "east", "h1")
     east = (await ids(front))["east"]
@@ -145,7 +137,7 @@ async def test_bad_names_of_zones_are_refused(front: Front) -> None:
     assert list(await ids(front)) == ["east", "nova"]
 
 
-@with_cloud(Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, default_schedule_zone="east"))
+@pytest.mark.cloud(Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, default_schedule_zone="east"))
 async def test_servers_for_which_nobody_names_a_zone_go_to_that_of_the_rule(front: Front) -> None:
     requested = {"server": {"name": "one", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}}
     assert "not available" in fault(await front.ask("POST", "/servers", requested), "badRequest", 400)
@@ -161,7 +153,6 @@ async def delete(front: Front, zone_id: str, who: str = "admin") -> Any:
     return await front.ask("DELETE", f"/whimbrel/zones/{zone_id}", who=who)
 
 
-@with_front
 async def test_a_zone_that_means_nothing_to_anybody_is_deleted(front: Front) -> None:
     await put_into_zone(front, "east")
     zone_id = (await ids(front))["east"]
@@ -175,12 +166,10 @@ async def test_a_zone_that_means_nothing_to_anybody_is_deleted(front: Front) -> 
     fault(await delete(front, zone_id), "itemNotFound", 404)
 
 
-@with_front
 async def test_the_default_zone_stays(front: Front) -> None:
     assert "default" in fault(await delete(front, (await ids(front))["nova"]), "conflictingRequest", 409)
 
 
-@with_front
 async def test_a_zone_stays_while_servers_are_in_it_or_pinned_to_it(front: Front) -> None:
     """Somebody took its hosts away by hand."""
     await put_into_zone(front, "east", "h1")
@@ -199,7 +188,6 @@ async def test_a_zone_stays_while_servers_are_in_it_or_pinned_to_it(front: Front
     assert (await delete(front, zone_id)).status_code == 204
 
 
-@with_front
 async def test_a_zone_stays_while_moves_go_there(front: Front) -> None:
     await put_into_zone(front, "east", "h1")
     zone_id = (await ids(front))["east"]
@@ -213,7 +201,6 @@ async def test_a_zone_stays_while_moves_go_there(front: Front) -> None:
     assert words in fault(await delete(front, zone_id), "conflictingRequest", 409)
 
 
-@with_front
 async def test_many_servers_are_all_looked_at_and_few_are_named(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zone_users, "AT_ONCE", 2)
     await put_into_zone(front, "east", "h1", "h2")

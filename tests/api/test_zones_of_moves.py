@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.front import POLICY, Front, fault, with_cloud
+from tests.api.front import POLICY, Front, fault
 from tests.api.moving import boot, confirm, migrate, move, pin, resize, stands, why
 from tests.api.test_zones import put_into_zone
 from whimbrel.api.http.policy import DEFAULTS
@@ -25,7 +25,7 @@ OF_PROJECT = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, az_on_move_of_
 # Pins
 
 
-@with_cloud(FREE)
+@pytest.mark.cloud(FREE)
 async def test_c1_a_pin_to_the_default_zone_holds(front: Front) -> None:
     await put_into_zone(front, "zone2", "h2", "h3")
     server_id = await boot(front, "nova")
@@ -35,7 +35,7 @@ async def test_c1_a_pin_to_the_default_zone_holds(front: Front) -> None:
     assert "it is pinned to zone nova" in await why(front, server_id)
 
 
-@with_cloud(FREE)
+@pytest.mark.cloud(FREE)
 async def test_c1_control_a_pin_to_another_zone_holds(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     await put_into_zone(front, "zone2", "h2", "h3")
@@ -48,7 +48,7 @@ async def test_c1_control_a_pin_to_another_zone_holds(front: Front) -> None:
     assert await stands(front, server_id) == ("VERIFY_RESIZE", "zone2", None, "large")
 
 
-@with_cloud(FREE)
+@pytest.mark.cloud(FREE)
 async def test_a_pin_to_a_zone_that_has_no_hosts_any_more_is_an_error(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     server_id = await boot(front, "zone1", pinned=True)
@@ -59,7 +59,7 @@ async def test_a_pin_to_a_zone_that_has_no_hosts_any_more_is_an_error(front: Fro
     assert "zone zone1, where there is no host any more" in await why(front, server_id)
 
 
-@with_cloud(FREE)
+@pytest.mark.cloud(FREE)
 async def test_a_zone_is_renamed_and_every_pin_holds(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1", "h2")
     server_id = await boot(front, "zone1", pinned=True)
@@ -75,7 +75,7 @@ async def test_a_zone_is_renamed_and_every_pin_holds(front: Front) -> None:
 # Where nobody said: the policy
 
 
-@with_cloud(KEEP)
+@pytest.mark.cloud(KEEP)
 async def test_c2_a_server_without_a_pin_stays_in_its_zone(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     await put_into_zone(front, "zone2", "h2", "h3")
@@ -86,7 +86,7 @@ async def test_c2_a_server_without_a_pin_stays_in_its_zone(front: Front) -> None
 
 
 @pytest.mark.parametrize("hosts", [("h1", "h2"), ("h1",)])
-@with_cloud(PREFER)
+@pytest.mark.cloud(PREFER)
 async def test_a_server_stays_in_its_zone_if_there_is_room(front: Front, hosts: tuple[str, ...]) -> None:
     await put_into_zone(front, "zone1", *hosts)
     server_id = await boot(front, "zone1")
@@ -94,7 +94,7 @@ async def test_a_server_stays_in_its_zone_if_there_is_room(front: Front, hosts: 
     assert (await stands(front, server_id))[:2] == ("VERIFY_RESIZE", "zone1" if len(hosts) > 1 else "nova")
 
 
-@with_cloud(OF_PROJECT)
+@pytest.mark.cloud(OF_PROJECT)
 async def test_a_project_may_have_a_policy_of_its_own(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     server_id = await boot(front, "zone1")
@@ -102,7 +102,7 @@ async def test_a_project_may_have_a_policy_of_its_own(front: Front) -> None:
     assert (await stands(front, server_id))[:2] == ("VERIFY_RESIZE", "nova")
 
 
-@with_cloud(KEEP)
+@pytest.mark.cloud(KEEP)
 async def test_an_aggregate_may_have_a_policy_of_its_own_and_a_flavor_has_the_last_word(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     server_id = await boot(front, "zone1")
@@ -130,7 +130,7 @@ async def test_an_aggregate_may_have_a_policy_of_its_own_and_a_flavor_has_the_la
 # What an administrator says
 
 
-@with_cloud(KEEP)
+@pytest.mark.cloud(KEEP)
 async def test_a_host_outside_the_zone_is_refused_unless_one_may_and_says_so(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     server_id = await boot(front, "zone1")
@@ -149,7 +149,7 @@ async def test_a_host_outside_the_zone_is_refused_unless_one_may_and_says_so(fro
 OWNERS = Policy.load({**DEFAULTS, "whimbrel:servers:move": "rule:project_member_or_admin"})
 
 
-@with_cloud(KEEP, OWNERS)
+@pytest.mark.cloud(KEEP, OWNERS)
 async def test_an_owner_moves_between_zones_where_the_policy_says_so_but_chooses_no_host(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     server_id = await boot(front, "zone1")
@@ -160,7 +160,7 @@ async def test_an_owner_moves_between_zones_where_the_policy_says_so_but_chooses
     assert await stands(front, server_id) == ("VERIFY_RESIZE", "nova", None, "large")
 
 
-@with_cloud(KEEP, POLICY)
+@pytest.mark.cloud(KEEP, POLICY)
 async def test_bad_moves_are_refused_at_the_door(front: Front) -> None:
     server_id = await front.boot()
     fault(await move(front, server_id, who="manager", availability_zone="nova"), "forbidden", 403)
@@ -176,7 +176,7 @@ async def test_bad_moves_are_refused_at_the_door(front: Front) -> None:
 
 
 @pytest.mark.parametrize("verdict", ["confirmResize", "revertResize"])
-@with_cloud(KEEP)
+@pytest.mark.cloud(KEEP)
 async def test_a_pin_moves_with_its_server_when_the_move_is_confirmed(front: Front, verdict: str) -> None:
     await put_into_zone(front, "zone1", "h1")
     await put_into_zone(front, "zone2", "h2")
@@ -191,7 +191,7 @@ async def test_a_pin_moves_with_its_server_when_the_move_is_confirmed(front: Fro
     assert await stands(front, server_id) == ("ACTIVE", zone, zone, "small")
 
 
-@with_cloud(KEEP)
+@pytest.mark.cloud(KEEP)
 async def test_d_a_move_that_fails_at_its_target_changes_no_intent(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     await put_into_zone(front, "zone2", "h2")
@@ -203,7 +203,7 @@ async def test_d_a_move_that_fails_at_its_target_changes_no_intent(front: Front)
     assert (run["state"], run["target"]) == ("undone", "h2")  # it had come so far
 
 
-@with_cloud(KEEP)
+@pytest.mark.cloud(KEEP)
 async def test_h_a_move_to_a_zone_that_has_no_room_changes_no_intent(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     await put_into_zone(front, "zone2", "h2")

@@ -6,7 +6,7 @@ Nova was seen to do otherwise: reference, probes C2v, C2b and C2-control of Appe
 import pytest
 
 from tests.api.devices import volume
-from tests.api.front import Front, fault, with_cloud
+from tests.api.front import Front, fault
 from tests.api.moving import boot, has_volume, migrate, move, pin, resize, stands, why
 from tests.api.test_zones import put_into_zone
 from whimbrel.ports.cloud import Rules
@@ -15,7 +15,7 @@ from whimbrel.sim.cloud.cloud import IMAGE
 APART = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, cross_az_attach=False, az_on_move="free")
 
 
-@with_cloud(APART)
+@pytest.mark.cloud(APART)
 async def test_c2v_a_volume_that_was_attached_later_keeps_its_server_in_its_zone(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     server_id = await boot(front, "zone1")
@@ -25,7 +25,7 @@ async def test_c2v_a_volume_that_was_attached_later_keeps_its_server_in_its_zone
     assert "its volumes are in zone zone1" in await why(front, server_id)
 
 
-@with_cloud(APART)
+@pytest.mark.cloud(APART)
 async def test_c2b_a_volume_to_boot_from_keeps_its_server_in_its_zone(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     root = volume(front, zone="zone1", is_bootable=True)
@@ -39,7 +39,7 @@ async def test_c2b_a_volume_to_boot_from_keeps_its_server_in_its_zone(front: Fro
     assert "its volumes are in zone zone1" in await why(front, server_id)
 
 
-@with_cloud(APART)
+@pytest.mark.cloud(APART)
 async def test_a_volume_that_is_made_for_a_server_is_made_in_its_zone_and_keeps_it_there(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     device = {"source_type": "image", "destination_type": "volume", "uuid": IMAGE, "boot_index": 0, "volume_size": 1}
@@ -52,7 +52,7 @@ async def test_a_volume_that_is_made_for_a_server_is_made_in_its_zone_and_keeps_
     assert "cross_az_attach" in fault(await move(front, server_id, host="h2", leave_zone=True), "badRequest", 400)
 
 
-@with_cloud(APART)
+@pytest.mark.cloud(APART)
 async def test_c2_control_a_volume_of_another_zone_is_not_attached_and_the_action_says_so(front: Front) -> None:
     await put_into_zone(front, "zone2", "h1", "h2", "h3")
     server_id, far = await front.boot(), volume(front, zone="zone1")
@@ -66,7 +66,7 @@ async def test_c2_control_a_volume_of_another_zone_is_not_attached_and_the_actio
     assert (last["action"], last["message"]) == ("attach_volume", "Error")
 
 
-@with_cloud(APART)
+@pytest.mark.cloud(APART)
 async def test_demands_that_exclude_each_other_are_an_error(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1", "h2")
     server_id, one, two = await boot(front, "zone1"), volume(front, zone="zone1"), volume(front, zone="zone1")
@@ -83,7 +83,7 @@ async def test_demands_that_exclude_each_other_are_an_error(front: Front) -> Non
     assert (await stands(front, server_id))[:3] == ("ACTIVE", "zone1", "zone1")
 
 
-@with_cloud(APART)
+@pytest.mark.cloud(APART)
 async def test_zones_of_servers_and_volumes_belong_together_by_their_names(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1", "h2")
     server_id = await boot(front, "zone1")
@@ -100,7 +100,7 @@ async def test_zones_of_servers_and_volumes_belong_together_by_their_names(front
 
 
 @pytest.mark.parametrize("zone", [None, "nova"])
-@with_cloud(APART)
+@pytest.mark.cloud(APART)
 async def test_a_volume_of_a_snapshot_is_made_beside_it_unless_another_zone_is_asked_for(
     front: Front, zone: str | None
 ) -> None:
@@ -114,7 +114,7 @@ async def test_a_volume_of_a_snapshot_is_made_beside_it_unless_another_zone_is_a
     assert (await front.world.cloud.volumes.volume(shown["id"])).zone == (zone or "zone1")
 
 
-@with_cloud(APART)
+@pytest.mark.cloud(APART)
 async def test_a_host_outside_the_zone_of_the_volumes_is_refused(front: Front) -> None:
     await put_into_zone(front, "zone1", "h1")
     device = {"source_type": "volume", "destination_type": "volume", "boot_index": 0}
@@ -134,7 +134,7 @@ async def test_a_host_outside_the_zone_of_the_volumes_is_refused(front: Front) -
     assert "Compute host h1 is in the availability zone zone1" in fault(answer, "badRequest", 400)
 
 
-@with_cloud(APART)
+@pytest.mark.cloud(APART)
 async def test_volumes_in_a_zone_without_servers_are_an_error(front: Front) -> None:
     device = {"source_type": "volume", "destination_type": "volume", "boot_index": 0}
     requested = {"name": "one", "flavorRef": "1", "imageRef": "", "networks": "none"}

@@ -1,13 +1,13 @@
 """The embedded volume service behind a client, with images to make volumes of, and a workshop that works when told."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -139,14 +139,7 @@ async def volume_cloud(directory: Path, url: str = "sqlite://", **more: Any) -> 
     await database.close()
 
 
-Story = Callable[[VolumeCloud], Awaitable[None]]
-
-
-def tell(directory: Path, story: Story, **more: Any) -> None:
-    """Run a story with a fresh cloud."""
-
-    async def whole() -> None:
-        async with volume_cloud(directory, **more) as cloud:
-            await story(cloud)
-
-    asyncio.run(whole())
+@pytest.fixture
+async def cloud(tmp_path: Path) -> AsyncIterator[VolumeCloud]:
+    async with volume_cloud(tmp_path) as cloud:
+        yield cloud

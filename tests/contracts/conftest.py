@@ -2,5 +2,6 @@
 
 from tests.contracts.databases import open_store, postgres, tables
 from tests.contracts.hypervisors import libvirt_hosts, libvirt_pair, pair
+from tests.contracts.runs import store
 
-__all__ = ["libvirt_hosts", "libvirt_pair", "open_store", "pair", "postgres", "tables"]
+__all__ = ["libvirt_hosts", "libvirt_pair", "open_store", "pair", "postgres", "store", "tables"]

@@ -1,10 +1,10 @@
 """Runs, servers and a store to keep them in, for the suites of journal and directory."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
@@ -128,9 +128,7 @@ def a_server(run: Run) -> Server:
     )
 
 
-def tell(open_store: Opener, story: Callable[[Store], Awaitable[None]]) -> None:
-    async def told() -> None:
-        async with open_store("global") as database:
-            await story(Store(database))
-
-    asyncio.run(told())
+@pytest.fixture
+async def store(open_store: Opener) -> AsyncIterator[Store]:
+    async with open_store("global") as database:
+        yield Store(database)

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from tests.host_room import H1, H2, IMAGE, Room, boot, order, spec, story
+from tests.host_room import H1, H2, IMAGE, Room, boot, order, spec
 from whimbrel.adapters.bus.client import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.bus.server import agents_app
@@ -47,7 +47,6 @@ both_ways = pytest.mark.parametrize("way", [in_process, over_http])
 
 
 @both_ways
-@story
 async def test_a_guest_from_its_first_to_its_last_day(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent = agents.at(H1)
@@ -66,7 +65,6 @@ async def test_a_guest_from_its_first_to_its_last_day(way: Assignment) -> None:
 
 
 @both_ways
-@story
 async def test_a_disk_goes_from_host_to_host(way: Assignment) -> None:
     room = Room()
     async with way(room) as agents:
@@ -87,7 +85,6 @@ async def test_a_disk_goes_from_host_to_host(way: Assignment) -> None:
 
 
 @both_ways
-@story
 async def test_a_disk_goes_by_the_image_service(way: Assignment) -> None:
     room = Room()
     async with way(room) as agents:
@@ -109,7 +106,6 @@ async def test_a_disk_goes_by_the_image_service(way: Assignment) -> None:
 
 
 @both_ways
-@story
 async def test_the_ephemeral_disk_goes_either_way_and_swap_is_made_anew(way: Assignment) -> None:
     old, new = (replace(each, ephemeral_gib=1, swap_mib=64) for each in (OLD, NEW))
     for by_image in (False, True):
@@ -140,7 +136,6 @@ async def test_the_ephemeral_disk_goes_either_way_and_swap_is_made_anew(way: Ass
 
 
 @both_ways
-@story
 async def test_every_changing_call_may_be_repeated(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent, by = agents.at(H1), order()
@@ -173,7 +168,6 @@ async def test_every_changing_call_may_be_repeated(way: Assignment) -> None:
 
 
 @both_ways
-@story
 async def test_undoing_what_never_was_is_fine(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent, by = agents.at(H1), order()
@@ -187,7 +181,6 @@ async def test_undoing_what_never_was_is_fine(way: Assignment) -> None:
 
 
 @both_ways
-@story
 async def test_devices_go_to_the_guest_and_come_back(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent, by = agents.at(H1), order()
@@ -204,14 +197,12 @@ async def test_devices_go_to_the_guest_and_come_back(way: Assignment) -> None:
 
 
 @both_ways
-@story
 async def test_a_host_tells_who_it_is(way: Assignment) -> None:
     async with way(Room()) as agents:
         assert [(await agents.at(host).connector())["host"] for host in (H1, H2)] == [H1, H2]
 
 
 @both_ways
-@story
 async def test_a_long_order_is_asked_for_until_it_is_finished(way: Assignment) -> None:
     async with way(Room(times=Times(build_disk_s=60.0))) as agents:
         agent, by = agents.at(H1), order()
@@ -224,7 +215,6 @@ async def test_a_long_order_is_asked_for_until_it_is_finished(way: Assignment) -
 
 
 @both_ways
-@story
 async def test_a_snapshot_becomes_an_image(way: Assignment) -> None:
     room = Room()
     image = Image(id="shot", name="shot", status="queued", disk_format="qcow2", size_bytes=0, checksum=None)
@@ -237,7 +227,6 @@ async def test_a_snapshot_becomes_an_image(way: Assignment) -> None:
 
 
 @both_ways
-@story
 async def test_errors_arrive_by_their_names(way: Assignment) -> None:
     async with way(Room()) as agents:
         agent = agents.at(H1)

@@ -1,7 +1,5 @@
 """What every store of hosts does: the host's word and the operator's word do not touch each other."""
 
-import asyncio
-
 import msgspec
 import pytest
 
@@ -34,124 +32,100 @@ def host(name: str, **fields: object) -> Host:
     return msgspec.structs.replace(made, **fields)
 
 
-def test_registers_and_lists_in_the_order_of_arrival(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("cell") as db:
-            hosts = SqlHosts(db, CELL)
-            second, first = await hosts.register(host("b")), await hosts.register(host("a"))
-            assert [h.name for h in await hosts.all()] == ["b", "a"]
-            assert 0 < second.number < first.number
-            assert await hosts.get(HostName("a")) == first
-            assert msgspec.structs.replace(first, number=0) == host("a")
-
-    asyncio.run(story())
+async def test_registers_and_lists_in_the_order_of_arrival(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        second, first = await hosts.register(host("b")), await hosts.register(host("a"))
+        assert [h.name for h in await hosts.all()] == ["b", "a"]
+        assert 0 < second.number < first.number
+        assert await hosts.get(HostName("a")) == first
+        assert msgspec.structs.replace(first, number=0) == host("a")
 
 
-def test_registering_again_renews_sizes_and_keeps_the_operators_word(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("cell") as db:
-            hosts = SqlHosts(db, CELL)
-            first = await hosts.register(host("a", seen_at=50.0))
-            await hosts.set_service(first.name, enabled=False, disabled_reason="broken fan", forced_down=True)
-            again = await hosts.register(
-                host("a", vcpus=16, seen_at=20.0, id=ProviderId("another"), service_id="another", created_at=99.0)
-            )
-            wanted = {"enabled": False, "disabled_reason": "broken fan", "forced_down": True, "vcpus": 16}
-            assert again == msgspec.structs.replace(first, **wanted)
-
-    asyncio.run(story())
+async def test_registering_again_renews_sizes_and_keeps_the_operators_word(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        first = await hosts.register(host("a", seen_at=50.0))
+        await hosts.set_service(first.name, enabled=False, disabled_reason="broken fan", forced_down=True)
+        again = await hosts.register(
+            host("a", vcpus=16, seen_at=20.0, id=ProviderId("another"), service_id="another", created_at=99.0)
+        )
+        wanted = {"enabled": False, "disabled_reason": "broken fan", "forced_down": True, "vcpus": 16}
+        assert again == msgspec.structs.replace(first, **wanted)
 
 
-def test_a_sign_of_life_never_goes_back_in_time(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("cell") as db:
-            hosts = SqlHosts(db, CELL)
-            for name in "abc":
-                await hosts.register(host(name, seen_at=10.0))
-            await hosts.seen([HostName("a"), HostName("c"), HostName("nobody")], 30.0)
-            await hosts.seen([HostName("a")], 20.0)
-            await hosts.seen([], 99.0)
-            assert [h.seen_at for h in await hosts.all()] == [30.0, 10.0, 30.0]
-
-    asyncio.run(story())
+async def test_a_sign_of_life_never_goes_back_in_time(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        for name in "abc":
+            await hosts.register(host(name, seen_at=10.0))
+        await hosts.seen([HostName("a"), HostName("c"), HostName("nobody")], 30.0)
+        await hosts.seen([HostName("a")], 20.0)
+        await hosts.seen([], 99.0)
+        assert [h.seen_at for h in await hosts.all()] == [30.0, 10.0, 30.0]
 
 
-def test_what_a_host_says_of_its_nodes_is_renewed_and_what_it_tells_of_its_load_stays(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("cell") as db:
-            hosts, nodes = SqlHosts(db, CELL), (NumaNode(cpus=4, memory_mib=8192), NumaNode(cpus=0, memory_mib=1))
-            assert (await hosts.register(host("a", numa=nodes))).numa == nodes
-            await hosts.register(host("b"))
-            await hosts.tell({A: {"cpu.percent": 0.25, "cpu.idle.time": 1e15}, HostName("nobody"): {"x": 1.0}})
-            await hosts.tell({})
-            a, b = await hosts.all()
-            assert (a.metrics, b.metrics, b.numa) == ({"cpu.percent": 0.25, "cpu.idle.time": 1e15}, {}, ())
-            again = await hosts.register(host("a", numa=nodes[:1]))
-            assert (again.numa, again.metrics) == (nodes[:1], a.metrics)
-            await hosts.tell({A: {"cpu.percent": 0.5}})
-            assert (await hosts.get(A)).metrics == {"cpu.percent": 0.5}
-
-    asyncio.run(story())
+async def test_what_a_host_says_of_its_nodes_is_renewed_and_what_it_tells_of_its_load_stays(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts, nodes = SqlHosts(db, CELL), (NumaNode(cpus=4, memory_mib=8192), NumaNode(cpus=0, memory_mib=1))
+        assert (await hosts.register(host("a", numa=nodes))).numa == nodes
+        await hosts.register(host("b"))
+        await hosts.tell({A: {"cpu.percent": 0.25, "cpu.idle.time": 1e15}, HostName("nobody"): {"x": 1.0}})
+        await hosts.tell({})
+        a, b = await hosts.all()
+        assert (a.metrics, b.metrics, b.numa) == ({"cpu.percent": 0.25, "cpu.idle.time": 1e15}, {}, ())
+        again = await hosts.register(host("a", numa=nodes[:1]))
+        assert (again.numa, again.metrics) == (nodes[:1], a.metrics)
+        await hosts.tell({A: {"cpu.percent": 0.5}})
+        assert (await hosts.get(A)).metrics == {"cpu.percent": 0.5}
 
 
-def test_what_is_not_there_is_not_found(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("cell") as db:
-            hosts = SqlHosts(db, CELL)
-            await hosts.register(host("a"))
+async def test_what_is_not_there_is_not_found(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        await hosts.register(host("a"))
+        await hosts.delete(HostName("a"))
+        with pytest.raises(NotFound):
             await hosts.delete(HostName("a"))
-            with pytest.raises(NotFound):
-                await hosts.delete(HostName("a"))
-            with pytest.raises(NotFound):
-                await hosts.get(HostName("a"))
-            with pytest.raises(NotFound):
-                await hosts.set_service(HostName("a"), enabled=True, disabled_reason=None, forced_down=False)
-
-    asyncio.run(story())
+        with pytest.raises(NotFound):
+            await hosts.get(HostName("a"))
+        with pytest.raises(NotFound):
+            await hosts.set_service(HostName("a"), enabled=True, disabled_reason=None, forced_down=False)
 
 
-def test_two_hosts_never_share_a_provider(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("cell") as db:
-            hosts = SqlHosts(db, CELL)
-            await hosts.register(host("a"))
-            with pytest.raises(Conflict):
-                await hosts.register(host("b", id=ProviderId("provider-a")))
-
-    asyncio.run(story())
+async def test_two_hosts_never_share_a_provider(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        await hosts.register(host("a"))
+        with pytest.raises(Conflict):
+            await hosts.register(host("b", id=ProviderId("provider-a")))
 
 
-def test_failed_builds_count_once_for_a_run_until_a_server_is_built(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("cell") as db:
-            hosts, servers = SqlHosts(db, CELL), SqlServers(db)
-            for name in ("a", "b"):
-                await hosts.register(host(name))
-            first, second = Order(RunId("first"), 1), Order(RunId("second"), 2)
-            for order, when in ((first, 100.0), (first, 101.0), (second, 110.0)):
-                await hosts.build_failed(order, A, when)
-            await hosts.build_failed(first, HostName("b"), 100.0)
-            assert await hosts.failed_builds() == {A: 2, "b": 1}
-            await servers.insert(Order(RunId("third"), 1), a_server(host=A, launched_at=105.0))
-            assert await hosts.failed_builds() == {A: 1, "b": 1}
-            await servers.insert(Order(RunId("third"), 1), a_server(host=A, launched_at=120.0))
-            assert await hosts.failed_builds() == {"b": 1}
-            await hosts.build_failed(second, A, 130.0)
-            assert await hosts.failed_builds() == {A: 1, "b": 1}
-            with pytest.raises(Superseded):
-                await hosts.build_failed(Order(RunId("second"), 1), A, 140.0)
-
-    asyncio.run(story())
+async def test_failed_builds_count_once_for_a_run_until_a_server_is_built(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts, servers = SqlHosts(db, CELL), SqlServers(db)
+        for name in ("a", "b"):
+            await hosts.register(host(name))
+        first, second = Order(RunId("first"), 1), Order(RunId("second"), 2)
+        for order, when in ((first, 100.0), (first, 101.0), (second, 110.0)):
+            await hosts.build_failed(order, A, when)
+        await hosts.build_failed(first, HostName("b"), 100.0)
+        assert await hosts.failed_builds() == {A: 2, "b": 1}
+        await servers.insert(Order(RunId("third"), 1), a_server(host=A, launched_at=105.0))
+        assert await hosts.failed_builds() == {A: 1, "b": 1}
+        await servers.insert(Order(RunId("third"), 1), a_server(host=A, launched_at=120.0))
+        assert await hosts.failed_builds() == {"b": 1}
+        await hosts.build_failed(second, A, 130.0)
+        assert await hosts.failed_builds() == {A: 1, "b": 1}
+        with pytest.raises(Superseded):
+            await hosts.build_failed(Order(RunId("second"), 1), A, 140.0)
 
 
-def test_failures_go_with_their_host(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("cell") as db:
-            hosts = SqlHosts(db, CELL)
-            await hosts.register(host("a"))
-            await hosts.build_failed(Order(RunId("run"), 1), A, 100.0)
-            await hosts.delete(A)
-            await hosts.register(host("a"))
-            assert await hosts.failed_builds() == {}
-
-    asyncio.run(story())
+async def test_failures_go_with_their_host(open_store: Opener) -> None:
+    async with open_store("cell") as db:
+        hosts = SqlHosts(db, CELL)
+        await hosts.register(host("a"))
+        await hosts.build_failed(Order(RunId("run"), 1), A, 100.0)
+        await hosts.delete(A)
+        await hosts.register(host("a"))
+        assert await hosts.failed_builds() == {}

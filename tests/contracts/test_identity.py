@@ -1,7 +1,6 @@
 """Who holds a token, in every adapter of the port; then what only the one over HTTP has to mind."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
@@ -23,9 +22,6 @@ LOGIN = Login(
     project_domain=IN_DEFAULT,
 )
 
-Story = Callable[[Opened, Identity], Awaitable[None]]
-Teller = Callable[[Story], None]
-
 
 def keystone(services: Opened, login: Login = LOGIN) -> KeystoneIdentity:
     """Take the embedded service for a Keystone."""
@@ -33,122 +29,92 @@ def keystone(services: Opened, login: Login = LOGIN) -> KeystoneIdentity:
     return KeystoneIdentity(services.client, login, services.clock)
 
 
-def teller(directory: Path, identity: Callable[[Opened], Identity]) -> Teller:
-    def tell(story: Story) -> None:
-        async def whole() -> None:
-            async with opened(directory) as services:
-                await story(services, identity(services))
-
-        asyncio.run(whole())
-
-    return tell
+@pytest.fixture
+async def services(tmp_path: Path) -> AsyncIterator[Opened]:
+    async with opened(tmp_path) as services:
+        yield services
 
 
 @pytest.fixture(params=["store", "keystone"])
-def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Teller:
-    return teller(tmp_path, keystone if request.param == "keystone" else lambda services: services.store)
+def identity(request: pytest.FixtureRequest, services: Opened) -> Identity:
+    return keystone(services) if request.param == "keystone" else services.store
 
 
 @pytest.fixture
-def tell_http(tmp_path: Path) -> Teller:
-    return teller(tmp_path, keystone)
+def over_http(services: Opened) -> Identity:
+    return keystone(services)
 
 
-def test_a_token_has_a_holder(tell: Teller) -> None:
-    async def story(services: Opened, identity: Identity) -> None:
-        principal = await identity.principal("token of ann")
-        assert principal is not None
-        assert (principal.user_id, principal.user_name, principal.user_domain_id) == ("ann", "ann", "default")
-        assert (principal.project_id, principal.project_name, principal.project_domain_id) == (
-            "p1",
-            "name of p1",
-            "default",
-        )
-        assert principal.roles == {"member", "reader"}
-        assert principal.expires_at == pytest.approx(services.clock.now() + 3600)
-
-    tell(story)
+async def test_a_token_has_a_holder(services: Opened, identity: Identity) -> None:
+    principal = await identity.principal("token of ann")
+    assert principal is not None
+    assert (principal.user_id, principal.user_name, principal.user_domain_id) == ("ann", "ann", "default")
+    assert (principal.project_id, principal.project_name, principal.project_domain_id) == (
+        "p1",
+        "name of p1",
+        "default",
+    )
+    assert principal.roles == {"member", "reader"}
+    assert principal.expires_at == pytest.approx(services.clock.now() + 3600)
 
 
 @pytest.mark.parametrize("token", ["unknown", "", "tökén", "a b"])
-def test_a_token_that_nobody_has(tell: Teller, token: str) -> None:
-    async def story(_services: Opened, identity: Identity) -> None:
-        assert await identity.principal(token) is None
-
-    tell(story)
+async def test_a_token_that_nobody_has(identity: Identity, token: str) -> None:
+    assert await identity.principal(token) is None
 
 
-def test_a_token_without_a_scope_has_no_project_and_no_roles(tell: Teller) -> None:
-    async def story(services: Opened, identity: Identity) -> None:
-        end = services.clock.now() + 60
-        await services.store.issue(
-            NewToken(text="bare", user_id="ann", project_id=None, methods=["password"], audit_ids=["a"], expires_at=end)
-        )
-        principal = await identity.principal("bare")
-        assert principal is not None
-        assert (principal.project_id, principal.roles) == ("", frozenset())
-
-    tell(story)
+async def test_a_token_without_a_scope_has_no_project_and_no_roles(services: Opened, identity: Identity) -> None:
+    end = services.clock.now() + 60
+    await services.store.issue(
+        NewToken(text="bare", user_id="ann", project_id=None, methods=["password"], audit_ids=["a"], expires_at=end)
+    )
+    principal = await identity.principal("bare")
+    assert principal is not None
+    assert (principal.project_id, principal.roles) == ("", frozenset())
 
 
-def test_a_token_ends(tell: Teller) -> None:
-    async def story(services: Opened, identity: Identity) -> None:
-        assert await identity.principal("token of ann")
-        services.clock.advance(3601)
-        assert await identity.principal("token of ann") is None
-
-    tell(story)
+async def test_a_token_ends(services: Opened, identity: Identity) -> None:
+    assert await identity.principal("token of ann")
+    services.clock.advance(3601)
+    assert await identity.principal("token of ann") is None
 
 
 # Over HTTP
 
 
-def test_a_revoked_token_is_believed_for_a_minute_at_most(tell_http: Teller) -> None:
-    async def story(services: Opened, identity: Identity) -> None:
-        assert await identity.principal("token of ann")
-        await services.store.revoke("token of ann")
-        services.clock.advance(BELIEVED_S - 1)
-        assert await identity.principal("token of ann")
-        services.clock.advance(1)
-        assert await identity.principal("token of ann") is None
-
-    tell_http(story)
+async def test_a_revoked_token_is_believed_for_a_minute_at_most(services: Opened, over_http: Identity) -> None:
+    assert await over_http.principal("token of ann")
+    await services.store.revoke("token of ann")
+    services.clock.advance(BELIEVED_S - 1)
+    assert await over_http.principal("token of ann")
+    services.clock.advance(1)
+    assert await over_http.principal("token of ann") is None
 
 
-def test_our_own_token_may_end(tell_http: Teller) -> None:
-    async def story(services: Opened, identity: Identity) -> None:
-        end = services.clock.now() + 40 * 3600
-        await services.store.issue(
-            NewToken(text="long", user_id="ann", project_id="p1", methods=["password"], audit_ids=["a"], expires_at=end)
-        )
-        assert await identity.principal("long")
-        services.clock.advance(20 * 3600)  # longer than what our own login gave
-        assert await identity.principal("long")
-
-    tell_http(story)
+async def test_our_own_token_may_end(services: Opened, over_http: Identity) -> None:
+    end = services.clock.now() + 40 * 3600
+    await services.store.issue(
+        NewToken(text="long", user_id="ann", project_id="p1", methods=["password"], audit_ids=["a"], expires_at=end)
+    )
+    assert await over_http.principal("long")
+    services.clock.advance(20 * 3600)  # longer than what our own login gave
+    assert await over_http.principal("long")
 
 
-def test_a_token_may_be_for_the_whole_system() -> None:
+async def test_a_token_may_be_for_the_whole_system() -> None:
     user = {"id": "u", "name": "name of u", "domain": {"id": "d", "name": "name of d"}}
     shown = {"user": user, "expires_at": "2100-01-01T00:00:00.000000Z", "system": {"all": True}, "roles": []}
     answers = httpx.MockTransport(lambda _: httpx.Response(200, json={"token": shown}))
-
-    async def main() -> None:
-        async with httpx.AsyncClient(transport=answers, base_url=LOGIN.auth_url) as client:
-            principal = await KeystoneIdentity(client, LOGIN, JumpingClock()).principal("token")
-            assert principal is not None
-            assert (principal.system_scope, principal.project_id) == ("all", "")
-
-    asyncio.run(main())
+    async with httpx.AsyncClient(transport=answers, base_url=LOGIN.auth_url) as client:
+        principal = await KeystoneIdentity(client, LOGIN, JumpingClock()).principal("token")
+        assert principal is not None
+        assert (principal.system_scope, principal.project_id) == ("all", "")
 
 
-def test_a_login_that_is_wrong_says_nothing_about_callers(tmp_path: Path) -> None:
-    async def story(_services: Opened, identity: Identity) -> None:
-        with pytest.raises(Unavailable, match="answers 401 to this service"):
-            await identity.principal("token of ann")
-
+async def test_a_login_that_is_wrong_says_nothing_about_callers(services: Opened) -> None:
     wrong = Login(**{name: getattr(LOGIN, name) for name in LOGIN.__struct_fields__} | {"password": "wrong"})
-    teller(tmp_path, lambda services: keystone(services, wrong))(story)
+    with pytest.raises(Unavailable, match="answers 401 to this service"):
+        await keystone(services, wrong).principal("token of ann")
 
 
 @pytest.mark.parametrize(
@@ -160,18 +126,17 @@ def test_a_login_that_is_wrong_says_nothing_about_callers(tmp_path: Path) -> Non
         lambda request: httpx.Response(200, json={"token": {"user": 1}}),
     ],
 )
-def test_a_service_in_trouble_says_nothing_about_callers(answer: Callable[[httpx.Request], httpx.Response]) -> None:
-    _says_nothing(httpx.MockTransport(answer))
+async def test_a_service_in_trouble_says_nothing_about_callers(
+    answer: Callable[[httpx.Request], httpx.Response],
+) -> None:
+    await _says_nothing(httpx.MockTransport(answer))
 
 
-def test_a_service_that_is_not_there_says_nothing_about_callers() -> None:
-    _says_nothing(httpx.AsyncHTTPTransport(), "http://127.0.0.1:1")
+async def test_a_service_that_is_not_there_says_nothing_about_callers() -> None:
+    await _says_nothing(httpx.AsyncHTTPTransport(), "http://127.0.0.1:1")
 
 
-def _says_nothing(transport: httpx.AsyncBaseTransport, url: str = LOGIN.auth_url) -> None:
-    async def main() -> None:
-        async with httpx.AsyncClient(transport=transport, base_url=url) as client:
-            with pytest.raises(Unavailable):
-                await KeystoneIdentity(client, LOGIN, JumpingClock()).principal("token")
-
-    asyncio.run(main())
+async def _says_nothing(transport: httpx.AsyncBaseTransport, url: str = LOGIN.auth_url) -> None:
+    async with httpx.AsyncClient(transport=transport, base_url=url) as client:
+        with pytest.raises(Unavailable):
+            await KeystoneIdentity(client, LOGIN, JumpingClock()).principal("token")

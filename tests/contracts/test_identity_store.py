@@ -1,7 +1,7 @@
 """What every store of the identity service does: names once, and tokens that are true at every instant."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from msgspec.structs import replace
@@ -22,23 +22,20 @@ Teller = Callable[[Story], None]
 
 
 @pytest.fixture
-def tell(open_store: Opener) -> Teller:
-    """Run a story with a store that people live in; ann has a token for p1 and one without a scope."""
+def clock() -> JumpingClock:
+    return JumpingClock()
 
-    def teller(story: Story) -> None:
-        async def whole() -> None:
-            async with open_store("identity") as db:
-                clock = JumpingClock()
-                store = SqlIdentity(db, clock)
-                assert await store.is_empty()
-                await store.populate(population())
-                await store.issue(token("ann", "p1", clock))
-                await store.issue(token("ann", None, clock))
-                await story(store, clock)
 
-        asyncio.run(whole())
-
-    return teller
+@pytest.fixture
+async def store(open_store: Opener, clock: JumpingClock) -> AsyncIterator[SqlIdentity]:
+    """A store with users; ann has a token for p1 and one without a scope."""
+    async with open_store("identity") as db:
+        store = SqlIdentity(db, clock)
+        assert await store.is_empty()
+        await store.populate(population())
+        await store.issue(token("ann", "p1", clock))
+        await store.issue(token("ann", None, clock))
+        yield store
 
 
 def token(user: str, project: str | None, clock: JumpingClock, lifetime_s: float = 100) -> NewToken:
@@ -57,181 +54,139 @@ async def holders(store: SqlIdentity) -> tuple[bool, bool]:
     return (await store.principal("ann in p1") is not None, await store.principal("ann in None") is not None)
 
 
-def test_it_is_populated_once(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        assert not await store.is_empty()
-        with pytest.raises(Conflict):
-            await store.populate(population())
-
-    tell(story)
+async def test_it_is_populated_once(store: SqlIdentity, clock: JumpingClock) -> None:
+    assert not await store.is_empty()
+    with pytest.raises(Conflict):
+        await store.populate(population())
 
 
-def test_a_token_says_who_holds_it(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        principal = await store.principal("ann in p1")
-        assert principal is not None
-        assert (principal.user_id, principal.user_name, principal.project_id) == ("ann", "ann", "p1")
-        assert (principal.project_name, principal.user_domain_id) == ("name of p1", "default")
-        assert (set(principal.roles), principal.expires_at) == ({"member", "reader"}, clock.now() + 100)
-        grant = await store.grant("ann in p1")
-        assert (grant.principal, grant.methods, grant.audit_ids) == (principal, ["password"], ["a", "b"])
-        unscoped = await store.principal("ann in None")
-        assert unscoped is not None
-        assert (unscoped.project_id, unscoped.roles) == ("", frozenset())
-
-    tell(story)
+async def test_a_token_says_who_holds_it(store: SqlIdentity, clock: JumpingClock) -> None:
+    principal = await store.principal("ann in p1")
+    assert principal is not None
+    assert (principal.user_id, principal.user_name, principal.project_id) == ("ann", "ann", "p1")
+    assert (principal.project_name, principal.user_domain_id) == ("name of p1", "default")
+    assert (set(principal.roles), principal.expires_at) == ({"member", "reader"}, clock.now() + 100)
+    grant = await store.grant("ann in p1")
+    assert (grant.principal, grant.methods, grant.audit_ids) == (principal, ["password"], ["a", "b"])
+    unscoped = await store.principal("ann in None")
+    assert unscoped is not None
+    assert (unscoped.project_id, unscoped.roles) == ("", frozenset())
 
 
 @pytest.mark.parametrize("text", ["", "made up", "ann in p1 ", "\udce4\udcff", "ä"])
-def test_a_made_up_token_is_nobodys(tell: Teller, text: str) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        assert await store.principal(text) is None
-        with pytest.raises(NotFound):
-            await store.grant(text)
-        with pytest.raises(NotFound):
-            await store.revoke(text)
-
-    tell(story)
+async def test_a_made_up_token_is_nobodys(store: SqlIdentity, clock: JumpingClock, text: str) -> None:
+    assert await store.principal(text) is None
+    with pytest.raises(NotFound):
+        await store.grant(text)
+    with pytest.raises(NotFound):
+        await store.revoke(text)
 
 
-def test_tokens_end_by_time_and_by_revocation(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        await store.revoke("ann in None")
-        assert await holders(store) == (True, False)
-        clock.advance(100)
-        assert await holders(store) == (False, False)
-        with pytest.raises(NotFound):
-            await store.revoke("ann in p1")
-
-    tell(story)
+async def test_tokens_end_by_time_and_by_revocation(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.revoke("ann in None")
+    assert await holders(store) == (True, False)
+    clock.advance(100)
+    assert await holders(store) == (False, False)
+    with pytest.raises(NotFound):
+        await store.revoke("ann in p1")
 
 
-def test_expired_tokens_are_swept_out(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        clock.advance(100)
-        await store.issue(token("bob", "p2", clock))
-        clock.advance(-100)  # would be good again, were it still there
-        assert await holders(store) == (False, False)
-
-    tell(story)
+async def test_expired_tokens_are_swept_out(store: SqlIdentity, clock: JumpingClock) -> None:
+    clock.advance(100)
+    await store.issue(token("bob", "p2", clock))
+    clock.advance(-100)  # would be good again, were it still there
+    assert await holders(store) == (False, False)
 
 
-def test_no_token_for_who_has_no_role(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        for wanted, error in (
-            (token("ann", "p2", clock), Refused),
-            (token("ann", "nothing", clock), NotFound),
-            (token("nobody", None, clock), NotFound),
-        ):
-            with pytest.raises(error):
-                await store.issue(wanted)
-            assert await store.principal(wanted.text) is None
-
-    tell(story)
+async def test_no_token_for_who_has_no_role(store: SqlIdentity, clock: JumpingClock) -> None:
+    for wanted, error in (
+        (token("ann", "p2", clock), Refused),
+        (token("ann", "nothing", clock), NotFound),
+        (token("nobody", None, clock), NotFound),
+    ):
+        with pytest.raises(error):
+            await store.issue(wanted)
+        assert await store.principal(wanted.text) is None
 
 
-def test_a_token_follows_the_roles(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        await store.assign(MANAGER_IN_P1)
-        await store.assign(MANAGER_IN_P1)
-        principal = await store.principal("ann in p1")
-        assert principal is not None
-        assert principal.roles == {"manager", "member", "reader"}
-        await store.unassign(MANAGER_IN_P1)
-        principal = await store.principal("ann in p1")
-        assert principal is not None
-        assert principal.roles == {"member", "reader"}
+async def test_a_token_follows_the_roles(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.assign(MANAGER_IN_P1)
+    await store.assign(MANAGER_IN_P1)
+    principal = await store.principal("ann in p1")
+    assert principal is not None
+    assert principal.roles == {"manager", "member", "reader"}
+    await store.unassign(MANAGER_IN_P1)
+    principal = await store.principal("ann in p1")
+    assert principal is not None
+    assert principal.roles == {"member", "reader"}
+    await store.unassign(MEMBER_IN_P1)
+    assert await holders(store) == (False, True)
+    with pytest.raises(NotFound):
         await store.unassign(MEMBER_IN_P1)
-        assert await holders(store) == (False, True)
-        with pytest.raises(NotFound):
-            await store.unassign(MEMBER_IN_P1)
-
-    tell(story)
 
 
-def test_nobody_gets_a_token_while_the_role_is_taken_from_him(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        for round_ in range(20):
-            wanted = replace(token("ann", "p1", clock), text=f"round {round_}")
-            await asyncio.gather(store.issue(wanted), store.unassign(MEMBER_IN_P1), return_exceptions=True)
-            assert await store.principal(wanted.text) is None
-            await store.assign(MEMBER_IN_P1)
-
-    tell(story)
+async def test_nobody_gets_a_token_while_the_role_is_taken_from_him(store: SqlIdentity, clock: JumpingClock) -> None:
+    for round_ in range(20):
+        wanted = replace(token("ann", "p1", clock), text=f"round {round_}")
+        await asyncio.gather(store.issue(wanted), store.unassign(MEMBER_IN_P1), return_exceptions=True)
+        assert await store.principal(wanted.text) is None
+        await store.assign(MEMBER_IN_P1)
 
 
-def test_a_new_password_or_a_locked_account_ends_tokens(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        await store.change_user("ann", {"password_hash": "x"})
-        assert await holders(store) == (False, False)
+async def test_a_new_password_or_a_locked_account_ends_tokens(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.change_user("ann", {"password_hash": "x"})
+    assert await holders(store) == (False, False)
+    await store.issue(token("ann", "p1", clock))
+    assert not (await store.change_user("ann", {"enabled": False})).enabled
+    assert await holders(store) == (False, False)
+    with pytest.raises(Refused):
         await store.issue(token("ann", "p1", clock))
-        assert not (await store.change_user("ann", {"enabled": False})).enabled
-        assert await holders(store) == (False, False)
-        with pytest.raises(Refused):
-            await store.issue(token("ann", "p1", clock))
-
-    tell(story)
 
 
-def test_a_locked_project_ends_its_tokens(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        await store.change_project("p1", {"enabled": False})
-        assert await holders(store) == (False, True)
-        with pytest.raises(Refused):
-            await store.issue(token("ann", "p1", clock))
-
-    tell(story)
+async def test_a_locked_project_ends_its_tokens(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.change_project("p1", {"enabled": False})
+    assert await holders(store) == (False, True)
+    with pytest.raises(Refused):
+        await store.issue(token("ann", "p1", clock))
 
 
-def test_tokens_follow_new_names(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        await store.change_user("ann", {"name": "anna"})
-        await store.change_project("p1", {"name": "first"})
-        principal = await store.principal("ann in p1")
-        assert principal is not None
-        assert (principal.user_name, principal.project_name) == ("anna", "first")
-
-    tell(story)
+async def test_tokens_follow_new_names(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.change_user("ann", {"name": "anna"})
+    await store.change_project("p1", {"name": "first"})
+    principal = await store.principal("ann in p1")
+    assert principal is not None
+    assert (principal.user_name, principal.project_name) == ("anna", "first")
 
 
-def test_what_is_removed_takes_its_tokens_along(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        await store.remove_project("p1")
-        assert await holders(store) == (False, True)
-        assert await store.projects_of("ann") == []
-        await store.remove_user("ann")
-        assert await holders(store) == (False, False)
-        assert await store.assignments(user_id="ann") == []
-        for remove in (store.remove_project("p1"), store.remove_user("ann"), store.remove_role("nothing")):
-            with pytest.raises(NotFound):
-                await remove
-
-    tell(story)
-
-
-def test_names_are_taken_once_in_a_domain(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        with pytest.raises(Conflict):
-            await store.add_user(User(id=UserId("new"), domain_id="default", name="ann"))
-        with pytest.raises(Conflict):
-            await store.add_project(Project(id=ProjectId("new"), domain_id="default", name="name of p1"))
-        with pytest.raises(Conflict):
-            await store.change_user("ann", {"name": "bob"})
-        assert (await store.user("ann")).name == "ann"
-
-    tell(story)
-
-
-def test_a_role_that_somebody_has_stays(tell: Teller) -> None:
-    async def story(store: SqlIdentity, clock: JumpingClock) -> None:
-        with pytest.raises(Conflict):
-            await store.remove_role("r-member")
-        await store.remove_role("r-manager")
+async def test_what_is_removed_takes_its_tokens_along(store: SqlIdentity, clock: JumpingClock) -> None:
+    await store.remove_project("p1")
+    assert await holders(store) == (False, True)
+    assert await store.projects_of("ann") == []
+    await store.remove_user("ann")
+    assert await holders(store) == (False, False)
+    assert await store.assignments(user_id="ann") == []
+    for remove in (store.remove_project("p1"), store.remove_user("ann"), store.remove_role("nothing")):
         with pytest.raises(NotFound):
-            await store.assign(MANAGER_IN_P1)
-        assert (await store.role("r-member")).name == "member"
+            await remove
 
-    tell(story)
+
+async def test_names_are_taken_once_in_a_domain(store: SqlIdentity, clock: JumpingClock) -> None:
+    with pytest.raises(Conflict):
+        await store.add_user(User(id=UserId("new"), domain_id="default", name="ann"))
+    with pytest.raises(Conflict):
+        await store.add_project(Project(id=ProjectId("new"), domain_id="default", name="name of p1"))
+    with pytest.raises(Conflict):
+        await store.change_user("ann", {"name": "bob"})
+    assert (await store.user("ann")).name == "ann"
+
+
+async def test_a_role_that_somebody_has_stays(store: SqlIdentity, clock: JumpingClock) -> None:
+    with pytest.raises(Conflict):
+        await store.remove_role("r-member")
+    await store.remove_role("r-manager")
+    with pytest.raises(NotFound):
+        await store.assign(MANAGER_IN_P1)
+    assert (await store.role("r-member")).name == "member"
 
 
 def test_admins_are_everything_below() -> None:

@@ -1,9 +1,7 @@
 """What every image service does, in the process, over HTTP and in memory."""
 
-import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -50,35 +48,21 @@ class OneService:
 
 
 @pytest.fixture(params=["local", "http", "memory"])
-def tell(request: pytest.FixtureRequest, open_store: Opener, tmp_path: Path) -> Teller:
-    """Run a story with an image service."""
-    clock = JumpingClock()
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Images]:
-        if request.param == "memory":
-            yield MemoryImages({})
+async def images(request: pytest.FixtureRequest, open_store: Opener, tmp_path: Path) -> AsyncIterator[Images]:
+    if request.param == "memory":
+        yield MemoryImages({})
+        return
+    async with open_store("images") as db:
+        store = SqlImages(db)
+        service = ImageService(store, FileStore(tmp_path / "files"), JumpingClock(), Allowance(store))
+        if request.param == "local":
+            yield LocalImages(service)
             return
-        async with open_store("images") as db:
-            store = SqlImages(db)
-            service = ImageService(store, FileStore(tmp_path / "files"), clock, Allowance(store))
-            if request.param == "local":
-                yield LocalImages(service)
-                return
-            app = image_app(service, OneService(), SeededIds(1))
-            async with httpx.AsyncClient(
-                transport=httpx.ASGITransport(app), base_url="http://image", headers={"X-Auth-Token": "service"}
-            ) as client:
-                yield HttpImages(client)
-
-    def teller(story: Story) -> None:
-        async def whole() -> None:
-            async with opened() as images:
-                await story(images)
-
-        asyncio.run(whole())
-
-    return teller
+        app = image_app(service, OneService(), SeededIds(1))
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://image", headers={"X-Auth-Token": "service"}
+        ) as client:
+            yield HttpImages(client)
 
 
 async def sent(*chunks: bytes) -> AsyncIterator[bytes]:
@@ -90,105 +74,78 @@ async def contents(images: Images, image_id: str) -> bytes:
     return b"".join([chunk async for chunk in images.read(image_id)])
 
 
-def test_a_file_comes_back_as_it_was_written(tell: Teller) -> None:
-    async def story(images: Images) -> None:
+async def test_a_file_comes_back_as_it_was_written(images: Images) -> None:
+    await images.create(IMAGE)
+    await images.write(ID, sent(CONTENTS[:1000], CONTENTS[1000:]))
+    assert await contents(images, ID) == CONTENTS
+    shown = await images.show(ID)
+    md5 = hashlib.md5(CONTENTS, usedforsecurity=False).hexdigest()
+    assert (shown.status, shown.size_bytes, shown.checksum) == ("active", len(CONTENTS), md5)
+
+
+async def test_an_image_keeps_what_it_was_created_with(images: Images) -> None:
+    await images.create(IMAGE)
+    assert await images.show(ID) == IMAGE
+
+
+async def test_an_empty_file_is_a_file(images: Images) -> None:
+    await images.create(IMAGE)
+    await images.write(ID, sent())
+    assert (await images.show(ID)).status == "active"
+    assert await contents(images, ID) == b""
+
+
+async def test_what_is_not_there_is_not_found(images: Images) -> None:
+    with pytest.raises(NotFound):
+        await images.show(ID)
+    with pytest.raises(NotFound):
+        await contents(images, ID)
+    with pytest.raises(NotFound):
+        await images.write(ID, sent(b"x"))
+
+
+async def test_an_image_without_a_file_cannot_be_read(images: Images) -> None:
+    await images.create(IMAGE)
+    with pytest.raises(NotFound):
+        await contents(images, ID)
+
+
+async def test_everything_can_be_asked_twice(images: Images) -> None:
+    for _ in range(2):
         await images.create(IMAGE)
-        await images.write(ID, sent(CONTENTS[:1000], CONTENTS[1000:]))
-        assert await contents(images, ID) == CONTENTS
-        shown = await images.show(ID)
-        md5 = hashlib.md5(CONTENTS, usedforsecurity=False).hexdigest()
-        assert (shown.status, shown.size_bytes, shown.checksum) == ("active", len(CONTENTS), md5)
-
-    tell(story)
-
-
-def test_an_image_keeps_what_it_was_created_with(tell: Teller) -> None:
-    async def story(images: Images) -> None:
-        await images.create(IMAGE)
-        assert await images.show(ID) == IMAGE
-
-    tell(story)
+        await images.write(ID, sent(b"same"))
+    assert await contents(images, ID) == b"same"
+    for _ in range(2):
+        await images.delete(ID)
+    with pytest.raises(NotFound):
+        await images.show(ID)
 
 
-def test_an_empty_file_is_a_file(tell: Teller) -> None:
-    async def story(images: Images) -> None:
-        await images.create(IMAGE)
-        await images.write(ID, sent())
-        assert (await images.show(ID)).status == "active"
-        assert await contents(images, ID) == b""
-
-    tell(story)
+async def test_create_does_not_touch_what_is_there(images: Images) -> None:
+    await images.create(IMAGE)
+    await images.create(msgspec.structs.replace(IMAGE, name="other"))
+    assert (await images.show(ID)).name == "tick"
 
 
-def test_what_is_not_there_is_not_found(tell: Teller) -> None:
-    async def story(images: Images) -> None:
-        with pytest.raises(NotFound):
-            await images.show(ID)
-        with pytest.raises(NotFound):
-            await contents(images, ID)
-        with pytest.raises(NotFound):
-            await images.write(ID, sent(b"x"))
-
-    tell(story)
-
-
-def test_an_image_without_a_file_cannot_be_read(tell: Teller) -> None:
-    async def story(images: Images) -> None:
-        await images.create(IMAGE)
-        with pytest.raises(NotFound):
-            await contents(images, ID)
-
-    tell(story)
-
-
-def test_everything_can_be_asked_twice(tell: Teller) -> None:
-    async def story(images: Images) -> None:
-        for _ in range(2):
-            await images.create(IMAGE)
-            await images.write(ID, sent(b"same"))
-        assert await contents(images, ID) == b"same"
-        for _ in range(2):
-            await images.delete(ID)
-        with pytest.raises(NotFound):
-            await images.show(ID)
-
-    tell(story)
-
-
-def test_create_does_not_touch_what_is_there(tell: Teller) -> None:
-    async def story(images: Images) -> None:
-        await images.create(IMAGE)
-        await images.create(msgspec.structs.replace(IMAGE, name="other"))
-        assert (await images.show(ID)).name == "tick"
-
-    tell(story)
-
-
-def test_an_upload_that_breaks_off_leaves_the_image_queued(tell: Teller) -> None:
+async def test_an_upload_that_breaks_off_leaves_the_image_queued(images: Images) -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield CONTENTS
         raise Unavailable("the host is gone")
 
-    async def story(images: Images) -> None:
-        await images.create(IMAGE)
-        with pytest.raises(Unavailable):
-            await images.write(ID, broken())
-        assert (await images.show(ID)).status == "queued"
-        await images.write(ID, sent(b"whole"))
-        assert await contents(images, ID) == b"whole"
-
-    tell(story)
+    await images.create(IMAGE)
+    with pytest.raises(Unavailable):
+        await images.write(ID, broken())
+    assert (await images.show(ID)).status == "queued"
+    await images.write(ID, sent(b"whole"))
+    assert await contents(images, ID) == b"whole"
 
 
-def test_a_seeded_image_is_there_once(tell: Teller) -> None:
-    async def story(images: Images) -> None:
-        tick = msgspec.structs.replace(IMAGE, visibility="public", owner=None)
-        first = await seed_image(images, tick, b"tick")
-        assert await seed_image(images, tick, b"tick") == first
-        assert (first.status, first.visibility) == ("active", "public")
-        assert await contents(images, first.id) == b"tick"
-
-    tell(story)
+async def test_a_seeded_image_is_there_once(images: Images) -> None:
+    tick = msgspec.structs.replace(IMAGE, visibility="public", owner=None)
+    first = await seed_image(images, tick, b"tick")
+    assert await seed_image(images, tick, b"tick") == first
+    assert (first.status, first.visibility) == ("active", "public")
+    assert await contents(images, first.id) == b"tick"
 
 
 @pytest.mark.parametrize(
@@ -206,48 +163,39 @@ def test_a_seeded_image_is_there_once(tell: Teller) -> None:
         (503, Unavailable),
     ],
 )
-def test_what_an_http_status_means(status: int, error: type[Exception]) -> None:
-    async def story() -> None:
-        transport = httpx.MockTransport(lambda request: httpx.Response(status, text="<h1>no</h1>"))
-        async with httpx.AsyncClient(transport=transport, base_url="http://image") as client:
-            with pytest.raises(error, match=f"{status}: <h1>no"):
-                await HttpImages(client).show(ID)
-            with pytest.raises(error, match=f"{status}: <h1>no"):
-                await contents(HttpImages(client), ID)
-
-    asyncio.run(story())
+async def test_what_an_http_status_means(status: int, error: type[Exception]) -> None:
+    transport = httpx.MockTransport(lambda request: httpx.Response(status, text="<h1>no</h1>"))
+    async with httpx.AsyncClient(transport=transport, base_url="http://image") as client:
+        with pytest.raises(error, match=f"{status}: <h1>no"):
+            await HttpImages(client).show(ID)
+        with pytest.raises(error, match=f"{status}: <h1>no"):
+            await contents(HttpImages(client), ID)
 
 
-def test_no_answer_is_unavailable() -> None:
+async def test_no_answer_is_unavailable() -> None:
     def hang_up(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadError("connection reset")
 
-    async def story() -> None:
-        transport = httpx.MockTransport(hang_up)
-        async with httpx.AsyncClient(transport=transport, base_url="http://image") as client:
-            with pytest.raises(Unavailable):
-                await HttpImages(client).delete(ID)
-            with pytest.raises(Unavailable):
-                await contents(HttpImages(client), ID)
-
-    asyncio.run(story())
+    transport = httpx.MockTransport(hang_up)
+    async with httpx.AsyncClient(transport=transport, base_url="http://image") as client:
+        with pytest.raises(Unavailable):
+            await HttpImages(client).delete(ID)
+        with pytest.raises(Unavailable):
+            await contents(HttpImages(client), ID)
 
 
-def test_all_images_come_page_by_page(tell: Teller) -> None:
-    async def story(images: Images) -> None:
-        ids = [ID, *(f"{ID[:-1]}{last}" for last in "0123")]
-        for number, each in enumerate(ids):
-            await images.create(msgspec.structs.replace(IMAGE, id=each, owner=f"p{number}"))
-        told: list[Image] = []
-        after: str | None = None
-        while True:
-            page = await images.all_images(after, 2)
-            assert len(page.items) <= 2
-            told += page.items
-            if page.after is None:
-                break
-            after = page.after
-        assert sorted(image.id for image in told) == sorted(ids)
-        assert {image.properties["os_distro"] for image in told} == {"tick"}
-
-    tell(story)
+async def test_all_images_come_page_by_page(images: Images) -> None:
+    ids = [ID, *(f"{ID[:-1]}{last}" for last in "0123")]
+    for number, each in enumerate(ids):
+        await images.create(msgspec.structs.replace(IMAGE, id=each, owner=f"p{number}"))
+    told: list[Image] = []
+    after: str | None = None
+    while True:
+        page = await images.all_images(after, 2)
+        assert len(page.items) <= 2
+        told += page.items
+        if page.after is None:
+            break
+        after = page.after
+    assert sorted(image.id for image in told) == sorted(ids)
+    assert {image.properties["os_distro"] for image in told} == {"tick"}

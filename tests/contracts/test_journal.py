@@ -9,8 +9,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from tests.contracts.databases import Opener
-from tests.contracts.runs import BOOKING, FORMER, NOW, PRESENT, UNKNOWN, Facts, Store, a_run, a_server, an_action, tell
+from tests.contracts.runs import BOOKING, FORMER, NOW, PRESENT, UNKNOWN, Facts, Store, a_run, a_server, an_action
 from whimbrel.adapters.sql.tables import global_ as tables
 from whimbrel.domain.errors import Conflict, NotFound, OverQuota, Superseded, Unavailable
 from whimbrel.domain.ids import ProjectId, RunId, ServerId
@@ -31,19 +30,16 @@ async def outcomes(calls: list[Awaitable[Any]]) -> list[Any]:
 # Accept
 
 
-def test_what_is_accepted_is_there_as_a_whole(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = await store.create("a", facts=Facts("h1", ("h2",)), owner="me", due_at=5.0, status="preparing")
-        assert run.number > 0
-        assert await store.journal.get(run.id) == run
-        assert await store.journal.open_run(run.subject) == run
-        assert await store.journal.actions(run.subject) == [an_action(run, "create")]
-        entry = await store.directory.entry(run.subject)
-        assert (entry.cell, entry.unplaced, entry.vcpus, entry.memory_mib) == (None, a_server(run), 2, 512)
-        assert await store.usage() == Usage(instances=1, cores=2, ram_mib=512)
-        assert (await store.create("b")).number > run.number
-
-    tell(open_store, story)
+async def test_what_is_accepted_is_there_as_a_whole(store: Store) -> None:
+    run = await store.create("a", facts=Facts("h1", ("h2",)), owner="me", due_at=5.0, status="preparing")
+    assert run.number > 0
+    assert await store.journal.get(run.id) == run
+    assert await store.journal.open_run(run.subject) == run
+    assert await store.journal.actions(run.subject) == [an_action(run, "create")]
+    entry = await store.directory.entry(run.subject)
+    assert (entry.cell, entry.unplaced, entry.vcpus, entry.memory_mib) == (None, a_server(run), 2, 512)
+    assert await store.usage() == Usage(instances=1, cores=2, ram_mib=512)
+    assert (await store.create("b")).number > run.number
 
 
 WHY_NOT = (
@@ -59,39 +55,33 @@ WHY_NOT = (
 
 
 @pytest.mark.parametrize("why", WHY_NOT)
-def test_what_is_not_accepted_leaves_nothing(open_store: Opener, why: str) -> None:
-    async def story(store: Store) -> None:
-        first = await store.create("a")
-        ends: dict[str, dict[str, Any]] = {"open run": {}, "parked run": {"state": "parked", "parked_at": NOW}}
-        await store.journal.save(replace(first, **ends.get(why, {"state": "done", "finished_at": NOW})))
-        if why == "gone":
-            await store.directory.erase(first.order, first.subject, NOW)
-        before = await store.rows(), await store.usage()
-        run = {
-            "no quota": a_run("b"),
-            "action is there": a_run("a", id=RunId("run-b")),
-            "same id": a_run("b", id=first.id),
-        }.get(why, a_run("a", id=RunId("run-b"), action="req-b"))
-        server = a_server(run) if why in ("no quota", "entry is there", "same id") else None
-        limits = Limits(cores=3) if why == "no quota" else None
-        quota_usage = QuotaUsage(vcpus=4, memory_mib=9)
-        seen = QuotaUsage(vcpus=1, memory_mib=512) if why == "other booking" else None
-        with pytest.raises(OverQuota if why == "no quota" else Conflict):
-            await store.journal.accept(run, an_action(run, "create"), quota_usage, limits, server, seen)
-        assert (await store.rows(), await store.usage()) == before
-
-    tell(open_store, story)
+async def test_what_is_not_accepted_leaves_nothing(store: Store, why: str) -> None:
+    first = await store.create("a")
+    ends: dict[str, dict[str, Any]] = {"open run": {}, "parked run": {"state": "parked", "parked_at": NOW}}
+    await store.journal.save(replace(first, **ends.get(why, {"state": "done", "finished_at": NOW})))
+    if why == "gone":
+        await store.directory.erase(first.order, first.subject, NOW)
+    before = await store.rows(), await store.usage()
+    run = {
+        "no quota": a_run("b"),
+        "action is there": a_run("a", id=RunId("run-b")),
+        "same id": a_run("b", id=first.id),
+    }.get(why, a_run("a", id=RunId("run-b"), action="req-b"))
+    server = a_server(run) if why in ("no quota", "entry is there", "same id") else None
+    limits = Limits(cores=3) if why == "no quota" else None
+    quota_usage = QuotaUsage(vcpus=4, memory_mib=9)
+    seen = QuotaUsage(vcpus=1, memory_mib=512) if why == "other booking" else None
+    with pytest.raises(OverQuota if why == "no quota" else Conflict):
+        await store.journal.accept(run, an_action(run, "create"), quota_usage, limits, server, seen)
+    assert (await store.rows(), await store.usage()) == before
 
 
-def test_after_the_last_run_is_over_another_may_begin(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        for number in range(3):
-            run = await store.accept("a", id=RunId(f"run-{number}"), action=f"req-{number}")
-            over = replace(run, state="undone" if number else "done", finished_at=NOW)
-            await store.journal.save(over)
-            assert await store.journal.open_run(run.subject) is None
-
-    tell(open_store, story)
+async def test_after_the_last_run_is_over_another_may_begin(store: Store) -> None:
+    for number in range(3):
+        run = await store.accept("a", id=RunId(f"run-{number}"), action=f"req-{number}")
+        over = replace(run, state="undone" if number else "done", finished_at=NOW)
+        await store.journal.save(over)
+        assert await store.journal.open_run(run.subject) is None
 
 
 # Beside a parked run
@@ -108,79 +98,65 @@ async def beside(store: Store, move: Run, name: str = "errand") -> Run:
     return await store.journal.accept(operation, an_action(operation), beside=move.id)
 
 
-def test_beside_a_parked_run_another_may_be_open_and_the_parked_one_waits_for_it(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        move = await parked(store)
-        operation = await beside(store, move)
-        assert await store.journal.open_run(move.subject) == move
-        with pytest.raises(Conflict, match="under way"):
-            await store.journal.give_verdict(move.id, "confirm", "confirming", an_action(move, "confirm"), NOW)
-        with pytest.raises(Conflict, match="beside"):
-            await store.journal.turn_back(move, NOW)
-        assert await store.journal.get(move.id) == move
-        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 9)] == [operation.id]
-        await store.journal.save(replace(operation, epoch=2, state="done", finished_at=NOW))
-        confirmed = await store.journal.give_verdict(move.id, "confirm", "", an_action(move, "confirm"), NOW)
-        assert confirmed.state == "open"
-
-    tell(open_store, story)
+async def test_beside_a_parked_run_another_may_be_open_and_the_parked_one_waits_for_it(store: Store) -> None:
+    move = await parked(store)
+    operation = await beside(store, move)
+    assert await store.journal.open_run(move.subject) == move
+    with pytest.raises(Conflict, match="under way"):
+        await store.journal.give_verdict(move.id, "confirm", "confirming", an_action(move, "confirm"), NOW)
+    with pytest.raises(Conflict, match="beside"):
+        await store.journal.turn_back(move, NOW)
+    assert await store.journal.get(move.id) == move
+    assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 9)] == [operation.id]
+    await store.journal.save(replace(operation, epoch=2, state="done", finished_at=NOW))
+    confirmed = await store.journal.give_verdict(move.id, "confirm", "", an_action(move, "confirm"), NOW)
+    assert confirmed.state == "open"
 
 
-def test_nothing_begins_beside_a_run_that_does_not_wait_or_where_something_has_begun(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        move = await store.accept("a")
-        with pytest.raises(Conflict):
-            await beside(store, move)
-        move = replace(move, state="parked", parked_at=NOW)
+async def test_nothing_begins_beside_a_run_that_does_not_wait_or_where_something_has_begun(store: Store) -> None:
+    move = await store.accept("a")
+    with pytest.raises(Conflict):
+        await beside(store, move)
+    move = replace(move, state="parked", parked_at=NOW)
+    await store.journal.save(move)
+    with pytest.raises(Conflict):  # it does not say beside what
+        await store.accept("a", id=RunId("other"), action="other")
+    operation = await beside(store, move)
+    with pytest.raises(Conflict):
+        await beside(store, move, "second")
+    await store.journal.save(replace(operation, state="done", finished_at=NOW))
+    await store.journal.give_verdict(move.id, "revert", "reverting", an_action(move, "revert"), NOW)
+    with pytest.raises(Conflict):
+        await beside(store, move, "too late")
+    await store.journal.save(replace(move, state="undone", parked_at=None, finished_at=NOW))
+    with pytest.raises(Conflict):
+        await beside(store, move, "much too late")
+
+
+async def test_of_a_verdict_and_an_errand_at_once_one_is_heard(store: Store) -> None:
+    for number in range(6):
+        name = f"{number}"
+        move = replace(await store.accept(name), state="parked", parked_at=NOW)
         await store.journal.save(move)
-        with pytest.raises(Conflict):  # it does not say beside what
-            await store.accept("a", id=RunId("other"), action="other")
-        operation = await beside(store, move)
-        with pytest.raises(Conflict):
-            await beside(store, move, "second")
-        await store.journal.save(replace(operation, state="done", finished_at=NOW))
-        await store.journal.give_verdict(move.id, "revert", "reverting", an_action(move, "revert"), NOW)
-        with pytest.raises(Conflict):
-            await beside(store, move, "too late")
-        await store.journal.save(replace(move, state="undone", parked_at=None, finished_at=NOW))
-        with pytest.raises(Conflict):
-            await beside(store, move, "much too late")
-
-    tell(open_store, story)
-
-
-def test_of_a_verdict_and_an_errand_at_once_one_is_heard(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        for number in range(6):
-            name = f"{number}"
-            move = replace(await store.accept(name), state="parked", parked_at=NOW)
-            await store.journal.save(move)
-            operation = a_run(name, id=RunId(f"errand-{name}"), action=f"errand-{name}")
-            answers = await outcomes(
-                [
-                    store.journal.accept(operation, an_action(operation), beside=move.id),
-                    store.journal.give_verdict(move.id, "revert", "reverting", an_action(move, "revert"), NOW),
-                ]
-            )
-            assert sorted(type(answer).__name__ for answer in answers) == ["Conflict", "Run"]
-            is_open = [
-                run.id for run in await store.journal.find(RunFilter(subject=move.subject)) if run.state == "open"
+        operation = a_run(name, id=RunId(f"errand-{name}"), action=f"errand-{name}")
+        answers = await outcomes(
+            [
+                store.journal.accept(operation, an_action(operation), beside=move.id),
+                store.journal.give_verdict(move.id, "revert", "reverting", an_action(move, "revert"), NOW),
             ]
-            assert len(is_open) == 1
+        )
+        assert sorted(type(answer).__name__ for answer in answers) == ["Conflict", "Run"]
+        is_open = [run.id for run in await store.journal.find(RunFilter(subject=move.subject)) if run.state == "open"]
+        assert len(is_open) == 1
 
-    tell(open_store, story)
 
-
-def test_of_many_at_once_one_gets_the_server(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        ids = [RunId(f"run-{number}") for number in range(8)]
-        answers = await outcomes([store.accept("a", id=id, action=id) for id in ids])
-        [winner] = [answer for answer in answers if isinstance(answer, Run)]
-        assert [type(answer) for answer in answers].count(Conflict) == 7
-        assert await store.journal.open_run(ServerId("server-a")) == winner
-        assert await store.rows() == (1, 1, 0)
-
-    tell(open_store, story)
+async def test_of_many_at_once_one_gets_the_server(store: Store) -> None:
+    ids = [RunId(f"run-{number}") for number in range(8)]
+    answers = await outcomes([store.accept("a", id=id, action=id) for id in ids])
+    [winner] = [answer for answer in answers if isinstance(answer, Run)]
+    assert [type(answer) for answer in answers].count(Conflict) == 7
+    assert await store.journal.open_run(ServerId("server-a")) == winner
+    assert await store.rows() == (1, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -188,263 +164,211 @@ def test_of_many_at_once_one_gets_the_server(open_store: Opener) -> None:
     [Limits(instances=3), Limits(cores=7), Limits(ram_mib=3 * 512), Limits(instances=9, cores=-1, ram_mib=2047)],
     ids=str,
 )
-def test_creates_at_once_never_exceed_a_quota(open_store: Opener, limits: Limits) -> None:
-    async def story(store: Store) -> None:
-        await store.create("other", project_id=ProjectId("other"))
-        answers = await outcomes([store.create(f"{number}", limits) for number in range(8)])
-        assert [type(answer) for answer in answers].count(OverQuota) == 5
-        assert await store.usage() == Usage(instances=3, cores=6, ram_mib=3 * 512)
-        assert await store.rows() == (4, 4, 4)
-
-    tell(open_store, story)
+async def test_creates_at_once_never_exceed_a_quota(store: Store, limits: Limits) -> None:
+    await store.create("other", project_id=ProjectId("other"))
+    answers = await outcomes([store.create(f"{number}", limits) for number in range(8)])
+    assert [type(answer) for answer in answers].count(OverQuota) == 5
+    assert await store.usage() == Usage(instances=3, cores=6, ram_mib=3 * 512)
+    assert await store.rows() == (4, 4, 4)
 
 
-def test_growing_and_creating_at_once_never_exceed_a_quota(open_store: Opener) -> None:
+async def test_growing_and_creating_at_once_never_exceed_a_quota(store: Store) -> None:
     """A server that grows is counted before others look: a booking is read and written under the project's lock."""
 
     async def grow(store: Store, name: str, limits: Limits) -> Run:
         run = a_run(name, id=RunId(f"grow-{name}"), action=f"grow-{name}")
         return await store.journal.accept(run, an_action(run), QuotaUsage(vcpus=4, memory_mib=1024), limits)
 
-    async def story(store: Store) -> None:
-        for name in "abc":
-            run = await store.create(name)
-            await store.journal.save(replace(run, state="done", finished_at=NOW))
-        limits = Limits(cores=8)
-        calls = [grow(store, name, limits) for name in "abc"] + [store.create(name, limits) for name in "de"]
-        answers = await outcomes(list(calls))
-        assert [type(answer) for answer in answers].count(OverQuota) == 4
-        assert (await store.usage()).cores == 8
-
-    tell(open_store, story)
+    for name in "abc":
+        run = await store.create(name)
+        await store.journal.save(replace(run, state="done", finished_at=NOW))
+    limits = Limits(cores=8)
+    calls = [grow(store, name, limits) for name in "abc"] + [store.create(name, limits) for name in "de"]
+    answers = await outcomes(list(calls))
+    assert [type(answer) for answer in answers].count(OverQuota) == 4
+    assert (await store.usage()).cores == 8
 
 
-def test_a_quota_counts_what_is_there_and_nothing_else(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        gone = await store.create("gone")
-        await store.directory.erase(gone.order, gone.subject, NOW)
-        await store.create("foreign", project_id=ProjectId("other"))
-        first = await store.create("a", Limits(instances=1, cores=2, ram_mib=512))
-        await store.journal.save(replace(first, state="done", finished_at=NOW))
-        # Booked again, as large as allowed: it counts once.
-        again = a_run("a", id=RunId("again"), action="again")
-        await store.journal.accept(again, an_action(again), QuotaUsage(vcpus=3, memory_mib=512), Limits(cores=3))
-        assert await store.usage() == Usage(instances=1, cores=3, ram_mib=512)
-        with pytest.raises(OverQuota, match=r"cores: 5 of 4"):
-            await store.create("b", Limits(cores=4))
-        await store.create("b", Limits(instances=-1, cores=-1, ram_mib=-1))
-        with pytest.raises(OverQuota):
-            await store.create("c", Limits(instances=0))
-
-    tell(open_store, story)
+async def test_a_quota_counts_what_is_there_and_nothing_else(store: Store) -> None:
+    gone = await store.create("gone")
+    await store.directory.erase(gone.order, gone.subject, NOW)
+    await store.create("foreign", project_id=ProjectId("other"))
+    first = await store.create("a", Limits(instances=1, cores=2, ram_mib=512))
+    await store.journal.save(replace(first, state="done", finished_at=NOW))
+    # Booked again, as large as allowed: it counts once.
+    again = a_run("a", id=RunId("again"), action="again")
+    await store.journal.accept(again, an_action(again), QuotaUsage(vcpus=3, memory_mib=512), Limits(cores=3))
+    assert await store.usage() == Usage(instances=1, cores=3, ram_mib=512)
+    with pytest.raises(OverQuota, match=r"cores: 5 of 4"):
+        await store.create("b", Limits(cores=4))
+    await store.create("b", Limits(instances=-1, cores=-1, ram_mib=-1))
+    with pytest.raises(OverQuota):
+        await store.create("c", Limits(instances=0))
 
 
 # Forget
 
 
-def test_what_is_forgotten_was_never_there(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        first = await store.create("a")
-        await store.journal.save(replace(first, state="done", finished_at=NOW))
-        before = await store.rows(), await store.usage(), await store.journal.actions(first.subject)
-        run = a_run("a", id=RunId("again"), action="again")
-        run = await store.journal.accept(run, an_action(run), QuotaUsage(vcpus=8, memory_mib=8), before=BOOKING)
-        await store.journal.forget(run, BOOKING)
-        assert (await store.rows(), await store.usage(), await store.journal.actions(run.subject)) == before
-        assert await store.journal.open_run(run.subject) is None
-
-    tell(open_store, story)
+async def test_what_is_forgotten_was_never_there(store: Store) -> None:
+    first = await store.create("a")
+    await store.journal.save(replace(first, state="done", finished_at=NOW))
+    before = await store.rows(), await store.usage(), await store.journal.actions(first.subject)
+    run = a_run("a", id=RunId("again"), action="again")
+    run = await store.journal.accept(run, an_action(run), QuotaUsage(vcpus=8, memory_mib=8), before=BOOKING)
+    await store.journal.forget(run, BOOKING)
+    assert (await store.rows(), await store.usage(), await store.journal.actions(run.subject)) == before
+    assert await store.journal.open_run(run.subject) is None
 
 
-def test_what_others_have_taken_is_not_forgotten(open_store: Opener) -> None:
+async def test_what_others_have_taken_is_not_forgotten(store: Store) -> None:
     """A door that slept beyond its lease: another drives the run, and its booking and its action are needed."""
-
-    async def story(store: Store) -> None:
-        first = await store.create("a")
-        await store.journal.save(replace(first, state="done", finished_at=NOW))
-        run = a_run("a", id=RunId("again"), action="again")
-        run = await store.journal.accept(run, an_action(run), QuotaUsage(vcpus=8, memory_mib=1024))
-        [taken] = await store.journal.take("another", NOW, LEASE_S, 9)
-        before = await store.rows(), await store.usage()
-        with pytest.raises(Superseded):
-            await store.journal.forget(run, BOOKING)
-        assert (await store.rows(), await store.usage()) == before
-        assert await store.journal.open_run(run.subject) == taken
-
-    tell(open_store, story)
+    first = await store.create("a")
+    await store.journal.save(replace(first, state="done", finished_at=NOW))
+    run = a_run("a", id=RunId("again"), action="again")
+    run = await store.journal.accept(run, an_action(run), QuotaUsage(vcpus=8, memory_mib=1024))
+    [taken] = await store.journal.take("another", NOW, LEASE_S, 9)
+    before = await store.rows(), await store.usage()
+    with pytest.raises(Superseded):
+        await store.journal.forget(run, BOOKING)
+    assert (await store.rows(), await store.usage()) == before
+    assert await store.journal.open_run(run.subject) == taken
 
 
 # Save
 
 
-def test_saves_all_that_a_driver_may_change(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = await store.accept("a")
-        entry = LogEntry(
-            step="lock", way="do", began=1.5, took_s=0.25, outcome="done", detail="why", event="e", action="r"
-        )
-        changed = replace(
-            run, at="claim", facts=Facts("h3", ("h1", "h2")), way="back", state="parked", turned="asked", due_at=7.0,
-            tries=3, since=8.5, status="reverting", log=(entry, replace(entry, way="undo", outcome="debt")),
-            debts=("x", "y"), message="no room", problem="Traceback", updated_at=9.0, parked_at=10.0,
-        )  # fmt: skip
-        await store.journal.save(changed)
-        assert await store.journal.get(run.id) == changed
-        await store.journal.save(replace(changed, state="open", owner="me", epoch=2), raised=True)
-        assert await store.journal.get(run.id) == replace(changed, state="open", owner="me", epoch=2)
-
-    tell(open_store, story)
+async def test_saves_all_that_a_driver_may_change(store: Store) -> None:
+    run = await store.accept("a")
+    entry = LogEntry(step="lock", way="do", began=1.5, took_s=0.25, outcome="done", detail="why", event="e", action="r")
+    changed = replace(
+        run, at="claim", facts=Facts("h3", ("h1", "h2")), way="back", state="parked", turned="asked", due_at=7.0,
+        tries=3, since=8.5, status="reverting", log=(entry, replace(entry, way="undo", outcome="debt")),
+        debts=("x", "y"), message="no room", problem="Traceback", updated_at=9.0, parked_at=10.0,
+    )  # fmt: skip
+    await store.journal.save(changed)
+    assert await store.journal.get(run.id) == changed
+    await store.journal.save(replace(changed, state="open", owner="me", epoch=2), raised=True)
+    assert await store.journal.get(run.id) == replace(changed, state="open", owner="me", epoch=2)
 
 
 @pytest.mark.parametrize(("epoch", "raised"), [(1, False), (2, True), (3, False), (4, True), (9, False), (1, True)])
-def test_an_epoch_that_was_not_read_saves_nothing(open_store: Opener, epoch: int, raised: bool) -> None:
-    async def story(store: Store) -> None:
-        run = await store.accept("a")
-        await store.journal.save(replace(run, epoch=2), raised=True)
-        stored = await store.journal.get(run.id)
-        assert stored.epoch == 2
-        attempt = replace(run, epoch=epoch, at="elsewhere")
-        with pytest.raises(Superseded):
-            await store.journal.save(attempt, raised)
-        assert await store.journal.get(run.id) == stored
-
-    tell(open_store, story)
+async def test_an_epoch_that_was_not_read_saves_nothing(store: Store, epoch: int, raised: bool) -> None:
+    run = await store.accept("a")
+    await store.journal.save(replace(run, epoch=2), raised=True)
+    stored = await store.journal.get(run.id)
+    assert stored.epoch == 2
+    attempt = replace(run, epoch=epoch, at="elsewhere")
+    with pytest.raises(Superseded):
+        await store.journal.save(attempt, raised)
+    assert await store.journal.get(run.id) == stored
 
 
-def test_what_a_run_decided_by_is_kept_in_order_and_only_with_what_was_saved(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run, other = await store.accept("a"), await store.accept("b")
-        first = Evidence(step="choose", at=NOW, document=b"\x00why" * 1000)
-        second = Evidence(step="choose", at=NOW + 1, document=b"")
+async def test_what_a_run_decided_by_is_kept_in_order_and_only_with_what_was_saved(store: Store) -> None:
+    run, other = await store.accept("a"), await store.accept("b")
+    first = Evidence(step="choose", at=NOW, document=b"\x00why" * 1000)
+    second = Evidence(step="choose", at=NOW + 1, document=b"")
+    await store.journal.save(run, evidence=first)
+    await store.journal.save(replace(run, epoch=2), raised=True, evidence=second)
+    with pytest.raises(Superseded):
         await store.journal.save(run, evidence=first)
-        await store.journal.save(replace(run, epoch=2), raised=True, evidence=second)
+    assert await store.journal.evidence(run.id) == [first, second]
+    assert await store.journal.evidence(other.id) == []
+
+
+async def test_of_two_savers_at_once_one_wins(store: Store) -> None:
+    run = await store.accept("a")
+    saves = [store.journal.save(replace(run, epoch=2, at=f"step {n}"), raised=True) for n in range(6)]
+    answers = await outcomes(list(saves))
+    assert sorted(str(type(answer).__name__) for answer in answers) == ["NoneType", *["Superseded"] * 5]
+    assert (await store.journal.get(run.id)).at == f"step {answers.index(None)}"
+
+
+async def test_what_is_over_stays_over(store: Store) -> None:
+    over = replace(await store.accept("a"), state="done", finished_at=NOW)
+    await store.journal.save(over)
+    for attempt in (replace(over, state="open", finished_at=None), replace(over, message="again")):
         with pytest.raises(Superseded):
-            await store.journal.save(run, evidence=first)
-        assert await store.journal.evidence(run.id) == [first, second]
-        assert await store.journal.evidence(other.id) == []
-
-    tell(open_store, story)
-
-
-def test_of_two_savers_at_once_one_wins(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = await store.accept("a")
-        saves = [store.journal.save(replace(run, epoch=2, at=f"step {n}"), raised=True) for n in range(6)]
-        answers = await outcomes(list(saves))
-        assert sorted(str(type(answer).__name__) for answer in answers) == ["NoneType", *["Superseded"] * 5]
-        assert (await store.journal.get(run.id)).at == f"step {answers.index(None)}"
-
-    tell(open_store, story)
-
-
-def test_what_is_over_stays_over(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        over = replace(await store.accept("a"), state="done", finished_at=NOW)
-        await store.journal.save(over)
-        for attempt in (replace(over, state="open", finished_at=None), replace(over, message="again")):
-            with pytest.raises(Superseded):
-                await store.journal.save(attempt)
-        for again in (store.journal.retry(over.id, NOW), store.journal.turn_back(over, NOW)):
-            with pytest.raises(Conflict):
-                await again
-        assert await store.journal.take("me", NOW, LEASE_S, 9) == []
-        assert await store.journal.get(over.id) == over
-
-    tell(open_store, story)
-
-
-def test_a_verdict_is_not_overwritten_by_its_driver(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = replace(await store.accept("a"), state="parked", parked_at=NOW)
-        await store.journal.save(run)
-        judged = await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "confirm"), NOW)
-        await store.journal.save(replace(judged, verdict=None, action="older", at="later"))
-        stored = await store.journal.get(run.id)
-        assert (stored.verdict, stored.action, stored.at) == ("confirm", judged.action, "later")
-
-    tell(open_store, story)
-
-
-def test_a_run_that_is_not_there_is_not_found(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = a_run("nobody")
-        with pytest.raises(NotFound):
-            await store.journal.get(run.id)
-        assert await store.journal.open_run(run.subject) is None
-        assert await store.journal.actions(run.subject) == []
-        with pytest.raises(Superseded):
-            await store.journal.save(run)
+            await store.journal.save(attempt)
+    for again in (store.journal.retry(over.id, NOW), store.journal.turn_back(over, NOW)):
         with pytest.raises(Conflict):
-            await store.journal.give_verdict(run.id, "confirm", "", an_action(run), NOW)
-        for nudged in (store.journal.retry(run.id, NOW), store.journal.turn_back(run, NOW)):
-            with pytest.raises(Conflict):
-                await nudged
+            await again
+    assert await store.journal.take("me", NOW, LEASE_S, 9) == []
+    assert await store.journal.get(over.id) == over
 
-    tell(open_store, story)
+
+async def test_a_verdict_is_not_overwritten_by_its_driver(store: Store) -> None:
+    run = replace(await store.accept("a"), state="parked", parked_at=NOW)
+    await store.journal.save(run)
+    judged = await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "confirm"), NOW)
+    await store.journal.save(replace(judged, verdict=None, action="older", at="later"))
+    stored = await store.journal.get(run.id)
+    assert (stored.verdict, stored.action, stored.at) == ("confirm", judged.action, "later")
+
+
+async def test_a_run_that_is_not_there_is_not_found(store: Store) -> None:
+    run = a_run("nobody")
+    with pytest.raises(NotFound):
+        await store.journal.get(run.id)
+    assert await store.journal.open_run(run.subject) is None
+    assert await store.journal.actions(run.subject) == []
+    with pytest.raises(Superseded):
+        await store.journal.save(run)
+    with pytest.raises(Conflict):
+        await store.journal.give_verdict(run.id, "confirm", "", an_action(run), NOW)
+    for nudged in (store.journal.retry(run.id, NOW), store.journal.turn_back(run, NOW)):
+        with pytest.raises(Conflict):
+            await nudged
 
 
 # Take
 
 
-def test_takes_what_is_due_under_a_new_epoch(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = await store.accept("a", due_at=NOW, owner="dead")
-        assert await store.journal.take("me", NOW - 0.1, LEASE_S, 9) == []
-        [taken] = await store.journal.take("me", NOW, LEASE_S, 9)
-        assert taken == replace(run, epoch=2, owner="me", due_at=NOW + LEASE_S) == await store.journal.get(run.id)
-        assert await store.journal.take("you", NOW + LEASE_S - 0.1, LEASE_S, 9) == []
-        [again] = await store.journal.take("you", NOW + LEASE_S, LEASE_S, 9)
-        assert (again.epoch, again.owner) == (3, "you")
-
-    tell(open_store, story)
+async def test_takes_what_is_due_under_a_new_epoch(store: Store) -> None:
+    run = await store.accept("a", due_at=NOW, owner="dead")
+    assert await store.journal.take("me", NOW - 0.1, LEASE_S, 9) == []
+    [taken] = await store.journal.take("me", NOW, LEASE_S, 9)
+    assert taken == replace(run, epoch=2, owner="me", due_at=NOW + LEASE_S) == await store.journal.get(run.id)
+    assert await store.journal.take("you", NOW + LEASE_S - 0.1, LEASE_S, 9) == []
+    [again] = await store.journal.take("you", NOW + LEASE_S, LEASE_S, 9)
+    assert (again.epoch, again.owner) == (3, "you")
 
 
-def test_a_lease_that_ends_later_than_any_clock_allows_is_taken(open_store: Opener) -> None:
+async def test_a_lease_that_ends_later_than_any_clock_allows_is_taken(store: Store) -> None:
     """A conductor whose clock was an hour ahead leaves such a lease behind. A pause without an owner may be long."""
-
-    async def story(store: Store) -> None:
-        allowed = NOW + LEASE_S + MARGIN_S
-        ahead = await store.accept("a", owner="an hour ahead", due_at=NOW + 3600.0)
-        await store.accept("b", owner="just allowed", due_at=allowed)
-        await store.accept("c", due_at=NOW + 3600.0)
-        await store.accept("d", due_at=NEVER, problem="a bug")
-        [taken] = await store.journal.take("me", NOW, LEASE_S, 9)
-        assert taken == replace(ahead, epoch=2, owner="me", due_at=NOW + LEASE_S)
-        assert await store.journal.takeovers(ahead.subject) == [
-            Takeover(run_id=ahead.id, at=NOW, was="an hour ahead", by="me", epoch=2)
-        ]
-        assert await store.journal.take("me", NOW, LEASE_S, 9) == []
-
-    tell(open_store, story)
+    allowed = NOW + LEASE_S + MARGIN_S
+    ahead = await store.accept("a", owner="an hour ahead", due_at=NOW + 3600.0)
+    await store.accept("b", owner="just allowed", due_at=allowed)
+    await store.accept("c", due_at=NOW + 3600.0)
+    await store.accept("d", due_at=NEVER, problem="a bug")
+    [taken] = await store.journal.take("me", NOW, LEASE_S, 9)
+    assert taken == replace(ahead, epoch=2, owner="me", due_at=NOW + LEASE_S)
+    assert await store.journal.takeovers(ahead.subject) == [
+        Takeover(run_id=ahead.id, at=NOW, was="an hour ahead", by="me", epoch=2)
+    ]
+    assert await store.journal.take("me", NOW, LEASE_S, 9) == []
 
 
-def test_takes_the_longest_due_first_and_no_more_than_wanted(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        for number in (3, 1, 4, 0, 2):
-            await store.accept(str(number), due_at=float(number))
-        first = await store.journal.take("me", NOW, LEASE_S, 2)
-        assert sorted(run.id for run in first) == ["run-0", "run-1"]
-        assert len(await store.journal.take("me", NOW, LEASE_S, 2)) == 2
-        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 2)] == ["run-4"]
-
-    tell(open_store, story)
+async def test_takes_the_longest_due_first_and_no_more_than_wanted(store: Store) -> None:
+    for number in (3, 1, 4, 0, 2):
+        await store.accept(str(number), due_at=float(number))
+    first = await store.journal.take("me", NOW, LEASE_S, 2)
+    assert sorted(run.id for run in first) == ["run-0", "run-1"]
+    assert len(await store.journal.take("me", NOW, LEASE_S, 2)) == 2
+    assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 2)] == ["run-4"]
 
 
 @pytest.mark.parametrize("broken", ["facts", "log", "debts"])
-def test_a_row_that_cannot_be_read_is_named_and_keeps_no_other_run_waiting(open_store: Opener, broken: str) -> None:
-    async def story(store: Store) -> None:
-        bad, good = await store.create("bad", due_at=1.0), await store.create("good", due_at=2.0)
-        await change_by_hand(store, bad, {broken: b"no such thing"})
-        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 10)] == [good.id]
-        assert await store.journal.take("me", NOW + 2 * LEASE_S, LEASE_S, 10) == [
-            replace(good, epoch=good.epoch + 2, owner="me", due_at=NOW + 3 * LEASE_S)
-        ]
-        with pytest.raises(Unavailable, match=f"the journal's row of run {bad.id}, of server .*, cannot be read"):
-            await store.journal.get(bad.id)
-        bugs = [one.bugs for one in (await store.journal.tally(NOW)).open]
-        assert sum(bugs) == 1
-
-    tell(open_store, story)
+async def test_a_row_that_cannot_be_read_is_named_and_keeps_no_other_run_waiting(store: Store, broken: str) -> None:
+    bad, good = await store.create("bad", due_at=1.0), await store.create("good", due_at=2.0)
+    await change_by_hand(store, bad, {broken: b"no such thing"})
+    assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 10)] == [good.id]
+    assert await store.journal.take("me", NOW + 2 * LEASE_S, LEASE_S, 10) == [
+        replace(good, epoch=good.epoch + 2, owner="me", due_at=NOW + 3 * LEASE_S)
+    ]
+    with pytest.raises(Unavailable, match=f"the journal's row of run {bad.id}, of server .*, cannot be read"):
+        await store.journal.get(bad.id)
+    bugs = [one.bugs for one in (await store.journal.tally(NOW)).open]
+    assert sum(bugs) == 1
 
 
 async def change_by_hand(store: Store, run: Run, values: dict[str, Any]) -> None:
@@ -469,34 +393,28 @@ NEWER: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("newer", NEWER)
-def test_a_run_of_a_newer_program_is_left_as_it_is(open_store: Opener, newer: str) -> None:
-    async def story(store: Store) -> None:
-        other, own = await store.create("other", due_at=1.0), await store.create("own", due_at=2.0)
-        await change_by_hand(store, other, NEWER[newer])
-        before = await row_of(store, other)
-        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 1)] == []
-        assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 1)] == [own.id]
-        assert await store.journal.take("me", NOW, LEASE_S, 1) == []
-        assert await row_of(store, other) == before
-        [group] = [one for one in (await store.journal.tally(NOW)).open if one.due <= other.updated_at]
-        assert group.bugs == 0
-
-    tell(open_store, story)
+async def test_a_run_of_a_newer_program_is_left_as_it_is(store: Store, newer: str) -> None:
+    other, own = await store.create("other", due_at=1.0), await store.create("own", due_at=2.0)
+    await change_by_hand(store, other, NEWER[newer])
+    before = await row_of(store, other)
+    assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 1)] == []
+    assert [run.id for run in await store.journal.take("me", NOW, LEASE_S, 1)] == [own.id]
+    assert await store.journal.take("me", NOW, LEASE_S, 1) == []
+    assert await row_of(store, other) == before
+    [group] = [one for one in (await store.journal.tally(NOW)).open if one.due <= other.updated_at]
+    assert group.bugs == 0
 
 
-def test_a_run_with_facts_of_a_newer_program_is_read_and_never_written_back(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = await store.create("a", facts=Facts("h1"))
-        await change_by_hand(store, run, NEWER["fact"])
-        read = await store.journal.open_run(run.subject)
-        assert read == replace(run, is_foreign=True)
-        with pytest.raises(AssertionError, match="would be lost"):
-            await store.journal.save(read)
-        await change_by_hand(store, run, NEWER["saga"])
-        with pytest.raises(Unavailable, match=r"cannot be read: list of steps .* is of a newer Whimbrel"):
-            await store.journal.get(run.id)
-
-    tell(open_store, story)
+async def test_a_run_with_facts_of_a_newer_program_is_read_and_never_written_back(store: Store) -> None:
+    run = await store.create("a", facts=Facts("h1"))
+    await change_by_hand(store, run, NEWER["fact"])
+    read = await store.journal.open_run(run.subject)
+    assert read == replace(run, is_foreign=True)
+    with pytest.raises(AssertionError, match="would be lost"):
+        await store.journal.save(read)
+    await change_by_hand(store, run, NEWER["saga"])
+    with pytest.raises(Unavailable, match=r"cannot be read: list of steps .* is of a newer Whimbrel"):
+        await store.journal.get(run.id)
 
 
 def of_a_former_release(name: str, **fields: Any) -> Run:
@@ -504,307 +422,245 @@ def of_a_former_release(name: str, **fields: Any) -> Run:
     return a_run(name, at=FORMER, debts=("other", FORMER), log=(entry, replace(entry, step="other")), **fields)
 
 
-def test_a_step_that_was_renamed_is_read_under_its_present_name(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = of_a_former_release("a", due_at=1.0)
-        await store.journal.accept(run, an_action(run))
-        await store.journal.save(run, evidence=Evidence(step=FORMER, at=1.0, document=b"why"))
-        for read in (
-            await store.journal.get(run.id),
-            await store.journal.open_run(run.subject),
-            *await store.journal.find(RunFilter()),
-            *await store.journal.take("me", NOW, LEASE_S, 1),
-        ):
-            assert read is not None
-            assert (read.at, read.debts, read.is_foreign) == (PRESENT, ("other", PRESENT), False)
-            assert [entry.step for entry in read.log] == [PRESENT, "other"]
-        assert [one.step for one in await store.journal.evidence(run.id)] == [PRESENT]
-        assert (await row_of(store, run))["at"] == FORMER
-        await store.journal.save(replace(await store.journal.get(run.id)))
-        assert (await row_of(store, run))["at"] == PRESENT
-
-    tell(open_store, story)
+async def test_a_step_that_was_renamed_is_read_under_its_present_name(store: Store) -> None:
+    run = of_a_former_release("a", due_at=1.0)
+    await store.journal.accept(run, an_action(run))
+    await store.journal.save(run, evidence=Evidence(step=FORMER, at=1.0, document=b"why"))
+    for read in (
+        await store.journal.get(run.id),
+        await store.journal.open_run(run.subject),
+        *await store.journal.find(RunFilter()),
+        *await store.journal.take("me", NOW, LEASE_S, 1),
+    ):
+        assert read is not None
+        assert (read.at, read.debts, read.is_foreign) == (PRESENT, ("other", PRESENT), False)
+        assert [entry.step for entry in read.log] == [PRESENT, "other"]
+    assert [one.step for one in await store.journal.evidence(run.id)] == [PRESENT]
+    assert (await row_of(store, run))["at"] == FORMER
+    await store.journal.save(replace(await store.journal.get(run.id)))
+    assert (await row_of(store, run))["at"] == PRESENT
 
 
-def test_a_move_turns_back_at_a_step_that_was_renamed(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = of_a_former_release("a")
-        await store.journal.accept(run, an_action(run))
-        turned = await store.journal.turn_back(await store.journal.get(run.id), NOW)
-        assert (turned.way, turned.turned, turned.at) == ("back", "asked", PRESENT)
-
-    tell(open_store, story)
+async def test_a_move_turns_back_at_a_step_that_was_renamed(store: Store) -> None:
+    run = of_a_former_release("a")
+    await store.journal.accept(run, an_action(run))
+    turned = await store.journal.turn_back(await store.journal.get(run.id), NOW)
+    assert (turned.way, turned.turned, turned.at) == ("back", "asked", PRESENT)
 
 
-def test_never_takes_what_is_parked_or_over(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        ends: dict[str, dict[str, Any]] = {
-            "parked": {"parked_at": NOW},
-            "done": {"finished_at": NOW},
-            "undone": {"finished_at": NOW},
-        }
-        for state, fields in ends.items():
-            await store.journal.save(replace(await store.accept(state), state=state, **fields))
-        assert await store.journal.take("me", NOW, LEASE_S, 9) == []
-
-    tell(open_store, story)
+async def test_never_takes_what_is_parked_or_over(store: Store) -> None:
+    ends: dict[str, dict[str, Any]] = {
+        "parked": {"parked_at": NOW},
+        "done": {"finished_at": NOW},
+        "undone": {"finished_at": NOW},
+    }
+    for state, fields in ends.items():
+        await store.journal.save(replace(await store.accept(state), state=state, **fields))
+    assert await store.journal.take("me", NOW, LEASE_S, 9) == []
 
 
-def test_takers_at_once_never_get_the_same(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        for number in range(24):
-            await store.accept(str(number))
-        calls = [store.journal.take(f"taker {number}", NOW, LEASE_S, 5) for number in range(6)]
-        takes: list[list[Run]] = await asyncio.gather(*calls)
-        assert max(map(len, takes)) <= 5
-        takes.append(await store.journal.take("last", NOW, LEASE_S, 99))
-        taken = [run.id for runs in takes for run in runs]
-        assert len(taken) == len(set(taken)) == 24
-        for runs in takes:
-            for run in runs:
-                assert await store.journal.get(run.id) == run
-                assert run.epoch == 2
-
-    tell(open_store, story)
+async def test_takers_at_once_never_get_the_same(store: Store) -> None:
+    for number in range(24):
+        await store.accept(str(number))
+    calls = [store.journal.take(f"taker {number}", NOW, LEASE_S, 5) for number in range(6)]
+    takes: list[list[Run]] = await asyncio.gather(*calls)
+    assert max(map(len, takes)) <= 5
+    takes.append(await store.journal.take("last", NOW, LEASE_S, 99))
+    taken = [run.id for runs in takes for run in runs]
+    assert len(taken) == len(set(taken)) == 24
+    for runs in takes:
+        for run in runs:
+            assert await store.journal.get(run.id) == run
+            assert run.epoch == 2
 
 
-def test_takes_back_what_an_earlier_life_had(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        for name, owner in (("a", "me"), ("b", "me"), ("c", "you"), ("d", None)):
-            await store.accept(name, owner=owner, due_at=NOW + 50)
-        for name in ("over", "parked"):
-            run = await store.accept(name)
-            end: dict[str, Any] = {"state": "done", "finished_at": NOW}
-            await store.journal.save(replace(run, **(end if name == "over" else {"state": "parked", "parked_at": NOW})))
-        assert await store.journal.take_back("me", NOW) == 2
-        assert await store.journal.take_back("me", NOW) == 0
-        mine = await store.journal.get(RunId("run-a"))
-        assert (mine.owner, mine.due_at) == (None, NOW)
-        taken = await store.journal.take("me", NOW, LEASE_S, 9)
-        assert sorted(run.id for run in taken) == ["run-a", "run-b"]
-
-    tell(open_store, story)
+async def test_takes_back_what_an_earlier_life_had(store: Store) -> None:
+    for name, owner in (("a", "me"), ("b", "me"), ("c", "you"), ("d", None)):
+        await store.accept(name, owner=owner, due_at=NOW + 50)
+    for name in ("over", "parked"):
+        run = await store.accept(name)
+        end: dict[str, Any] = {"state": "done", "finished_at": NOW}
+        await store.journal.save(replace(run, **(end if name == "over" else {"state": "parked", "parked_at": NOW})))
+    assert await store.journal.take_back("me", NOW) == 2
+    assert await store.journal.take_back("me", NOW) == 0
+    mine = await store.journal.get(RunId("run-a"))
+    assert (mine.owner, mine.due_at) == (None, NOW)
+    taken = await store.journal.take("me", NOW, LEASE_S, 9)
+    assert sorted(run.id for run in taken) == ["run-a", "run-b"]
 
 
-def test_renews_what_is_still_held(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        for name in "abc":
-            await store.accept(name, owner="me", due_at=NOW)
-        lost = await store.accept("lost", owner="you", due_at=NOW)
-        parked = replace(await store.accept("parked"), state="parked", parked_at=NOW)
-        await store.journal.save(parked)
-        ids = [RunId(f"run-{name}") for name in ("a", "b", "lost", "parked", "nobody")]
-        await store.journal.renew("me", ids, NOW + 1, LEASE_S)
-        for name, due_at in (("a", NOW + 4), ("b", NOW + 4), ("c", NOW)):
-            run = await store.journal.get(RunId(f"run-{name}"))
-            assert (run.due_at, run.owner, run.epoch) == (due_at, "me", 1)
-        assert [await store.journal.get(run.id) for run in (lost, parked)] == [lost, parked]
-        await store.journal.renew("me", [], NOW + 9, LEASE_S)
-
-    tell(open_store, story)
+async def test_renews_what_is_still_held(store: Store) -> None:
+    for name in "abc":
+        await store.accept(name, owner="me", due_at=NOW)
+    lost = await store.accept("lost", owner="you", due_at=NOW)
+    parked = replace(await store.accept("parked"), state="parked", parked_at=NOW)
+    await store.journal.save(parked)
+    ids = [RunId(f"run-{name}") for name in ("a", "b", "lost", "parked", "nobody")]
+    await store.journal.renew("me", ids, NOW + 1, LEASE_S)
+    for name, due_at in (("a", NOW + 4), ("b", NOW + 4), ("c", NOW)):
+        run = await store.journal.get(RunId(f"run-{name}"))
+        assert (run.due_at, run.owner, run.epoch) == (due_at, "me", 1)
+    assert [await store.journal.get(run.id) for run in (lost, parked)] == [lost, parked]
+    await store.journal.renew("me", [], NOW + 9, LEASE_S)
 
 
 # Verdicts and operators' words
 
 
-def test_a_verdict_wakes_what_is_parked(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = replace(await store.accept("a"), state="parked", parked_at=NOW, due_at=1e15, epoch=2)
-        await store.journal.save(run, raised=True)
-        action = an_action(run, "revertResize", request_id="req-2", started_at=NOW + 1)
-        woken = await store.journal.give_verdict(run.id, "revert", "reverting", action, NOW + 1)
-        assert woken == await store.journal.get(run.id)
-        assert woken == replace(
-            run, state="open", verdict="revert", status="reverting", action="req-2", owner=None, due_at=NOW + 1,
-            since=NOW + 1, updated_at=NOW + 1, parked_at=None,
-        )  # fmt: skip
-        assert [one.name for one in await store.journal.actions(run.subject)] == ["revertResize", "resize"]
-        assert len(await store.journal.take("me", NOW + 1, LEASE_S, 9)) == 1
-
-    tell(open_store, story)
+async def test_a_verdict_wakes_what_is_parked(store: Store) -> None:
+    run = replace(await store.accept("a"), state="parked", parked_at=NOW, due_at=1e15, epoch=2)
+    await store.journal.save(run, raised=True)
+    action = an_action(run, "revertResize", request_id="req-2", started_at=NOW + 1)
+    woken = await store.journal.give_verdict(run.id, "revert", "reverting", action, NOW + 1)
+    assert woken == await store.journal.get(run.id)
+    assert woken == replace(
+        run, state="open", verdict="revert", status="reverting", action="req-2", owner=None, due_at=NOW + 1,
+        since=NOW + 1, updated_at=NOW + 1, parked_at=None,
+    )  # fmt: skip
+    assert [one.name for one in await store.journal.actions(run.subject)] == ["revertResize", "resize"]
+    assert len(await store.journal.take("me", NOW + 1, LEASE_S, 9)) == 1
 
 
-def test_the_same_verdict_again_is_fine_and_the_other_is_not(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = replace(await store.accept("a"), state="parked", parked_at=NOW)
-        await store.journal.save(run)
-        first = await store.journal.give_verdict(
-            run.id, "confirm", "confirming", an_action(run, "c", request_id="1"), NOW
-        )
-        for now in (NOW + 1, NOW + 2):  # again before and after somebody has taken it
-            again = an_action(run, "c", request_id="2")
-            assert (await store.journal.give_verdict(run.id, "confirm", "again", again, now)).action == "1"
-            with pytest.raises(Conflict):
-                await store.journal.give_verdict(
-                    run.id, "revert", "reverting", an_action(run, "r", request_id="3"), now
-                )
-            await store.journal.take("me", now, LEASE_S, 9)
-        stored = await store.journal.get(run.id)
-        assert (stored.verdict, stored.status, stored.epoch) == ("confirm", first.status, 2)
-        assert [one.name for one in await store.journal.actions(run.subject)] == ["c", "resize"]
-
-    tell(open_store, story)
-
-
-def test_of_two_verdicts_at_once_one_holds(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = replace(await store.accept("a"), state="parked", parked_at=NOW)
-        await store.journal.save(run)
-        answers = await outcomes(
-            [
-                store.journal.give_verdict(run.id, verdict, verdict, an_action(run, verdict), NOW)
-                for verdict in ("confirm", "revert") * 3
-            ]
-        )
-        held = (await store.journal.get(run.id)).verdict
-        for verdict, answer in zip(("confirm", "revert") * 3, answers, strict=True):
-            assert isinstance(answer, Run if verdict == held else Conflict)
-        assert [one.name for one in await store.journal.actions(run.subject)] == [held, "resize"]
-
-    tell(open_store, story)
-
-
-def test_a_verdict_needs_somebody_who_waits_for_it(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = await store.accept("a")
+async def test_the_same_verdict_again_is_fine_and_the_other_is_not(store: Store) -> None:
+    run = replace(await store.accept("a"), state="parked", parked_at=NOW)
+    await store.journal.save(run)
+    first = await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "c", request_id="1"), NOW)
+    for now in (NOW + 1, NOW + 2):  # again before and after somebody has taken it
+        again = an_action(run, "c", request_id="2")
+        assert (await store.journal.give_verdict(run.id, "confirm", "again", again, now)).action == "1"
         with pytest.raises(Conflict):
-            await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "c"), NOW)
-        assert await store.journal.get(run.id) == run
-        assert len(await store.journal.actions(run.subject)) == 1
+            await store.journal.give_verdict(run.id, "revert", "reverting", an_action(run, "r", request_id="3"), now)
+        await store.journal.take("me", now, LEASE_S, 9)
+    stored = await store.journal.get(run.id)
+    assert (stored.verdict, stored.status, stored.epoch) == ("confirm", first.status, 2)
+    assert [one.name for one in await store.journal.actions(run.subject)] == ["c", "resize"]
 
-    tell(open_store, story)
+
+async def test_of_two_verdicts_at_once_one_holds(store: Store) -> None:
+    run = replace(await store.accept("a"), state="parked", parked_at=NOW)
+    await store.journal.save(run)
+    answers = await outcomes(
+        [
+            store.journal.give_verdict(run.id, verdict, verdict, an_action(run, verdict), NOW)
+            for verdict in ("confirm", "revert") * 3
+        ]
+    )
+    held = (await store.journal.get(run.id)).verdict
+    for verdict, answer in zip(("confirm", "revert") * 3, answers, strict=True):
+        assert isinstance(answer, Run if verdict == held else Conflict)
+    assert [one.name for one in await store.journal.actions(run.subject)] == [held, "resize"]
 
 
-def test_a_verdict_is_heard_by_one_that_is_about_to_park(open_store: Opener) -> None:
+async def test_a_verdict_needs_somebody_who_waits_for_it(store: Store) -> None:
+    run = await store.accept("a")
+    with pytest.raises(Conflict):
+        await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "c"), NOW)
+    assert await store.journal.get(run.id) == run
+    assert len(await store.journal.actions(run.subject)) == 1
+
+
+async def test_a_verdict_is_heard_by_one_that_is_about_to_park(store: Store) -> None:
     """Its driver goes on with it: nobody else takes it, and what it saves or parks does not lose the verdict."""
-
-    async def story(store: Store) -> None:
-        run = await store.accept("a", at="switch", owner="me", due_at=NOW + 3, since=NOW - 5)
-        action = an_action(run, "c", request_id="req-2")
-        heard = await store.journal.give_verdict(run.id, "confirm", "confirming", action, NOW + 1, ["switch", "wait"])
-        assert heard == await store.journal.get(run.id)
-        assert heard == replace(run, verdict="confirm", status="confirming", action="req-2", updated_at=NOW + 1)
-        run = replace(run, at="wait")
-        await store.journal.save(run)
-        parked = await store.journal.park(replace(run, state="parked", owner=None, parked_at=NOW))
-        assert parked == await store.journal.get(run.id)
-        assert (parked.state, parked.verdict, parked.owner, parked.action) == ("open", "confirm", "me", "req-2")
-        again = an_action(run, "again", request_id="req-3")
-        await store.journal.give_verdict(run.id, "confirm", "confirming", again, NOW, ["switch"])
-        with pytest.raises(Conflict):
-            await store.journal.give_verdict(run.id, "revert", "reverting", again, NOW, ["switch", "wait"])
-        assert await store.journal.get(run.id) == parked
-
-    tell(open_store, story)
+    run = await store.accept("a", at="switch", owner="me", due_at=NOW + 3, since=NOW - 5)
+    action = an_action(run, "c", request_id="req-2")
+    heard = await store.journal.give_verdict(run.id, "confirm", "confirming", action, NOW + 1, ["switch", "wait"])
+    assert heard == await store.journal.get(run.id)
+    assert heard == replace(run, verdict="confirm", status="confirming", action="req-2", updated_at=NOW + 1)
+    run = replace(run, at="wait")
+    await store.journal.save(run)
+    parked = await store.journal.park(replace(run, state="parked", owner=None, parked_at=NOW))
+    assert parked == await store.journal.get(run.id)
+    assert (parked.state, parked.verdict, parked.owner, parked.action) == ("open", "confirm", "me", "req-2")
+    again = an_action(run, "again", request_id="req-3")
+    await store.journal.give_verdict(run.id, "confirm", "confirming", again, NOW, ["switch"])
+    with pytest.raises(Conflict):
+        await store.journal.give_verdict(run.id, "revert", "reverting", again, NOW, ["switch", "wait"])
+    assert await store.journal.get(run.id) == parked
 
 
 @pytest.mark.parametrize("fields", [{"at": "claim"}, {"at": "switch", "way": "back"}], ids=str)
-def test_a_verdict_is_heard_at_named_steps_on_the_way_forward_only(open_store: Opener, fields: dict[str, Any]) -> None:
-    async def story(store: Store) -> None:
-        run = await store.accept("a", **fields)
-        with pytest.raises(Conflict):
-            await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "c"), NOW, ["switch"])
-        assert await store.journal.get(run.id) == run
-
-    tell(open_store, story)
+async def test_a_verdict_is_heard_at_named_steps_on_the_way_forward_only(store: Store, fields: dict[str, Any]) -> None:
+    run = await store.accept("a", **fields)
+    with pytest.raises(Conflict):
+        await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "c"), NOW, ["switch"])
+    assert await store.journal.get(run.id) == run
 
 
-def test_parks_in_nobodys_hands(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = await store.accept("a", owner="me", due_at=NOW + 3)
-        waiting = replace(run, state="parked", status="finished", owner=None, parked_at=NOW + 1, updated_at=NOW + 1)
-        assert await store.journal.park(waiting) == waiting == await store.journal.get(run.id)
-        assert await store.journal.take("me", NOW + 9, LEASE_S, 9) == []
-        await store.journal.turn_back(waiting, NOW)
-        for epoch in (1, 3):
-            with pytest.raises(Superseded):
-                await store.journal.park(replace(waiting, epoch=epoch))
+async def test_parks_in_nobodys_hands(store: Store) -> None:
+    run = await store.accept("a", owner="me", due_at=NOW + 3)
+    waiting = replace(run, state="parked", status="finished", owner=None, parked_at=NOW + 1, updated_at=NOW + 1)
+    assert await store.journal.park(waiting) == waiting == await store.journal.get(run.id)
+    assert await store.journal.take("me", NOW + 9, LEASE_S, 9) == []
+    await store.journal.turn_back(waiting, NOW)
+    for epoch in (1, 3):
         with pytest.raises(Superseded):
-            await store.journal.park(replace(a_run("nobody"), state="parked", parked_at=NOW))
-        assert (await store.journal.get(run.id)).state == "open"
+            await store.journal.park(replace(waiting, epoch=epoch))
+    with pytest.raises(Superseded):
+        await store.journal.park(replace(a_run("nobody"), state="parked", parked_at=NOW))
+    assert (await store.journal.get(run.id)).state == "open"
 
-    tell(open_store, story)
 
-
-def test_between_parking_and_a_verdict_nothing_is_lost(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        for number in range(10):
-            run = await store.accept(str(number), at="wait", owner="me")
-            parked, judged = await asyncio.gather(
-                store.journal.park(replace(run, state="parked", owner=None, parked_at=NOW)),
-                store.journal.give_verdict(run.id, "revert", "reverting", an_action(run, "r"), NOW, ["wait"]),
-            )
-            stored = await store.journal.get(run.id)
-            assert judged == stored
-            assert (stored.state, stored.verdict) == ("open", "revert")
-            # Either its driver goes on with the verdict, or it parked first and anybody may take it.
-            assert (parked.state, stored.owner) in (("open", "me"), ("parked", None))
-
-    tell(open_store, story)
+async def test_between_parking_and_a_verdict_nothing_is_lost(store: Store) -> None:
+    for number in range(10):
+        run = await store.accept(str(number), at="wait", owner="me")
+        parked, judged = await asyncio.gather(
+            store.journal.park(replace(run, state="parked", owner=None, parked_at=NOW)),
+            store.journal.give_verdict(run.id, "revert", "reverting", an_action(run, "r"), NOW, ["wait"]),
+        )
+        stored = await store.journal.get(run.id)
+        assert judged == stored
+        assert (stored.state, stored.verdict) == ("open", "revert")
+        # Either its driver goes on with the verdict, or it parked first and anybody may take it.
+        assert (parked.state, stored.owner) in (("open", "me"), ("parked", None))
 
 
 @pytest.mark.parametrize("state", ["open", "parked"])
-def test_turns_back_under_a_new_epoch(open_store: Opener, state: str) -> None:
-    async def story(store: Store) -> None:
-        run = replace(
-            await store.accept("a"), state=state, tries=4, owner="me" if state == "open" else None, due_at=9e9
-        )
-        await store.journal.save(run)
-        turned = await store.journal.turn_back(run, NOW + 1)
-        assert turned == await store.journal.get(run.id)
-        assert (turned.state, turned.way, turned.turned, turned.epoch) == ("open", "back", "asked", 2)
-        assert (turned.owner, turned.due_at, turned.tries, turned.parked_at) == (None, NOW + 1, 0, None)
-        with pytest.raises(Superseded):  # who drove it comes too late
-            await store.journal.save(replace(run, at="later"))
-
-    tell(open_store, story)
+async def test_turns_back_under_a_new_epoch(store: Store, state: str) -> None:
+    run = replace(await store.accept("a"), state=state, tries=4, owner="me" if state == "open" else None, due_at=9e9)
+    await store.journal.save(run)
+    turned = await store.journal.turn_back(run, NOW + 1)
+    assert turned == await store.journal.get(run.id)
+    assert (turned.state, turned.way, turned.turned, turned.epoch) == ("open", "back", "asked", 2)
+    assert (turned.owner, turned.due_at, turned.tries, turned.parked_at) == (None, NOW + 1, 0, None)
+    with pytest.raises(Superseded):  # who drove it comes too late
+        await store.journal.save(replace(run, at="later"))
 
 
-def test_turns_back_also_under_the_hands_of_a_driver(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = await store.accept("a")
-        [taken] = await store.journal.take("me", NOW, LEASE_S, 1)
-        turned = await store.journal.turn_back(run, NOW + 1)
-        assert (turned.owner, turned.epoch, turned.way) == (None, taken.epoch + 1, "back")
-        with pytest.raises(Superseded):
-            await store.journal.save(taken)
-
-    tell(open_store, story)
+async def test_turns_back_also_under_the_hands_of_a_driver(store: Store) -> None:
+    run = await store.accept("a")
+    [taken] = await store.journal.take("me", NOW, LEASE_S, 1)
+    turned = await store.journal.turn_back(run, NOW + 1)
+    assert (turned.owner, turned.epoch, turned.way) == (None, taken.epoch + 1, "back")
+    with pytest.raises(Superseded):
+        await store.journal.save(taken)
 
 
 @pytest.mark.parametrize("change", ["a step further", "a verdict", "turned"])
-def test_what_has_changed_since_it_was_read_is_not_turned_back(open_store: Opener, change: str) -> None:
+async def test_what_has_changed_since_it_was_read_is_not_turned_back(store: Store, change: str) -> None:
     """The caller saw that it could still be undone; between his look and his word it may have passed the pivot."""
-
-    async def story(store: Store) -> None:
-        run = await store.accept("a")
-        if change == "a step further":
-            await store.journal.save(replace(run, at="destroy"))
-        elif change == "turned":
-            await store.journal.turn_back(run, NOW)
-        else:
-            run = replace(run, state="parked", parked_at=NOW)
-            await store.journal.save(run)
-            await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "c"), NOW)
-        stored = await store.journal.get(run.id)
-        with pytest.raises(Conflict):
-            await store.journal.turn_back(run, NOW + 1)
-        assert await store.journal.get(run.id) == stored
-
-    tell(open_store, story)
+    run = await store.accept("a")
+    if change == "a step further":
+        await store.journal.save(replace(run, at="destroy"))
+    elif change == "turned":
+        await store.journal.turn_back(run, NOW)
+    else:
+        run = replace(run, state="parked", parked_at=NOW)
+        await store.journal.save(run)
+        await store.journal.give_verdict(run.id, "confirm", "confirming", an_action(run, "c"), NOW)
+    stored = await store.journal.get(run.id)
+    with pytest.raises(Conflict):
+        await store.journal.turn_back(run, NOW + 1)
+    assert await store.journal.get(run.id) == stored
 
 
-def test_retry_makes_it_due_now_and_forgets_its_problem(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = replace(await store.accept("a"), problem="Traceback", message="bug", tries=7, due_at=1e15, way="back")
-        await store.journal.save(replace(run, turned="refused"))
-        nudged = await store.journal.retry(run.id, NOW + 1)
-        assert nudged == await store.journal.get(run.id)
-        assert (nudged.problem, nudged.message, nudged.tries, nudged.due_at) == (None, None, 0, NOW + 1)
-        assert (nudged.epoch, nudged.owner, nudged.way, nudged.turned) == (2, None, "back", "refused")
-        assert len(await store.journal.take("me", NOW + 1, LEASE_S, 9)) == 1
-
-    tell(open_store, story)
+async def test_retry_makes_it_due_now_and_forgets_its_problem(store: Store) -> None:
+    run = replace(await store.accept("a"), problem="Traceback", message="bug", tries=7, due_at=1e15, way="back")
+    await store.journal.save(replace(run, turned="refused"))
+    nudged = await store.journal.retry(run.id, NOW + 1)
+    assert nudged == await store.journal.get(run.id)
+    assert (nudged.problem, nudged.message, nudged.tries, nudged.due_at) == (None, None, 0, NOW + 1)
+    assert (nudged.epoch, nudged.owner, nudged.way, nudged.turned) == (2, None, "back", "refused")
+    assert len(await store.journal.take("me", NOW + 1, LEASE_S, 9)) == 1
 
 
 # Find
@@ -866,68 +722,56 @@ def matches(run: Run, which: RunFilter) -> bool:
     )
 
 
-def test_finds_what_is_asked_for_newest_first_and_page_by_page(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        runs = [await store.journal.accept(run, an_action(run)) for run in population(Random(7))]
-        for fields in FILTERS:
-            which = RunFilter(**fields)  # type: ignore[arg-type]
-            wanted = [run for run in reversed(runs) if matches(run, which)]
-            assert await store.journal.find(which) == wanted, fields
-            paged: list[Run] = []
-            while page := await store.journal.find(replace(which, after=paged[-1].id if paged else None, limit=4)):
-                assert len(page) <= 4
-                paged += page
-            assert paged == wanted, fields
-        assert await store.journal.find(RunFilter(limit=0)) == []
-        # The marker need not match the filter itself.
-        marker = next(run for run in reversed(runs) if run.saga == "create")
-        older = [run for run in reversed(runs) if run.saga == "resize" and run.number < marker.number]
-        assert await store.journal.find(RunFilter(sagas=["resize"], after=marker.id)) == older
-
-    tell(open_store, story)
+async def test_finds_what_is_asked_for_newest_first_and_page_by_page(store: Store) -> None:
+    runs = [await store.journal.accept(run, an_action(run)) for run in population(Random(7))]
+    for fields in FILTERS:
+        which = RunFilter(**fields)  # type: ignore[arg-type]
+        wanted = [run for run in reversed(runs) if matches(run, which)]
+        assert await store.journal.find(which) == wanted, fields
+        paged: list[Run] = []
+        while page := await store.journal.find(replace(which, after=paged[-1].id if paged else None, limit=4)):
+            assert len(page) <= 4
+            paged += page
+        assert paged == wanted, fields
+    assert await store.journal.find(RunFilter(limit=0)) == []
+    # The marker need not match the filter itself.
+    marker = next(run for run in reversed(runs) if run.saga == "create")
+    older = [run for run in reversed(runs) if run.saga == "resize" and run.number < marker.number]
+    assert await store.journal.find(RunFilter(sagas=["resize"], after=marker.id)) == older
 
 
-def test_expired_are_those_parked_long_ago(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        runs = [await store.journal.accept(run, an_action(run)) for run in population(Random(8))]
-        assert any(run.parked_at == NOW + 3 for run in runs)
-        for before in range(6):
-            wanted = {run.id for run in runs if run.parked_at is not None and run.parked_at <= NOW + before}
-            found = await store.journal.expired(NOW + before)
-            assert {run.id for run in found} == wanted
-            assert all(run.state == "parked" for run in found)
-
-    tell(open_store, story)
+async def test_expired_are_those_parked_long_ago(store: Store) -> None:
+    runs = [await store.journal.accept(run, an_action(run)) for run in population(Random(8))]
+    assert any(run.parked_at == NOW + 3 for run in runs)
+    for before in range(6):
+        wanted = {run.id for run in runs if run.parked_at is not None and run.parked_at <= NOW + before}
+        found = await store.journal.expired(NOW + before)
+        assert {run.id for run in found} == wanted
+        assert all(run.state == "parked" for run in found)
 
 
 # Actions and old logs
 
 
-def test_actions_are_told_newest_first_also_of_the_deleted(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = await store.create("a")
-        lock = an_action(run, "lock", request_id="req-2", run_id=None, updated_at=NOW, message="why")
+async def test_actions_are_told_newest_first_also_of_the_deleted(store: Store) -> None:
+    run = await store.create("a")
+    lock = an_action(run, "lock", request_id="req-2", run_id=None, updated_at=NOW, message="why")
+    await store.journal.add_action(lock)
+    await store.accept("b")
+    await store.directory.erase(run.order, run.subject, NOW)
+    assert await store.journal.actions(run.subject) == [lock, an_action(run, "create")]
+    with pytest.raises(Conflict):  # one request does one thing once
         await store.journal.add_action(lock)
-        await store.accept("b")
-        await store.directory.erase(run.order, run.subject, NOW)
-        assert await store.journal.actions(run.subject) == [lock, an_action(run, "create")]
-        with pytest.raises(Conflict):  # one request does one thing once
-            await store.journal.add_action(lock)
-        await store.journal.add_action(replace(lock, name="unlock"))
-
-    tell(open_store, story)
+    await store.journal.add_action(replace(lock, name="unlock"))
 
 
-def test_lists_what_ended_in_a_span_of_time(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        for number, subject in enumerate("abc"):
-            run = await store.accept(subject)
-            await store.journal.save(replace(run, state="done", owner=None, finished_at=NOW + number))
-        await store.accept("still open")
-        assert await store.journal.ended(NOW, NOW + 1) == [RunId("run-b")]
-        assert len(await store.journal.ended(0, NOW + 9)) == 3
-
-    tell(open_store, story)
+async def test_lists_what_ended_in_a_span_of_time(store: Store) -> None:
+    for number, subject in enumerate("abc"):
+        run = await store.accept(subject)
+        await store.journal.save(replace(run, state="done", owner=None, finished_at=NOW + number))
+    await store.accept("still open")
+    assert await store.journal.ended(NOW, NOW + 1) == [RunId("run-b")]
+    assert len(await store.journal.ended(0, NOW + 9)) == 3
 
 
 # What the tables do not allow, whoever writes
@@ -951,129 +795,105 @@ FORBIDDEN: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("values", FORBIDDEN, ids=str)
-def test_a_forbidden_run_cannot_be_written_even_by_hand(open_store: Opener, values: dict[str, Any]) -> None:
-    async def story(store: Store) -> None:
-        await store.accept("other")
-        run = await store.accept("a")
-        with pytest.raises(Conflict):
-            async with store.database.write() as tx:
-                await tx.run(sa.update(tables.runs).where(tables.runs.c.id == run.id).values(values))
-        assert await store.journal.get(run.id) == run
-
-    tell(open_store, story)
+async def test_a_forbidden_run_cannot_be_written_even_by_hand(store: Store, values: dict[str, Any]) -> None:
+    await store.accept("other")
+    run = await store.accept("a")
+    with pytest.raises(Conflict):
+        async with store.database.write() as tx:
+            await tx.run(sa.update(tables.runs).where(tables.runs.c.id == run.id).values(values))
+    assert await store.journal.get(run.id) == run
 
 
 # Take-overs
 
 
-def test_that_a_lease_ran_out_is_written_down(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        mine = await store.accept("a", owner="me", due_at=NOW)
-        free = await store.accept("b", due_at=NOW)
-        other = await store.accept("c", owner="other", due_at=NOW)
-        assert {run.id for run in await store.journal.take("me", NOW, LEASE_S, 9)} == {mine.id, free.id, other.id}
-        assert await store.journal.takeovers(mine.subject) == []  # it takes up its own
-        assert await store.journal.takeovers(free.subject) == []
-        assert await store.journal.take("third", NOW + LEASE_S + 1, LEASE_S, 1)
-        first = Takeover(run_id=other.id, at=NOW, was="other", by="me", epoch=2)
-        assert (await store.journal.takeovers(other.subject))[0] == first
-
-    tell(open_store, story)
+async def test_that_a_lease_ran_out_is_written_down(store: Store) -> None:
+    mine = await store.accept("a", owner="me", due_at=NOW)
+    free = await store.accept("b", due_at=NOW)
+    other = await store.accept("c", owner="other", due_at=NOW)
+    assert {run.id for run in await store.journal.take("me", NOW, LEASE_S, 9)} == {mine.id, free.id, other.id}
+    assert await store.journal.takeovers(mine.subject) == []  # it takes up its own
+    assert await store.journal.takeovers(free.subject) == []
+    assert await store.journal.take("third", NOW + LEASE_S + 1, LEASE_S, 1)
+    first = Takeover(run_id=other.id, at=NOW, was="other", by="me", epoch=2)
+    assert (await store.journal.takeovers(other.subject))[0] == first
 
 
-def test_take_overs_come_in_their_order(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        run = await store.accept("a", owner="one", due_at=NOW)
-        for number, name in enumerate(("two", "one", "three")):
-            await store.journal.take(name, NOW + number * (LEASE_S + 1), LEASE_S, 1)
-        told = await store.journal.takeovers(run.subject)
-        assert [(each.was, each.by, each.epoch) for each in told] == [
-            ("one", "two", 2), ("two", "one", 3), ("one", "three", 4),
-        ]  # fmt: skip
-
-    tell(open_store, story)
+async def test_take_overs_come_in_their_order(store: Store) -> None:
+    run = await store.accept("a", owner="one", due_at=NOW)
+    for number, name in enumerate(("two", "one", "three")):
+        await store.journal.take(name, NOW + number * (LEASE_S + 1), LEASE_S, 1)
+    told = await store.journal.takeovers(run.subject)
+    assert [(each.was, each.by, each.epoch) for each in told] == [
+        ("one", "two", 2), ("two", "one", 3), ("one", "three", 4),
+    ]  # fmt: skip
 
 
 # Counts
 
 
-def test_counts_what_is_open_by_where_it_stands(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        await store.accept("a", since=NOW + 5, due_at=NOW + 7)
-        await store.accept("b", since=NOW + 3, due_at=NOW + 9, created_at=NOW - 4)
-        await store.accept("c", saga="create", at="place", problem="bug", debts=("prepare", "bind"), way="back")
-        await store.accept("d", saga="create", at="place", debts=("bind",), way="back", since=NOW)
-        parked = await store.accept("e", at="wait")
-        await store.journal.park(replace(parked, parked_at=NOW + 1, state="parked"))
-        tally = await store.journal.tally(NOW)
-        by_place = {(group.saga, group.at, group.way, group.state): group for group in tally.open}
-        locks = by_place["resize", "lock", "forward", "open"]
-        assert (locks.runs, locks.oldest, locks.longest, locks.due) == (2, NOW - 4, NOW + 3, NOW + 7)
-        assert (locks.parked, locks.bugs) == (None, 0)
-        assert (by_place["create", "place", "back", "open"].runs, by_place["create", "place", "back", "open"].bugs) == (
-            2,
-            1,
-        )
-        assert by_place["resize", "wait", "forward", "parked"].parked == NOW + 1
-        assert len(by_place) == 3
-        assert (tally.debts, tally.debts_since) == ({"prepare": 1, "bind": 2}, 0.0)
-        assert (tally.ended, tally.takeovers) == ({}, 0)
-
-    tell(open_store, story)
+async def test_counts_what_is_open_by_where_it_stands(store: Store) -> None:
+    await store.accept("a", since=NOW + 5, due_at=NOW + 7)
+    await store.accept("b", since=NOW + 3, due_at=NOW + 9, created_at=NOW - 4)
+    await store.accept("c", saga="create", at="place", problem="bug", debts=("prepare", "bind"), way="back")
+    await store.accept("d", saga="create", at="place", debts=("bind",), way="back", since=NOW)
+    parked = await store.accept("e", at="wait")
+    await store.journal.park(replace(parked, parked_at=NOW + 1, state="parked"))
+    tally = await store.journal.tally(NOW)
+    by_place = {(group.saga, group.at, group.way, group.state): group for group in tally.open}
+    locks = by_place["resize", "lock", "forward", "open"]
+    assert (locks.runs, locks.oldest, locks.longest, locks.due) == (2, NOW - 4, NOW + 3, NOW + 7)
+    assert (locks.parked, locks.bugs) == (None, 0)
+    assert (by_place["create", "place", "back", "open"].runs, by_place["create", "place", "back", "open"].bugs) == (
+        2,
+        1,
+    )
+    assert by_place["resize", "wait", "forward", "parked"].parked == NOW + 1
+    assert len(by_place) == 3
+    assert (tally.debts, tally.debts_since) == ({"prepare": 1, "bind": 2}, 0.0)
+    assert (tally.ended, tally.takeovers) == ({}, 0)
 
 
-def test_counts_what_has_ended_once(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        async def end(name: str, at: float, **fields: Any) -> None:
-            run = await store.accept(name)
-            await store.journal.save(replace(run, **{"state": "done", "finished_at": at, **fields}))
+async def test_counts_what_has_ended_once(store: Store) -> None:
+    async def end(name: str, at: float, **fields: Any) -> None:
+        run = await store.accept(name)
+        await store.journal.save(replace(run, **{"state": "done", "finished_at": at, **fields}))
 
-        await end("a", NOW)
-        await end("b", NOW, state="undone", turned="refused", way="back")
-        assert (await store.journal.tally(NOW)).ended == {("resize", "done"): 1, ("resize", "refused"): 1}
-        await end("c", NOW + 1)
-        after = {("resize", "done"): 2, ("resize", "refused"): 1}
-        for now in (NOW + 1, NOW + 1000, NOW + 1001, NOW + 5):  # the last: a clock that went back
-            assert (await store.journal.tally(now)).ended == after
-        await end("d", NOW + 999)
-        assert (await store.journal.tally(NOW + 1002)).ended == {**after, ("resize", "done"): 3}
-        again = Store(store.database).journal  # of another process
-        assert (await again.tally(NOW + 1003)).ended == {**after, ("resize", "done"): 3}
-
-    tell(open_store, story)
+    await end("a", NOW)
+    await end("b", NOW, state="undone", turned="refused", way="back")
+    assert (await store.journal.tally(NOW)).ended == {("resize", "done"): 1, ("resize", "refused"): 1}
+    await end("c", NOW + 1)
+    after = {("resize", "done"): 2, ("resize", "refused"): 1}
+    for now in (NOW + 1, NOW + 1000, NOW + 1001, NOW + 5):  # the last: a clock that went back
+        assert (await store.journal.tally(now)).ended == after
+    await end("d", NOW + 999)
+    assert (await store.journal.tally(NOW + 1002)).ended == {**after, ("resize", "done"): 3}
+    again = Store(store.database).journal  # of another process
+    assert (await again.tally(NOW + 1003)).ended == {**after, ("resize", "done"): 3}
 
 
-def test_counts_take_overs(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        await store.accept("a", owner="one", due_at=NOW)
-        await store.journal.take("two", NOW, LEASE_S, 1)
-        assert (await store.journal.tally(NOW)).takeovers == 1
-
-    tell(open_store, story)
+async def test_counts_take_overs(store: Store) -> None:
+    await store.accept("a", owner="one", due_at=NOW)
+    await store.journal.take("two", NOW, LEASE_S, 1)
+    assert (await store.journal.tally(NOW)).takeovers == 1
 
 
-def test_a_round_is_made_by_one_for_all(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        other = Store(store.database).journal  # of another process
-        taken = await asyncio.gather(*(each.take_round("slow", NOW, 60.0) for each in (store.journal, other)))
-        assert sorted(taken) == [False, True]
-        assert not await other.take_round("slow", NOW + 59.0, 60.0)
-        assert await other.take_round("another", NOW + 59.0, 60.0)
-        assert await other.take_round("slow", NOW + 60.0, 60.0)
-        assert not await store.journal.take_round("slow", NOW + 60.0, 60.0)
-        assert await store.journal.take_round("slow", NOW, 60.0), "the clock went back"
-
-    tell(open_store, story)
+async def test_a_round_is_made_by_one_for_all(store: Store) -> None:
+    other = Store(store.database).journal  # of another process
+    taken = await asyncio.gather(*(each.take_round("slow", NOW, 60.0) for each in (store.journal, other)))
+    assert sorted(taken) == [False, True]
+    assert not await other.take_round("slow", NOW + 59.0, 60.0)
+    assert await other.take_round("another", NOW + 59.0, 60.0)
+    assert await other.take_round("slow", NOW + 60.0, 60.0)
+    assert not await store.journal.take_round("slow", NOW + 60.0, 60.0)
+    assert await store.journal.take_round("slow", NOW, 60.0), "the clock went back"
 
 
-def test_keeps_the_latest_proof(open_store: Opener) -> None:
-    async def story(store: Store) -> None:
-        assert (await store.journal.tally(NOW)).proof is None
-        late, early = LastProof(at=NOW, violations=2, unseen=1), LastProof(at=NOW - 1, violations=0, unseen=0)
-        for proof in (early, late, early):
-            await store.journal.note_proof(proof)
-        assert (await store.journal.tally(NOW)).proof == late
-        again = Store(store.database).journal  # of another process
-        assert (await again.tally(NOW)).proof == late
-
-    tell(open_store, story)
+async def test_keeps_the_latest_proof(store: Store) -> None:
+    assert (await store.journal.tally(NOW)).proof is None
+    late, early = LastProof(at=NOW, violations=2, unseen=1), LastProof(at=NOW - 1, violations=0, unseen=0)
+    for proof in (early, late, early):
+        await store.journal.note_proof(proof)
+    assert (await store.journal.tally(NOW)).proof == late
+    again = Store(store.database).journal  # of another process
+    assert (await again.tally(NOW)).proof == late

@@ -17,67 +17,52 @@ def keypair(user: UserId, name: str) -> Keypair:
     return Keypair(user_id=user, name=name, public_key="ssh-ed25519 AAAA", fingerprint="aa:bb", created_at=5.0)
 
 
-def test_each_user_has_names_of_his_own(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("global") as db:
-            keypairs = SqlKeypairs(db)
-            z = await keypairs.create(keypair(ANN, "z"), -1)
-            a = await keypairs.create(keypair(ANN, "a"), -1)
-            await keypairs.create(keypair(BOB, "a"), -1)
-            assert await keypairs.of_user(ANN) == [a, z]
-            assert await keypairs.get(ANN, "z") == z
-            assert 0 < z.number < a.number
-
-    asyncio.run(story())
+async def test_each_user_has_names_of_his_own(open_store: Opener) -> None:
+    async with open_store("global") as db:
+        keypairs = SqlKeypairs(db)
+        z = await keypairs.create(keypair(ANN, "z"), -1)
+        a = await keypairs.create(keypair(ANN, "a"), -1)
+        await keypairs.create(keypair(BOB, "a"), -1)
+        assert await keypairs.of_user(ANN) == [a, z]
+        assert await keypairs.get(ANN, "z") == z
+        assert 0 < z.number < a.number
 
 
-def test_a_name_is_taken_once(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("global") as db:
-            keypairs = SqlKeypairs(db)
+async def test_a_name_is_taken_once(open_store: Opener) -> None:
+    async with open_store("global") as db:
+        keypairs = SqlKeypairs(db)
+        await keypairs.create(keypair(ANN, "a"), 10)
+        with pytest.raises(Conflict, match="Key pair 'a' already exists"):
             await keypairs.create(keypair(ANN, "a"), 10)
-            with pytest.raises(Conflict, match="Key pair 'a' already exists"):
-                await keypairs.create(keypair(ANN, "a"), 10)
-
-    asyncio.run(story())
 
 
-def test_no_more_than_the_quota(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("global") as db:
-            keypairs = SqlKeypairs(db)
-            await keypairs.create(keypair(ANN, "a"), 1)
-            await keypairs.create(keypair(BOB, "a"), 1)
-            with pytest.raises(OverQuota):
-                await keypairs.create(keypair(ANN, "b"), 1)
-            assert len(await keypairs.of_user(ANN)) == 1
-
-    asyncio.run(story())
+async def test_no_more_than_the_quota(open_store: Opener) -> None:
+    async with open_store("global") as db:
+        keypairs = SqlKeypairs(db)
+        await keypairs.create(keypair(ANN, "a"), 1)
+        await keypairs.create(keypair(BOB, "a"), 1)
+        with pytest.raises(OverQuota):
+            await keypairs.create(keypair(ANN, "b"), 1)
+        assert len(await keypairs.of_user(ANN)) == 1
 
 
-def test_the_quota_holds_when_many_add_at_once(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("global") as db:
-            keypairs = SqlKeypairs(db)
-            tries = [keypairs.create(keypair(ANN, f"key-{number}"), 3) for number in range(12)]
-            answers = await asyncio.gather(*tries, return_exceptions=True)
-            assert sum(isinstance(answer, OverQuota) for answer in answers) == 9
-            assert len(await keypairs.of_user(ANN)) == 3
-
-    asyncio.run(story())
+async def test_the_quota_holds_when_many_add_at_once(open_store: Opener) -> None:
+    async with open_store("global") as db:
+        keypairs = SqlKeypairs(db)
+        tries = [keypairs.create(keypair(ANN, f"key-{number}"), 3) for number in range(12)]
+        answers = await asyncio.gather(*tries, return_exceptions=True)
+        assert sum(isinstance(answer, OverQuota) for answer in answers) == 9
+        assert len(await keypairs.of_user(ANN)) == 3
 
 
-def test_what_is_deleted_is_gone(open_store: Opener) -> None:
-    async def story() -> None:
-        async with open_store("global") as db:
-            keypairs = SqlKeypairs(db)
-            await keypairs.create(keypair(ANN, "a"), -1)
-            with pytest.raises(NotFound):
-                await keypairs.delete(BOB, "a")
+async def test_what_is_deleted_is_gone(open_store: Opener) -> None:
+    async with open_store("global") as db:
+        keypairs = SqlKeypairs(db)
+        await keypairs.create(keypair(ANN, "a"), -1)
+        with pytest.raises(NotFound):
+            await keypairs.delete(BOB, "a")
+        await keypairs.delete(ANN, "a")
+        with pytest.raises(NotFound):
             await keypairs.delete(ANN, "a")
-            with pytest.raises(NotFound):
-                await keypairs.delete(ANN, "a")
-            with pytest.raises(NotFound):
-                await keypairs.get(ANN, "a")
-
-    asyncio.run(story())
+        with pytest.raises(NotFound):
+            await keypairs.get(ANN, "a")

@@ -1,7 +1,6 @@
 """What the network service reports to Placement: names, uuids, inventories and traits as Neutron's, at every start."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from random import Random
 from typing import Any
 from uuid import UUID, uuid5
@@ -29,19 +28,17 @@ Teller = Callable[[Story], None]
 
 
 @pytest.fixture
-def tell(open_store: Opener) -> Teller:
-    """Run a story with a Placement that knows host h1."""
+async def placement(open_store: Opener) -> AsyncIterator[SqlPlacement]:
+    """A Placement that knows host h1."""
+    async with open_store("placement") as db:
+        placement = SqlPlacement(db, Random(1))
+        await placement.register_host(ROOT, "h1", {"VCPU": Inventory(total=8)})
+        yield placement
 
-    def teller(story: Story) -> None:
-        async def whole() -> None:
-            async with open_store("placement") as db:
-                placement = SqlPlacement(db, Random(1))
-                await placement.register_host(ROOT, "h1", {"VCPU": Inventory(total=8)})
-                await story(placement, StoredTrees(placement))
 
-        asyncio.run(whole())
-
-    return teller
+@pytest.fixture
+def trees(placement: SqlPlacement) -> StoredTrees:
+    return StoredTrees(placement)
 
 
 async def seen(placement: SqlPlacement) -> dict[str, tuple[str, str | None, dict[str, int], set[str], int]]:
@@ -58,79 +55,67 @@ async def seen(placement: SqlPlacement) -> dict[str, tuple[str, str | None, dict
     }
 
 
-def test_a_tree_below_each_host(tell: Teller) -> None:
-    async def story(placement: SqlPlacement, trees: StoredTrees) -> None:
-        await report(trees, [HOST, HostNet(host="unknown", cards=(CARD,))])
-        found = await seen(placement)
-        switch, agent = str(uuid5(OPEN_VSWITCH, "h1")), str(uuid5(SRIOV, "h1"))
-        whole: dict[str, Any] = {name: values[:4] for name, values in found.items()}
-        assert whole == {
-            "h1": (ROOT, None, {"VCPU": 8}, set()),
-            "h1:Open vSwitch agent": (
-                switch, ROOT, {"NET_PACKET_RATE_KILOPACKET_PER_SEC": 9}, {"CUSTOM_VNIC_TYPE_NORMAL"},
-            ),
-            "h1:Open vSwitch agent:ens5": (
-                str(uuid5(OPEN_VSWITCH, "h1:ens5")), switch,
-                {"NET_BW_EGR_KILOBIT_PER_SEC": 10_000_000, "NET_BW_IGR_KILOBIT_PER_SEC": 5_000_000},
-                {"CUSTOM_PHYSNET_PHYSNET0", "CUSTOM_VNIC_TYPE_NORMAL"},
-            ),
-            "h1:NIC Switch agent": (agent, ROOT, {}, {"CUSTOM_VNIC_TYPE_DIRECT"}),
-            "h1:NIC Switch agent:ens6": (
-                str(uuid5(SRIOV, "h1:ens6")), agent, {"NET_BW_EGR_KILOBIT_PER_SEC": 7},
-                {"CUSTOM_PHYSNET_BLUE_NET", "CUSTOM_VNIC_TYPE_DIRECT"},
-            ),
-        }  # fmt: skip
-
-    tell(story)
+async def test_a_tree_below_each_host(placement: SqlPlacement, trees: StoredTrees) -> None:
+    await report(trees, [HOST, HostNet(host="unknown", cards=(CARD,))])
+    found = await seen(placement)
+    switch, agent = str(uuid5(OPEN_VSWITCH, "h1")), str(uuid5(SRIOV, "h1"))
+    whole: dict[str, Any] = {name: values[:4] for name, values in found.items()}
+    assert whole == {
+        "h1": (ROOT, None, {"VCPU": 8}, set()),
+        "h1:Open vSwitch agent": (
+            switch, ROOT, {"NET_PACKET_RATE_KILOPACKET_PER_SEC": 9}, {"CUSTOM_VNIC_TYPE_NORMAL"},
+        ),
+        "h1:Open vSwitch agent:ens5": (
+            str(uuid5(OPEN_VSWITCH, "h1:ens5")), switch,
+            {"NET_BW_EGR_KILOBIT_PER_SEC": 10_000_000, "NET_BW_IGR_KILOBIT_PER_SEC": 5_000_000},
+            {"CUSTOM_PHYSNET_PHYSNET0", "CUSTOM_VNIC_TYPE_NORMAL"},
+        ),
+        "h1:NIC Switch agent": (agent, ROOT, {}, {"CUSTOM_VNIC_TYPE_DIRECT"}),
+        "h1:NIC Switch agent:ens6": (
+            str(uuid5(SRIOV, "h1:ens6")), agent, {"NET_BW_EGR_KILOBIT_PER_SEC": 7},
+            {"CUSTOM_PHYSNET_BLUE_NET", "CUSTOM_VNIC_TYPE_DIRECT"},
+        ),
+    }  # fmt: skip
 
 
-def test_the_same_again_writes_nothing(tell: Teller) -> None:
-    async def story(placement: SqlPlacement, trees: StoredTrees) -> None:
-        await report(trees, [HOST])
-        before = await seen(placement)
-        await report(trees, [HOST])
-        assert await seen(placement) == before
-
-    tell(story)
+async def test_the_same_again_writes_nothing(placement: SqlPlacement, trees: StoredTrees) -> None:
+    await report(trees, [HOST])
+    before = await seen(placement)
+    await report(trees, [HOST])
+    assert await seen(placement) == before
 
 
-def test_cards_come_change_and_go(tell: Teller) -> None:
-    async def story(placement: SqlPlacement, trees: StoredTrees) -> None:
-        await report(trees, [HOST])
-        slower = HostNic(name="ens5", physnet="physnet1", egress_kbps=1)
-        await report(trees, [HostNet(host="h1", cards=(slower,), egress_kpps=1, ingress_kpps=2)])
-        found = await seen(placement)
-        assert set(found) == {"h1", "h1:Open vSwitch agent", "h1:Open vSwitch agent:ens5"}
-        assert found["h1:Open vSwitch agent"][2] == {
-            "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC": 1,
-            "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC": 2,
-        }
-        assert found["h1:Open vSwitch agent:ens5"][2:4] == (
-            {"NET_BW_EGR_KILOBIT_PER_SEC": 1},
-            {"CUSTOM_PHYSNET_PHYSNET1", "CUSTOM_VNIC_TYPE_NORMAL"},
-        )
-        await report(trees, [HostNet(host="h1", cards=(HostNic(name="ens5", physnet="physnet1"),))])
-        assert set(await seen(placement)) == {"h1"}
-
-    tell(story)
+async def test_cards_come_change_and_go(placement: SqlPlacement, trees: StoredTrees) -> None:
+    await report(trees, [HOST])
+    slower = HostNic(name="ens5", physnet="physnet1", egress_kbps=1)
+    await report(trees, [HostNet(host="h1", cards=(slower,), egress_kpps=1, ingress_kpps=2)])
+    found = await seen(placement)
+    assert set(found) == {"h1", "h1:Open vSwitch agent", "h1:Open vSwitch agent:ens5"}
+    assert found["h1:Open vSwitch agent"][2] == {
+        "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC": 1,
+        "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC": 2,
+    }
+    assert found["h1:Open vSwitch agent:ens5"][2:4] == (
+        {"NET_BW_EGR_KILOBIT_PER_SEC": 1},
+        {"CUSTOM_PHYSNET_PHYSNET1", "CUSTOM_VNIC_TYPE_NORMAL"},
+    )
+    await report(trees, [HostNet(host="h1", cards=(HostNic(name="ens5", physnet="physnet1"),))])
+    assert set(await seen(placement)) == {"h1"}
 
 
-def test_what_servers_hold_and_what_others_report_stays(tell: Teller) -> None:
-    async def story(placement: SqlPlacement, trees: StoredTrees) -> None:
-        other = ProviderId("11111111-0000-4000-8000-000000000009")
-        await placement.create_provider(other, "h1_gpu", ROOT)
-        await placement.set_inventories(ROOT, None, {"VCPU": Inventory(total=16, reserved=2)})
-        await report(trees, [HOST])
-        card = ProviderId(str(uuid5(OPEN_VSWITCH, "h1:ens5")))
-        owner, held = Owner(ProjectId("p"), UserId("u")), {card: {"NET_BW_EGR_KILOBIT_PER_SEC": 4}}
-        server = ConsumerId("22222222-0000-4000-8000-000000000001")
-        await placement.rewrite([Claim(consumer=server, owner=owner, held=held)])
-        await report(trees, [HostNet(host="h1")])
-        found = await seen(placement)
-        assert set(found) == {"h1", "h1_gpu", "h1:Open vSwitch agent", "h1:Open vSwitch agent:ens5"}
-        assert found["h1"][2] == {"VCPU": 16}
-        await placement.drop(server)
-        await report(trees, [HostNet(host="h1")])
-        assert set(await seen(placement)) == {"h1", "h1_gpu"}
-
-    tell(story)
+async def test_what_servers_hold_and_what_others_report_stays(placement: SqlPlacement, trees: StoredTrees) -> None:
+    other = ProviderId("11111111-0000-4000-8000-000000000009")
+    await placement.create_provider(other, "h1_gpu", ROOT)
+    await placement.set_inventories(ROOT, None, {"VCPU": Inventory(total=16, reserved=2)})
+    await report(trees, [HOST])
+    card = ProviderId(str(uuid5(OPEN_VSWITCH, "h1:ens5")))
+    owner, held = Owner(ProjectId("p"), UserId("u")), {card: {"NET_BW_EGR_KILOBIT_PER_SEC": 4}}
+    server = ConsumerId("22222222-0000-4000-8000-000000000001")
+    await placement.rewrite([Claim(consumer=server, owner=owner, held=held)])
+    await report(trees, [HostNet(host="h1")])
+    found = await seen(placement)
+    assert set(found) == {"h1", "h1_gpu", "h1:Open vSwitch agent", "h1:Open vSwitch agent:ens5"}
+    assert found["h1"][2] == {"VCPU": 16}
+    await placement.drop(server)
+    await report(trees, [HostNet(host="h1")])
+    assert set(await seen(placement)) == {"h1", "h1_gpu"}

@@ -65,142 +65,116 @@ async def is_current(reader: SqlPlacement, database: Database) -> bool:
     return True
 
 
-def test_every_write_is_seen_at_once_by_another_process(open_store: Opener) -> None:
-    async def tell() -> None:
-        async with open_store("placement") as database:
-            writer, reader = SqlPlacement(database), SqlPlacement(database)
-            assert await is_current(reader, database)
-            for what, write in WRITES.items():
-                await write(writer)
-                assert await is_current(reader, database), f"not seen: {what}"
-
-    asyncio.run(tell())
+async def test_every_write_is_seen_at_once_by_another_process(open_store: Opener) -> None:
+    async with open_store("placement") as database:
+        writer, reader = SqlPlacement(database), SqlPlacement(database)
+        assert await is_current(reader, database)
+        for what, write in WRITES.items():
+            await write(writer)
+            assert await is_current(reader, database), f"not seen: {what}"
 
 
-def test_who_is_far_behind_reads_all_anew(open_store: Opener) -> None:
-    async def tell() -> None:
-        async with open_store("placement") as database:
-            writer, reader = SqlPlacement(database), SqlPlacement(database)
-            await writer.create_provider(A, "a", None)
-            assert await is_current(reader, database)
-            await writer.create_provider(B, "b", None)
-            await writer.delete_provider(A)
-            await writer.create_provider(C, "c", None)
-            async with database.write() as tx:
-                await changes.forget(tx, kept=1)
-            assert await is_current(reader, database)
-
-    asyncio.run(tell())
+async def test_who_is_far_behind_reads_all_anew(open_store: Opener) -> None:
+    async with open_store("placement") as database:
+        writer, reader = SqlPlacement(database), SqlPlacement(database)
+        await writer.create_provider(A, "a", None)
+        assert await is_current(reader, database)
+        await writer.create_provider(B, "b", None)
+        await writer.delete_provider(A)
+        await writer.create_provider(C, "c", None)
+        async with database.write() as tx:
+            await changes.forget(tx, kept=1)
+        assert await is_current(reader, database)
 
 
-def test_a_transaction_that_commits_late_is_not_missed(open_store: Opener) -> None:
+async def test_a_transaction_that_commits_late_is_not_missed(open_store: Opener) -> None:
     """It took its number before another one, which a reader has seen already."""
-
-    async def tell() -> None:
-        async with open_store("placement") as database, open_store("placement") as elsewhere:
-            if not isinstance(database, PostgresDatabase):
-                pytest.skip("on SQLite one writer waits for the other")
-            writer, reader = SqlPlacement(database), SqlPlacement(database)
-            for uuid in (A, B):
-                await writer.register_host(uuid, f"host {uuid}", {"VCPU": Inventory(total=3)})
-            assert await is_current(reader, database)
-            async with elsewhere.write() as slow:
-                await slow.run(sa.update(tables.providers).where(tables.providers.c.uuid == A).values(name="late"))
-                await changes.note(slow, [A])
-                await writer.rename_provider(B, "early")
-                assert (await reader.provider_index()).nodes[B].provider.name == "early"
-                assert (await reader.provider_index()).nodes[A].provider.name != "late"
-            assert await is_current(reader, database)
-
-    asyncio.run(tell())
+    async with open_store("placement") as database, open_store("placement") as elsewhere:
+        if not isinstance(database, PostgresDatabase):
+            pytest.skip("on SQLite one writer waits for the other")
+        writer, reader = SqlPlacement(database), SqlPlacement(database)
+        for uuid in (A, B):
+            await writer.register_host(uuid, f"host {uuid}", {"VCPU": Inventory(total=3)})
+        assert await is_current(reader, database)
+        async with elsewhere.write() as slow:
+            await slow.run(sa.update(tables.providers).where(tables.providers.c.uuid == A).values(name="late"))
+            await changes.note(slow, [A])
+            await writer.rename_provider(B, "early")
+            assert (await reader.provider_index()).nodes[B].provider.name == "early"
+            assert (await reader.provider_index()).nodes[A].provider.name != "late"
+        assert await is_current(reader, database)
 
 
-def test_what_was_seen_is_not_read_again_while_an_old_transaction_is_open(open_store: Opener) -> None:
+async def test_what_was_seen_is_not_read_again_while_an_old_transaction_is_open(open_store: Opener) -> None:
     """Else each request would read all that was changed since that began, which may be everything."""
-
-    async def tell() -> None:
-        async with open_store("placement") as database, open_store("placement") as elsewhere:
-            if not isinstance(database, PostgresDatabase):
-                pytest.skip("on SQLite one writer waits for the other")
-            writer = SqlPlacement(database)
-            await writer.create_provider(A, "a", None)
-            async with elsewhere.write() as old:
-                await changes.note(old, [A])
-                await old.row(sa.select(1))  # or the note is not sent yet
-                async with database.read() as tx:
-                    mark = await changes.here(tx)
-                for uuid in (B, C):
-                    await writer.register_host(uuid, f"host {uuid}", {"VCPU": Inventory(total=3)})
-                    async with database.read() as later:
-                        touched, mark = await changes.since(later, mark)
-                    assert touched == {uuid}
-            async with database.read() as last:
-                assert (await changes.since(last, mark))[0] == {A}
-
-    asyncio.run(tell())
-
-
-def test_many_are_read_in_pieces_while_others_write(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "PIECE", 2)
-
-    async def tell() -> None:
-        async with open_store("placement") as database:
-            writer, reader = SqlPlacement(database), SqlPlacement(database)
-            many = [ProviderId(f"11111111-0000-4000-8000-00000000000{number}") for number in range(1, 8)]
-            for uuid in many:
+    async with open_store("placement") as database, open_store("placement") as elsewhere:
+        if not isinstance(database, PostgresDatabase):
+            pytest.skip("on SQLite one writer waits for the other")
+        writer = SqlPlacement(database)
+        await writer.create_provider(A, "a", None)
+        async with elsewhere.write() as old:
+            await changes.note(old, [A])
+            await old.row(sa.select(1))  # or the note is not sent yet
+            async with database.read() as tx:
+                mark = await changes.here(tx)
+            for uuid in (B, C):
                 await writer.register_host(uuid, f"host {uuid}", {"VCPU": Inventory(total=3)})
-            await asyncio.gather(
-                reader.provider_index(),
-                writer.delete_provider(many[0]),
-                writer.move_provider(many[2], "below the last", many[6], freely=True),
-                writer.rename_provider(many[6], "the last"),
-                writer.create_provider(ProviderId("00000000-0000-4000-8000-000000000001"), "before all", None),
-            )
-            assert await is_current(reader, database)
-
-    asyncio.run(tell())
+                async with database.read() as later:
+                    touched, mark = await changes.since(later, mark)
+                assert touched == {uuid}
+        async with database.read() as last:
+            assert (await changes.since(last, mark))[0] == {A}
 
 
-def test_where_much_was_changed_all_are_read_anew(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_are_read_in_pieces_while_others_write(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "PIECE", 2)
+    async with open_store("placement") as database:
+        writer, reader = SqlPlacement(database), SqlPlacement(database)
+        many = [ProviderId(f"11111111-0000-4000-8000-00000000000{number}") for number in range(1, 8)]
+        for uuid in many:
+            await writer.register_host(uuid, f"host {uuid}", {"VCPU": Inventory(total=3)})
+        await asyncio.gather(
+            reader.provider_index(),
+            writer.delete_provider(many[0]),
+            writer.move_provider(many[2], "below the last", many[6], freely=True),
+            writer.rename_provider(many[6], "the last"),
+            writer.create_provider(ProviderId("00000000-0000-4000-8000-000000000001"), "before all", None),
+        )
+        assert await is_current(reader, database)
+
+
+async def test_where_much_was_changed_all_are_read_anew(open_store: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MANY", 1)
-
-    async def tell() -> None:
-        async with open_store("placement") as database:
-            writer, reader = SqlPlacement(database), SqlPlacement(database)
-            await writer.create_provider(A, "a", None)
-            before = await reader.provider_index()
-            await writer.rename_provider(A, "the first")
-            assert await reader.provider_index() is before
-            for uuid, name in ((B, "b"), (C, "c")):
-                await writer.create_provider(uuid, name, None)
-            assert await is_current(reader, database)
-            assert await reader.provider_index() is not before
-
-    asyncio.run(tell())
+    async with open_store("placement") as database:
+        writer, reader = SqlPlacement(database), SqlPlacement(database)
+        await writer.create_provider(A, "a", None)
+        before = await reader.provider_index()
+        await writer.rename_provider(A, "the first")
+        assert await reader.provider_index() is before
+        for uuid, name in ((B, "b"), (C, "c")):
+            await writer.create_provider(uuid, name, None)
+        assert await is_current(reader, database)
+        assert await reader.provider_index() is not before
 
 
-def test_a_reload_that_fails_half_way_leaves_nothing_unread(
+async def test_a_reload_that_fails_half_way_leaves_nothing_unread(
     open_store: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old index stays with its old mark: with the new one, what was changed between them would never be read."""
     monkeypatch.setattr(feed, "MANY", 1)
-
-    async def tell() -> None:
-        async with open_store("placement") as database:
-            writer, reader = SqlPlacement(database), SqlPlacement(database)
-            await writer.create_provider(A, "a", None)
-            assert await is_current(reader, database)
-            await writer.rename_provider(A, "the first")
-            await writer.create_provider(B, "b", None)
-            async with database.write() as tx:  # read after providers and changes
-                await tx.run(sa.text("ALTER TABLE provider_aggregates RENAME TO elsewhere"))
-            with pytest.raises(Unavailable):
-                await reader.provider_index()
-            async with database.write() as tx:
-                await tx.run(sa.text("ALTER TABLE elsewhere RENAME TO provider_aggregates"))
-            assert await is_current(reader, database)
-
-    asyncio.run(tell())
+    async with open_store("placement") as database:
+        writer, reader = SqlPlacement(database), SqlPlacement(database)
+        await writer.create_provider(A, "a", None)
+        assert await is_current(reader, database)
+        await writer.rename_provider(A, "the first")
+        await writer.create_provider(B, "b", None)
+        async with database.write() as tx:  # read after providers and changes
+            await tx.run(sa.text("ALTER TABLE provider_aggregates RENAME TO elsewhere"))
+        with pytest.raises(Unavailable):
+            await reader.provider_index()
+        async with database.write() as tx:
+            await tx.run(sa.text("ALTER TABLE elsewhere RENAME TO provider_aggregates"))
+        assert await is_current(reader, database)
 
 
 # What a write might do that forgets to note whom it changed.
@@ -214,20 +188,17 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_check_finds_what_was_not_noted(open_store: Opener, lie: str) -> None:
-    async def tell() -> None:
-        async with open_store("placement") as database:
-            store = SqlPlacement(database)
-            for uuid, name in ((A, "a"), (B, "b"), (C, "c")):
-                await store.create_provider(uuid, name, None)
-            await store.set_inventories(B, None, {"VCPU": Inventory(total=3)})
-            await store.set_traits(A, None, ["HW_CPU_X86_VMX"])
-            assert await is_current(store, database)
-            assert [await store.check_index(most=2) for _ in range(4)] == [True] * 4
-            async with database.write() as tx:
-                await tx.run(LIES[lie])
-            assert not await is_current(store, database)
-            assert sorted([await store.check_index(most=2) for _ in range(3)]) == [False, True, True]
-            assert await is_current(store, database)
-
-    asyncio.run(tell())
+async def test_a_check_finds_what_was_not_noted(open_store: Opener, lie: str) -> None:
+    async with open_store("placement") as database:
+        store = SqlPlacement(database)
+        for uuid, name in ((A, "a"), (B, "b"), (C, "c")):
+            await store.create_provider(uuid, name, None)
+        await store.set_inventories(B, None, {"VCPU": Inventory(total=3)})
+        await store.set_traits(A, None, ["HW_CPU_X86_VMX"])
+        assert await is_current(store, database)
+        assert [await store.check_index(most=2) for _ in range(4)] == [True] * 4
+        async with database.write() as tx:
+            await tx.run(LIES[lie])
+        assert not await is_current(store, database)
+        assert sorted([await store.check_index(most=2) for _ in range(3)]) == [False, True, True]
+        assert await is_current(store, database)

@@ -213,32 +213,28 @@ def test_writes_of_all_kinds_do_not_lock_each_other_out(where: Where, run: Run) 
     used(where)
 
 
-def test_who_is_made_between_the_lock_and_the_look_is_not_taken_for_locked(open_store: Opener) -> None:
+async def test_who_is_made_between_the_lock_and_the_look_is_not_taken_for_locked(open_store: Opener) -> None:
     """Else the next writer would change it under us, and what we give back would be what it held before."""
+    async with open_store("placement") as database, open_store("placement") as elsewhere:
+        if not isinstance(database, PostgresDatabase):
+            pytest.skip("on SQLite one writer waits for the other")
+        other = SqlPlacement(elsewhere)
+        await other.register_host(HOST, "host", {"VCPU": Inventory(total=8)})
 
-    async def main() -> None:
-        async with open_store("placement") as database, open_store("placement") as elsewhere:
-            if not isinstance(database, PostgresDatabase):
-                pytest.skip("on SQLite one writer waits for the other")
-            other = SqlPlacement(elsewhere)
-            await other.register_host(HOST, "host", {"VCPU": Inventory(total=8)})
+        class Slow(Tx):
+            dialect = "postgresql"
+            asked = 0
 
-            class Slow(Tx):
-                dialect = "postgresql"
-                asked = 0
+            async def rows(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Any:
+                found = await tx.rows(statement, values)
+                self.asked += 1
+                if self.asked == 1:
+                    await other.rewrite([racers.claim(racers.FIRST, {HOST: {"VCPU": 1}})])
+                return found
 
-                async def rows(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> Any:
-                    found = await tx.rows(statement, values)
-                    self.asked += 1
-                    if self.asked == 1:
-                        await other.rewrite([racers.claim(racers.FIRST, {HOST: {"VCPU": 1}})])
-                    return found
-
-            async with database.write() as tx:
-                with pytest.raises(Conflict):
-                    await read_held(Slow(), [racers.FIRST], lock=True)
-
-    asyncio.run(main())
+        async with database.write() as tx:
+            with pytest.raises(Conflict):
+                await read_held(Slow(), [racers.FIRST], lock=True)
 
 
 def test_what_the_losers_hear() -> None:

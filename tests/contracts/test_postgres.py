@@ -34,8 +34,8 @@ _PID = fixed(sa.select(sa.func.pg_backend_pid()))
 Story = Callable[[Database], Awaitable[None]]
 
 
-@asynccontextmanager
-async def opened(postgres: Postgres) -> AsyncIterator[Database]:
+@pytest.fixture
+async def database(postgres: Postgres) -> AsyncIterator[Database]:
     database = open_database(postgres.url, postgres.make_schema("keep"))
     try:
         await database.create_all(METADATA)
@@ -44,33 +44,21 @@ async def opened(postgres: Postgres) -> AsyncIterator[Database]:
         await database.close()
 
 
-def told(postgres: Postgres, story: Story) -> None:
-    async def tell() -> None:
-        async with opened(postgres) as database:
-            await story(database)
-
-    asyncio.run(tell())
-
-
-def test_of_several_hosts_the_one_that_can_be_written_is_used(postgres: Postgres) -> None:
+async def test_of_several_hosts_the_one_that_can_be_written_is_used(postgres: Postgres) -> None:
     """The first host does not answer, as a primary after a fail-over."""
     here = conninfo_to_dict(postgres.url)
     hosts = f"127.0.0.1:1,{here.get('host', '127.0.0.1')}:{here.get('port', 5432)}"
     login = f"{here.get('user', '')}:{here.get('password', '')}".rstrip(":")
     url = f"postgresql://{login}@{hosts}/{here['dbname']}?target_session_attrs=read-write"
     schema = postgres.schema("keep")
-
-    async def story() -> None:
-        make_missing(url)
-        prepare(url, schema)
-        for database in (open_database(url, schema), AwaitedDatabase(url, schema)):
-            if isinstance(database, AwaitedDatabase):
-                await database.check()
-            async with database.read() as tx:
-                assert await tx.value(sa.text("SELECT current_schema()")) == schema
-            await database.close()
-
-    asyncio.run(story())
+    make_missing(url)
+    prepare(url, schema)
+    for database in (open_database(url, schema), AwaitedDatabase(url, schema)):
+        if isinstance(database, AwaitedDatabase):
+            await database.check()
+        async with database.read() as tx:
+            assert await tx.value(sa.text("SELECT current_schema()")) == schema
+        await database.close()
 
 
 async def ids(database: Database) -> list[int]:
@@ -79,7 +67,7 @@ async def ids(database: Database) -> list[int]:
 
 
 @pytest.mark.parametrize(("statement", "values"), ASKED, ids=lambda each: " ".join(str(each).split())[:40])
-def test_a_fixed_statement_does_what_sqlalchemy_does(postgres: Postgres, statement: Any, values: Any) -> None:
+async def test_a_fixed_statement_does_what_sqlalchemy_does(database: Database, statement: Any, values: Any) -> None:
     shows = bool(statement.exported_columns)
     counts = isinstance(statement, sa.Update | sa.Delete) and not shows
 
@@ -94,16 +82,13 @@ def test_a_fixed_statement_does_what_sqlalchemy_does(postgres: Postgres, stateme
         plain = [dict(row._mapping) for row in rows]
         return [tuple(row) for row in rows], plain, result.rowcount if counts else 0, list(left)
 
-    async def story(database: Database) -> None:
-        twin = fixed(copy(statement))
-        expected = await outcome(database, statement)
-        assert await outcome(database, twin) == expected
-        assert await outcome(database, twin) == expected, "the second time it is prepared"
-
-    told(postgres, story)
+    twin = fixed(copy(statement))
+    expected = await outcome(database, statement)
+    assert await outcome(database, twin) == expected
+    assert await outcome(database, twin) == expected, "the second time it is prepared"
 
 
-def test_what_nobody_waits_for_is_done_all_the_same_or_nothing_is(postgres: Postgres) -> None:
+async def test_what_nobody_waits_for_is_done_all_the_same_or_nothing_is(database: Database) -> None:
     async def taken(database: Database, later: sa.Executable | None) -> None:
         async with database.write() as tx:
             await tx.tell(_ADD, C)
@@ -116,57 +101,50 @@ def test_what_nobody_waits_for_is_done_all_the_same_or_nothing_is(postgres: Post
             await tx.tell(_ADD, C)
             raise RuntimeError("somebody thinks better of it")
 
-    async def story(database: Database) -> None:
-        async with database.write() as tx:
-            await tx.tell(_ADD, [A, B])
-            await tx.tell(_NAME, {"number": 2, "called": "new"})
-        for later in (_IDS, None):
-            with pytest.raises(Conflict):
-                await taken(database, later)
-        with pytest.raises(RuntimeError):
-            await thought_better(database)
-        assert await ids(database) == [1, 2]
-
-    told(postgres, story)
+    async with database.write() as tx:
+        await tx.tell(_ADD, [A, B])
+        await tx.tell(_NAME, {"number": 2, "called": "new"})
+    for later in (_IDS, None):
+        with pytest.raises(Conflict):
+            await taken(database, later)
+    with pytest.raises(RuntimeError):
+        await thought_better(database)
+    assert await ids(database) == [1, 2]
 
 
-def test_who_goes_on_after_an_error_is_not_told_that_it_was_done(postgres: Postgres) -> None:
+async def test_who_goes_on_after_an_error_is_not_told_that_it_was_done(database: Database) -> None:
     async def go_on(database: Database) -> None:
         async with database.write() as tx:
             await tx.run(_ADD, B)
             with pytest.raises(Exception, match="duplicate key"):
                 await tx.run(_ADD, A)
 
-    async def story(database: Database) -> None:
+    async with database.write() as tx:
+        await tx.run(_ADD, A)
+    with pytest.raises(Unavailable, match="taken this transaction back"):
+        await go_on(database)
+    assert await ids(database) == [1]
+
+
+async def test_who_is_cancelled_leaves_nothing_behind(database: Database) -> None:
+    async def wait() -> None:
         async with database.write() as tx:
             await tx.run(_ADD, A)
-        with pytest.raises(Unavailable, match="taken this transaction back"):
-            await go_on(database)
-        assert await ids(database) == [1]
+            begun.set()
+            await tx.run(_SLEEP)
 
-    told(postgres, story)
-
-
-def test_who_is_cancelled_leaves_nothing_behind(postgres: Postgres) -> None:
-    async def story(database: Database) -> None:
-        async def wait() -> None:
-            async with database.write() as tx:
-                await tx.run(_ADD, A)
-                begun.set()
-                await tx.run(_SLEEP)
-
-        begun = asyncio.Event()
-        task = asyncio.create_task(wait())
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await ids(database) == []
-
-    told(postgres, story)
+    begun = asyncio.Event()
+    task = asyncio.create_task(wait())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await ids(database) == []
 
 
-def test_connections_that_were_ended_while_nobody_used_them_are_made_anew(postgres: Postgres) -> None:
+async def test_connections_that_were_ended_while_nobody_used_them_are_made_anew(
+    database: Database, postgres: Postgres
+) -> None:
     async def pids(database: Database) -> set[int]:
         async def pid(both: asyncio.Barrier) -> int:
             async with database.read() as tx:
@@ -177,63 +155,52 @@ def test_connections_that_were_ended_while_nobody_used_them_are_made_anew(postgr
         both = asyncio.Barrier(2)
         return set(await asyncio.gather(pid(both), pid(both)))
 
-    async def story(database: Database) -> None:
-        lost = await pids(database)
-        assert len(lost) == 2
-        for pid in lost:
-            postgres.execute(f"SELECT pg_terminate_backend({pid}, 5000)")
-        assert await ids(database) == []
-        assert not lost & await pids(database)
-
-    told(postgres, story)
+    lost = await pids(database)
+    assert len(lost) == 2
+    for pid in lost:
+        postgres.execute(f"SELECT pg_terminate_backend({pid}, 5000)")
+    assert await ids(database) == []
+    assert not lost & await pids(database)
 
 
-def test_who_uses_a_connection_when_it_ends_is_told_and_the_next_is_served(postgres: Postgres) -> None:
+async def test_who_uses_a_connection_when_it_ends_is_told_and_the_next_is_served(
+    database: Database, postgres: Postgres
+) -> None:
     async def lose(database: Database) -> None:
         async with database.write() as tx:
             pid = await tx.value(_PID)
             postgres.execute(f"SELECT pg_terminate_backend({pid}, 5000)")
             await tx.run(_ADD, A)
 
-    async def story(database: Database) -> None:
-        with pytest.raises(Unavailable):
-            await lose(database)
-        assert await ids(database) == []
-
-    told(postgres, story)
+    with pytest.raises(Unavailable):
+        await lose(database)
+    assert await ids(database) == []
 
 
-def test_more_than_there_are_connections_wait_for_their_turn(postgres: Postgres) -> None:
-    async def story(database: Database) -> None:
-        async def add(number: int) -> int:
-            async with database.write() as tx:
-                await tx.run(_ADD, {"id": number, "on": True})
-                pid: int = await tx.value(_PID)
-                return pid
+async def test_more_than_there_are_connections_wait_for_their_turn(database: Database) -> None:
+    async def add(number: int) -> int:
+        async with database.write() as tx:
+            await tx.run(_ADD, {"id": number, "on": True})
+            pid: int = await tx.value(_PID)
+            return pid
 
-        count = CONNECTIONS * 3
-        used = await asyncio.gather(*map(add, range(count)))
-        assert await ids(database) == list(range(count))
-        assert len(set(used)) <= CONNECTIONS
-
-    told(postgres, story)
+    count = CONNECTIONS * 3
+    used = await asyncio.gather(*map(add, range(count)))
+    assert await ids(database) == list(range(count))
+    assert len(set(used)) <= CONNECTIONS
 
 
-def test_few_stay_prepared(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_few_stay_prepared(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "PREPARED", 2)
     prepared = sa.text("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'fixed%'")
-
-    async def story(database: Database) -> None:
-        async with database.write() as tx:
-            for _ in range(2):
-                for row in (A, B, C):
-                    assert await tx.value(_PID)
-                    await tx.run(_ADD, row)
-                    assert [row.id for row in await tx.rows(_IDS)]
-                await tx.run(sa.delete(things))
-            assert await tx.value(prepared) == 2
-
-    told(postgres, story)
+    async with database.write() as tx:
+        for _ in range(2):
+            for row in (A, B, C):
+                assert await tx.value(_PID)
+                await tx.run(_ADD, row)
+                assert [row.id for row in await tx.rows(_IDS)]
+            await tx.run(sa.delete(things))
+        assert await tx.value(prepared) == 2
 
 
 # Stores that share connections
@@ -253,14 +220,6 @@ async def sharing(postgres: Postgres, connections: int, stores: int) -> AsyncIte
             await each.close()
 
 
-def shared(postgres: Postgres, connections: int, story: Callable[[list[Database]], Awaitable[None]]) -> None:
-    async def tell() -> None:
-        async with sharing(postgres, connections, stores=3) as databases:
-            await story(databases)
-
-    asyncio.run(tell())
-
-
 async def add(database: Database, number: int) -> int:
     """Add a thing; return which connection did it."""
     async with database.write() as tx:
@@ -269,18 +228,16 @@ async def add(database: Database, number: int) -> int:
         return pid
 
 
-def test_stores_of_one_process_share_the_connections_and_nothing_else(postgres: Postgres) -> None:
-    async def story(databases: list[Database]) -> None:
+async def test_stores_of_one_process_share_the_connections_and_nothing_else(postgres: Postgres) -> None:
+    async with sharing(postgres, 2, stores=3) as databases:
         told = [(each, number) for number in range(30) for each in databases[: 1 + number % 3]]
         used = set(await asyncio.gather(*(add(*each) for each in told)))
         assert len(used) <= 2
         for number, each in enumerate(databases):
             assert await ids(each) == [own for own in range(30) if own % 3 >= number]
 
-    shared(postgres, 2, story)
 
-
-def test_what_is_taken_back_leaves_a_connection_in_its_schema(postgres: Postgres) -> None:
+async def test_what_is_taken_back_leaves_a_connection_in_its_schema(postgres: Postgres) -> None:
     """Also a statement that SQLAlchemy sends, and one that was prepared in the other schema."""
 
     async def fail(database: Database) -> None:
@@ -288,7 +245,7 @@ def test_what_is_taken_back_leaves_a_connection_in_its_schema(postgres: Postgres
             await tx.run(_ADD, A)
             raise RuntimeError("somebody thinks better of it")
 
-    async def story(databases: list[Database]) -> None:
+    async with sharing(postgres, 1, stores=3) as databases:
         for each in databases:
             with pytest.raises(RuntimeError):
                 await fail(each)
@@ -297,34 +254,28 @@ def test_what_is_taken_back_leaves_a_connection_in_its_schema(postgres: Postgres
                 await tx.run(sa.insert(things), B)
         assert [await ids(each) for each in databases] == [[1, 2]] * 3
 
-    shared(postgres, 1, story)
 
-
-def test_more_tasks_than_connections_end_one_after_the_other(postgres: Postgres) -> None:
-    async def story(databases: list[Database]) -> None:
+async def test_more_tasks_than_connections_end_one_after_the_other(postgres: Postgres) -> None:
+    async with sharing(postgres, 3, stores=3) as databases:
         used = await asyncio.gather(*(add(databases[number % 3], number) for number in range(300)))
         assert len(set(used)) <= 3
 
-    shared(postgres, 3, story)
 
-
-def test_a_transaction_inside_another_one_is_a_bug(postgres: Postgres) -> None:
+async def test_a_transaction_inside_another_one_is_a_bug(postgres: Postgres) -> None:
     """Where each task held one connection and waited for a second one, none would ever get it."""
 
     async def nest(databases: list[Database]) -> None:
         async with databases[0].read(), databases[1].read():
             pass
 
-    async def story(databases: list[Database]) -> None:
+    async with sharing(postgres, 2, stores=3) as databases:
         with pytest.raises(AssertionError, match="inside another"):
             await nest(databases)
         await add(databases[0], 1)
 
-    shared(postgres, 2, story)
 
-
-def test_urgent_work_does_not_wait_behind_the_rest(postgres: Postgres) -> None:
-    async def story(databases: list[Database]) -> None:
+async def test_urgent_work_does_not_wait_behind_the_rest(postgres: Postgres) -> None:
+    async with sharing(postgres, 1, stores=3) as databases:
         order: list[str] = []
 
         async def work(name: str, database: Database) -> None:
@@ -342,5 +293,3 @@ def test_urgent_work_does_not_wait_behind_the_rest(postgres: Postgres) -> None:
 
         await queue()
         assert order == ["urgent", *(f"usual {number}" for number in range(5))]
-
-    shared(postgres, 1, story)

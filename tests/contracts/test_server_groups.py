@@ -1,7 +1,7 @@
 """What every store of server groups does, with the journal that has servers join them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -45,119 +45,93 @@ class Groups(SqlServerGroups):
         return (await self.get(of.id)).members
 
 
-def on_groups(open_store: Opener, test: Callable[[Groups], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with open_store("global") as database:
-            await test(Groups(Store(database)))
-
-    asyncio.run(main())
+@pytest.fixture
+async def groups(open_store: Opener) -> AsyncIterator[Groups]:
+    async with open_store("global") as database:
+        yield Groups(Store(database))
 
 
-def test_what_is_created_is_there(open_store: Opener) -> None:
-    async def test(groups: Groups) -> None:
-        spread = group("spread", policy="anti-affinity", max_server_per_host=3)
-        for one in (spread, group("b", user_id=BOB), group("c", project_id=OTHER)):
-            await groups.create(one, -1)
-        assert await groups.get(spread.id) == spread
-        assert [one.name for one in await groups.find(PROJECT)] == ["spread", "b"]
-        assert [one.name for one in await groups.find(None)] == ["spread", "b", "c"]
-        assert [one.name for one in await groups.find(None, offset=1, limit=1)] == ["b"]
-        assert [await groups.count(PROJECT), await groups.count(PROJECT, BOB), await groups.count(OTHER, BOB)] == [
-            2,
-            1,
-            0,
-        ]
-
-    on_groups(open_store, test)
+async def test_what_is_created_is_there(groups: Groups) -> None:
+    spread = group("spread", policy="anti-affinity", max_server_per_host=3)
+    for one in (spread, group("b", user_id=BOB), group("c", project_id=OTHER)):
+        await groups.create(one, -1)
+    assert await groups.get(spread.id) == spread
+    assert [one.name for one in await groups.find(PROJECT)] == ["spread", "b"]
+    assert [one.name for one in await groups.find(None)] == ["spread", "b", "c"]
+    assert [one.name for one in await groups.find(None, offset=1, limit=1)] == ["b"]
+    assert [await groups.count(PROJECT), await groups.count(PROJECT, BOB), await groups.count(OTHER, BOB)] == [
+        2,
+        1,
+        0,
+    ]
 
 
-def test_what_is_deleted_is_gone(open_store: Opener) -> None:
-    async def test(groups: Groups) -> None:
-        await groups.create(group("a"), -1)
+async def test_what_is_deleted_is_gone(groups: Groups) -> None:
+    await groups.create(group("a"), -1)
+    await groups.delete(group("a").id)
+    with pytest.raises(NotFound, match="Instance group group-a could not be found"):
         await groups.delete(group("a").id)
-        with pytest.raises(NotFound, match="Instance group group-a could not be found"):
-            await groups.delete(group("a").id)
-        with pytest.raises(NotFound):
-            await groups.get(group("a").id)
-
-    on_groups(open_store, test)
+    with pytest.raises(NotFound):
+        await groups.get(group("a").id)
 
 
-def test_only_anti_affinity_has_a_number(open_store: Opener) -> None:
-    async def test(groups: Groups) -> None:
-        with pytest.raises(Conflict):
-            await groups.create(group("a", max_server_per_host=2), -1)
-        with pytest.raises(Conflict):
-            await groups.create(group("a", policy="any"), -1)
-        assert await groups.find(None) == []
-
-    on_groups(open_store, test)
+async def test_only_anti_affinity_has_a_number(groups: Groups) -> None:
+    with pytest.raises(Conflict):
+        await groups.create(group("a", max_server_per_host=2), -1)
+    with pytest.raises(Conflict):
+        await groups.create(group("a", policy="any"), -1)
+    assert await groups.find(None) == []
 
 
-def test_no_more_groups_than_the_quota_also_when_many_add_at_once(open_store: Opener) -> None:
-    async def test(groups: Groups) -> None:
-        await groups.create(group("other", project_id=OTHER), 1)
-        tries = [groups.create(group(str(number)), 3) for number in range(12)]
-        answers = await asyncio.gather(*tries, return_exceptions=True)
-        assert sum(isinstance(answer, OverQuota) for answer in answers) == 9
-        assert len(await groups.find(PROJECT)) == 3
-
-    on_groups(open_store, test)
+async def test_no_more_groups_than_the_quota_also_when_many_add_at_once(groups: Groups) -> None:
+    await groups.create(group("other", project_id=OTHER), 1)
+    tries = [groups.create(group(str(number)), 3) for number in range(12)]
+    answers = await asyncio.gather(*tries, return_exceptions=True)
+    assert sum(isinstance(answer, OverQuota) for answer in answers) == 9
+    assert len(await groups.find(PROJECT)) == 3
 
 
-def test_a_server_is_in_the_group_that_it_was_made_in_until_it_is_deleted(open_store: Opener) -> None:
-    async def test(groups: Groups) -> None:
-        wanted, other = group("a"), group("b")
-        for one in (wanted, other):
-            await groups.create(one, -1)
-        first, second = await groups.join("1", wanted), await groups.join("2", wanted)
-        await groups.store.create("3")
-        assert await groups.members(wanted) == (first, second)
-        assert await groups.members(other) == ()
-        assert [one.members for one in await groups.find(None)] == [(first, second), ()]
-        assert await groups.of_server(first) == wanted
-        assert await groups.of_server(ServerId("server-3")) is None
-        await groups.store.directory.erase(Order(a_run("1").id, 1), first, NOW)
-        assert await groups.members(wanted) == (second,)
-
-    on_groups(open_store, test)
+async def test_a_server_is_in_the_group_that_it_was_made_in_until_it_is_deleted(groups: Groups) -> None:
+    wanted, other = group("a"), group("b")
+    for one in (wanted, other):
+        await groups.create(one, -1)
+    first, second = await groups.join("1", wanted), await groups.join("2", wanted)
+    await groups.store.create("3")
+    assert await groups.members(wanted) == (first, second)
+    assert await groups.members(other) == ()
+    assert [one.members for one in await groups.find(None)] == [(first, second), ()]
+    assert await groups.of_server(first) == wanted
+    assert await groups.of_server(ServerId("server-3")) is None
+    await groups.store.directory.erase(Order(a_run("1").id, 1), first, NOW)
+    assert await groups.members(wanted) == (second,)
 
 
-def test_who_cannot_join_is_not_accepted_at_all(open_store: Opener) -> None:
-    async def test(groups: Groups) -> None:
-        await groups.create(group("a"), -1)
-        first = await groups.join("1", group("a"), 1)
-        before = await groups.store.rows()
-        with pytest.raises(OverQuota, match="too many servers in group"):
-            await groups.join("2", group("a"), 1)
-        with pytest.raises(Invalid, match="could not be found"):
-            await groups.join("3", group("nowhere"))
-        assert await groups.store.rows() == before
-        await groups.store.directory.erase(Order(a_run("1").id, 1), first, NOW)
-        await groups.join("4", group("a"), 1)
-
-    on_groups(open_store, test)
+async def test_who_cannot_join_is_not_accepted_at_all(groups: Groups) -> None:
+    await groups.create(group("a"), -1)
+    first = await groups.join("1", group("a"), 1)
+    before = await groups.store.rows()
+    with pytest.raises(OverQuota, match="too many servers in group"):
+        await groups.join("2", group("a"), 1)
+    with pytest.raises(Invalid, match="could not be found"):
+        await groups.join("3", group("nowhere"))
+    assert await groups.store.rows() == before
+    await groups.store.directory.erase(Order(a_run("1").id, 1), first, NOW)
+    await groups.join("4", group("a"), 1)
 
 
-def test_a_deleted_group_frees_its_members(open_store: Opener) -> None:
-    async def test(groups: Groups) -> None:
-        await groups.create(group("a"), -1)
-        server = await groups.join("1", group("a"))
-        await groups.delete(group("a").id)
-        assert await groups.of_server(server) is None
-        await groups.create(group("a"), -1)
-        assert await groups.members(group("a")) == ()
-
-    on_groups(open_store, test)
+async def test_a_deleted_group_frees_its_members(groups: Groups) -> None:
+    await groups.create(group("a"), -1)
+    server = await groups.join("1", group("a"))
+    await groups.delete(group("a").id)
+    assert await groups.of_server(server) is None
+    await groups.create(group("a"), -1)
+    assert await groups.members(group("a")) == ()
 
 
-def test_the_quota_of_members_holds_when_many_join_at_once(open_store: Opener) -> None:
-    async def test(groups: Groups) -> None:
-        await groups.create(group("a"), -1)
-        answers = await asyncio.gather(
-            *(groups.join(str(number), group("a"), 3) for number in range(8)), return_exceptions=True
-        )
-        assert sum(isinstance(answer, OverQuota) for answer in answers) == 5
-        assert len(await groups.members(group("a"))) == 3
-
-    on_groups(open_store, test)
+async def test_the_quota_of_members_holds_when_many_join_at_once(groups: Groups) -> None:
+    await groups.create(group("a"), -1)
+    answers = await asyncio.gather(
+        *(groups.join(str(number), group("a"), 3) for number in range(8)), return_exceptions=True
+    )
+    assert sum(isinstance(answer, OverQuota) for answer in answers) == 5
+    assert len(await groups.members(group("a"))) == 3

@@ -1,7 +1,7 @@
 """What every store of servers does: a record has one lock and one newest epoch, and is found by all that it shows."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from random import Random
 from typing import Any
@@ -41,12 +41,15 @@ MOVE, OTHER = RunId("move"), RunId("other")
 FIRST, SECOND = Order(MOVE, 1), Order(MOVE, 2)
 
 
-def tell(open_store: Opener, story: Callable[[SqlServers, Database], Awaitable[None]]) -> None:
-    async def told() -> None:
-        async with open_store("cell") as database:
-            await story(SqlServers(database), database)
+@pytest.fixture
+async def database(open_store: Opener) -> AsyncIterator[Database]:
+    async with open_store("cell") as database:
+        yield database
 
-    asyncio.run(told())
+
+@pytest.fixture
+def store(database: Database) -> SqlServers:
+    return SqlServers(database)
 
 
 async def settled(store: SqlServers, server: Server | None = None) -> Server:
@@ -61,192 +64,157 @@ async def settled(store: SqlServers, server: Server | None = None) -> Server:
 # Records that come and go
 
 
-def test_a_record_comes_back_as_it_was_written(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        server = a_server(tags=["x", "y"], locked_by="owner", locked_reason="why", task_state="spawning", generation=5)
-        await store.insert(FIRST, server)
+async def test_a_record_comes_back_as_it_was_written(store: SqlServers) -> None:
+    server = a_server(tags=["x", "y"], locked_by="owner", locked_reason="why", task_state="spawning", generation=5)
+    await store.insert(FIRST, server)
+    assert await store.get(SERVER) == server
+    with pytest.raises(NotFound):
+        await store.get(NOBODY)
+
+
+async def test_a_record_that_arrives_again_replaces_the_older_copy_and_is_its_runs(store: SqlServers) -> None:
+    await settled(store)
+    server = a_server(name="newer", generation=1, task_state="spawning")
+    for order in (FIRST, FIRST, SECOND):
+        await store.insert(order, server)
         assert await store.get(SERVER) == server
-        with pytest.raises(NotFound):
-            await store.get(NOBODY)
-
-    tell(open_store, story)
-
-
-def test_a_record_that_arrives_again_replaces_the_older_copy_and_is_its_runs(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        await settled(store)
-        server = a_server(name="newer", generation=1, task_state="spawning")
-        for order in (FIRST, FIRST, SECOND):
-            await store.insert(order, server)
-            assert await store.get(SERVER) == server
-        with pytest.raises(WrongState):
-            await store.lock(Order(OTHER, 1), SERVER, "deleting", "active", SLOT, NOW)
-
-    tell(open_store, story)
+    with pytest.raises(WrongState):
+        await store.lock(Order(OTHER, 1), SERVER, "deleting", "active", SLOT, NOW)
 
 
 @pytest.mark.parametrize("written", [b"junk", b"{}", b"\xff"])
-def test_a_record_that_nobody_can_read_is_named(open_store: Opener, written: bytes) -> None:
-    async def story(store: SqlServers, database: Database) -> None:
-        await settled(store)
-        async with database.write() as tx:
-            await tx.run(sa.update(tables.servers).values(record=written))
-        for asked in (store.get(SERVER), store.find(ServerQuery()), store.change_by_run(SECOND, SERVER, {})):
-            with pytest.raises(Unavailable, match=f"record of server {SERVER} cannot be read"):
-                await asked
-
-    tell(open_store, story)
+async def test_a_record_that_nobody_can_read_is_named(store: SqlServers, database: Database, written: bytes) -> None:
+    await settled(store)
+    async with database.write() as tx:
+        await tx.run(sa.update(tables.servers).values(record=written))
+    for asked in (store.get(SERVER), store.find(ServerQuery()), store.change_by_run(SECOND, SERVER, {})):
+        with pytest.raises(Unavailable, match=f"record of server {SERVER} cannot be read"):
+            await asked
 
 
-def test_an_erased_record_is_gone_and_may_be_erased_again(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        await store.insert(FIRST, a_server())
-        for _again in range(2):
-            await store.erase(FIRST, SERVER)
-            with pytest.raises(NotFound):
-                await store.get(SERVER)
-        assert await store.find(ServerQuery(deleted=None)) == []
-
-    tell(open_store, story)
+async def test_an_erased_record_is_gone_and_may_be_erased_again(store: SqlServers) -> None:
+    await store.insert(FIRST, a_server())
+    for _again in range(2):
+        await store.erase(FIRST, SERVER)
+        with pytest.raises(NotFound):
+            await store.get(SERVER)
+    assert await store.find(ServerQuery(deleted=None)) == []
 
 
-def test_counts_who_lives_on_a_host(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        for name, host in (("a", "h1"), ("b", "h1"), ("c", "h2")):
-            await settled(store, a_server(name, host=HostName(host)))
-        await settled(store, a_server("d", vm_state="deleted", deleted_at=NOW))
-        await settled(store, a_server("e", vm_state="error", host=None))
-        assert [await store.count(HostName(host)) for host in ("h1", "h2", "h3")] == [2, 1, 0]
-
-    tell(open_store, story)
+async def test_counts_who_lives_on_a_host(store: SqlServers) -> None:
+    for name, host in (("a", "h1"), ("b", "h1"), ("c", "h2")):
+        await settled(store, a_server(name, host=HostName(host)))
+    await settled(store, a_server("d", vm_state="deleted", deleted_at=NOW))
+    await settled(store, a_server("e", vm_state="error", host=None))
+    assert [await store.count(HostName(host)) for host in ("h1", "h2", "h3")] == [2, 1, 0]
 
 
 # The lock
 
 
-def test_a_lock_is_one_runs_until_it_gives_it_up(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        before = await settled(store)
-        for now in (NOW + 1, NOW + 2):  # again is fine, and changes nothing
-            await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, now)
-            locked = await store.get(SERVER)
-            assert locked == replace(before, task_state="resize_prep", updated_at=NOW + 1, generation=2)
-        with pytest.raises(WrongState, match="task_state resize_prep"):
-            await store.lock(Order(OTHER, 1), SERVER, "deleting", "active", SLOT, NOW)
-        await store.unlock(Order(OTHER, 1), SERVER, {"name": "by somebody else"})
-        with pytest.raises(LockLost):
-            await store.change_by_run(Order(OTHER, 1), SERVER, {"name": "by somebody else"})
-        with pytest.raises(LockLost):
-            await store.show_task(Order(OTHER, 1), SERVER, "deleting", NOW)
-        assert await store.get(SERVER) == locked
-        await store.unlock(FIRST, SERVER, {"vm_state": "stopped"})
-        free = await store.get(SERVER)
-        assert free == replace(locked, vm_state="stopped", task_state=None, generation=3)
-        await store.unlock(FIRST, SERVER, {"vm_state": "error"})
-        assert await store.get(SERVER) == free
-        await store.lock(Order(OTHER, 1), SERVER, "deleting", "stopped", SLOT, NOW)
-
-    tell(open_store, story)
+async def test_a_lock_is_one_runs_until_it_gives_it_up(store: SqlServers) -> None:
+    before = await settled(store)
+    for now in (NOW + 1, NOW + 2):  # again is fine, and changes nothing
+        await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, now)
+        locked = await store.get(SERVER)
+        assert locked == replace(before, task_state="resize_prep", updated_at=NOW + 1, generation=2)
+    with pytest.raises(WrongState, match="task_state resize_prep"):
+        await store.lock(Order(OTHER, 1), SERVER, "deleting", "active", SLOT, NOW)
+    await store.unlock(Order(OTHER, 1), SERVER, {"name": "by somebody else"})
+    with pytest.raises(LockLost):
+        await store.change_by_run(Order(OTHER, 1), SERVER, {"name": "by somebody else"})
+    with pytest.raises(LockLost):
+        await store.show_task(Order(OTHER, 1), SERVER, "deleting", NOW)
+    assert await store.get(SERVER) == locked
+    await store.unlock(FIRST, SERVER, {"vm_state": "stopped"})
+    free = await store.get(SERVER)
+    assert free == replace(locked, vm_state="stopped", task_state=None, generation=3)
+    await store.unlock(FIRST, SERVER, {"vm_state": "error"})
+    assert await store.get(SERVER) == free
+    await store.lock(Order(OTHER, 1), SERVER, "deleting", "stopped", SLOT, NOW)
 
 
-def test_a_lock_needs_a_server_that_is_as_it_was_read(open_store: Opener) -> None:
+async def test_a_lock_needs_a_server_that_is_as_it_was_read(store: SqlServers) -> None:
     """What a run was told to do was right for the server that its user saw: that state, and that guest."""
-
-    async def story(store: SqlServers, _: Database) -> None:
-        before = await settled(store, a_server(vm_state="stopped"))
-        with pytest.raises(WrongState, match="vm_state stopped"):
-            await store.lock(FIRST, SERVER, "rebooting", "active", SLOT, NOW)
-        for other in (Slot("another"), None):
-            with pytest.raises(WrongState, match="moved"):
-                await store.lock(FIRST, SERVER, "rebooting", "stopped", other, NOW)
-        assert await store.get(SERVER) == before
-        with pytest.raises(NotFound):
-            await store.lock(FIRST, NOBODY, "rebooting", "active", SLOT, NOW)
-
-    tell(open_store, story)
+    before = await settled(store, a_server(vm_state="stopped"))
+    with pytest.raises(WrongState, match="vm_state stopped"):
+        await store.lock(FIRST, SERVER, "rebooting", "active", SLOT, NOW)
+    for other in (Slot("another"), None):
+        with pytest.raises(WrongState, match="moved"):
+            await store.lock(FIRST, SERVER, "rebooting", "stopped", other, NOW)
+    assert await store.get(SERVER) == before
+    with pytest.raises(NotFound):
+        await store.lock(FIRST, NOBODY, "rebooting", "active", SLOT, NOW)
 
 
-def test_who_shows_no_task_still_holds_the_lock(open_store: Opener) -> None:
+async def test_who_shows_no_task_still_holds_the_lock(store: SqlServers) -> None:
     """A resized server that waits for its owner's verdict is idle to the eye, and its move's."""
-
-    async def story(store: SqlServers, _: Database) -> None:
-        await settled(store)
-        await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
-        await store.show_task(FIRST, SERVER, "resize_migrating", NOW + 1)
-        assert (await store.get(SERVER)).task_state == "resize_migrating"
-        await store.show_task(FIRST, SERVER, None, NOW + 2)
-        resized = await store.get(SERVER)
-        assert (resized.task_state, resized.updated_at) == (None, NOW + 2)
-        with pytest.raises(WrongState):
-            await store.lock(Order(OTHER, 1), SERVER, "rebooting", "active", SLOT, NOW)
-        changed = await store.change(resized, {"name": "by its owner"})
-        await store.change_by_run(FIRST, SERVER, {"vm_state": "resized"})
-        assert await store.get(SERVER) == replace(changed, vm_state="resized", generation=changed.generation + 1)
-
-    tell(open_store, story)
+    await settled(store)
+    await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
+    await store.show_task(FIRST, SERVER, "resize_migrating", NOW + 1)
+    assert (await store.get(SERVER)).task_state == "resize_migrating"
+    await store.show_task(FIRST, SERVER, None, NOW + 2)
+    resized = await store.get(SERVER)
+    assert (resized.task_state, resized.updated_at) == (None, NOW + 2)
+    with pytest.raises(WrongState):
+        await store.lock(Order(OTHER, 1), SERVER, "rebooting", "active", SLOT, NOW)
+    changed = await store.change(resized, {"name": "by its owner"})
+    await store.change_by_run(FIRST, SERVER, {"vm_state": "resized"})
+    assert await store.get(SERVER) == replace(changed, vm_state="resized", generation=changed.generation + 1)
 
 
-def test_a_lock_is_lent_by_the_run_that_is_named_and_given_back_to_it(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        await settled(store)
-        await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
-        await store.change_by_run(FIRST, SERVER, {"vm_state": "resized", "task_state": None})
-        operation, third = Order(OTHER, 1), Order(RunId("third"), 1)
-        with pytest.raises(WrongState):
-            await store.lock(operation, SERVER, None, "resized", SLOT, NOW, RunId("third"))
-        for _ in range(2):
-            await store.lock(operation, SERVER, None, "resized", SLOT, NOW, MOVE)
-        with pytest.raises(WrongState):
-            await store.lock(third, SERVER, None, "resized", SLOT, NOW, MOVE)
-        with pytest.raises(LockLost):
-            await store.change_by_run(FIRST, SERVER, {"name": "by the move, which has lent it"})
-        await store.change_by_run(operation, SERVER, {"description": "by the errand"})
-        for _ in range(2):
-            await store.unlock(operation, SERVER, {}, MOVE)
-        with pytest.raises(LockLost):
-            await store.change_by_run(operation, SERVER, {"name": "by the errand, which has given it back"})
-        await store.change_by_run(FIRST, SERVER, {"hostname": "by-the-move"})
-        record = await store.get(SERVER)
-        assert (record.name, record.description, record.hostname) == ("s", "by the errand", "by-the-move")
-        await store.unlock(FIRST, SERVER, {})
-        with pytest.raises(WrongState):  # there is nobody who could lend it
-            await store.lock(operation, SERVER, None, "resized", SLOT, NOW, MOVE)
-
-    tell(open_store, story)
+async def test_a_lock_is_lent_by_the_run_that_is_named_and_given_back_to_it(store: SqlServers) -> None:
+    await settled(store)
+    await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
+    await store.change_by_run(FIRST, SERVER, {"vm_state": "resized", "task_state": None})
+    operation, third = Order(OTHER, 1), Order(RunId("third"), 1)
+    with pytest.raises(WrongState):
+        await store.lock(operation, SERVER, None, "resized", SLOT, NOW, RunId("third"))
+    for _ in range(2):
+        await store.lock(operation, SERVER, None, "resized", SLOT, NOW, MOVE)
+    with pytest.raises(WrongState):
+        await store.lock(third, SERVER, None, "resized", SLOT, NOW, MOVE)
+    with pytest.raises(LockLost):
+        await store.change_by_run(FIRST, SERVER, {"name": "by the move, which has lent it"})
+    await store.change_by_run(operation, SERVER, {"description": "by the errand"})
+    for _ in range(2):
+        await store.unlock(operation, SERVER, {}, MOVE)
+    with pytest.raises(LockLost):
+        await store.change_by_run(operation, SERVER, {"name": "by the errand, which has given it back"})
+    await store.change_by_run(FIRST, SERVER, {"hostname": "by-the-move"})
+    record = await store.get(SERVER)
+    assert (record.name, record.description, record.hostname) == ("s", "by the errand", "by-the-move")
+    await store.unlock(FIRST, SERVER, {})
+    with pytest.raises(WrongState):  # there is nobody who could lend it
+        await store.lock(operation, SERVER, None, "resized", SLOT, NOW, MOVE)
 
 
-def test_of_many_runs_at_once_one_gets_the_lock(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        await settled(store)
-        orders = [Order(RunId(f"run {number}"), 1) for number in range(8)]
-        answers = await asyncio.gather(
-            *(store.lock(order, SERVER, order.run, "active", SLOT, NOW) for order in orders), return_exceptions=True
-        )
-        winner = orders[answers.index(None)]
-        assert [type(answer) for answer in answers].count(WrongState) == 7
-        assert (await store.get(SERVER)).task_state == winner.run
-        await store.lock(winner, SERVER, "again", "active", SLOT, NOW)
-
-    tell(open_store, story)
+async def test_of_many_runs_at_once_one_gets_the_lock(store: SqlServers) -> None:
+    await settled(store)
+    orders = [Order(RunId(f"run {number}"), 1) for number in range(8)]
+    answers = await asyncio.gather(
+        *(store.lock(order, SERVER, order.run, "active", SLOT, NOW) for order in orders), return_exceptions=True
+    )
+    winner = orders[answers.index(None)]
+    assert [type(answer) for answer in answers].count(WrongState) == 7
+    assert (await store.get(SERVER)).task_state == winner.run
+    await store.lock(winner, SERVER, "again", "active", SLOT, NOW)
 
 
 # Changes by a run
 
 
-def test_a_runs_change_may_be_repeated_and_is_one_change(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        await store.insert(FIRST, a_server())
-        large = replace(FLAVOR, flavor_id="2", vcpus=8)
-        fields = {"flavor": large, "host": HostName("h2"), "slot": Slot("new"), "vm_state": "resized"}
-        for _again in range(3):
-            await store.change_by_run(FIRST, SERVER, fields)
-            assert await store.get(SERVER) == replace(a_server(), generation=1, **fields)
-        assert await store.find(ServerQuery(flavor_id="2", host=HostName("h2"))) == [await store.get(SERVER)]
-        with pytest.raises(NotFound):
-            await store.change_by_run(FIRST, NOBODY, fields)
-        await store.unlock(FIRST, NOBODY, fields)
-
-    tell(open_store, story)
+async def test_a_runs_change_may_be_repeated_and_is_one_change(store: SqlServers) -> None:
+    await store.insert(FIRST, a_server())
+    large = replace(FLAVOR, flavor_id="2", vcpus=8)
+    fields = {"flavor": large, "host": HostName("h2"), "slot": Slot("new"), "vm_state": "resized"}
+    for _again in range(3):
+        await store.change_by_run(FIRST, SERVER, fields)
+        assert await store.get(SERVER) == replace(a_server(), generation=1, **fields)
+    assert await store.find(ServerQuery(flavor_id="2", host=HostName("h2"))) == [await store.get(SERVER)]
+    with pytest.raises(NotFound):
+        await store.change_by_run(FIRST, NOBODY, fields)
+    await store.unlock(FIRST, NOBODY, fields)
 
 
 ServersChange = Callable[[Servers, Order], Awaitable[None]]
@@ -263,115 +231,94 @@ CHANGES: dict[str, ServersChange] = {
 
 @pytest.mark.parametrize("later", list(CHANGES))
 @pytest.mark.parametrize("older", list(CHANGES))
-def test_after_any_order_none_of_an_older_epoch_is_obeyed(open_store: Opener, later: str, older: str) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        await store.insert(FIRST, a_server())
-        await CHANGES[later](store, SECOND) if later != "erase" else await store.erase(SECOND, NOBODY)
-        before = await store.find(ServerQuery())
-        with pytest.raises(Superseded):
-            await CHANGES[older](store, FIRST)
-        assert await store.find(ServerQuery()) == before
-        if later == "unlock" and older in ("show", "change"):
-            with pytest.raises(LockLost):
-                await CHANGES[older](store, Order(MOVE, 3))
-            return
-        await CHANGES[older](store, Order(MOVE, 3))
-        with pytest.raises(Superseded):
-            await CHANGES[older](store, SECOND)
-
-    tell(open_store, story)
+async def test_after_any_order_none_of_an_older_epoch_is_obeyed(store: SqlServers, later: str, older: str) -> None:
+    await store.insert(FIRST, a_server())
+    await CHANGES[later](store, SECOND) if later != "erase" else await store.erase(SECOND, NOBODY)
+    before = await store.find(ServerQuery())
+    with pytest.raises(Superseded):
+        await CHANGES[older](store, FIRST)
+    assert await store.find(ServerQuery()) == before
+    if later == "unlock" and older in ("show", "change"):
+        with pytest.raises(LockLost):
+            await CHANGES[older](store, Order(MOVE, 3))
+        return
+    await CHANGES[older](store, Order(MOVE, 3))
+    with pytest.raises(Superseded):
+        await CHANGES[older](store, SECOND)
 
 
-def test_a_refused_order_raises_no_fence_and_an_obeyed_one_does_in_the_same_write(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        await settled(store)
-        with pytest.raises(WrongState):
-            await store.lock(Order(MOVE, 5), SERVER, "rebooting", "stopped", SLOT, NOW)
-        await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
-        assert (await store.get(SERVER)).task_state == "resize_prep"
-
-    tell(open_store, story)
+async def test_a_refused_order_raises_no_fence_and_an_obeyed_one_does_in_the_same_write(store: SqlServers) -> None:
+    await settled(store)
+    with pytest.raises(WrongState):
+        await store.lock(Order(MOVE, 5), SERVER, "rebooting", "stopped", SLOT, NOW)
+    await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
+    assert (await store.get(SERVER)).task_state == "resize_prep"
 
 
-def test_the_fence_of_one_run_is_nothing_to_another(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        await settled(store)
-        await store.erase(Order(OTHER, 9), NOBODY)
-        await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
-        assert (await store.get(SERVER)).task_state == "resize_prep"
-
-    tell(open_store, story)
+async def test_the_fence_of_one_run_is_nothing_to_another(store: SqlServers) -> None:
+    await settled(store)
+    await store.erase(Order(OTHER, 9), NOBODY)
+    await store.lock(FIRST, SERVER, "resize_prep", "active", SLOT, NOW)
+    assert (await store.get(SERVER)).task_state == "resize_prep"
 
 
-def test_two_epochs_at_once_end_as_the_newer_one_wants(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        for number in range(10):
-            run = RunId(f"run {number}")
-            await store.insert(Order(run, 1), a_server(f"{number}"))
-            epochs = [2, 3, 4, 5, 6]
-            answers = await asyncio.gather(
-                *(
-                    store.change_by_run(Order(run, epoch), ServerId(f"{number}"), {"name": f"epoch {epoch}"})
-                    for epoch in epochs
-                ),
-                return_exceptions=True,
-            )
-            assert answers[-1] is None
-            assert {type(answer) for answer in answers} <= {type(None), Superseded}
-            assert (await store.get(ServerId(f"{number}"))).name == "epoch 6"
-
-    tell(open_store, story)
+async def test_two_epochs_at_once_end_as_the_newer_one_wants(store: SqlServers) -> None:
+    for number in range(10):
+        run = RunId(f"run {number}")
+        await store.insert(Order(run, 1), a_server(f"{number}"))
+        epochs = [2, 3, 4, 5, 6]
+        answers = await asyncio.gather(
+            *(
+                store.change_by_run(Order(run, epoch), ServerId(f"{number}"), {"name": f"epoch {epoch}"})
+                for epoch in epochs
+            ),
+            return_exceptions=True,
+        )
+        assert answers[-1] is None
+        assert {type(answer) for answer in answers} <= {type(None), Superseded}
+        assert (await store.get(ServerId(f"{number}"))).name == "epoch 6"
 
 
 # Changes by the owner
 
 
-def test_an_owners_change_names_what_he_read(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        first = await settled(store)
-        second = await store.change(first, {"name": "n", "tags": ["t"], "locked_by": "owner"})
-        assert second == replace(first, name="n", tags=["t"], locked_by="owner", generation=first.generation + 1)
-        assert await store.get(SERVER) == second
-        assert await store.find(ServerQuery(tags=["t"], locked=True)) == [second]
-        with pytest.raises(Conflict):
-            await store.change(first, {"name": "older"})
-        with pytest.raises(NotFound):
-            await store.change(replace(first, id=NOBODY), {"name": "n"})
-        assert await store.get(SERVER) == second
-
-    tell(open_store, story)
+async def test_an_owners_change_names_what_he_read(store: SqlServers) -> None:
+    first = await settled(store)
+    second = await store.change(first, {"name": "n", "tags": ["t"], "locked_by": "owner"})
+    assert second == replace(first, name="n", tags=["t"], locked_by="owner", generation=first.generation + 1)
+    assert await store.get(SERVER) == second
+    assert await store.find(ServerQuery(tags=["t"], locked=True)) == [second]
+    with pytest.raises(Conflict):
+        await store.change(first, {"name": "older"})
+    with pytest.raises(NotFound):
+        await store.change(replace(first, id=NOBODY), {"name": "n"})
+    assert await store.get(SERVER) == second
 
 
-def test_of_many_owners_at_once_one_is_heard(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        read = await settled(store)
-        answers = await asyncio.gather(
-            *(store.change(read, {"name": f"name {number}"}) for number in range(8)), return_exceptions=True
+async def test_of_many_owners_at_once_one_is_heard(store: SqlServers) -> None:
+    read = await settled(store)
+    answers = await asyncio.gather(
+        *(store.change(read, {"name": f"name {number}"}) for number in range(8)), return_exceptions=True
+    )
+    [winner] = [answer for answer in answers if isinstance(answer, Server)]
+    assert [type(answer) for answer in answers].count(Conflict) == 7
+    assert await store.get(SERVER) == winner
+
+
+async def test_neither_an_owners_change_nor_a_runs_is_lost(store: SqlServers) -> None:
+    for number in range(10):
+        order, id = Order(RunId(f"run {number}"), 1), ServerId(f"{number}")
+        await store.insert(order, a_server(id))
+        read = await store.get(id)
+        by_owner, by_run = await asyncio.gather(
+            store.change(read, {"name": "by its owner"}),
+            store.change_by_run(order, id, {"host": HostName("by its run")}),
+            return_exceptions=True,
         )
-        [winner] = [answer for answer in answers if isinstance(answer, Server)]
-        assert [type(answer) for answer in answers].count(Conflict) == 7
-        assert await store.get(SERVER) == winner
-
-    tell(open_store, story)
-
-
-def test_neither_an_owners_change_nor_a_runs_is_lost(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        for number in range(10):
-            order, id = Order(RunId(f"run {number}"), 1), ServerId(f"{number}")
-            await store.insert(order, a_server(id))
-            read = await store.get(id)
-            by_owner, by_run = await asyncio.gather(
-                store.change(read, {"name": "by its owner"}),
-                store.change_by_run(order, id, {"host": HostName("by its run")}),
-                return_exceptions=True,
-            )
-            now = await store.get(id)
-            assert by_run is None
-            assert now.host == "by its run"
-            assert (now.name == "by its owner") == isinstance(by_owner, Server)
-
-    tell(open_store, story)
+        now = await store.get(id)
+        assert by_run is None
+        assert now.host == "by its run"
+        assert (now.name == "by its owner") == isinstance(by_owner, Server)
 
 
 # What the tables do not allow, whoever writes
@@ -390,27 +337,23 @@ FORBIDDEN: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("values", FORBIDDEN, ids=str)
-def test_a_forbidden_record_cannot_be_written_even_by_hand(open_store: Opener, values: dict[str, Any]) -> None:
-    async def story(store: SqlServers, database: Database) -> None:
-        await settled(store, a_server("server-b"))
-        before, table = await settled(store), tables.servers
+async def test_a_forbidden_record_cannot_be_written_even_by_hand(
+    store: SqlServers, database: Database, values: dict[str, Any]
+) -> None:
+    await settled(store, a_server("server-b"))
+    before, table = await settled(store), tables.servers
+    with pytest.raises(Conflict):
+        async with database.write() as tx:
+            await tx.run(sa.update(table).where(table.c.id == SERVER).values(values))
+    assert await store.get(SERVER) == before
+
+
+async def test_a_forbidden_change_is_refused_as_a_whole(store: SqlServers) -> None:
+    before = await settled(store)
+    for fields in ({"host": None}, {"vm_state": "deleted"}, {"task_state": "rebooting"}):
         with pytest.raises(Conflict):
-            async with database.write() as tx:
-                await tx.run(sa.update(table).where(table.c.id == SERVER).values(values))
+            await store.change(before, {"name": "n", **fields})
         assert await store.get(SERVER) == before
-
-    tell(open_store, story)
-
-
-def test_a_forbidden_change_is_refused_as_a_whole(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        before = await settled(store)
-        for fields in ({"host": None}, {"vm_state": "deleted"}, {"task_state": "rebooting"}):
-            with pytest.raises(Conflict):
-                await store.change(before, {"name": "n", **fields})
-            assert await store.get(SERVER) == before
-
-    tell(open_store, story)
 
 
 # Queries: each is answered as plain Python would answer it
@@ -451,38 +394,32 @@ def test_every_query_is_answered_as_by_plain_python(open_store: Opener) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 7])
-def test_page_by_page_is_the_whole(open_store: Opener, limit: int) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        for server in SERVERS:
-            await store.insert(FIRST, server)
-        whole = ServerQuery(sort=[("task_state", "desc"), ("name", "asc"), ("id", "desc")], deleted=None)
-        paged: list[Server] = []
-        while page := await store.find(replace(whole, after=paged[-1] if paged else None, limit=limit)):
-            paged += page
-        assert paged == await store.find(whole) == answer(SERVERS, whole)
-
-    tell(open_store, story)
+async def test_page_by_page_is_the_whole(store: SqlServers, limit: int) -> None:
+    for server in SERVERS:
+        await store.insert(FIRST, server)
+    whole = ServerQuery(sort=[("task_state", "desc"), ("name", "asc"), ("id", "desc")], deleted=None)
+    paged: list[Server] = []
+    while page := await store.find(replace(whole, after=paged[-1] if paged else None, limit=limit)):
+        paged += page
+    assert paged == await store.find(whole) == answer(SERVERS, whole)
 
 
 @pytest.mark.parametrize("way", ["asc", "desc"])
-def test_zones_are_sorted_in_the_order_that_is_given(open_store: Opener, way: str) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        for server in SERVERS:
-            await store.insert(FIRST, server)
-        order = ["south", "north"]
-        whole = ServerQuery(sort=[("zone", way), ("id", "asc")], zone_order=order, deleted=None)
-        paged: list[Server] = []
-        while page := await store.find(replace(whole, after=paged[-1] if paged else None, limit=7)):
-            paged += page
-        places = {None: 0, "south": 1, "north": 2}
-        expected = sorted(SERVERS, key=lambda server: server.id)
-        expected.sort(key=lambda server: places[server.zone], reverse=way == "desc")
-        assert [server.id for server in paged] == [server.id for server in expected]
-
-    tell(open_store, story)
+async def test_zones_are_sorted_in_the_order_that_is_given(store: SqlServers, way: str) -> None:
+    for server in SERVERS:
+        await store.insert(FIRST, server)
+    order = ["south", "north"]
+    whole = ServerQuery(sort=[("zone", way), ("id", "asc")], zone_order=order, deleted=None)
+    paged: list[Server] = []
+    while page := await store.find(replace(whole, after=paged[-1] if paged else None, limit=7)):
+        paged += page
+    places = {None: 0, "south": 1, "north": 2}
+    expected = sorted(SERVERS, key=lambda server: server.id)
+    expected.sort(key=lambda server: places[server.zone], reverse=way == "desc")
+    assert [server.id for server in paged] == [server.id for server in expected]
 
 
-def test_every_field_of_a_record_survives(open_store: Opener) -> None:
+async def test_every_field_of_a_record_survives(store: SqlServers) -> None:
     """Also those that a later version adds: the record is written whole, the columns only repeat parts of it."""
     shown = {column.name for column in tables.servers.columns} - {
         "flavor_id",
@@ -492,94 +429,71 @@ def test_every_field_of_a_record_survives(open_store: Opener) -> None:
         "standing",
     }
     assert shown <= set(Server.__struct_fields__)
-
-    async def story(store: SqlServers, _: Database) -> None:
-        for server in SERVERS:
-            await store.insert(FIRST, server)
-            assert msgspec.json.encode(await store.get(server.id)) == msgspec.json.encode(server)
-
-    tell(open_store, story)
+    for server in SERVERS:
+        await store.insert(FIRST, server)
+        assert msgspec.json.encode(await store.get(server.id)) == msgspec.json.encode(server)
 
 
 # Copies in two cells
 
 
-def test_a_frozen_record_is_changed_by_its_run_alone(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        server = await settled(store)
-        await store.lock(FIRST, server.id, "resize_migrating", server.vm_state, server.slot, NOW)
-        shared = await store.stand(FIRST, server.id, "shared")
-        changed = await store.change(shared, {"name": "while it is shared"})
-        assert await store.stand(FIRST, server.id, "frozen") == changed
-        with pytest.raises(Conflict):
-            await store.change(changed, {"name": "while it is frozen"})
-        await store.change_by_run(FIRST, server.id, {"task_state": "resize_finish"})
-        thawed = await store.stand(FIRST, server.id, "whole")
-        assert (await store.change(thawed, {"name": "again"})).name == "again"
-
-    tell(open_store, story)
+async def test_a_frozen_record_is_changed_by_its_run_alone(store: SqlServers) -> None:
+    server = await settled(store)
+    await store.lock(FIRST, server.id, "resize_migrating", server.vm_state, server.slot, NOW)
+    shared = await store.stand(FIRST, server.id, "shared")
+    changed = await store.change(shared, {"name": "while it is shared"})
+    assert await store.stand(FIRST, server.id, "frozen") == changed
+    with pytest.raises(Conflict):
+        await store.change(changed, {"name": "while it is frozen"})
+    await store.change_by_run(FIRST, server.id, {"task_state": "resize_finish"})
+    thawed = await store.stand(FIRST, server.id, "whole")
+    assert (await store.change(thawed, {"name": "again"})).name == "again"
 
 
-def test_how_a_record_stands_is_said_by_the_newest_epoch_alone(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        server = await settled(store)
-        await store.stand(SECOND, server.id, "shared")
-        with pytest.raises(Superseded):
-            await store.stand(FIRST, server.id, "frozen")
-        assert (await store.change(server, {"name": "new"})).name == "new"
-        with pytest.raises(NotFound):
-            await store.stand(SECOND, NOBODY, "frozen")
-
-    tell(open_store, story)
+async def test_how_a_record_stands_is_said_by_the_newest_epoch_alone(store: SqlServers) -> None:
+    server = await settled(store)
+    await store.stand(SECOND, server.id, "shared")
+    with pytest.raises(Superseded):
+        await store.stand(FIRST, server.id, "frozen")
+    assert (await store.change(server, {"name": "new"})).name == "new"
+    with pytest.raises(NotFound):
+        await store.stand(SECOND, NOBODY, "frozen")
 
 
-def test_a_copy_arrives_frozen_and_held_by_its_run(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        copy = a_server()
-        await store.insert(FIRST, copy, "frozen")
-        with pytest.raises(Conflict):
-            await store.change(copy, {"name": "new"})
-        with pytest.raises(WrongState):
-            await store.lock(Order(OTHER, 1), copy.id, None, copy.vm_state, copy.slot, NOW)
-        await store.insert(FIRST, copy, "shared")
-        assert (await store.change(copy, {"name": "new"})).name == "new"
-
-    tell(open_store, story)
+async def test_a_copy_arrives_frozen_and_held_by_its_run(store: SqlServers) -> None:
+    copy = a_server()
+    await store.insert(FIRST, copy, "frozen")
+    with pytest.raises(Conflict):
+        await store.change(copy, {"name": "new"})
+    with pytest.raises(WrongState):
+        await store.lock(Order(OTHER, 1), copy.id, None, copy.vm_state, copy.slot, NOW)
+    await store.insert(FIRST, copy, "shared")
+    assert (await store.change(copy, {"name": "new"})).name == "new"
 
 
-def test_servers_are_counted_by_host_and_image(open_store: Opener) -> None:
-    async def story(store: SqlServers, _: Database) -> None:
-        for number, (host, image) in enumerate([("h1", "i1"), ("h1", "i1"), ("h1", "i2"), ("h2", None), (None, "i1")]):
-            await settled(store, a_server(f"s{number}", host=host, image_id=image, vm_state="building"))
-        await settled(store, a_server("gone", host="h1", image_id="i1", vm_state="deleted", deleted_at=5.0))
-        assert await store.images() == {"h1": {"i1": 2, "i2": 1}}
-
-    tell(open_store, story)
+async def test_servers_are_counted_by_host_and_image(store: SqlServers) -> None:
+    for number, (host, image) in enumerate([("h1", "i1"), ("h1", "i1"), ("h1", "i2"), ("h2", None), (None, "i1")]):
+        await settled(store, a_server(f"s{number}", host=host, image_id=image, vm_state="building"))
+    await settled(store, a_server("gone", host="h1", image_id="i1", vm_state="deleted", deleted_at=5.0))
+    assert await store.images() == {"h1": {"i1": 2, "i2": 1}}
 
 
-def test_the_records_that_are_not_deleted_come_page_by_page(open_store: Opener) -> None:
-    async def story(store: SqlServers, database: Database) -> None:
-        for name in ("c", "a", "b"):
-            await store.insert(FIRST, a_server(id=name))
-        await store.insert(FIRST, a_server(id="d", vm_state="deleted", deleted_at=NOW))
-        first = await store.ids(None, 2)
-        assert (first.items, first.after) == (["a", "b"], "b")
-        last = await store.ids(first.after, 2)
-        assert (last.items, last.after) == (["c"], None)
-
-    tell(open_store, story)
+async def test_the_records_that_are_not_deleted_come_page_by_page(store: SqlServers, database: Database) -> None:
+    for name in ("c", "a", "b"):
+        await store.insert(FIRST, a_server(id=name))
+    await store.insert(FIRST, a_server(id="d", vm_state="deleted", deleted_at=NOW))
+    first = await store.ids(None, 2)
+    assert (first.items, first.after) == (["a", "b"], "b")
+    last = await store.ids(first.after, 2)
+    assert (last.items, last.after) == (["c"], None)
 
 
-def test_a_frozen_copy_is_counted_nowhere(open_store: Opener) -> None:
+async def test_a_frozen_copy_is_counted_nowhere(store: SqlServers) -> None:
     """It names a host of the other cell until that copy counts, and would be taken for all that is there."""
-
-    async def story(store: SqlServers, _: Database) -> None:
-        await settled(store, a_server("s1", host="h1", image_id="i1"))
-        await settled(store, a_server("s2", host="h1", image_id="i1"))
-        for standing, there in (("shared", 2), ("frozen", 1), ("whole", 2)):
-            await store.stand(SECOND, ServerId("s2"), standing)
-            assert await store.count(HostName("h1")) == there
-            assert (await store.loads())["h1"].servers == there
-            assert await store.images() == {"h1": {"i1": there}}
-
-    tell(open_store, story)
+    await settled(store, a_server("s1", host="h1", image_id="i1"))
+    await settled(store, a_server("s2", host="h1", image_id="i1"))
+    for standing, there in (("shared", 2), ("frozen", 1), ("whole", 2)):
+        await store.stand(SECOND, ServerId("s2"), standing)
+        assert await store.count(HostName("h1")) == there
+        assert (await store.loads())["h1"].servers == there
+        assert await store.images() == {"h1": {"i1": there}}

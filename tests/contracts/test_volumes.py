@@ -99,17 +99,9 @@ SERVICES = {"memory": in_memory, "embedded": embedded, **({"cinder": cinder} if 
 
 
 @pytest.fixture(params=SERVICES)
-def tell(request: pytest.FixtureRequest, tmp_path: Path) -> Teller:
-    """Run a story with a volume service."""
-
-    def teller(story: Story) -> None:
-        async def whole() -> None:
-            async with SERVICES[request.param](tmp_path) as opened:
-                await story(opened)
-
-        asyncio.run(whole())
-
-    return teller
+async def opened(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opened]:
+    async with SERVICES[request.param](tmp_path) as opened:
+        yield opened
 
 
 def server() -> ServerId:
@@ -127,171 +119,141 @@ def connector(host: str) -> dict[str, Any]:
     }
 
 
-def test_a_volume_is_made_once_for_a_mark(tell: Teller) -> None:
-    async def story(opened: Opened) -> None:
-        new = NewVolume(mark=f"{server()}/0", project_id=opened.project, size_gib=1)
-        first, again = [await opened.volumes.create_volume(new) for _ in range(2)]
-        assert first.id == again.id
-        assert (first.project_id, first.size_gib, first.metadata[MARK]) == (opened.project, 1, new.mark)
-        assert [one.id for one in await opened.volumes.made(opened.project, [new.mark, "another"])] == [first.id]
-        assert await opened.volumes.made(ProjectId("another"), [new.mark]) == []
-        assert await opened.volumes.made(opened.project, []) == []
-
-    tell(story)
+async def test_a_volume_is_made_once_for_a_mark(opened: Opened) -> None:
+    new = NewVolume(mark=f"{server()}/0", project_id=opened.project, size_gib=1)
+    first, again = [await opened.volumes.create_volume(new) for _ in range(2)]
+    assert first.id == again.id
+    assert (first.project_id, first.size_gib, first.metadata[MARK]) == (opened.project, 1, new.mark)
+    assert [one.id for one in await opened.volumes.made(opened.project, [new.mark, "another"])] == [first.id]
+    assert await opened.volumes.made(ProjectId("another"), [new.mark]) == []
+    assert await opened.volumes.made(opened.project, []) == []
 
 
-def test_what_is_not_there_is_not_found(tell: Teller) -> None:
-    async def story(opened: Opened) -> None:
-        volumes = opened.volumes
-        for asked in (
-            volumes.volume(NOWHERE),
-            volumes.snapshot_volume(NOWHERE),
-            volumes.attachment(NOWHERE),
-            volumes.reserve(server(), NOWHERE, []),
-            volumes.connect(NOWHERE, connector("n1")),
-            volumes.complete(NOWHERE),
-        ):
-            with pytest.raises(NotFound):
-                await asked
-        await volumes.detach(NOWHERE)
-        await volumes.delete_volume(NOWHERE)
-        assert await volumes.attachments(server()) == []
-
-    tell(story)
-
-
-def test_a_volume_is_reserved_connected_completed_and_let_go(tell: Teller) -> None:
-    async def story(opened: Opened) -> None:
-        volumes, mine, volume = opened.volumes, server(), await opened.made()
-        held = await volumes.reserve(mine, volume, [])
-        assert (held.server, held.volume_id, held.connection) == (mine, volume, {})
-        assert await opened.status(volume) == "reserved"
-        assert (await volumes.attachment(held.id)).connection == {}
-        connected = await volumes.connect(held.id, connector("n1"))
-        assert connected.connection["driver_volume_type"]
-        assert isinstance(connected.connection["data"], dict)
-        assert (await volumes.attachment(held.id)).connection == connected.connection
-        await volumes.complete(held.id)
-        assert await opened.status(volume) == "in-use"
-        [listed] = await volumes.attachments(mine)
-        assert (listed.id, listed.status, listed.connection) == (held.id, "attached", {})
-        with pytest.raises(Refused):
-            await volumes.delete_volume(volume)
-        await volumes.detach(held.id)
-        assert await opened.status(volume) == "available"
-        assert await volumes.attachments(mine) == []
-
-    tell(story)
-
-
-def test_everything_may_be_asked_twice(tell: Teller) -> None:
-    async def story(opened: Opened) -> None:
-        volumes, mine, volume = opened.volumes, server(), await opened.made()
-        assert (await volumes.reserve(mine, volume, [])).id == (await volumes.reserve(mine, volume, [])).id
-        [held] = await volumes.attachments(mine, volume)
-        first, again = [await volumes.connect(held.id, connector("n1")) for _ in range(2)]
-        assert first.connection == again.connection
-        for _ in range(2):
-            await volumes.complete(held.id)
-        assert await opened.status(volume) == "in-use"
-        for _ in range(2):
-            await volumes.detach(held.id)
-        for _ in range(2):
-            await volumes.delete_volume(volume)
-            await opened.settle()
-
-    tell(story)
-
-
-def test_a_server_holds_a_volume_twice_while_it_moves(tell: Teller) -> None:
-    async def story(opened: Opened) -> None:
-        volumes, mine, volume = opened.volumes, server(), await opened.made()
-        source = await volumes.reserve(mine, volume, [])
-        await volumes.connect(source.id, connector("n1"))
-        await volumes.complete(source.id)
-        first, again = [await volumes.reserve(mine, volume, [source.id]) for _ in range(2)]
-        assert first.id == again.id != source.id
-        assert {one.id for one in await volumes.attachments(mine, volume)} == {source.id, first.id}
-        await volumes.detach(source.id)
-        assert await opened.status(volume) == "reserved"
-        await volumes.connect(first.id, connector("n2"))
-        await volumes.complete(first.id)
-        assert await opened.status(volume) == "in-use"
-        assert [one.id for one in await volumes.attachments(mine)] == [first.id]
-
-    tell(story)
-
-
-def test_a_volume_of_one_server_is_refused_to_another(tell: Teller) -> None:
-    async def story(opened: Opened) -> None:
-        volumes, mine, other, volume = opened.volumes, server(), server(), await opened.made()
-        held = await volumes.reserve(mine, volume, [])
-        with pytest.raises(Refused):
-            await volumes.reserve(other, volume, [])
-        await volumes.connect(held.id, connector("n1"))
-        await volumes.complete(held.id)
-        with pytest.raises(Refused):
-            await volumes.reserve(other, volume, [])
-        assert await volumes.attachments(other) == []
-        await volumes.detach(held.id)
-        await volumes.reserve(other, volume, [])
-
-    tell(story)
-
-
-def test_a_volume_in_error_is_refused_and_can_be_deleted(tell: Teller) -> None:
-    async def story(opened: Opened) -> None:
-        if opened.spoil is None:
-            pytest.skip("nobody here can say that a volume is in error")
-        volume = await opened.made()
-        await opened.spoil(volume)
-        with pytest.raises(Refused):
-            await opened.volumes.reserve(server(), volume, [])
-        await opened.volumes.delete_volume(volume)
-        await opened.settle()
+async def test_what_is_not_there_is_not_found(opened: Opened) -> None:
+    volumes = opened.volumes
+    for asked in (
+        volumes.volume(NOWHERE),
+        volumes.snapshot_volume(NOWHERE),
+        volumes.attachment(NOWHERE),
+        volumes.reserve(server(), NOWHERE, []),
+        volumes.connect(NOWHERE, connector("n1")),
+        volumes.complete(NOWHERE),
+    ):
         with pytest.raises(NotFound):
-            await opened.volumes.volume(volume)
+            await asked
+    await volumes.detach(NOWHERE)
+    await volumes.delete_volume(NOWHERE)
+    assert await volumes.attachments(server()) == []
 
-    tell(story)
+
+async def test_a_volume_is_reserved_connected_completed_and_let_go(opened: Opened) -> None:
+    volumes, mine, volume = opened.volumes, server(), await opened.made()
+    held = await volumes.reserve(mine, volume, [])
+    assert (held.server, held.volume_id, held.connection) == (mine, volume, {})
+    assert await opened.status(volume) == "reserved"
+    assert (await volumes.attachment(held.id)).connection == {}
+    connected = await volumes.connect(held.id, connector("n1"))
+    assert connected.connection["driver_volume_type"]
+    assert isinstance(connected.connection["data"], dict)
+    assert (await volumes.attachment(held.id)).connection == connected.connection
+    await volumes.complete(held.id)
+    assert await opened.status(volume) == "in-use"
+    [listed] = await volumes.attachments(mine)
+    assert (listed.id, listed.status, listed.connection) == (held.id, "attached", {})
+    with pytest.raises(Refused):
+        await volumes.delete_volume(volume)
+    await volumes.detach(held.id)
+    assert await opened.status(volume) == "available"
+    assert await volumes.attachments(mine) == []
 
 
-def test_attachments_of_one_volume_or_of_all(tell: Teller) -> None:
-    async def story(opened: Opened) -> None:
-        mine, one, two = server(), await opened.made(), await opened.made()
-        for volume in (one, two):
-            await opened.volumes.reserve(mine, volume, [])
-        await opened.volumes.reserve(server(), await opened.made(), [])
-        assert {each.volume_id for each in await opened.volumes.attachments(mine)} == {one, two}
-        assert [each.volume_id for each in await opened.volumes.attachments(mine, two)] == [two]
+async def test_everything_may_be_asked_twice(opened: Opened) -> None:
+    volumes, mine, volume = opened.volumes, server(), await opened.made()
+    assert (await volumes.reserve(mine, volume, [])).id == (await volumes.reserve(mine, volume, [])).id
+    [held] = await volumes.attachments(mine, volume)
+    first, again = [await volumes.connect(held.id, connector("n1")) for _ in range(2)]
+    assert first.connection == again.connection
+    for _ in range(2):
+        await volumes.complete(held.id)
+    assert await opened.status(volume) == "in-use"
+    for _ in range(2):
+        await volumes.detach(held.id)
+    for _ in range(2):
+        await volumes.delete_volume(volume)
+        await opened.settle()
 
-    tell(story)
+
+async def test_a_server_holds_a_volume_twice_while_it_moves(opened: Opened) -> None:
+    volumes, mine, volume = opened.volumes, server(), await opened.made()
+    source = await volumes.reserve(mine, volume, [])
+    await volumes.connect(source.id, connector("n1"))
+    await volumes.complete(source.id)
+    first, again = [await volumes.reserve(mine, volume, [source.id]) for _ in range(2)]
+    assert first.id == again.id != source.id
+    assert {one.id for one in await volumes.attachments(mine, volume)} == {source.id, first.id}
+    await volumes.detach(source.id)
+    assert await opened.status(volume) == "reserved"
+    await volumes.connect(first.id, connector("n2"))
+    await volumes.complete(first.id)
+    assert await opened.status(volume) == "in-use"
+    assert [one.id for one in await volumes.attachments(mine)] == [first.id]
+
+
+async def test_a_volume_of_one_server_is_refused_to_another(opened: Opened) -> None:
+    volumes, mine, other, volume = opened.volumes, server(), server(), await opened.made()
+    held = await volumes.reserve(mine, volume, [])
+    with pytest.raises(Refused):
+        await volumes.reserve(other, volume, [])
+    await volumes.connect(held.id, connector("n1"))
+    await volumes.complete(held.id)
+    with pytest.raises(Refused):
+        await volumes.reserve(other, volume, [])
+    assert await volumes.attachments(other) == []
+    await volumes.detach(held.id)
+    await volumes.reserve(other, volume, [])
+
+
+async def test_a_volume_in_error_is_refused_and_can_be_deleted(opened: Opened) -> None:
+    if opened.spoil is None:
+        pytest.skip("nobody here can say that a volume is in error")
+    volume = await opened.made()
+    await opened.spoil(volume)
+    with pytest.raises(Refused):
+        await opened.volumes.reserve(server(), volume, [])
+    await opened.volumes.delete_volume(volume)
+    await opened.settle()
+    with pytest.raises(NotFound):
+        await opened.volumes.volume(volume)
+
+
+async def test_attachments_of_one_volume_or_of_all(opened: Opened) -> None:
+    mine, one, two = server(), await opened.made(), await opened.made()
+    for volume in (one, two):
+        await opened.volumes.reserve(mine, volume, [])
+    await opened.volumes.reserve(server(), await opened.made(), [])
+    assert {each.volume_id for each in await opened.volumes.attachments(mine)} == {one, two}
+    assert [each.volume_id for each in await opened.volumes.attachments(mine, two)] == [two]
 
 
 @pytest.mark.parametrize(
     "requested",
     [{"zone": "nowhere"}, {"volume_type": "no such"}, {"image_id": NOWHERE}, {"snapshot_id": NOWHERE}, {"size_gib": 0}],
 )
-def test_a_volume_that_cannot_be_made_is_refused(tmp_path: Path, requested: dict[str, Any]) -> None:
-    async def story() -> None:
-        async with embedded(tmp_path) as opened:
-            new = NewVolume(**{"mark": "m", "project_id": opened.project, "size_gib": 1, **requested})
-            with pytest.raises(Refused):
-                await opened.volumes.create_volume(new)
-
-    asyncio.run(story())
+async def test_a_volume_that_cannot_be_made_is_refused(tmp_path: Path, requested: dict[str, Any]) -> None:
+    async with embedded(tmp_path) as opened:
+        new = NewVolume(**{"mark": "m", "project_id": opened.project, "size_gib": 1, **requested})
+        with pytest.raises(Refused):
+            await opened.volumes.create_volume(new)
 
 
-def test_a_snapshot_leads_to_its_volume(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with volume_cloud(tmp_path) as cloud:
-            volume = await cloud.volume(name="origin")
-            made = await cloud.done("ann", "POST", "/snapshots", {"snapshot": {"volume_id": volume}})
-            cloud.client.headers["X-Auth-Token"] = "nova"
-            cloud.client.base_url = httpx.URL("http://cloud/volume/v3")
-            found = await HttpVolumes(HttpService(cloud.client, "volume")).snapshot_volume(made["snapshot"]["id"])
-            assert (found.id, found.name, found.zone) == (volume, "origin", "nova")
-
-    asyncio.run(story())
+async def test_a_snapshot_leads_to_its_volume(tmp_path: Path) -> None:
+    async with volume_cloud(tmp_path) as cloud:
+        volume = await cloud.volume(name="origin")
+        made = await cloud.done("ann", "POST", "/snapshots", {"snapshot": {"volume_id": volume}})
+        cloud.client.headers["X-Auth-Token"] = "nova"
+        cloud.client.base_url = httpx.URL("http://cloud/volume/v3")
+        found = await HttpVolumes(HttpService(cloud.client, "volume")).snapshot_volume(made["snapshot"]["id"])
+        assert (found.id, found.name, found.zone) == (volume, "origin", "nova")
 
 
 @pytest.mark.parametrize(
@@ -308,58 +270,46 @@ def test_a_snapshot_leads_to_its_volume(tmp_path: Path) -> None:
         (503, Unavailable),
     ],
 )
-def test_what_an_http_status_means(status: int, error: type[Exception]) -> None:
-    async def story() -> None:
-        said = {"kind": {"message": "so it is", "code": status}}
-        transport = httpx.MockTransport(lambda request: httpx.Response(status, json=said))
-        async with httpx.AsyncClient(transport=transport, base_url="http://volume") as client:
-            with pytest.raises(error, match=f"{status}: so it is"):
-                await HttpVolumes(HttpService(client, "volume")).volume(NOWHERE)
-
-    asyncio.run(story())
+async def test_what_an_http_status_means(status: int, error: type[Exception]) -> None:
+    said = {"kind": {"message": "so it is", "code": status}}
+    transport = httpx.MockTransport(lambda request: httpx.Response(status, json=said))
+    async with httpx.AsyncClient(transport=transport, base_url="http://volume") as client:
+        with pytest.raises(error, match=f"{status}: so it is"):
+            await HttpVolumes(HttpService(client, "volume")).volume(NOWHERE)
 
 
 @pytest.mark.parametrize("answer", [None, b"<html>", b"{}", b'{"volume": 5}'])
-def test_no_answer_and_one_that_cannot_be_read_are_unavailable(answer: bytes | None) -> None:
+async def test_no_answer_and_one_that_cannot_be_read_are_unavailable(answer: bytes | None) -> None:
     def respond(request: httpx.Request) -> httpx.Response:
         if answer is None:
             raise httpx.ReadError("connection reset")
         return httpx.Response(200, content=answer)
 
-    async def story() -> None:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(respond), base_url="http://volume") as client:
-            with pytest.raises(Unavailable):
-                await HttpVolumes(HttpService(client, "volume")).volume(NOWHERE)
-
-    asyncio.run(story())
+    async with httpx.AsyncClient(transport=httpx.MockTransport(respond), base_url="http://volume") as client:
+        with pytest.raises(Unavailable):
+            await HttpVolumes(HttpService(client, "volume")).volume(NOWHERE)
 
 
-def test_the_attachments_of_all_servers_come_page_by_page(tell: Teller) -> None:
-    async def story(opened: Opened) -> None:
-        held = [await opened.volumes.reserve(ServerId(str(uuid4())), await opened.made(), ()) for _ in range(3)]
-        first = await opened.volumes.all_attachments(None, 2)
-        assert (len(first.items), first.after) == (2, first.items[-1].id)
-        second = await opened.volumes.all_attachments(first.after, 2)
-        assert second.after is None
-        told = {(one.id, one.volume_id, one.server) for one in [*first.items, *second.items]}
-        assert {(one.id, one.volume_id, one.server) for one in held} <= told
-
-    tell(story)
+async def test_the_attachments_of_all_servers_come_page_by_page(opened: Opened) -> None:
+    held = [await opened.volumes.reserve(ServerId(str(uuid4())), await opened.made(), ()) for _ in range(3)]
+    first = await opened.volumes.all_attachments(None, 2)
+    assert (len(first.items), first.after) == (2, first.items[-1].id)
+    second = await opened.volumes.all_attachments(first.after, 2)
+    assert second.after is None
+    told = {(one.id, one.volume_id, one.server) for one in [*first.items, *second.items]}
+    assert {(one.id, one.volume_id, one.server) for one in held} <= told
 
 
-def test_a_volume_says_from_where_it_is_used(tell: Teller) -> None:
-    async def story(opened: Opened) -> None:
-        volumes, free, used = opened.volumes, await opened.made(), await opened.made()
-        held = await volumes.reserve(ServerId(str(uuid4())), used, ())
-        await volumes.connect(held.id, connector("n1"))
-        await volumes.complete(held.id)
-        assert await volumes.volume_use(used) == VolumeUse(used, "in-use", {held.id: "n1"}, opened.project)
-        assert (await volumes.volume_use(free)).hosts == {}
-        first = await volumes.volume_uses(None, 1)
-        assert first.after == first.items[0].id
-        rest = await volumes.volume_uses(first.after, 100)
-        assert {one.id: len(one.hosts) for one in [*first.items, *rest.items]}.items() >= {free: 0, used: 1}.items()
-        with pytest.raises(NotFound):
-            await volumes.volume_use(NOWHERE)
-
-    tell(story)
+async def test_a_volume_says_from_where_it_is_used(opened: Opened) -> None:
+    volumes, free, used = opened.volumes, await opened.made(), await opened.made()
+    held = await volumes.reserve(ServerId(str(uuid4())), used, ())
+    await volumes.connect(held.id, connector("n1"))
+    await volumes.complete(held.id)
+    assert await volumes.volume_use(used) == VolumeUse(used, "in-use", {held.id: "n1"}, opened.project)
+    assert (await volumes.volume_use(free)).hosts == {}
+    first = await volumes.volume_uses(None, 1)
+    assert first.after == first.items[0].id
+    rest = await volumes.volume_uses(first.after, 100)
+    assert {one.id: len(one.hosts) for one in [*first.items, *rest.items]}.items() >= {free: 0, used: 1}.items()
+    with pytest.raises(NotFound):
+        await volumes.volume_use(NOWHERE)

@@ -57,133 +57,109 @@ async def last_tick(host: LibvirtHypervisor, key: GuestKey) -> Tick:
     return await tick_after(host, key, None)
 
 
-def test_a_guest_ticks_on_when_its_agent_was_killed(pair: LibvirtPair) -> None:
-    async def story() -> None:
-        spec = killed_while(pair, "run")
-        (guest,) = await pair.a.guests()
-        assert (guest.key, guest.power) == (spec.key, "running")
-        before = await last_tick(pair.host("a"), spec.key)
-        await pair.a.start(spec.key)
-        after = await tick_after(pair.host("a"), spec.key, before)
-        assert (after.nonce, after.boots, after.marker) == (before.nonce, 1, MARKER), "it was never started anew"
-        await pair.a.stop(spec.key, NO_TIME_S)
-
-    asyncio.run(story())
+async def test_a_guest_ticks_on_when_its_agent_was_killed(pair: LibvirtPair) -> None:
+    spec = killed_while(pair, "run")
+    (guest,) = await pair.a.guests()
+    assert (guest.key, guest.power) == (spec.key, "running")
+    before = await last_tick(pair.host("a"), spec.key)
+    await pair.a.start(spec.key)
+    after = await tick_after(pair.host("a"), spec.key, before)
+    assert (after.nonce, after.boots, after.marker) == (before.nonce, 1, MARKER), "it was never started anew"
+    await pair.a.stop(spec.key, NO_TIME_S)
 
 
-def test_a_disk_that_was_being_made_is_made_again(pair: LibvirtPair) -> None:
-    async def story() -> None:
-        spec = killed_while(pair, "create")
-        (guest,) = await pair.a.guests()
-        assert (guest.power, guest.has_disk) == ("reserved", False)
-        await pair.add_image(libvirt_victim.IMAGE, libvirt_victim.FILE, "raw")
-        await pair.a.create_disk(spec, quiet)
-
-    asyncio.run(story())
+async def test_a_disk_that_was_being_made_is_made_again(pair: LibvirtPair) -> None:
+    spec = killed_while(pair, "create")
+    (guest,) = await pair.a.guests()
+    assert (guest.power, guest.has_disk) == ("reserved", False)
+    await pair.add_image(libvirt_victim.IMAGE, libvirt_victim.FILE, "raw")
+    await pair.a.create_disk(spec, quiet)
 
 
-def test_an_export_is_found_by_the_next_agent_and_the_disk_arrives(pair: LibvirtPair) -> None:
-    async def story() -> None:
-        old = killed_while(pair, "export")
-        exports = await own_processes.at_work("qemu-nbd", pair.directory("a"))
-        assert len(exports) == 1, "it is offered though nobody is there who offered it"
-        new = new_spec(old.key.server, root_gib=2)
-        await pair.b.reserve(new)
-        await pair.b.import_disk(new, await pair.a.export_disk(old.key), quiet)
-        assert await own_processes.at_work("qemu-nbd", pair.directory("a")) == exports
-        await pair.a.unexport_disk(old.key)
-        assert await own_processes.at_work("qemu-nbd", pair.directory("a")) == []
-        await pair.b.define(new)
-        await pair.b.start(new.key)
-        assert (await last_tick(pair.host("b"), new.key)).marker == MARKER
-
-    asyncio.run(story())
+async def test_an_export_is_found_by_the_next_agent_and_the_disk_arrives(pair: LibvirtPair) -> None:
+    old = killed_while(pair, "export")
+    exports = await own_processes.at_work("qemu-nbd", pair.directory("a"))
+    assert len(exports) == 1, "it is offered though nobody is there who offered it"
+    new = new_spec(old.key.server, root_gib=2)
+    await pair.b.reserve(new)
+    await pair.b.import_disk(new, await pair.a.export_disk(old.key), quiet)
+    assert await own_processes.at_work("qemu-nbd", pair.directory("a")) == exports
+    await pair.a.unexport_disk(old.key)
+    assert await own_processes.at_work("qemu-nbd", pair.directory("a")) == []
+    await pair.b.define(new)
+    await pair.b.start(new.key)
+    assert (await last_tick(pair.host("b"), new.key)).marker == MARKER
 
 
-def test_a_snapshot_that_was_being_taken_leaves_the_guest_running(pair: LibvirtPair) -> None:
-    async def story() -> None:
-        spec = killed_while(pair, "snapshot")
-        before = await last_tick(pair.host("a"), spec.key)
-        assert [chunk async for chunk in pair.a.read_snapshot(spec.key, quiet)]
-        after = await tick_after(pair.host("a"), spec.key, before)
-        assert (after.nonce, after.boots) == (before.nonce, 1)
-        parts = pair.directory("a").glob("guests/*/*/*.part")
-        assert list(parts) == []
-
-    asyncio.run(story())
+async def test_a_snapshot_that_was_being_taken_leaves_the_guest_running(pair: LibvirtPair) -> None:
+    spec = killed_while(pair, "snapshot")
+    before = await last_tick(pair.host("a"), spec.key)
+    assert [chunk async for chunk in pair.a.read_snapshot(spec.key, quiet)]
+    after = await tick_after(pair.host("a"), spec.key, before)
+    assert (after.nonce, after.boots) == (before.nonce, 1)
+    parts = pair.directory("a").glob("guests/*/*/*.part")
+    assert list(parts) == []
 
 
-def test_a_guest_ticks_on_when_libvirtd_was_killed(pair: LibvirtPair) -> None:
-    async def story() -> None:
-        host, spec = pair.host("a"), new_spec()
-        await pair.made(host, spec)
-        await host.start(spec.key)
-        before = await last_tick(host, spec.key)
-        await pair.hosts.daemons["a"].kill()
-        with pytest.raises(Unavailable):
-            await host.look(spec.key)
-        with pytest.raises(Unavailable):
-            await host.stop(spec.key, NO_TIME_S)
-        assert (await tick_after(host, spec.key, before)).nonce == before.nonce
-        await asyncio.to_thread(lambda: pair.hosts.start("a"))
-        await host.start(spec.key)  # at once: it must wait until libvirtd has hold of the guest
-        after = await tick_after(host, spec.key, await last_tick(host, spec.key))
-        assert (after.nonce, after.boots) == (before.nonce, 1)
+async def test_a_guest_ticks_on_when_libvirtd_was_killed(pair: LibvirtPair) -> None:
+    host, spec = pair.host("a"), new_spec()
+    await pair.made(host, spec)
+    await host.start(spec.key)
+    before = await last_tick(host, spec.key)
+    await pair.hosts.daemons["a"].kill()
+    with pytest.raises(Unavailable):
+        await host.look(spec.key)
+    with pytest.raises(Unavailable):
         await host.stop(spec.key, NO_TIME_S)
-        guest = await host.look(spec.key)
-        assert guest
-        assert guest.power == "stopped"
-
-    asyncio.run(story())
-
-
-def test_no_call_is_made_before_libvirtd_has_hold_of_its_guests(pair: LibvirtPair) -> None:
-    async def story() -> None:
-        host, spec = pair.host("a"), new_spec()
-        await pair.made(host, spec)
-        await host.start(spec.key)
-        await pair.seen(host, spec.key, boots=1)
-        await pair.hosts.daemons["a"].kill()
-        (guest,) = await own_processes.at_work("qemu-system", pair.directory("a"))
-        os.kill(guest.pid, signal.SIGSTOP)  # its monitor does not answer, so it cannot be attached to
-        try:
-            await asyncio.to_thread(lambda: pair.hosts.start("a"))
-            look = asyncio.create_task(host.look(spec.key))
-            answered, _ = await asyncio.wait({look}, timeout=A_WHILE_S)
-            assert not answered
-        finally:
-            os.kill(guest.pid, signal.SIGCONT)
-        assert await look == (await host.guests())[0]
-
-    asyncio.run(story())
+    assert (await tick_after(host, spec.key, before)).nonce == before.nonce
+    await asyncio.to_thread(lambda: pair.hosts.start("a"))
+    await host.start(spec.key)  # at once: it must wait until libvirtd has hold of the guest
+    after = await tick_after(host, spec.key, await last_tick(host, spec.key))
+    assert (after.nonce, after.boots) == (before.nonce, 1)
+    await host.stop(spec.key, NO_TIME_S)
+    guest = await host.look(spec.key)
+    assert guest
+    assert guest.power == "stopped"
 
 
-def test_a_stop_right_after_libvirtd_came_back_stops_the_guest(pair: LibvirtPair) -> None:
-    async def story() -> None:
-        host, spec = pair.host("a"), new_spec()
-        await pair.made(host, spec)
-        await host.start(spec.key)
-        await last_tick(host, spec.key)
-        await pair.hosts.daemons["a"].kill()
+async def test_no_call_is_made_before_libvirtd_has_hold_of_its_guests(pair: LibvirtPair) -> None:
+    host, spec = pair.host("a"), new_spec()
+    await pair.made(host, spec)
+    await host.start(spec.key)
+    await pair.seen(host, spec.key, boots=1)
+    await pair.hosts.daemons["a"].kill()
+    (guest,) = await own_processes.at_work("qemu-system", pair.directory("a"))
+    os.kill(guest.pid, signal.SIGSTOP)  # its monitor does not answer, so it cannot be attached to
+    try:
         await asyncio.to_thread(lambda: pair.hosts.start("a"))
-        await host.reboot(spec.key, hard=True)
-        assert await pair.seen(host, spec.key, boots=2)
+        look = asyncio.create_task(host.look(spec.key))
+        answered, _ = await asyncio.wait({look}, timeout=A_WHILE_S)
+        assert not answered
+    finally:
+        os.kill(guest.pid, signal.SIGCONT)
+    assert await look == (await host.guests())[0]
 
-    asyncio.run(story())
+
+async def test_a_stop_right_after_libvirtd_came_back_stops_the_guest(pair: LibvirtPair) -> None:
+    host, spec = pair.host("a"), new_spec()
+    await pair.made(host, spec)
+    await host.start(spec.key)
+    await last_tick(host, spec.key)
+    await pair.hosts.daemons["a"].kill()
+    await asyncio.to_thread(lambda: pair.hosts.start("a"))
+    await host.reboot(spec.key, hard=True)
+    assert await pair.seen(host, spec.key, boots=2)
 
 
-def test_after_a_power_cut_guests_are_stopped_and_start_again(pair: LibvirtPair) -> None:
-    async def story() -> None:
-        host, spec = pair.host("a"), new_spec()
-        await pair.made(host, spec)
-        await host.start(spec.key)
-        mark = await pair.seen(host, spec.key, boots=1)
-        await pair.hosts.daemons["a"].power_off()
-        await asyncio.to_thread(lambda: pair.hosts.start("a"))
-        guest = await host.look(spec.key)
-        assert guest
-        assert guest.power == "stopped"
-        await host.start(spec.key)
-        assert await pair.seen(host, spec.key, boots=2) == mark
-
-    asyncio.run(story())
+async def test_after_a_power_cut_guests_are_stopped_and_start_again(pair: LibvirtPair) -> None:
+    host, spec = pair.host("a"), new_spec()
+    await pair.made(host, spec)
+    await host.start(spec.key)
+    mark = await pair.seen(host, spec.key, boots=1)
+    await pair.hosts.daemons["a"].power_off()
+    await asyncio.to_thread(lambda: pair.hosts.start("a"))
+    guest = await host.look(spec.key)
+    assert guest
+    assert guest.power == "stopped"
+    await host.start(spec.key)
+    assert await pair.seen(host, spec.key, boots=2) == mark

@@ -68,47 +68,41 @@ def on(volume: GuestVolume, server: str | None = None) -> GuestSpec:
     return replace(new_spec(server, image_id=None), has_local_root=False, volumes=(volume,))
 
 
-def test_a_guest_moves_with_its_volume_from_attachment_to_attachment(pair: LibvirtPair) -> None:
-    async def story() -> None:
-        async with served(pair) as volume:
-            at_source = await volume.attached()
-            old = on(at_source)
-            await pair.made_on_volume(pair.a, old)
-            await pair.a.start(old.key)
-            mark = await pair.seen(pair.a, old.key, boots=1)
-            at_target = await volume.attached()
-            new = on(at_target, old.key.server)
-            await pair.a.stop(old.key, ENOUGH_TIME_S)
-            await pair.made_on_volume(pair.b, new)
-            await pair.b.start(new.key)
-            await volume.detached(at_source)
-            await pair.a.destroy(old.key)
-            assert await pair.seen(pair.b, new.key, boots=2) == mark
-            guest = await pair.b.look(new.key)
-            assert guest
-            assert guest.volumes == (at_target.volume_id,)
-            await pair.b.reboot(new.key, hard=False)
-            assert await pair.seen(pair.b, new.key, boots=3) == mark
-            await pair.b.destroy(new.key)
-
-    asyncio.run(story())
+async def test_a_guest_moves_with_its_volume_from_attachment_to_attachment(pair: LibvirtPair) -> None:
+    async with served(pair) as volume:
+        at_source = await volume.attached()
+        old = on(at_source)
+        await pair.made_on_volume(pair.a, old)
+        await pair.a.start(old.key)
+        mark = await pair.seen(pair.a, old.key, boots=1)
+        at_target = await volume.attached()
+        new = on(at_target, old.key.server)
+        await pair.a.stop(old.key, ENOUGH_TIME_S)
+        await pair.made_on_volume(pair.b, new)
+        await pair.b.start(new.key)
+        await volume.detached(at_source)
+        await pair.a.destroy(old.key)
+        assert await pair.seen(pair.b, new.key, boots=2) == mark
+        guest = await pair.b.look(new.key)
+        assert guest
+        assert guest.volumes == (at_target.volume_id,)
+        await pair.b.reboot(new.key, hard=False)
+        assert await pair.seen(pair.b, new.key, boots=3) == mark
+        await pair.b.destroy(new.key)
 
 
-def test_a_guest_finds_its_volume_again_when_the_daemon_comes_back(pair: LibvirtPair) -> None:
-    async def story() -> None:
-        async with served(pair) as volume:
-            attached = await volume.attached()
-            spec = on(attached)
-            await pair.made_on_volume(pair.a, spec)
-            await pair.a.start(spec.key)
-            mark = await pair.seen(pair.a, spec.key, boots=1)
-            await volume.daemon.end()
-            await volume.exports.open(volume.export(attached.attachment_id))
-            await pair.a.reboot(spec.key, hard=False)  # in the same process of QEMU, with the connection that broke
-            assert await booted_again(pair, spec.key) == mark
-            await pair.a.destroy(spec.key)
-
-    asyncio.run(story())
+async def test_a_guest_finds_its_volume_again_when_the_daemon_comes_back(pair: LibvirtPair) -> None:
+    async with served(pair) as volume:
+        attached = await volume.attached()
+        spec = on(attached)
+        await pair.made_on_volume(pair.a, spec)
+        await pair.a.start(spec.key)
+        mark = await pair.seen(pair.a, spec.key, boots=1)
+        await volume.daemon.end()
+        await volume.exports.open(volume.export(attached.attachment_id))
+        await pair.a.reboot(spec.key, hard=False)  # in the same process of QEMU, with the connection that broke
+        assert await booted_again(pair, spec.key) == mark
+        await pair.a.destroy(spec.key)
 
 
 async def booted_again(pair: LibvirtPair, key: GuestKey) -> str:

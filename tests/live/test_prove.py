@@ -1,6 +1,5 @@
 """`whimbrel prove` and `whimbrel repair` in a running cloud: hands break it by its own APIs, and it is mended."""
 
-import asyncio
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -88,14 +87,14 @@ async def start_twice(cloud: RunningCloud, server: str, image: str, project: str
         await agent.start(order, key)
 
 
-def test_what_hands_break_is_named_and_mended(cloud: RunningCloud) -> None:
+async def test_what_hands_break_is_named_and_mended(cloud: RunningCloud) -> None:
     servers: list[list[str]] = json.loads(cloud.python(SET_UP))
     assert "Every law holds" in whimbrel(cloud, 0, "prove")
     assert "nothing to repair" in whimbrel(cloud, 0, "repair", "--dry-run")
     (one, image, project, host), *_ = servers
     elsewhere = next(name for name in ("n1", "n2", "s1", "s2") if name != host)
     cloud.python(BREAK.format(server=one, other=elsewhere, stranger=STRANGER))
-    asyncio.run(start_twice(cloud, one, image, project, elsewhere))
+    await start_twice(cloud, one, image, project, elsewhere)
 
     proof: Any = json.loads(whimbrel(cloud, 1, "prove", "--json"))["proof"]
     kinds = {(each["kind"], each["subject"]) for each in proof["violations"]}

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,24 +28,30 @@ def tools() -> None:
             missing(f"{program} is needed", "apt-get install qemu-system-x86 qemu-utils")
 
 
-Story = Callable[[NbdExports, Path], Awaitable[None]]
+@pytest.fixture
+def directory() -> str:
+    """Where a test has its files, below its directory."""
+    return ""
 
 
-def tell(directory: Path, story: Story) -> None:
-    """Run a story with a volume of 8 MiB, and end the daemon afterwards, however it goes."""
-    file = directory / "volume"
+@pytest.fixture
+def file(tmp_path: Path, directory: str) -> Path:
+    """A volume of 8 MiB."""
+    file = tmp_path / directory / "volume"
+    file.parent.mkdir(exist_ok=True)
     file.touch(mode=0o600)
     with file.open("r+b") as opened:
         opened.truncate(8 * MIB)
+    return file
 
-    async def whole() -> None:
-        daemon = StorageDaemon(directory / "nbd", "127.0.0.1", 0)
-        try:
-            await story(NbdExports(daemon), file)
-        finally:
-            await daemon.end()
 
-    asyncio.run(whole())
+@pytest.fixture
+async def exports(file: Path) -> AsyncIterator[NbdExports]:
+    daemon = StorageDaemon(file.parent / "nbd", "127.0.0.1", 0)
+    try:
+        yield NbdExports(daemon)
+    finally:
+        await daemon.end()
 
 
 def export(file: Path, name: str = "secret", writable: bool = True) -> Export:
@@ -73,78 +79,65 @@ async def io(address: str, *commands: str) -> bool:
     return process.returncode == 0 and b"verification failed" not in said and b"error" not in said.lower()
 
 
-def test_what_one_attachment_writes_the_other_reads(tmp_path: Path) -> None:
-    async def story(exports: NbdExports, file: Path) -> None:
-        first, second = await url(exports, export(file)), await url(exports, export(file, "other"))
-        assert await io(first, "write -P 0x41 0 4k")
-        assert await io(second, "read -P 0x41 0 4k", "write -P 0x42 4k 4k")
-        assert await io(first, "read -P 0x42 4k 4k")
-        assert beginning(file, 8192) == b"A" * 4096 + b"B" * 4096
-        assert await exports.open(export(file)) == await exports.open(export(file))
-
-    tell(tmp_path, story)
+async def test_what_one_attachment_writes_the_other_reads(exports: NbdExports, file: Path) -> None:
+    first, second = await url(exports, export(file)), await url(exports, export(file, "other"))
+    assert await io(first, "write -P 0x41 0 4k")
+    assert await io(second, "read -P 0x41 0 4k", "write -P 0x42 4k 4k")
+    assert await io(first, "read -P 0x42 4k 4k")
+    assert beginning(file, 8192) == b"A" * 4096 + b"B" * 4096
+    assert await exports.open(export(file)) == await exports.open(export(file))
 
 
-def test_an_attachment_that_ends_is_cut_off_and_the_other_is_not(tmp_path: Path) -> None:
-    async def story(exports: NbdExports, file: Path) -> None:
-        first, second = await url(exports, export(file)), await url(exports, export(file, "other"))
-        for _ in range(2):
-            await exports.close("secret")
-        assert not await io(first, "read 0 4k")
-        assert await io(second, "read 0 4k")
-        await exports.close("other")
-        assert not await io(second, "read 0 4k")
-        with file.open("r+b") as opened:
-            opened.write(b"free")  # nobody has it open: it can be served anew, and shows what was written
-        assert await io(await url(exports, export(file)), f"read -P {ord('f')} 0 1")
-
-    tell(tmp_path, story)
-
-
-def test_nothing_is_closed_where_nothing_runs(tmp_path: Path) -> None:
-    async def story(exports: NbdExports, file: Path) -> None:
-        async def nothing() -> list[Export]:
-            return []
-
+async def test_an_attachment_that_ends_is_cut_off_and_the_other_is_not(exports: NbdExports, file: Path) -> None:
+    first, second = await url(exports, export(file)), await url(exports, export(file, "other"))
+    for _ in range(2):
         await exports.close("secret")
-        await exports.keep(nothing)
-        assert await own_processes.at_work(PROGRAM, tmp_path) == []
-
-    tell(tmp_path, story)
-
-
-def test_a_read_only_attachment_does_not_write(tmp_path: Path) -> None:
-    async def story(exports: NbdExports, file: Path) -> None:
-        address = await url(exports, export(file, writable=False))
-        assert not await io(address, "write -P 0x41 0 4k")
-        assert beginning(file, 4) == bytes(4)
-
-    tell(tmp_path, story)
+    assert not await io(first, "read 0 4k")
+    assert await io(second, "read 0 4k")
+    await exports.close("other")
+    assert not await io(second, "read 0 4k")
+    with file.open("r+b") as opened:
+        opened.write(b"free")  # nobody has it open: it can be served anew, and shows what was written
+    assert await io(await url(exports, export(file)), f"read -P {ord('f')} 0 1")
 
 
-def test_what_was_served_is_served_again_after_the_daemon_died(tmp_path: Path) -> None:
-    async def story(exports: NbdExports, file: Path) -> None:
-        wanted = [export(file), export(file, "other")]
+async def test_nothing_is_closed_where_nothing_runs(exports: NbdExports, file: Path, tmp_path: Path) -> None:
+    async def nothing() -> list[Export]:
+        return []
 
-        async def all_of_them() -> list[Export]:
-            return wanted
+    await exports.close("secret")
+    await exports.keep(nothing)
+    assert await own_processes.at_work(PROGRAM, tmp_path) == []
 
-        addresses = [await url(exports, each) for each in wanted]
-        assert await io(addresses[0], "write -P 0x41 0 4k", "flush")
-        await own_processes.end(await own_processes.at_work(PROGRAM, tmp_path))
-        assert not await io(addresses[0], "read 0 4k")
-        await exports.keep(all_of_them)
-        for address in addresses:  # the same: guests that lost it come back
-            assert await io(address, "read -P 0x41 0 4k")
-        wanted.pop()
-        await exports.keep(all_of_them)
-        assert not await io(addresses[1], "read 0 4k")
-        assert await io(addresses[0], "read 0 4k")
-        wanted.clear()
-        await exports.keep(all_of_them)
-        assert await own_processes.at_work(PROGRAM, tmp_path) == []  # nobody is left for whom it would run
 
-    tell(tmp_path, story)
+async def test_a_read_only_attachment_does_not_write(exports: NbdExports, file: Path) -> None:
+    address = await url(exports, export(file, writable=False))
+    assert not await io(address, "write -P 0x41 0 4k")
+    assert beginning(file, 4) == bytes(4)
+
+
+async def test_what_was_served_is_served_again_after_the_daemon_died(
+    exports: NbdExports, file: Path, tmp_path: Path
+) -> None:
+    wanted = [export(file), export(file, "other")]
+
+    async def all_of_them() -> list[Export]:
+        return wanted
+
+    addresses = [await url(exports, each) for each in wanted]
+    assert await io(addresses[0], "write -P 0x41 0 4k", "flush")
+    await own_processes.end(await own_processes.at_work(PROGRAM, tmp_path))
+    assert not await io(addresses[0], "read 0 4k")
+    await exports.keep(all_of_them)
+    for address in addresses:  # the same: guests that lost it come back
+        assert await io(address, "read -P 0x41 0 4k")
+    wanted.pop()
+    await exports.keep(all_of_them)
+    assert not await io(addresses[1], "read 0 4k")
+    assert await io(addresses[0], "read 0 4k")
+    wanted.clear()
+    await exports.keep(all_of_them)
+    assert await own_processes.at_work(PROGRAM, tmp_path) == []  # nobody is left for whom it would run
 
 
 class Guest:
@@ -177,102 +170,86 @@ class Guest:
         await self._process.wait()
 
 
-def test_a_guest_notices_neither_the_daemon_s_death_nor_that_its_volume_grows(tmp_path: Path) -> None:
-    async def story(exports: NbdExports, file: Path) -> None:
-        wanted = [export(file)]
+async def test_a_guest_notices_neither_the_daemon_s_death_nor_that_its_volume_grows(
+    exports: NbdExports, file: Path, tmp_path: Path
+) -> None:
+    wanted = [export(file)]
 
-        async def all_of_them() -> list[Export]:
-            return wanted
+    async def all_of_them() -> list[Export]:
+        return wanted
 
-        async def enlarge() -> None:
-            with file.open("r+b") as opened:
-                opened.truncate(16 * MIB)
+    async def enlarge() -> None:
+        with file.open("r+b") as opened:
+            opened.truncate(16 * MIB)
 
-        guest = await Guest.of(await url(exports, wanted[0]))
-        try:
-            assert await guest.does("write -P 0x41 0 4k")
-            await own_processes.end(await own_processes.at_work(PROGRAM, tmp_path))
-            reading = asyncio.create_task(guest.does("read -P 0x41 0 4k"))
-            await exports.keep(all_of_them)
-            assert await reading
-            await exports.grow(wanted, enlarge)
-            assert await guest.does("read -P 0x41 0 4k")
-            assert await guest.does("write -P 0x42 4k 4k")
-            await exports.close("secret")
-            assert beginning(file, 8192) == b"A" * 4096 + b"B" * 4096
-        finally:
-            await guest.end()
-
-    tell(tmp_path, story)
-
-
-def test_whoever_comes_after_us_finds_the_daemon(tmp_path: Path) -> None:
-    async def story(exports: NbdExports, file: Path) -> None:
-        address = await url(exports, export(file))
-        other = NbdExports(StorageDaemon(tmp_path / "nbd", "127.0.0.1", 0))
-        assert await url(other, export(file)) == address
-        assert len(await own_processes.at_work(PROGRAM, tmp_path)) == 1
-        await other.close("secret")
-        assert not await io(address, "read 0 4k")
-
-    tell(tmp_path, story)
-
-
-def test_a_volume_in_use_grows(tmp_path: Path) -> None:
-    async def story(exports: NbdExports, file: Path) -> None:
-        address = await url(exports, export(file))
-        assert not await io(address, "write -P 0x41 9M 4k")
-
-        async def enlarge() -> None:
-            with file.open("r+b") as opened:
-                opened.truncate(16 * MIB)
-
-        await exports.grow([export(file)], enlarge)
-        assert await io(address, "write -P 0x41 9M 4k")
-
-    tell(tmp_path, story)
-
-
-def test_a_volume_in_use_is_copied_and_its_copy_is_sparse(tmp_path: Path) -> None:
-    async def story(exports: NbdExports, file: Path) -> None:
-        address, copy = await url(exports, export(file)), tmp_path / "copy"
-        assert await io(address, "write -P 0x41 1M 64k")
-        for _ in range(2):
-            assert await exports.copy(VOLUME, file, copy)
-        assert await io(address, "write -P 0x42 1M 64k")
-        content = copy.read_bytes()
-        assert len(content) == 8 * MIB
-        assert content[MIB : MIB + 65536] == b"A" * 65536
-        assert copy.stat().st_blocks * 512 < MIB
+    guest = await Guest.of(await url(exports, wanted[0]))
+    try:
+        assert await guest.does("write -P 0x41 0 4k")
+        await own_processes.end(await own_processes.at_work(PROGRAM, tmp_path))
+        reading = asyncio.create_task(guest.does("read -P 0x41 0 4k"))
+        await exports.keep(all_of_them)
+        assert await reading
+        await exports.grow(wanted, enlarge)
+        assert await guest.does("read -P 0x41 0 4k")
+        assert await guest.does("write -P 0x42 4k 4k")
         await exports.close("secret")
-        unused = tmp_path / "unused"
-        await exports.copy(VOLUME, file, unused)
-        assert unused.read_bytes()[MIB] == ord("B")
-
-    tell(tmp_path, story)
+        assert beginning(file, 8192) == b"A" * 4096 + b"B" * 4096
+    finally:
+        await guest.end()
 
 
-def test_a_copy_that_cannot_be_made_is_said(tmp_path: Path) -> None:
-    async def story(exports: NbdExports, file: Path) -> None:
-        await exports.open(export(file))
-        with pytest.raises(Unavailable):
-            await exports.copy(VOLUME, file, tmp_path / "no such directory" / "copy")
-        assert await exports.copy(VOLUME, file, tmp_path / "copy")
-
-    tell(tmp_path, story)
-
-
-def test_a_path_may_be_long(tmp_path: Path) -> None:
-    deep = tmp_path / ("d" * 120)
-    deep.mkdir()
-
-    async def story(exports: NbdExports, file: Path) -> None:
-        assert await io(await url(exports, export(file)), "read 0 4k")
-
-    tell(deep, story)
+async def test_whoever_comes_after_us_finds_the_daemon(exports: NbdExports, file: Path, tmp_path: Path) -> None:
+    address = await url(exports, export(file))
+    other = NbdExports(StorageDaemon(tmp_path / "nbd", "127.0.0.1", 0))
+    assert await url(other, export(file)) == address
+    assert len(await own_processes.at_work(PROGRAM, tmp_path)) == 1
+    await other.close("secret")
+    assert not await io(address, "read 0 4k")
 
 
-def test_an_image_becomes_raw_unless_it_lies_or_refers_elsewhere(tmp_path: Path) -> None:
+async def test_a_volume_in_use_grows(exports: NbdExports, file: Path) -> None:
+    address = await url(exports, export(file))
+    assert not await io(address, "write -P 0x41 9M 4k")
+
+    async def enlarge() -> None:
+        with file.open("r+b") as opened:
+            opened.truncate(16 * MIB)
+
+    await exports.grow([export(file)], enlarge)
+    assert await io(address, "write -P 0x41 9M 4k")
+
+
+async def test_a_volume_in_use_is_copied_and_its_copy_is_sparse(
+    exports: NbdExports, file: Path, tmp_path: Path
+) -> None:
+    address, copy = await url(exports, export(file)), tmp_path / "copy"
+    assert await io(address, "write -P 0x41 1M 64k")
+    for _ in range(2):
+        assert await exports.copy(VOLUME, file, copy)
+    assert await io(address, "write -P 0x42 1M 64k")
+    content = copy.read_bytes()
+    assert len(content) == 8 * MIB
+    assert content[MIB : MIB + 65536] == b"A" * 65536
+    assert copy.stat().st_blocks * 512 < MIB
+    await exports.close("secret")
+    unused = tmp_path / "unused"
+    await exports.copy(VOLUME, file, unused)
+    assert unused.read_bytes()[MIB] == ord("B")
+
+
+async def test_a_copy_that_cannot_be_made_is_said(exports: NbdExports, file: Path, tmp_path: Path) -> None:
+    await exports.open(export(file))
+    with pytest.raises(Unavailable):
+        await exports.copy(VOLUME, file, tmp_path / "no such directory" / "copy")
+    assert await exports.copy(VOLUME, file, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("directory", ["d" * 120])
+async def test_a_path_may_be_long(exports: NbdExports, file: Path) -> None:
+    assert await io(await url(exports, export(file)), "read 0 4k")
+
+
+async def test_an_image_becomes_raw_unless_it_lies_or_refers_elsewhere(tmp_path: Path) -> None:
     def img(*words: str) -> None:
         subprocess.run(["qemu-img", *words], check=True, capture_output=True)
 
@@ -282,19 +259,15 @@ def test_an_image_becomes_raw_unless_it_lies_or_refers_elsewhere(tmp_path: Path)
 
     img("create", "-f", "qcow2", str(filled := tmp_path / "filled"), "1G")
     subprocess.run(["qemu-io", "-c", "write -P 5 0 3M", str(filled)], check=True, capture_output=True)
-
-    async def story() -> None:
-        assert await QemuConverter().data_bytes(image, "qcow2") == 0
-        assert await QemuConverter().data_bytes(filled, "qcow2") == 3 * MIB
-        with pytest.raises(Refused, match="another file"):
-            await QemuConverter().data_bytes(backed, "qcow2")
-        await QemuConverter().to_raw(image, "qcow2", raw, 4 * MIB)
-        assert raw.stat().st_size == 4 * MIB
-        with pytest.raises(Refused, match="more than"):
-            await QemuConverter().to_raw(image, "qcow2", raw, MIB)
-        with pytest.raises(Refused, match="another file"):
-            await QemuConverter().to_raw(backed, "qcow2", raw, 4 * MIB)
-        with pytest.raises(Refused):
-            await QemuConverter().to_raw(raw, "qcow2", tmp_path / "other", 4 * MIB)
-
-    asyncio.run(story())
+    assert await QemuConverter().data_bytes(image, "qcow2") == 0
+    assert await QemuConverter().data_bytes(filled, "qcow2") == 3 * MIB
+    with pytest.raises(Refused, match="another file"):
+        await QemuConverter().data_bytes(backed, "qcow2")
+    await QemuConverter().to_raw(image, "qcow2", raw, 4 * MIB)
+    assert raw.stat().st_size == 4 * MIB
+    with pytest.raises(Refused, match="more than"):
+        await QemuConverter().to_raw(image, "qcow2", raw, MIB)
+    with pytest.raises(Refused, match="another file"):
+        await QemuConverter().to_raw(backed, "qcow2", raw, 4 * MIB)
+    with pytest.raises(Refused):
+        await QemuConverter().to_raw(raw, "qcow2", tmp_path / "other", 4 * MIB)

@@ -1,6 +1,5 @@
 """What the simulator has found: short stories that broke a law once, told again."""
 
-import asyncio
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,9 +36,9 @@ def test_a_story_that_failed_once(file: Path) -> None:
     check(run(from_document(document)))
 
 
-def test_a_hand_over_that_comes_after_its_undo() -> None:
+async def test_a_hand_over_that_comes_after_its_undo() -> None:
     """Seed 4 of 25 steps: an operator turned a move back while the network was asked to hand its ports over."""
-    asyncio.run(hand_over_late())
+    await hand_over_late()
 
 
 async def hand_over_late() -> None:
@@ -72,9 +71,9 @@ async def hand_over_late() -> None:
     await world.close()
 
 
-def test_a_volume_that_is_given_up_after_the_way_back() -> None:
+async def test_a_volume_that_is_given_up_after_the_way_back() -> None:
     """Seed 55 of 15 steps: a move was turned back while the volume service was asked to let go of the source's."""
-    asyncio.run(given_up_late())
+    await given_up_late()
 
 
 async def given_up_late() -> None:
@@ -108,9 +107,9 @@ async def resized(world: World, server_id: ServerId, plan: Plan) -> Chaos:
     return chaos
 
 
-def test_an_image_that_is_registered_after_its_snapshot_came_to_nothing() -> None:
+async def test_an_image_that_is_registered_after_its_snapshot_came_to_nothing() -> None:
     """Seed 229 of 15 steps: what the image service was asked for too late stayed, of no size and nobody's."""
-    asyncio.run(registered_late())
+    await registered_late()
 
 
 async def registered_late() -> None:
@@ -145,9 +144,9 @@ async def taken(world: World, server_id: ServerId, plan: Plan) -> Chaos:
     return chaos
 
 
-def test_what_is_made_for_a_server_after_it_was_deleted() -> None:
+async def test_what_is_made_for_a_server_after_it_was_deleted() -> None:
     """Seed 1035 of 20 steps: a server was deleted before the network heard of its creation for the second time."""
-    asyncio.run(made_late())
+    await made_late()
 
 
 async def made_late() -> None:

@@ -1,7 +1,5 @@
 """What hands break in a simulated cloud is noticed at once, in the words in which a proof says it of a real one."""
 
-import asyncio
-
 import pytest
 from msgspec.structs import replace
 
@@ -36,32 +34,26 @@ BROKEN = [one for one in (*MENDED, ADOPTED, *LEFT) if not one.names <= LATER | B
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
-def test_what_is_broken_is_noticed_in_the_words_of_a_proof(broken: Break) -> None:
-    async def story() -> None:
-        scene = await breaking.scene()
-        laws = Invariants(scene.world)
-        await laws.check()
-        await broken.act(scene)
-        said = [one for one in (await prove(scene.world.cloud)).violations if one.kind not in LATER]
-        with pytest.raises(Violation) as noticed:
-            await laws.check("a break")
-        assert said
-        for one in said:
-            assert f"{one.law}: {one.sentence}" in str(noticed.value)
-        await scene.world.close()
-
-    asyncio.run(story())
+async def test_what_is_broken_is_noticed_in_the_words_of_a_proof(broken: Break) -> None:
+    scene = await breaking.scene()
+    laws = Invariants(scene.world)
+    await laws.check()
+    await broken.act(scene)
+    said = [one for one in (await prove(scene.world.cloud)).violations if one.kind not in LATER]
+    with pytest.raises(Violation) as noticed:
+        await laws.check("a break")
+    assert said
+    for one in said:
+        assert f"{one.law}: {one.sentence}" in str(noticed.value)
+    await scene.world.close()
 
 
-def test_usage_that_no_server_accounts_for_is_noticed() -> None:
-    async def story() -> None:
-        scene = await breaking.scene()
-        world = scene.world
-        await Invariants(world).check()
-        [run, *_] = await world.cloud.journal.find(RunFilter())
-        await world.cloud.directory.adopt(run.order, replace(world.new_server("nobody's"), cell=CELL))
-        with pytest.raises(Violation, match=r"I10: project .* is said to use .*instances=\d"):
-            await Invariants(world).check("a break")
-        await world.close()
-
-    asyncio.run(story())
+async def test_usage_that_no_server_accounts_for_is_noticed() -> None:
+    scene = await breaking.scene()
+    world = scene.world
+    await Invariants(world).check()
+    [run, *_] = await world.cloud.journal.find(RunFilter())
+    await world.cloud.directory.adopt(run.order, replace(world.new_server("nobody's"), cell=CELL))
+    with pytest.raises(Violation, match=r"I10: project .* is said to use .*instances=\d"):
+        await Invariants(world).check("a break")
+    await world.close()

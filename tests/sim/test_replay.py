@@ -1,6 +1,5 @@
 """What happened to a move is told again from its exported journal: the same steps, the same answers, the same end."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -113,31 +112,19 @@ async def touches_of(verdict: str, devices: bool) -> list[str]:
 
 @pytest.mark.parametrize("devices", [False, True], ids=["plain", "with ports and volumes"])
 @pytest.mark.parametrize("verdict", ["confirm", "revert"])
-def test_a_move_that_went_well(verdict: str, devices: bool) -> None:
-    async def tell() -> None:
-        real = Real(devices=devices)
-        await real.build()
-        await real.resize({})
-        await real.say(verdict)
-        again = await replayed(real)
-        assert again.differs is None
-        assert again.stands == again.stood == {"confirm": "done", "revert": "undone"}[verdict]
-
-    asyncio.run(tell())
+async def test_a_move_that_went_well(verdict: str, devices: bool) -> None:
+    real = Real(devices=devices)
+    await real.build()
+    await real.resize({})
+    await real.say(verdict)
+    again = await replayed(real)
+    assert again.differs is None
+    assert again.stands == again.stood == {"confirm": "done", "revert": "undone"}[verdict]
 
 
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.UNANSWERED, Fault.LOST_ANSWER, Fault.CRASH_BEFORE])
-def test_whatever_an_agent_answered(fault: Fault) -> None:
+async def test_whatever_an_agent_answered(fault: Fault) -> None:
     """Each call of an agent is refused, lost, or the last of its conductor: told again, it goes the same way."""
-
-    async def tell() -> None:
-        touches = await touches_of("confirm", False)
-        told = 0
-        for number, name in enumerate(touches):
-            if name.startswith("agent"):
-                await one(number)
-                told += 1
-        assert told > 4
 
     async def one(number: int) -> None:
         real = Real()
@@ -155,57 +142,52 @@ def test_whatever_an_agent_answered(fault: Fault) -> None:
         died = [line for line in again.told if "no sign of life" in line.what]
         assert len(died) == len(takeovers) == (fault is Fault.CRASH_BEFORE)
 
-    asyncio.run(tell())
+    touches = await touches_of("confirm", False)
+    told = 0
+    for number, name in enumerate(touches):
+        if name.startswith("agent"):
+            await one(number)
+            told += 1
+    assert told > 4
 
 
-def test_a_move_to_another_cell() -> None:
-    async def tell() -> None:
-        real = Real(devices=True, cells={"old": ("h1",), "new": ("h2", "h3")})
-        await real.build()
-        await real.resize({})
-        assert (await real.run()).facts.target.cell == "new"
-        await real.say("revert")
-        again = await replayed(real)
-        assert again.differs is None
-        assert again.stands == again.stood == "undone"
-        assert any("copy_to_target" in line.what for line in again.told)
-
-    asyncio.run(tell())
+async def test_a_move_to_another_cell() -> None:
+    real = Real(devices=True, cells={"old": ("h1",), "new": ("h2", "h3")})
+    await real.build()
+    await real.resize({})
+    assert (await real.run()).facts.target.cell == "new"
+    await real.say("revert")
+    again = await replayed(real)
+    assert again.differs is None
+    assert again.stands == again.stood == "undone"
+    assert any("copy_to_target" in line.what for line in again.told)
 
 
-def test_a_move_that_hangs_is_shown_with_where_it_would_go() -> None:
+async def test_a_move_that_hangs_is_shown_with_where_it_would_go() -> None:
     """An agent does not answer any more: the real one waits; the simulated one waits as long, and then goes on."""
-
-    async def tell() -> None:
-        real = Real()
-        await real.build()
-        await real.resize({}, Mute)
-        run = await real.run()
-        assert (run.state, run.at) == ("open", "start_on_target")
-        assert run.tries > 3
-        again = await replayed(real)
-        assert again.differs is None
-        assert again.stood == f"at start_on_target, after {run.tries} tries: {run.message}"
-        silences = [line for line in again.told if line.who == "world"]
-        assert len(silences) == run.tries
-        assert again.stands == "waits for a verdict"
-
-    asyncio.run(tell())
+    real = Real()
+    await real.build()
+    await real.resize({}, Mute)
+    run = await real.run()
+    assert (run.state, run.at) == ("open", "start_on_target")
+    assert run.tries > 3
+    again = await replayed(real)
+    assert again.differs is None
+    assert again.stood == f"at start_on_target, after {run.tries} tries: {run.message}"
+    silences = [line for line in again.told if line.who == "world"]
+    assert len(silences) == run.tries
+    assert again.stands == "waits for a verdict"
 
 
-def test_a_move_that_stands_still_at_a_bug_says_so() -> None:
+async def test_a_move_that_stands_still_at_a_bug_says_so() -> None:
     """Nothing of the bug is told again, for what is not the world's answer cannot be: the real one is shown with it."""
-
-    async def tell() -> None:
-        real = Real()
-        await real.build()
-        await real.resize({}, Buggy)
-        assert (await real.run()).problem
-        again = await replayed(real)
-        assert again.stood.startswith("at start_on_target, where it stands still at a bug: AttributeError")
-        assert again.stands == "waits for a verdict"
-
-    asyncio.run(tell())
+    real = Real()
+    await real.build()
+    await real.resize({}, Buggy)
+    assert (await real.run()).problem
+    again = await replayed(real)
+    assert again.stood.startswith("at start_on_target, where it stands still at a bug: AttributeError")
+    assert again.stands == "waits for a verdict"
 
 
 def test_what_is_no_move_is_refused() -> None:

@@ -1,6 +1,5 @@
 """What is left over, or is not as the record says, is noticed when a simulated cloud is at rest."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -68,16 +67,13 @@ async def other_disk(world: World, host: SimulatedHypervisor, key: GuestKey) -> 
         (other_disk, "were not used together"),
     ],
 )
-def test_what_is_wrong_at_rest_is_noticed(broken: Break, said: str) -> None:
-    async def story() -> None:
-        world = await World.build(equipped=True)
-        engine, server = world.engine("one"), world.new_server("s", ROOMY)
-        await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
-        await world.settle(engine)
-        assert await at_rest.problems(world) == []
-        [(_, guest)] = world.simulated.guests()
-        await broken(world, world.hypervisors[HostName("h1")], guest.key)
-        assert said in "; ".join(await at_rest.problems(world))
-        await world.close()
-
-    asyncio.run(story())
+async def test_what_is_wrong_at_rest_is_noticed(broken: Break, said: str) -> None:
+    world = await World.build(equipped=True)
+    engine, server = world.engine("one"), world.new_server("s", ROOMY)
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
+    await world.settle(engine)
+    assert await at_rest.problems(world) == []
+    [(_, guest)] = world.simulated.guests()
+    await broken(world, world.hypervisors[HostName("h1")], guest.key)
+    assert said in "; ".join(await at_rest.problems(world))
+    await world.close()

@@ -18,24 +18,21 @@ from whimbrel.sim.faults.planned_events import Act, Mishap, Size, Story
 from whimbrel.sim.runs.run import run
 
 
-def test_what_waits_for_a_verdict_is_looked_at() -> None:
-    async def story() -> None:
-        world = await World.build()
-        cloud, engine, server = world.cloud, world.engine("one"), world.new_server("s")
-        await create.accept(cloud, engine, world.requester(), [server], HostName("h1"))
-        await world.settle(engine)
-        await requests.resize(cloud, engine, world.requester(), await lookup.find(cloud, server.id), LARGE)
-        await world.settle(engine)
-        watch, move = Watch(world), await cloud.journal.open_run(server.id)
-        assert move
-        for _ in range(2):  # what had a run at the look before is looked at anyway
-            await watch.look("nothing")
-        await cloud.directory.registry(move.order, server.id, 1, 512)
-        with pytest.raises(Violation, match="I10"):
-            await watch.look("a break")
-        await world.close()
-
-    asyncio.run(story())
+async def test_what_waits_for_a_verdict_is_looked_at() -> None:
+    world = await World.build()
+    cloud, engine, server = world.cloud, world.engine("one"), world.new_server("s")
+    await create.accept(cloud, engine, world.requester(), [server], HostName("h1"))
+    await world.settle(engine)
+    await requests.resize(cloud, engine, world.requester(), await lookup.find(cloud, server.id), LARGE)
+    await world.settle(engine)
+    watch, move = Watch(world), await cloud.journal.open_run(server.id)
+    assert move
+    for _ in range(2):  # what had a run at the look before is looked at anyway
+        await watch.look("nothing")
+    await cloud.directory.registry(move.order, server.id, 1, 512)
+    with pytest.raises(Violation, match="I10"):
+        await watch.look("a break")
+    await world.close()
 
 
 def test_a_loss_of_power_is_followed_by_a_look() -> None:

@@ -1,7 +1,5 @@
 """A host that fails to build servers is left to the last, until it has built one."""
 
-import asyncio
-
 from msgspec.structs import replace
 
 from whimbrel.domain.ids import HostName
@@ -66,13 +64,13 @@ async def _counted_once() -> None:
     await world.close()
 
 
-def test_each_host_that_was_tried_counts_its_failure() -> None:
-    asyncio.run(failed_over())
+async def test_each_host_that_was_tried_counts_its_failure() -> None:
+    await failed_over()
 
 
-def test_a_failure_counts_once_and_not_where_somebody_asked_to_turn_back() -> None:
-    asyncio.run(_counted_once())
+async def test_a_failure_counts_once_and_not_where_somebody_asked_to_turn_back() -> None:
+    await _counted_once()
 
 
-def test_failures_count_until_a_build_succeeds() -> None:
-    asyncio.run(left_to_the_last())
+async def test_failures_count_until_a_build_succeeds() -> None:
+    await left_to_the_last()

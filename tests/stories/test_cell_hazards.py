@@ -1,12 +1,11 @@
 """What a move between cells must bear besides crashes: who looked long before, and who deletes at any moment."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.stories.choosing import chosen
-from tests.stories.test_cells import THERE, booted, tell, two_cells
+from tests.stories.test_cells import THERE, booted, two_cells
 from tests.stories.test_crashes import touches_of
 from tests.stories.test_switches import TOLD
 from tools.scenarios.moves import Story, Telling
@@ -46,26 +45,20 @@ ASKED: dict[str, Callable[[World, Server], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_who_looked_before_a_move_is_told_to_look_again_and_not_that_the_server_is_gone(asked: str) -> None:
-    async def story() -> None:
-        world = await two_cells()
-        before = await moved_for_good(world)
-        with pytest.raises(Conflict, match="moved meanwhile"):
-            await ASKED[asked](world, before)
-        assert await world.cloud.journal.open_run(before.id) is None
-        await Invariants(world).check()
-
-    tell(story)
+async def test_who_looked_before_a_move_is_told_to_look_again_and_not_that_the_server_is_gone(asked: str) -> None:
+    world = await two_cells()
+    before = await moved_for_good(world)
+    with pytest.raises(Conflict, match="moved meanwhile"):
+        await ASKED[asked](world, before)
+    assert await world.cloud.journal.open_run(before.id) is None
+    await Invariants(world).check()
 
 
-def test_who_looked_before_a_move_and_deletes_has_it_deleted() -> None:
-    async def story() -> None:
-        world = await two_cells()
-        before = await moved_for_good(world)
-        await delete.accept(world.cloud, world.engine("user"), world.requester(), before)
-        await deleted_in_time(world, before)
-
-    tell(story)
+async def test_who_looked_before_a_move_and_deletes_has_it_deleted() -> None:
+    world = await two_cells()
+    before = await moved_for_good(world)
+    await delete.accept(world.cloud, world.engine("user"), world.requester(), before)
+    await deleted_in_time(world, before)
 
 
 async def deleted_in_time(world: World, server: Server) -> None:
@@ -103,13 +96,10 @@ class Deleted(Telling):
 
 
 @pytest.mark.parametrize("story", TOLD, ids=str)
-def test_who_is_deleted_at_any_moment_of_his_move_is_deleted(story: Story) -> None:
-    async def every() -> None:
-        for at, _ in chosen(await touches_of(story), changes):
-            telling = Deleted(story, at)
-            told = await telling.tell()
-            assert telling.done
-            await deleted_in_time(told.world, told.server)
-            await told.world.close()
-
-    asyncio.run(every())
+async def test_who_is_deleted_at_any_moment_of_his_move_is_deleted(story: Story) -> None:
+    for at, _ in chosen(await touches_of(story), changes):
+        telling = Deleted(story, at)
+        told = await telling.tell()
+        assert telling.done
+        await deleted_in_time(told.world, told.server)
+        await told.world.close()

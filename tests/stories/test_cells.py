@@ -50,64 +50,50 @@ async def sent(world: World, server: Server, flavor: Flavor, engine: Engine) -> 
     return await world.cloud.journal.get(run.id)
 
 
-def tell(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(story())
-
-
 # F1 and F2 of what was seen of Nova
 
 
 @pytest.mark.parametrize("way", ["forward", "back"])
-def test_f1_trouble_right_after_the_directory_switched_leaves_one_guest_and_one_record(way: str) -> None:
+async def test_f1_trouble_right_after_the_directory_switched_leaves_one_guest_and_one_record(way: str) -> None:
     """Nova deletes the record to which its mapping points already."""
-
-    async def story() -> None:
-        world = await two_cells()
-        server, before = await booted(world), await books(world)
-        chaos = Chaos(await _crash_after(world, server, "directory.switch"))
-        cloud = chaos.wrap(world.cloud)
-        engine = world.engine("dies", cloud)
-        run = await requests.resize(cloud, engine, world.requester(), server, LARGE, leaves_cell=True)
-        with pytest.raises(Crash):
-            await _driven(cloud, engine)
-        assert chaos.fired
-        assert (await lookup.find(world.cloud, server.id)).cell == THERE
-        other = world.engine("goes on")
-        if way == "back":
-            await requests.turn_back(world.cloud, other, run.id)
-        await world.settle(other)
-        await Invariants(world).check()
-        if way == "back":
-            assert await books(world) == before
-        else:
-            assert await _where(world, server.id) == [(THERE, "c2h0", "running"), (HERE, "c1h0", "stopped")]
-
-    tell(story)
-
-
-def test_f2_an_answer_that_was_lost_and_a_user_who_reboots_start_no_second_guest() -> None:
-    """Nova gives up, its target goes on; the user starts the server anew at the source, and it runs twice."""
-
-    async def story() -> None:
-        world = await two_cells()
-        server = await booted(world)
-        at = await _touches(world, server, "agent c2h0.start")
-        chaos = Chaos({at: Fault.LOST_ANSWER})
-        cloud = chaos.wrap(world.cloud)
-        engine = world.engine("one", cloud)
-        await requests.resize(cloud, engine, world.requester(), server, LARGE, leaves_cell=True)
-        now = await lookup.find(world.cloud, server.id)
-        with pytest.raises(WorldError):
-            await power.reboot(world.cloud, world.engine("user"), world.requester(), now, hard=True)
+    world = await two_cells()
+    server, before = await booted(world), await books(world)
+    chaos = Chaos(await _crash_after(world, server, "directory.switch"))
+    cloud = chaos.wrap(world.cloud)
+    engine = world.engine("dies", cloud)
+    run = await requests.resize(cloud, engine, world.requester(), server, LARGE, leaves_cell=True)
+    with pytest.raises(Crash):
         await _driven(cloud, engine)
-        await world.settle(engine)
-        assert chaos.fired
-        await Invariants(world).check()
-        assert [where for where in await _where(world, server.id) if where[2] == "running"] == [
-            (THERE, "c2h0", "running")
-        ]
+    assert chaos.fired
+    assert (await lookup.find(world.cloud, server.id)).cell == THERE
+    other = world.engine("goes on")
+    if way == "back":
+        await requests.turn_back(world.cloud, other, run.id)
+    await world.settle(other)
+    await Invariants(world).check()
+    if way == "back":
+        assert await books(world) == before
+    else:
+        assert await _where(world, server.id) == [(THERE, "c2h0", "running"), (HERE, "c1h0", "stopped")]
 
-    tell(story)
+
+async def test_f2_an_answer_that_was_lost_and_a_user_who_reboots_start_no_second_guest() -> None:
+    """Nova gives up, its target goes on; the user starts the server anew at the source, and it runs twice."""
+    world = await two_cells()
+    server = await booted(world)
+    at = await _touches(world, server, "agent c2h0.start")
+    chaos = Chaos({at: Fault.LOST_ANSWER})
+    cloud = chaos.wrap(world.cloud)
+    engine = world.engine("one", cloud)
+    await requests.resize(cloud, engine, world.requester(), server, LARGE, leaves_cell=True)
+    now = await lookup.find(world.cloud, server.id)
+    with pytest.raises(WorldError):
+        await power.reboot(world.cloud, world.engine("user"), world.requester(), now, hard=True)
+    await _driven(cloud, engine)
+    await world.settle(engine)
+    assert chaos.fired
+    await Invariants(world).check()
+    assert [where for where in await _where(world, server.id) if where[2] == "running"] == [(THERE, "c2h0", "running")]
 
 
 async def _touches(world: World, server: Server, name: str) -> int:
@@ -142,43 +128,36 @@ async def _where(world: World, server: ServerId) -> list[tuple[CellName, str, st
 # E of what was seen of Nova
 
 
-def test_e_the_only_valid_host_is_found_among_many_of_other_cells() -> None:
+async def test_e_the_only_valid_host_is_found_among_many_of_other_cells() -> None:
     """Nova asks for so many candidates, and looks only afterwards which of them are in the server's cell."""
-
-    async def story() -> None:
-        rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, max_attempts=1)
-        cells = {"c1": ("c1h0", "c1h1"), "c2": tuple(f"c2h{number}" for number in range(20))}
-        world = await World.build(cells=cells, rules=rules)
-        engine, server = world.engine("one"), await booted(world)
-        await requests.migrate(world.cloud, engine, world.requester(), server, None)
-        await world.settle(engine)
-        now = await lookup.find(world.cloud, server.id)
-        assert (now.cell, now.host, now.vm_state) == (HERE, "c1h1", "resized")
-
-    tell(story)
+    rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, max_attempts=1)
+    cells = {"c1": ("c1h0", "c1h1"), "c2": tuple(f"c2h{number}" for number in range(20))}
+    world = await World.build(cells=cells, rules=rules)
+    engine, server = world.engine("one"), await booted(world)
+    await requests.migrate(world.cloud, engine, world.requester(), server, None)
+    await world.settle(engine)
+    now = await lookup.find(world.cloud, server.id)
+    assert (now.cell, now.host, now.vm_state) == (HERE, "c1h1", "resized")
 
 
 # There and back
 
 
-def test_ten_times_there_and_back_leaves_every_table_as_the_first_time() -> None:
-    async def story() -> None:
-        world = await two_cells()
-        engine = world.engine("one")
-        server = await booted(world)
-        seen = []
-        for _ in range(10):
-            for flavor in (WIDE, SMALL):
-                await sent(world, await lookup.find(world.cloud, server.id), flavor, engine)
-                now = await lookup.find(world.cloud, server.id)
-                await requests.confirm(world.cloud, engine, world.requester(), now)
-                await world.settle(engine)
-            seen.append(await _comparable(world))
-            await Invariants(world).check()
-        assert seen[0]["records"] == [(HERE, server.id, "whole", None)]
-        assert all(one == seen[0] for one in seen[1:])
-
-    tell(story)
+async def test_ten_times_there_and_back_leaves_every_table_as_the_first_time() -> None:
+    world = await two_cells()
+    engine = world.engine("one")
+    server = await booted(world)
+    seen = []
+    for _ in range(10):
+        for flavor in (WIDE, SMALL):
+            await sent(world, await lookup.find(world.cloud, server.id), flavor, engine)
+            now = await lookup.find(world.cloud, server.id)
+            await requests.confirm(world.cloud, engine, world.requester(), now)
+            await world.settle(engine)
+        seen.append(await _comparable(world))
+        await Invariants(world).check()
+    assert seen[0]["records"] == [(HERE, server.id, "whole", None)]
+    assert all(one == seen[0] for one in seen[1:])
 
 
 async def _comparable(world: World) -> dict[str, Any]:
@@ -192,86 +171,72 @@ async def _comparable(world: World) -> dict[str, Any]:
 # What its owner does meanwhile
 
 
-def test_what_its_owner_changed_on_either_side_is_in_the_record() -> None:
-    async def story() -> None:
-        world = await two_cells()
-        engine = world.engine("one")
-        server = await booted(world)
-        await edit.change(world.cloud, server, {"metadata": {"before": "1"}})
-        await sent(world, await lookup.find(world.cloud, server.id), LARGE, engine)
-        there = await lookup.find(world.cloud, server.id)
-        assert (there.cell, there.metadata) == (THERE, {"before": "1"})
-        await edit.change(world.cloud, there, {"metadata": {"there": "2"}, "tags": ["kept"]})
-        await requests.revert(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
+async def test_what_its_owner_changed_on_either_side_is_in_the_record() -> None:
+    world = await two_cells()
+    engine = world.engine("one")
+    server = await booted(world)
+    await edit.change(world.cloud, server, {"metadata": {"before": "1"}})
+    await sent(world, await lookup.find(world.cloud, server.id), LARGE, engine)
+    there = await lookup.find(world.cloud, server.id)
+    assert (there.cell, there.metadata) == (THERE, {"before": "1"})
+    await edit.change(world.cloud, there, {"metadata": {"there": "2"}, "tags": ["kept"]})
+    await requests.revert(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
+    await world.settle(engine)
+    back = await lookup.find(world.cloud, server.id)
+    assert (back.cell, back.metadata, back.tags) == (HERE, {"there": "2"}, ["kept"])
+    await Invariants(world).check()
+
+
+async def test_after_a_refusal_the_other_hosts_of_that_cell_are_tried_and_then_other_cells() -> None:
+    cells = {"c1": ("c1h0",), "c2": ("c2h0", "c2h1"), "c3": ("c3h0",)}
+    world = await World.build(cells=cells, rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, max_attempts=3))
+    engine, server = world.engine("one"), await booted(world)
+    for host in world.hypervisors.values():
+        host.refusing.add("fetch_disk")
+    run = await sent(world, server, LARGE, engine)
+    assert (run.state, run.turned) == ("undone", "refused")
+    [first, second, third] = run.facts.tried
+    cell_of = dict(world.plan.homes())
+    assert {first, second, third} == {"c2h0", "c2h1", "c3h0"}
+    assert cell_of[second] == cell_of[first] or cell_of[first] == "c3"
+    for host in world.hypervisors.values():
+        host.refusing.clear()
+    world.hypervisors[HostName("c2h0")].refusing.add("fetch_disk")
+    world.hypervisors[HostName("c2h1")].refusing.add("start")
+    run = await sent(world, await lookup.find(world.cloud, server.id), LARGE, engine)
+    assert run.state == "parked"
+    assert (await lookup.find(world.cloud, server.id)).host == "c3h0"
+    await Invariants(world).check()
+    assert world.images.ids() == [IMAGE], "what carried the disk is gone, that of each try"
+
+
+async def test_a_move_to_another_cell_is_confirmed_by_itself_when_its_time_is_up() -> None:
+    rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, resize_confirm_window_s=60.0)
+    world = await two_cells(rules=rules)
+    engine, server = world.engine("one"), await booted(world)
+    await sent(world, server, LARGE, engine)
+    await world.cloud.clock.sleep(61.0)
+    await reconcile(world.cloud, engine)
+    await world.settle(engine)
+    now = await lookup.find(world.cloud, server.id)
+    assert (now.vm_state, now.cell) == ("active", THERE)
+    await Invariants(world).check()
+
+
+async def test_a_server_that_waits_for_its_verdict_in_another_cell_can_be_deleted() -> None:
+    world = await two_cells()
+    engine, server = world.engine("one"), await booted(world)
+    await sent(world, server, LARGE, engine)
+    await delete.accept(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
+    for _ in range(3):
         await world.settle(engine)
-        back = await lookup.find(world.cloud, server.id)
-        assert (back.cell, back.metadata, back.tags) == (HERE, {"there": "2"}, ["kept"])
-        await Invariants(world).check()
-
-    tell(story)
-
-
-def test_after_a_refusal_the_other_hosts_of_that_cell_are_tried_and_then_other_cells() -> None:
-    async def story() -> None:
-        cells = {"c1": ("c1h0",), "c2": ("c2h0", "c2h1"), "c3": ("c3h0",)}
-        world = await World.build(
-            cells=cells, rules=Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, max_attempts=3)
-        )
-        engine, server = world.engine("one"), await booted(world)
-        for host in world.hypervisors.values():
-            host.refusing.add("fetch_disk")
-        run = await sent(world, server, LARGE, engine)
-        assert (run.state, run.turned) == ("undone", "refused")
-        [first, second, third] = run.facts.tried
-        cell_of = dict(world.plan.homes())
-        assert {first, second, third} == {"c2h0", "c2h1", "c3h0"}
-        assert cell_of[second] == cell_of[first] or cell_of[first] == "c3"
-        for host in world.hypervisors.values():
-            host.refusing.clear()
-        world.hypervisors[HostName("c2h0")].refusing.add("fetch_disk")
-        world.hypervisors[HostName("c2h1")].refusing.add("start")
-        run = await sent(world, await lookup.find(world.cloud, server.id), LARGE, engine)
-        assert run.state == "parked"
-        assert (await lookup.find(world.cloud, server.id)).host == "c3h0"
-        await Invariants(world).check()
-        assert world.images.ids() == [IMAGE], "what carried the disk is gone, that of each try"
-
-    tell(story)
-
-
-def test_a_move_to_another_cell_is_confirmed_by_itself_when_its_time_is_up() -> None:
-    async def story() -> None:
-        rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0, resize_confirm_window_s=60.0)
-        world = await two_cells(rules=rules)
-        engine, server = world.engine("one"), await booted(world)
-        await sent(world, server, LARGE, engine)
-        await world.cloud.clock.sleep(61.0)
         await reconcile(world.cloud, engine)
-        await world.settle(engine)
-        now = await lookup.find(world.cloud, server.id)
-        assert (now.vm_state, now.cell) == ("active", THERE)
-        await Invariants(world).check()
-
-    tell(story)
-
-
-def test_a_server_that_waits_for_its_verdict_in_another_cell_can_be_deleted() -> None:
-    async def story() -> None:
-        world = await two_cells()
-        engine, server = world.engine("one"), await booted(world)
-        await sent(world, server, LARGE, engine)
-        await delete.accept(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
-        for _ in range(3):
-            await world.settle(engine)
-            await reconcile(world.cloud, engine)
-        await world.settle(engine)
-        found = await books(world)
-        assert (found["guests"], found["claims"], found["images"]) == ([], [], [IMAGE])
-        assert found["records"] == []
-        with pytest.raises(NotFound):
-            await lookup.find(world.cloud, server.id)
-
-    tell(story)
+    await world.settle(engine)
+    found = await books(world)
+    assert (found["guests"], found["claims"], found["images"]) == ([], [], [IMAGE])
+    assert found["records"] == []
+    with pytest.raises(NotFound):
+        await lookup.find(world.cloud, server.id)
 
 
 # A cell that is away for a while
@@ -323,21 +288,17 @@ class TellingAway(Telling):
 @pytest.mark.parametrize("cell", [HERE, THERE])
 @pytest.mark.parametrize("story", ACROSS, ids=str)
 @pytest.mark.parametrize("for_s", [8.0, 60.0], ids=["for a while", "beyond all patience"])
-def test_a_cell_that_is_away_at_each_step(for_s: float, story: Story, cell: CellName, what: str) -> None:
+async def test_a_cell_that_is_away_at_each_step(for_s: float, story: Story, cell: CellName, what: str) -> None:
     """From each touch on its calls are not answered; then it is back, and the move goes on or is as if it never was.
 
     8 s are shorter than a move's patience, which is 20 s, and longer than a lease.
     """
     mine = (f"{cell}.",) if what == "database" else tuple(f"agent {host}." for host in _hosts(cell))
-
-    async def every() -> None:
-        for first, _ in chosen(await _touches_of(story), lambda name: name.startswith(mine)):
-            told = await TellingAway(story, for_s, first, mine).tell()
-            assert told.fired
-            await check(told, story)
-            await told.world.close()
-
-    tell(every)
+    for first, _ in chosen(await _touches_of(story), lambda name: name.startswith(mine)):
+        told = await TellingAway(story, for_s, first, mine).tell()
+        assert told.fired
+        await check(told, story)
+        await told.world.close()
 
 
 def _hosts(cell: CellName) -> tuple[str, ...]:
@@ -350,7 +311,7 @@ async def _touches_of(story: Story) -> list[str]:
     return told.lives[0].touches
 
 
-async def noticed_before_the_guest_is_down() -> None:
+async def test_a_cell_whose_database_is_away_is_noticed_before_the_guest_is_down() -> None:
     """Raises: AssertionError: the guest was stopped for a cell whose database is away."""
     mine = (f"{THERE}.servers.stand", f"{THERE}.servers.insert")
     told = await TellingAway(ACROSS[0], 1e6, 0, mine).tell()
@@ -361,41 +322,34 @@ async def noticed_before_the_guest_is_down() -> None:
     await told.world.close()
 
 
-def test_a_cell_whose_database_is_away_is_noticed_before_the_guest_is_down() -> None:
-    tell(noticed_before_the_guest_is_down)
-
-
 # Many at once
 
 
-def test_two_hundred_moves_at_once_and_conductors_that_die_at_random_leave_the_accounts_right() -> None:
-    async def story() -> None:
-        rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0)
-        world = await two_cells(10, rules=rules, vcpus=64, memory_mib=65536, disk_gib=640)
-        await world.cloud.quotas.set_limits(PROJECT, {"instances": -1, "cores": -1, "ram": -1})
-        engine, rng = world.engine("setup"), Random(7)
-        servers = [world.new_server(f"s{number}") for number in range(200)]
-        for server in servers:
-            await create.accept(world.cloud, engine, world.requester(), [server])
-        await world.settle(engine)
-        for server in servers:
-            now = await lookup.find(world.cloud, server.id)
-            other = next(host for host, cell in _spread(world, rng) if cell != now.cell)
-            await requests.migrate(world.cloud, engine, world.requester(), now, other, leaves_cell=True)
-        deaths = await _drive_and_die(world, rng)
-        assert deaths > 10
-        for server in servers:
-            now = await lookup.find(world.cloud, server.id)
-            say = rng.choice([requests.confirm, requests.revert])
-            await say(world.cloud, engine, world.requester(), now)
-        deaths = await _drive_and_die(world, rng)
-        assert deaths > 10
-        await Invariants(world).check()
-        found = await books(world)
-        assert len(found["guests"]) == len(found["records"]) == 200
-        assert {standing for _, _, standing, _ in found["records"]} == {"whole"}
-
-    tell(story)
+async def test_two_hundred_moves_at_once_and_conductors_that_die_at_random_leave_the_accounts_right() -> None:
+    rules = Rules(cpu_allocation_ratio=1.0, step_timeout_s=20.0)
+    world = await two_cells(10, rules=rules, vcpus=64, memory_mib=65536, disk_gib=640)
+    await world.cloud.quotas.set_limits(PROJECT, {"instances": -1, "cores": -1, "ram": -1})
+    engine, rng = world.engine("setup"), Random(7)
+    servers = [world.new_server(f"s{number}") for number in range(200)]
+    for server in servers:
+        await create.accept(world.cloud, engine, world.requester(), [server])
+    await world.settle(engine)
+    for server in servers:
+        now = await lookup.find(world.cloud, server.id)
+        other = next(host for host, cell in _spread(world, rng) if cell != now.cell)
+        await requests.migrate(world.cloud, engine, world.requester(), now, other, leaves_cell=True)
+    deaths = await _drive_and_die(world, rng)
+    assert deaths > 10
+    for server in servers:
+        now = await lookup.find(world.cloud, server.id)
+        say = rng.choice([requests.confirm, requests.revert])
+        await say(world.cloud, engine, world.requester(), now)
+    deaths = await _drive_and_die(world, rng)
+    assert deaths > 10
+    await Invariants(world).check()
+    found = await books(world)
+    assert len(found["guests"]) == len(found["records"]) == 200
+    assert {standing for _, _, standing, _ in found["records"]} == {"whole"}
 
 
 def _spread(world: World, rng: Random) -> list[tuple[HostName, CellName]]:

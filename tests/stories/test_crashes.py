@@ -1,6 +1,5 @@
 """Every crash at every touch of every port: afterwards the world is exactly as meant, or exactly as before."""
 
-import asyncio
 from contextlib import suppress
 
 import pytest
@@ -46,23 +45,19 @@ async def tell(story: Story, *plans: Plan) -> None:
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
-def test_without_faults(story: Story) -> None:
-    assert len(asyncio.run(touches_of(story))) > 20
+async def test_without_faults(story: Story) -> None:
+    assert len(await touches_of(story)) > 20
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
-def test_every_crash(story: Story) -> None:
+async def test_every_crash(story: Story) -> None:
     """A crash after a touch is the crash before the next one; so all are here, with the one after the last."""
-
-    async def every() -> None:
-        told, ruins = await crashes(story, lambda _: True)
-        await check(told, story, may_be_nothing=False)
-        assert len(ruins) > 20
-        for ruin in ruins:
-            await tell_on(ruin)
-        await tell(story, {len(ruins) - 1: Fault.CRASH_AFTER})
-
-    asyncio.run(every())
+    told, ruins = await crashes(story, lambda _: True)
+    await check(told, story, may_be_nothing=False)
+    assert len(ruins) > 20
+    for ruin in ruins:
+        await tell_on(ruin)
+    await tell(story, {len(ruins) - 1: Fault.CRASH_AFTER})
 
 
 PAIRED = tuple(
@@ -88,23 +83,20 @@ PARTS = 4
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("story", PAIRED, ids=str)
-def test_every_pair_of_crashes(story: Story, part: int) -> None:
+async def test_every_pair_of_crashes(story: Story, part: int) -> None:
     """The second process dies too, anywhere on the rest of the way; a third one finishes."""
 
     def keeps(touch: str) -> bool:
         return may_be_paired(story, touch)
 
-    async def every() -> None:
-        told, firsts = await crashes(story, keeps)
-        await check(told, story, may_be_nothing=False)
-        assert firsts[part::PARTS]
-        for first in firsts[part::PARTS]:
-            told, seconds = await next_crashes(first, keeps)
-            await check(told, story)
-            for second in seconds:
-                await tell_on(second)
-
-    asyncio.run(every())
+    told, firsts = await crashes(story, keeps)
+    await check(told, story, may_be_nothing=False)
+    assert firsts[part::PARTS]
+    for first in firsts[part::PARTS]:
+        told, seconds = await next_crashes(first, keeps)
+        await check(told, story)
+        for second in seconds:
+            await tell_on(second)
 
 
 async def tell_on(ruin: Ruin) -> None:
@@ -116,75 +108,53 @@ async def tell_on(ruin: Ruin) -> None:
 
 
 @pytest.mark.parametrize("story", TWO_KINDS, ids=str)
-def test_a_story_that_goes_on_is_the_one_that_was_told_from_its_beginning(story: Story) -> None:
-    async def both() -> None:
-        _, ruins = await crashes(story, lambda _: True)
-        for touch in range(3, len(ruins), 9):
-            whole, rest = await Telling(story, {touch: Fault.CRASH_BEFORE}).tell(), await go_on(ruins[touch])
-            assert [one.touches for one in rest.lives] == [one.touches for one in whole.lives]
-            assert rest.fired == whole.fired
-            assert rest.before == whole.before
-            assert await books(rest.world) == await books(whole.world)
-            assert await rest.world.cloud.journal.find(RunFilter()) == await whole.world.cloud.journal.find(RunFilter())
-
-    asyncio.run(both())
+async def test_a_story_that_goes_on_is_the_one_that_was_told_from_its_beginning(story: Story) -> None:
+    _, ruins = await crashes(story, lambda _: True)
+    for touch in range(3, len(ruins), 9):
+        whole, rest = await Telling(story, {touch: Fault.CRASH_BEFORE}).tell(), await go_on(ruins[touch])
+        assert [one.touches for one in rest.lives] == [one.touches for one in whole.lives]
+        assert rest.fired == whole.fired
+        assert rest.before == whole.before
+        assert await books(rest.world) == await books(whole.world)
+        assert await rest.world.cloud.journal.find(RunFilter()) == await whole.world.cloud.journal.find(RunFilter())
 
 
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda f: f.name)
 @pytest.mark.parametrize("story", STORIES, ids=str)
-def test_every_call_without_an_answer(story: Story, fault: Fault) -> None:
-    async def every() -> None:
-        for touch in range(len(await touches_of(story))):
-            await tell(story, {touch: fault})
-
-    asyncio.run(every())
+async def test_every_call_without_an_answer(story: Story, fault: Fault) -> None:
+    for touch in range(len(await touches_of(story))):
+        await tell(story, {touch: fault})
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
-def test_every_sleeper(story: Story) -> None:
+async def test_every_sleeper(story: Story) -> None:
     """One conductor sleeps at a touch and wakes when another has finished: it can do no harm."""
-
-    async def every() -> None:
-        for touch in range(len(await touches_of(story))):
-            told = await sleeping(Telling(story, {touch: Fault.SLEEP}))
-            assert told.fired, touch
-            await check(told, story)
-
-    asyncio.run(every())
+    for touch in range(len(await touches_of(story))):
+        told = await sleeping(Telling(story, {touch: Fault.SLEEP}))
+        assert told.fired, touch
+        await check(told, story)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
-def test_every_refusal(story: Story) -> None:
+async def test_every_refusal(story: Story) -> None:
     """A host or placement says no: another host is found, or it was never begun; past the pivot it is asked again."""
-
-    async def every() -> None:
-        for touch, _ in chosen(await touches_of(story), may_refuse):
-            await tell(story, {touch: Fault.REFUSED})
-
-    asyncio.run(every())
+    for touch, _ in chosen(await touches_of(story), may_refuse):
+        await tell(story, {touch: Fault.REFUSED})
 
 
 @pytest.mark.parametrize("fault", [Fault.CONFLICT, Fault.MISSING], ids=lambda f: f.name)
 @pytest.mark.parametrize("story", [story for story in STORIES if story.devices or story.function], ids=str)
-def test_every_other_answer_of_networks_and_volumes(story: Story, fault: Fault) -> None:
+async def test_every_other_answer_of_networks_and_volumes(story: Story, fault: Fault) -> None:
     """409 and 404 in every call of theirs, on the way there and on the way back: it is undone, or asked again."""
-
-    async def every() -> None:
-        for touch, _ in chosen(await touches_of(story), services):
-            await tell(story, {touch: fault})
-
-    asyncio.run(every())
+    for touch, _ in chosen(await touches_of(story), services):
+        await tell(story, {touch: fault})
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
-def test_every_order_that_arrives_late(story: Story) -> None:
+async def test_every_order_that_arrives_late(story: Story) -> None:
     """The order is asked again and carried out; the first one arrives when all is over, and must change nothing."""
-
-    async def every() -> None:
-        for touch, _ in chosen(await touches_of(story), may_come_late):
-            await tell_late(story, touch)
-
-    asyncio.run(every())
+    for touch, _ in chosen(await touches_of(story), may_come_late):
+        await tell_late(story, touch)
 
 
 async def tell_late(story: Story, touch: int) -> None:
@@ -199,15 +169,11 @@ async def tell_late(story: Story, touch: int) -> None:
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
-def test_every_order_that_arrives_late_and_is_refused_meanwhile(story: Story) -> None:
+async def test_every_order_that_arrives_late_and_is_refused_meanwhile(story: Story) -> None:
     """Nobody answers, what is asked again is refused and undone; then the first order arrives and changes nothing."""
-
-    async def every() -> None:
-        touches = await touches_of(story)
-        for touch, _ in chosen(touches, lambda name: may_come_late(name) and may_refuse(name)):
-            await tell_late_and_refused(story, touch)
-
-    asyncio.run(every())
+    touches = await touches_of(story)
+    for touch, _ in chosen(touches, lambda name: may_come_late(name) and may_refuse(name)):
+        await tell_late_and_refused(story, touch)
 
 
 may_refuse = of("agent", "placement", "network", "volumes", "devices")
@@ -230,8 +196,8 @@ async def tell_late_and_refused(story: Story, touch: int) -> None:
 
 
 @pytest.mark.parametrize("story", [story for story in STORIES if story.end == "revert"], ids=str)
-def test_who_reverts_sees_it(story: Story) -> None:
-    asyncio.run(revert_in_sight(story))
+async def test_who_reverts_sees_it(story: Story) -> None:
+    await revert_in_sight(story)
 
 
 async def revert_in_sight(story: Story) -> None:
@@ -251,8 +217,8 @@ async def revert_in_sight(story: Story) -> None:
 
 
 @pytest.mark.parametrize("story", [story for story in STORIES if story.end == "revert"], ids=str)
-def test_nothing_is_destroyed_before_what_replaces_it_is_seen(story: Story) -> None:
-    asyncio.run(revert_without_a_source(story))
+async def test_nothing_is_destroyed_before_what_replaces_it_is_seen(story: Story) -> None:
+    await revert_without_a_source(story)
 
 
 async def revert_without_a_source(story: Story) -> None:

@@ -1,6 +1,5 @@
 """A late activation cuts a server off that waits for its verdict: its port is given back, and no verdict is harmed."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -63,40 +62,31 @@ def served_on(world: World) -> dict[str, str]:
     return {port.id: port.host for port in world.remains.network.everything() if port.device_id}
 
 
-def test_a_port_is_given_back_while_its_server_waits() -> None:
-    async def story() -> None:
-        world, server = await scene(CUT_OFF)
-        move, engine = await the_move(world, server), world.engine("e")
-        assert served_on(world)[PORT] == "h1"
-        assert await rebind_misbound(world.cloud, engine) == 1
-        await world.settle(engine)
-        assert set(served_on(world).values()) == {"h2"}
-        assert await the_move(world, server) == move, "it waits as it did"
-        assert await rebind_misbound(world.cloud, engine) == 0
-        await world.close()
-
-    asyncio.run(story())
+async def test_a_port_is_given_back_while_its_server_waits() -> None:
+    world, server = await scene(CUT_OFF)
+    move, engine = await the_move(world, server), world.engine("e")
+    assert served_on(world)[PORT] == "h1"
+    assert await rebind_misbound(world.cloud, engine) == 1
+    await world.settle(engine)
+    assert set(served_on(world).values()) == {"h2"}
+    assert await the_move(world, server) == move, "it waits as it did"
+    assert await rebind_misbound(world.cloud, engine) == 0
+    await world.close()
 
 
-def test_it_is_looked_for_only_while_an_activation_may_arrive() -> None:
-    async def story() -> None:
-        world, _ = await scene(CUT_OFF)
-        await world.cloud.clock.sleep(EARLIEST_S + 1)
-        assert await rebind_misbound(world.cloud, world.engine("e")) == 0
-        await world.close()
-
-    asyncio.run(story())
+async def test_it_is_looked_for_only_while_an_activation_may_arrive() -> None:
+    world, _ = await scene(CUT_OFF)
+    await world.cloud.clock.sleep(EARLIEST_S + 1)
+    assert await rebind_misbound(world.cloud, world.engine("e")) == 0
+    await world.close()
 
 
-def test_a_port_that_has_no_binding_where_its_server_is_stays() -> None:
-    async def story() -> None:
-        world, _ = await scene(CUT_OFF)
-        await world.remains.network.delete_bindings([PORT], HostName("h2"))
-        assert await rebind_misbound(world.cloud, world.engine("e")) == 0
-        assert served_on(world)[PORT] == "h1"
-        await world.close()
-
-    asyncio.run(story())
+async def test_a_port_that_has_no_binding_where_its_server_is_stays() -> None:
+    world, _ = await scene(CUT_OFF)
+    await world.remains.network.delete_bindings([PORT], HostName("h2"))
+    assert await rebind_misbound(world.cloud, world.engine("e")) == 0
+    assert served_on(world)[PORT] == "h1"
+    await world.close()
 
 
 class Mute(Chaos):
@@ -108,34 +98,27 @@ class Mute(Chaos):
         await super()._before(fault, name)
 
 
-def test_a_silent_network_service_keeps_no_verdict_waiting_for_good() -> None:
-    async def story() -> None:
-        world, server = await scene(CUT_OFF)
-        cloud = Mute({}).wrap(world.cloud)
-        engine = world.engine("e", cloud)
-        assert await rebind_misbound(cloud, engine) == 1
-        await world.settle(engine)
-        [tidied] = await cloud.journal.find(RunFilter(subject=server.id, sagas=("tidy",)))
-        assert tidied.state == "undone"
-        await judged(world, server, "revert")
-        assert set(served_on(world).values()) == {"h1"}
-        await world.close()
-
-    asyncio.run(story())
+async def test_a_silent_network_service_keeps_no_verdict_waiting_for_good() -> None:
+    world, server = await scene(CUT_OFF)
+    cloud = Mute({}).wrap(world.cloud)
+    engine = world.engine("e", cloud)
+    assert await rebind_misbound(cloud, engine) == 1
+    await world.settle(engine)
+    [tidied] = await cloud.journal.find(RunFilter(subject=server.id, sagas=("tidy",)))
+    assert tidied.state == "undone"
+    await judged(world, server, "revert")
+    assert set(served_on(world).values()) == {"h1"}
+    await world.close()
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
-def test_a_verdict_is_taken_before_or_after_and_ends_the_same(verdict: str) -> None:
+async def test_a_verdict_is_taken_before_or_after_and_ends_the_same(verdict: str) -> None:
     """Whenever its owner says it, while the port is given back."""
-
-    async def every() -> None:
-        world, server = await scene(WHOLE)
-        undisturbed = await judged(world, server, verdict)
-        await world.close()
-        heard = [await said_meanwhile(VERDICTS[verdict], at, undisturbed) for at in range(await touches_of_giving())]
-        assert {True, False} == set(heard)
-
-    asyncio.run(every())
+    world, server = await scene(WHOLE)
+    undisturbed = await judged(world, server, verdict)
+    await world.close()
+    heard = [await said_meanwhile(VERDICTS[verdict], at, undisturbed) for at in range(await touches_of_giving())]
+    assert {True, False} == set(heard)
 
 
 async def touches_of_giving() -> int:
@@ -196,20 +179,16 @@ LATE = {f"{call.__name__} {host}": call(host) for call in (activate, unbind) for
 
 @pytest.mark.parametrize("late", LATE)
 @pytest.mark.parametrize("verdict", VERDICTS)
-def test_a_call_that_comes_late_meets_every_step_of_a_verdict(verdict: str, late: str) -> None:
+async def test_a_call_that_comes_late_meets_every_step_of_a_verdict(verdict: str, late: str) -> None:
     """What was to give the port back, too: in the end it is where its server is."""
-
-    async def every() -> None:
-        world, server = await scene(WHOLE)
-        undisturbed = await judged(world, server, verdict)
-        await world.close()
-        at, arrived = 0, True
-        while arrived:
-            arrived = await met(verdict, LATE[late], at, undisturbed)
-            at += 1
-        assert at > 10
-
-    asyncio.run(every())
+    world, server = await scene(WHOLE)
+    undisturbed = await judged(world, server, verdict)
+    await world.close()
+    at, arrived = 0, True
+    while arrived:
+        arrived = await met(verdict, LATE[late], at, undisturbed)
+        at += 1
+    assert at > 10
 
 
 async def met(verdict: str, late: Late, at: int, undisturbed: dict[str, Any]) -> bool:

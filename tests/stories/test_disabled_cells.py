@@ -1,6 +1,5 @@
 """A cell that is disabled in the middle of a move takes nobody any more: what was chosen before is looked at again."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from whimbrel.domain.ids import CellName, HostName
@@ -44,54 +43,42 @@ async def disable(world: World, cell: CellName) -> None:
     await world.cloud.cell_infos.set_enabled(cell, False, "old")
 
 
-def test_an_alternate_whose_cell_was_disabled_is_passed_over() -> None:
+async def test_an_alternate_whose_cell_was_disabled_is_passed_over() -> None:
     async def target_refuses(world: World, run: Run) -> None:
         world.hypervisors[run.facts.target.host].refusing.add("start")
         await disable(world, run.facts.alternates[0].cell)
 
-    async def story() -> None:
-        world, run, server = await migrated(FOUR, target_refuses, leaves_cell=True)
-        _, second = run.facts.alternates
-        assert (server.vm_state, server.host) == ("resized", second.host)
-        await world.close()
-
-    asyncio.run(story())
+    world, run, server = await migrated(FOUR, target_refuses, leaves_cell=True)
+    _, second = run.facts.alternates
+    assert (server.vm_state, server.host) == ("resized", second.host)
+    await world.close()
 
 
-def test_a_target_whose_cell_was_disabled_before_it_claimed_gives_way_to_the_next() -> None:
+async def test_a_target_whose_cell_was_disabled_before_it_claimed_gives_way_to_the_next() -> None:
     async def it_is_disabled(world: World, run: Run) -> None:
         await disable(world, run.facts.target.cell)
 
-    async def story() -> None:
-        world, run, server = await migrated(FOUR, it_is_disabled, leaves_cell=True)
-        assert (server.vm_state, server.host) == ("resized", run.facts.alternates[0].host)
-        await world.close()
-
-    asyncio.run(story())
+    world, run, server = await migrated(FOUR, it_is_disabled, leaves_cell=True)
+    assert (server.vm_state, server.host) == ("resized", run.facts.alternates[0].host)
+    await world.close()
 
 
-def test_where_all_are_disabled_the_server_stays_and_it_is_said_why() -> None:
+async def test_where_all_are_disabled_the_server_stays_and_it_is_said_why() -> None:
     async def all_are(world: World, run: Run) -> None:
         for place in (run.facts.target, *run.facts.alternates):
             await disable(world, place.cell)
 
-    async def story() -> None:
-        world, run, server = await migrated(FOUR, all_are, leaves_cell=True)
-        assert (server.vm_state, server.host) == ("active", "h1")
-        over = await world.cloud.journal.get(run.id)
-        assert (over.state, over.message) == ("undone", f"Cell {over.facts.target.cell} was disabled meanwhile.")
-        await world.close()
-
-    asyncio.run(story())
+    world, run, server = await migrated(FOUR, all_are, leaves_cell=True)
+    assert (server.vm_state, server.host) == ("active", "h1")
+    over = await world.cloud.journal.get(run.id)
+    assert (over.state, over.message) == ("undone", f"Cell {over.facts.target.cell} was disabled meanwhile.")
+    await world.close()
 
 
-def test_who_may_not_leave_its_cell_goes_on_inside_it() -> None:
+async def test_who_may_not_leave_its_cell_goes_on_inside_it() -> None:
     async def home_is(world: World, run: Run) -> None:
         await disable(world, CellName("c1"))
 
-    async def story() -> None:
-        world, _, server = await migrated({"c1": ("h1", "h2"), "c2": ("m1",)}, home_is, leaves_cell=False)
-        assert (server.vm_state, server.host) == ("resized", "h2")
-        await world.close()
-
-    asyncio.run(story())
+    world, _, server = await migrated({"c1": ("h1", "h2"), "c2": ("m1",)}, home_is, leaves_cell=False)
+    assert (server.vm_state, server.host) == ("resized", "h2")
+    await world.close()

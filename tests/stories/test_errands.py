@@ -1,7 +1,5 @@
 """Interfaces and volumes come and go under every fault, also while a move waits: it is done, or was never begun."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
@@ -24,58 +22,39 @@ from whimbrel.sim.checks.invariants import books
 from whimbrel.sim.faults.chaos import Fault, Plan, changes
 
 
-def every(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_crash(tale: Tale) -> None:
-    async def story() -> None:
-        touches = await told(tale)
-        for touch in range(len(touches)):
-            await tell(tale, {touch: Fault.CRASH_BEFORE})
-        await tell(tale, {len(touches) - 1: Fault.CRASH_AFTER})
-
-    every(story)
+async def test_every_crash(tale: Tale) -> None:
+    touches = await told(tale)
+    for touch in range(len(touches)):
+        await tell(tale, {touch: Fault.CRASH_BEFORE})
+    await tell(tale, {len(touches) - 1: Fault.CRASH_AFTER})
 
 
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_call_without_an_answer(tale: Tale, fault: Fault) -> None:
-    async def story() -> None:
-        for touch in range(len(await told(tale))):
-            await tell(tale, {touch: fault})
-
-    every(story)
+async def test_every_call_without_an_answer(tale: Tale, fault: Fault) -> None:
+    for touch in range(len(await told(tale))):
+        await tell(tale, {touch: fault})
 
 
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_refusal(tale: Tale) -> None:
-    async def story() -> None:
-        for touch, _ in chosen(await told(tale), of("agent", "placement", "network", "volumes")):
-            await tell(tale, {touch: Fault.REFUSED})
-
-    every(story)
+async def test_every_refusal(tale: Tale) -> None:
+    for touch, _ in chosen(await told(tale), of("agent", "placement", "network", "volumes")):
+        await tell(tale, {touch: Fault.REFUSED})
 
 
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_sleeper(tale: Tale) -> None:
-    async def story() -> None:
-        for touch in range(len(await told(tale))):
-            ended = await sleeping(Errand(tale, {touch: Fault.SLEEP}))
-            assert ended.fired, touch
-            await check(ended, tale)
-
-    every(story)
+async def test_every_sleeper(tale: Tale) -> None:
+    for touch in range(len(await told(tale))):
+        ended = await sleeping(Errand(tale, {touch: Fault.SLEEP}))
+        assert ended.fired, touch
+        await check(ended, tale)
 
 
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_order_that_arrives_late(tale: Tale) -> None:
-    async def story() -> None:
-        for touch, _ in chosen(await told(tale), may_come_late):
-            await tell_late(tale, {touch: Fault.LATE})
-
-    every(story)
+async def test_every_order_that_arrives_late(tale: Tale) -> None:
+    for touch, _ in chosen(await told(tale), may_come_late):
+        await tell_late(tale, {touch: Fault.LATE})
 
 
 async def tell_late(tale: Tale, plan: Plan) -> None:
@@ -91,15 +70,11 @@ async def tell_late(tale: Tale, plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("tale", [tale for tale in TALES if tale.saga.startswith("attach")], ids=str)
-def test_what_arrives_when_all_was_undone_is_let_go(tale: Tale) -> None:
+async def test_what_arrives_when_all_was_undone_is_let_go(tale: Tale) -> None:
     """A call comes late, its repetition is done, and then the host refuses: nothing of either is left."""
-
-    async def story() -> None:
-        may_be_left = of("network", "volumes", "agent")
-        touches = chosen(await told(tale), lambda name: changes(name) and may_be_left(name))
-        assert any([await tell_late_and_refused(tale, touch) for touch, _ in touches])
-
-    every(story)
+    may_be_left = of("network", "volumes", "agent")
+    touches = chosen(await told(tale), lambda name: changes(name) and may_be_left(name))
+    assert any([await tell_late_and_refused(tale, touch) for touch, _ in touches])
 
 
 async def tell_late_and_refused(tale: Tale, touch: int) -> bool:

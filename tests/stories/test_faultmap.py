@@ -3,7 +3,6 @@
 `make faultmap` draws it, `make faultmap CHECK=1` compares every point: CI does that after the tests.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +28,8 @@ def test_every_kind_of_move_is_on_the_map() -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-def test_each_fiftieth_point_ends_as_the_map_says(variant: Variant) -> None:
-    drawn = asyncio.run(draw(variant, one_in=50))
+async def test_each_fiftieth_point_ends_as_the_map_says(variant: Variant) -> None:
+    drawn = await draw(variant, one_in=50)
     was = DRAWN[variant.name]
     assert list(drawn) == list(was), "the steps are others: draw the map anew"
     assert _where(drawn) == _where(was), "there are points elsewhere: draw the map anew"
@@ -66,14 +65,14 @@ def test_every_fault_strikes_somewhere() -> None:
 # What the map is made with: it must be able to be red
 
 
-def test_a_fault_that_does_not_happen_is_no_point() -> None:
+async def test_a_fault_that_does_not_happen_is_no_point() -> None:
     with pytest.raises(Unfired):
-        asyncio.run(tell(PLAIN.story, {10_000: Strike(Trouble.CRASH_BEFORE, "journal.save")}))
+        await tell(PLAIN.story, {10_000: Strike(Trouble.CRASH_BEFORE, "journal.save")})
 
 
-def test_what_is_left_over_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_left_over_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("whimbrel.agent.agent.HostAgent.destroy", _does_nothing)
-    outcome, _ = asyncio.run(tell(PLAIN.story, {}))
+    outcome, _ = await tell(PLAIN.story, {})
     assert outcome.is_red
 
 

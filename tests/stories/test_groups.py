@@ -66,28 +66,22 @@ async def latest(world: World, server: Server) -> Run:
     return run
 
 
-def test_of_two_moves_toward_the_last_free_host_one_is_refused_and_hears_why() -> None:
-    async def story() -> None:
-        world, servers, [refused, moved] = await both_toward_the_last_host(["h1", "h2", "h3"])
-        assert await homes(world, servers) == ["h1", "h3"]
-        assert (refused.state, moved.state) == ("undone", "parked")
-        assert refused.message
-        assert "anti-affinity policy of server group" in refused.message
-        assert servers[1].id not in refused.message
-        assert await hosts_held(world, servers) == {servers[0].id: {"h1"}, servers[1].id: {"h2", "h3"}}
-        await world.close()
-
-    asyncio.run(story())
+async def test_of_two_moves_toward_the_last_free_host_one_is_refused_and_hears_why() -> None:
+    world, servers, [refused, moved] = await both_toward_the_last_host(["h1", "h2", "h3"])
+    assert await homes(world, servers) == ["h1", "h3"]
+    assert (refused.state, moved.state) == ("undone", "parked")
+    assert refused.message
+    assert "anti-affinity policy of server group" in refused.message
+    assert servers[1].id not in refused.message
+    assert await hosts_held(world, servers) == {servers[0].id: {"h1"}, servers[1].id: {"h2", "h3"}}
+    await world.close()
 
 
-def test_of_two_moves_toward_one_host_one_ends_elsewhere() -> None:
-    async def story() -> None:
-        world, servers, runs = await both_toward_the_last_host(["h1", "h2", "h3", "h4"])
-        assert [run.state for run in runs] == ["parked", "parked"]
-        assert sorted(str(host) for host in await homes(world, servers)) == ["h3", "h4"]
-        await world.close()
-
-    asyncio.run(story())
+async def test_of_two_moves_toward_one_host_one_ends_elsewhere() -> None:
+    world, servers, runs = await both_toward_the_last_host(["h1", "h2", "h3", "h4"])
+    assert [run.state for run in runs] == ["parked", "parked"]
+    assert sorted(str(host) for host in await homes(world, servers)) == ["h3", "h4"]
+    await world.close()
 
 
 # One move, and every fault
@@ -151,25 +145,19 @@ async def tell(end: str, *plans: Plan) -> list[str]:
 
 
 @pytest.mark.parametrize("end", ["confirm", "revert"])
-def test_every_crash(end: str) -> None:
-    async def every() -> None:
-        touches = await tell(end)
-        assert "placement.claim" in touches
-        for touch in range(len(touches)):
-            await tell(end, {touch: Fault.CRASH_BEFORE})
-        await tell(end, {len(touches) - 1: Fault.CRASH_AFTER})
-
-    asyncio.run(every())
+async def test_every_crash(end: str) -> None:
+    touches = await tell(end)
+    assert "placement.claim" in touches
+    for touch in range(len(touches)):
+        await tell(end, {touch: Fault.CRASH_BEFORE})
+    await tell(end, {len(touches) - 1: Fault.CRASH_AFTER})
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.UNANSWERED, Fault.REFUSED], ids=lambda one: one.name)
 @pytest.mark.parametrize("end", ["confirm", "revert"])
-def test_every_other_fault_of_claims(end: str, fault: Fault) -> None:
-    async def every() -> None:
-        for touch, _ in chosen(await tell(end), _may_have(fault, of("placement", "server_groups"))):
-            await tell(end, {touch: fault})
-
-    asyncio.run(every())
+async def test_every_other_fault_of_claims(end: str, fault: Fault) -> None:
+    for touch, _ in chosen(await tell(end), _may_have(fault, of("placement", "server_groups"))):
+        await tell(end, {touch: fault})
 
 
 def _may_have(fault: Fault, chooses: Chooses) -> Chooses:
@@ -210,61 +198,49 @@ class Together(Lives):
                 await self._drive(cloud, engine)
 
 
-def test_a_group_moves_together_whatever_crashes() -> None:
-    async def every() -> None:
-        touches = await together()
-        for touch in range(len(touches)):
-            await together({touch: Fault.CRASH_BEFORE})
-
-    asyncio.run(every())
+async def test_a_group_moves_together_whatever_crashes() -> None:
+    touches = await together()
+    for touch in range(len(touches)):
+        await together({touch: Fault.CRASH_BEFORE})
 
 
-def test_a_group_in_a_disabled_cell_moves_inside_it() -> None:
-    async def story() -> None:
-        world, servers = await grouped_world("affinity", ["h1", "h1"], ["h1", "h2"])
-        engine, cell = world.engine("conductor"), servers[0].cell
-        assert cell
-        await world.cloud.cell_infos.set_enabled(cell, False, "old")
-        await group_moves.move(world.cloud, engine, world.requester(), await world.cloud.server_groups.get(GROUP), None)
-        await world.settle(engine)
-        assert await homes(world, servers) == ["h2", "h2"]
-        await world.close()
-
-    asyncio.run(story())
+async def test_a_group_in_a_disabled_cell_moves_inside_it() -> None:
+    world, servers = await grouped_world("affinity", ["h1", "h1"], ["h1", "h2"])
+    engine, cell = world.engine("conductor"), servers[0].cell
+    assert cell
+    await world.cloud.cell_infos.set_enabled(cell, False, "old")
+    await group_moves.move(world.cloud, engine, world.requester(), await world.cloud.server_groups.get(GROUP), None)
+    await world.settle(engine)
+    assert await homes(world, servers) == ["h2", "h2"]
+    await world.close()
 
 
-def test_a_move_that_came_to_nothing_ends_and_permits_nothing_then() -> None:
-    async def story() -> None:
-        world, servers = await grouped_world("affinity", ["h1", "h1"], ["h1", "h2"])
-        world.hypervisors[HostName("h2")].refusing.add("start")
-        engine = world.engine("conductor")
-        group = await world.cloud.server_groups.get(GROUP)
-        await group_moves.move(world.cloud, engine, world.requester(), group, HostName("h2"))
-        await world.settle(engine)
-        now = await look(world.cloud, group)
-        assert (now.state, await homes(world, servers)) == ("split", ["h1", "h1"])
-        assert all(member.move and member.move.message for member in now.members)
-        world.hypervisors[HostName("h2")].refusing.clear()
-        await world.cloud.clock.sleep(LONGEST_S + 1)
-        await reconcile_slowly(world.cloud, engine)
-        assert (await look(world.cloud, group)).state == "resting"
-        server = await lookup.find(world.cloud, servers[0].id)
-        run = await requests.migrate(world.cloud, engine, world.requester(), server, HostName("h2"))
-        await world.settle(engine)
-        assert (await world.cloud.journal.get(run.id)).state == "undone"
-        await Invariants(world).check()
-        await world.close()
-
-    asyncio.run(story())
+async def test_a_move_that_came_to_nothing_ends_and_permits_nothing_then() -> None:
+    world, servers = await grouped_world("affinity", ["h1", "h1"], ["h1", "h2"])
+    world.hypervisors[HostName("h2")].refusing.add("start")
+    engine = world.engine("conductor")
+    group = await world.cloud.server_groups.get(GROUP)
+    await group_moves.move(world.cloud, engine, world.requester(), group, HostName("h2"))
+    await world.settle(engine)
+    now = await look(world.cloud, group)
+    assert (now.state, await homes(world, servers)) == ("split", ["h1", "h1"])
+    assert all(member.move and member.move.message for member in now.members)
+    world.hypervisors[HostName("h2")].refusing.clear()
+    await world.cloud.clock.sleep(LONGEST_S + 1)
+    await reconcile_slowly(world.cloud, engine)
+    assert (await look(world.cloud, group)).state == "resting"
+    server = await lookup.find(world.cloud, servers[0].id)
+    run = await requests.migrate(world.cloud, engine, world.requester(), server, HostName("h2"))
+    await world.settle(engine)
+    assert (await world.cloud.journal.get(run.id)).state == "undone"
+    await Invariants(world).check()
+    await world.close()
 
 
 @pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.UNANSWERED, Fault.REFUSED], ids=lambda one: one.name)
-def test_a_group_moves_together_whatever_placement_answers(fault: Fault) -> None:
-    async def every() -> None:
-        for touch, _ in chosen(await together(), _may_have(fault, of("placement"))):
-            await together({touch: fault})
-
-    asyncio.run(every())
+async def test_a_group_moves_together_whatever_placement_answers(fault: Fault) -> None:
+    for touch, _ in chosen(await together(), _may_have(fault, of("placement"))):
+        await together({touch: fault})
 
 
 async def together(*plans: Plan) -> list[str]:

@@ -1,7 +1,5 @@
 """Each guard of a cloud whose databases were restored does its part; mutants of them are told the same stories."""
 
-import asyncio
-
 import pytest
 
 from tests.stories.guards import attempts
@@ -9,5 +7,5 @@ from tests.stories.kinds import Attempt
 
 
 @pytest.mark.parametrize("attempt", list(attempts()), ids=lambda attempt: attempt.args[0].__name__)
-def test_each_guard_does_its_part(attempt: Attempt) -> None:
-    assert asyncio.run(attempt()) is None  # type: ignore[arg-type]
+async def test_each_guard_does_its_part(attempt: Attempt) -> None:
+    assert await attempt() is None  # type: ignore[arg-type]

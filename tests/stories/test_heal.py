@@ -1,6 +1,5 @@
 """Ports are healed under every fault: all is right again, or as wrong as it was, and nothing else ever changes."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -212,54 +211,39 @@ async def heal_at_last(world: World, server: ServerId) -> None:
 
 
 @pytest.mark.parametrize("tale", TALES + MORE, ids=str)
-def test_every_crash(tale: Tale) -> None:
-    async def story() -> None:
-        touches = await told(tale)
-        for touch in range(len(touches)):
-            await tell(tale, {touch: Fault.CRASH_BEFORE})
-        await tell(tale, {len(touches) - 1: Fault.CRASH_AFTER})
-
-    asyncio.run(story())
+async def test_every_crash(tale: Tale) -> None:
+    touches = await told(tale)
+    for touch in range(len(touches)):
+        await tell(tale, {touch: Fault.CRASH_BEFORE})
+    await tell(tale, {len(touches) - 1: Fault.CRASH_AFTER})
 
 
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_call_without_an_answer(tale: Tale, fault: Fault) -> None:
-    async def story() -> None:
-        for touch in range(len(await told(tale))):
-            await tell(tale, {touch: fault})
-
-    asyncio.run(story())
+async def test_every_call_without_an_answer(tale: Tale, fault: Fault) -> None:
+    for touch in range(len(await told(tale))):
+        await tell(tale, {touch: fault})
 
 
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_refusal(tale: Tale) -> None:
-    async def story() -> None:
-        for touch, _ in chosen(await told(tale), of("placement", "network")):
-            await tell(tale, {touch: Fault.REFUSED})
-
-    asyncio.run(story())
+async def test_every_refusal(tale: Tale) -> None:
+    for touch, _ in chosen(await told(tale), of("placement", "network")):
+        await tell(tale, {touch: Fault.REFUSED})
 
 
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_sleeper(tale: Tale) -> None:
-    async def story() -> None:
-        for touch in range(len(await told(tale))):
-            telling = Healing(tale, {touch: Fault.SLEEP})
-            ended = await sleeping(telling)
-            assert ended.fired, touch
-            await check(telling, ended)
-
-    asyncio.run(story())
+async def test_every_sleeper(tale: Tale) -> None:
+    for touch in range(len(await told(tale))):
+        telling = Healing(tale, {touch: Fault.SLEEP})
+        ended = await sleeping(telling)
+        assert ended.fired, touch
+        await check(telling, ended)
 
 
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_order_that_arrives_late(tale: Tale) -> None:
-    async def story() -> None:
-        for touch, _ in chosen(await told(tale), may_come_late):
-            await tell_late(tale, {touch: Fault.LATE})
-
-    asyncio.run(story())
+async def test_every_order_that_arrives_late(tale: Tale) -> None:
+    for touch, _ in chosen(await told(tale), may_come_late):
+        await tell_late(tale, {touch: Fault.LATE})
 
 
 async def tell_late(tale: Tale, plan: Plan) -> None:
@@ -275,15 +259,11 @@ async def tell_late(tale: Tale, plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault.LATE, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
-def test_what_is_asked_in_vain_and_then_refused_is_undone(fault: Fault) -> None:
+async def test_what_is_asked_in_vain_and_then_refused_is_undone(fault: Fault) -> None:
     """A call is asked, again, and then the service says no: all is as wrong as it was, whatever arrives after it."""
-
-    async def story() -> None:
-        for call in ("placement.claim", "network.bind"):
-            for touch, name in chosen(await told(CLAIMED_ELSEWHERE), call.__eq__):
-                await tell_refused(touch, name, fault)
-
-    asyncio.run(story())
+    for call in ("placement.claim", "network.bind"):
+        for touch, name in chosen(await told(CLAIMED_ELSEWHERE), call.__eq__):
+            await tell_refused(touch, name, fault)
 
 
 async def tell_refused(touch: int, name: str, fault: Fault) -> None:
@@ -301,29 +281,23 @@ async def tell_refused(touch: int, name: str, fault: Fault) -> None:
     await check(telling, ended)
 
 
-def test_the_server_is_locked_until_all_is_undone() -> None:
-    async def story() -> None:
-        bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
-        undone = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).tell()
-        back = max(number for number, name in enumerate(undone.lives[0].touches) if name == "placement.claim")
-        ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED, back: Fault.UNANSWERED}).tell()
-        assert await books(ended.world) == ended.before
-        [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
-        ends = [(entry.step, entry.way) for entry in run.log if entry.outcome == "done"]
-        assert ends[-2:] == [("claim_due", "undo"), ("lock", "undo")]
-
-    asyncio.run(story())
+async def test_the_server_is_locked_until_all_is_undone() -> None:
+    bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
+    undone = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).tell()
+    back = max(number for number, name in enumerate(undone.lives[0].touches) if name == "placement.claim")
+    ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED, back: Fault.UNANSWERED}).tell()
+    assert await books(ended.world) == ended.before
+    [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
+    ends = [(entry.step, entry.way) for entry in run.log if entry.outcome == "done"]
+    assert ends[-2:] == [("claim_due", "undo"), ("lock", "undo")]
 
 
-def test_a_profile_that_is_refused_leaves_all_as_wrong_as_it_was() -> None:
-    async def story() -> None:
-        bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
-        ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).tell()
-        assert await books(ended.world) == ended.before
-        [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
-        assert (run.state, run.message) == ("undone", "network.bind says no")
-
-    asyncio.run(story())
+async def test_a_profile_that_is_refused_leaves_all_as_wrong_as_it_was() -> None:
+    bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
+    ended = await Healing(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED}).tell()
+    assert await books(ended.world) == ended.before
+    [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
+    assert (run.state, run.message) == ("undone", "network.bind says no")
 
 
 class WithOthers(Healing):
@@ -339,69 +313,56 @@ class WithOthers(Healing):
         return
 
 
-def test_what_somebody_else_has_meanwhile_is_not_waited_for() -> None:
+async def test_what_somebody_else_has_meanwhile_is_not_waited_for() -> None:
     """It was wrong to hold it: the way back ends with the server free, and what is right is held."""
-
-    async def story() -> None:
-        bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
-        telling = WithOthers(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED})
-        ended = await telling.tell()
-        [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
-        assert (run.state, run.debts) == ("undone", ())
-        assert await broken_ports.card(ended.world, "h1") in await broken_ports.held(ended.world, ended.server.id)
-        await heal_at_last(ended.world, ended.server.id)
-        assert (await books(ended.world))["ports"] == telling.right["ports"]
-
-    asyncio.run(story())
+    bind = max(number for number, name in enumerate(await told(CLAIMED_ELSEWHERE)) if name == "network.bind")
+    telling = WithOthers(CLAIMED_ELSEWHERE, {bind: Fault.REFUSED})
+    ended = await telling.tell()
+    [run] = await ended.world.cloud.journal.find(RunFilter(sagas=["heal_ports"]))
+    assert (run.state, run.debts) == ("undone", ())
+    assert await broken_ports.card(ended.world, "h1") in await broken_ports.held(ended.world, ended.server.id)
+    await heal_at_last(ended.world, ended.server.id)
+    assert (await books(ended.world))["ports"] == telling.right["ports"]
 
 
-def test_what_lacks_altogether_is_healed_for_the_ports_only() -> None:
-    async def story() -> None:
-        world, server, right = await _scene(Tale("all is dropped", (all_dropped,)))
-        await heal_at_last(world, server.id)
-        of_card = [claim for claim in right["claims"] if EGRESS in dict(claim[2])]
-        assert (await books(world))["claims"] == of_card
-        await world.close()
-
-    asyncio.run(story())
+async def test_what_lacks_altogether_is_healed_for_the_ports_only() -> None:
+    world, server, right = await _scene(Tale("all is dropped", (all_dropped,)))
+    await heal_at_last(world, server.id)
+    of_card = [claim for claim in right["claims"] if EGRESS in dict(claim[2])]
+    assert (await books(world))["claims"] == of_card
+    await world.close()
 
 
-def test_what_is_healed_of_a_server_of_a_group_is_known_to_the_group() -> None:
-    async def story() -> None:
-        world = await World.build(HOSTS, rules=RULES, equipped=True)
-        group = ServerGroup(
-            id=GroupId("88888888-8888-4888-8888-888888888888"),
-            name="g",
-            project_id=PROJECT,
-            user_id=USER,
-            policy="anti-affinity",
-            created_at=world.cloud.clock.now(),
-        )
-        await world.cloud.server_groups.create(group, -1)
-        server, engine = with_devices(world.new_server("s")), world.engine("setup")
-        server = replace(server, spec=RequestSpec(hints={"group": group.id}))
-        await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
-        await world.settle(engine)
-        placed = await world.cloud.placement.group_places(group.id)
-        assert len(placed.held) == 1
-        await broken_ports.hold(world, server.id, {})
-        assert not (await world.cloud.placement.group_places(group.id)).held
-        await heal_at_last(world, server.id)
-        assert await world.cloud.placement.group_places(group.id) == placed
-        await world.close()
-
-    asyncio.run(story())
+async def test_what_is_healed_of_a_server_of_a_group_is_known_to_the_group() -> None:
+    world = await World.build(HOSTS, rules=RULES, equipped=True)
+    group = ServerGroup(
+        id=GroupId("88888888-8888-4888-8888-888888888888"),
+        name="g",
+        project_id=PROJECT,
+        user_id=USER,
+        policy="anti-affinity",
+        created_at=world.cloud.clock.now(),
+    )
+    await world.cloud.server_groups.create(group, -1)
+    server, engine = with_devices(world.new_server("s")), world.engine("setup")
+    server = replace(server, spec=RequestSpec(hints={"group": group.id}))
+    await create.accept(world.cloud, engine, world.requester(), [server], HostName("h1"))
+    await world.settle(engine)
+    placed = await world.cloud.placement.group_places(group.id)
+    assert len(placed.held) == 1
+    await broken_ports.hold(world, server.id, {})
+    assert not (await world.cloud.placement.group_places(group.id)).held
+    await heal_at_last(world, server.id)
+    assert await world.cloud.placement.group_places(group.id) == placed
+    await world.close()
 
 
-def test_two_that_heal_the_same_server_are_not_in_each_others_way() -> None:
-    async def story() -> None:
-        world, server, right = await _scene(TALES[0])
-        engine, record = world.engine("one"), await lookup.find(world.cloud, server.id)
-        await heal(world.cloud, engine, world.requester(), record)
-        with pytest.raises(Conflict):
-            await heal(world.cloud, world.engine("two"), world.requester(), record)
-        await world.settle(engine)
-        assert await books(world) == right
-        await world.close()
-
-    asyncio.run(story())
+async def test_two_that_heal_the_same_server_are_not_in_each_others_way() -> None:
+    world, server, right = await _scene(TALES[0])
+    engine, record = world.engine("one"), await lookup.find(world.cloud, server.id)
+    await heal(world.cloud, engine, world.requester(), record)
+    with pytest.raises(Conflict):
+        await heal(world.cloud, world.engine("two"), world.requester(), record)
+    await world.settle(engine)
+    assert await books(world) == right
+    await world.close()

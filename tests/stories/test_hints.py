@@ -1,6 +1,5 @@
 """Hints that name other servers hold when a server is made and when it moves, by where the others are by then."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,13 +71,13 @@ async def _deleted() -> None:
     await world.close()
 
 
-def test_servers_are_made_beside_others_and_apart() -> None:
-    asyncio.run(_beside_and_apart())
+async def test_servers_are_made_beside_others_and_apart() -> None:
+    await _beside_and_apart()
 
 
-def test_a_move_keeps_them_apart_and_nobody_is_beside_who_is_not_there() -> None:
-    asyncio.run(_moves_too())
+async def test_a_move_keeps_them_apart_and_nobody_is_beside_who_is_not_there() -> None:
+    await _moves_too()
 
 
-def test_who_is_deleted_is_nowhere() -> None:
-    asyncio.run(_deleted())
+async def test_who_is_deleted_is_nowhere() -> None:
+    await _deleted()

@@ -1,7 +1,5 @@
 """However a story goes, the history agrees with the record that it left: nothing changes how a server stands unseen."""
 
-import asyncio
-
 import pytest
 
 from tests.stories.living import Living, Tale
@@ -50,13 +48,13 @@ async def lived(telling: Telling | Living) -> int:
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
-def test_after_a_move_the_history_says_where_its_server_lives(story: Story) -> None:
-    assert asyncio.run(lived(Telling(story)))
+async def test_after_a_move_the_history_says_where_its_server_lives(story: Story) -> None:
+    assert await lived(Telling(story))
 
 
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_after_anything_else_the_history_says_how_its_server_is(tale: Tale) -> None:
-    assert asyncio.run(lived(Living(tale)))
+async def test_after_anything_else_the_history_says_how_its_server_is(tale: Tale) -> None:
+    assert await lived(Living(tale))
 
 
 CRASHED = ("resize with ports and volumes, revert", "resize to another cell, confirm")
@@ -64,10 +62,7 @@ CRASHED = ("resize with ports and volumes, revert", "resize to another cell, con
 
 @pytest.mark.parametrize("story", [story for story in STORIES if story.name in CRASHED], ids=str)
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.LOST_ANSWER, Fault.UNANSWERED])
-def test_after_faults_too(story: Story, fault: Fault) -> None:
-    async def every() -> None:
-        for touch in range(0, await lived(Telling(story)), EVERY):
-            plan: Plan = {touch: fault}
-            await lived(Telling(story, plan))
-
-    asyncio.run(every())
+async def test_after_faults_too(story: Story, fault: Fault) -> None:
+    for touch in range(0, await lived(Telling(story)), EVERY):
+        plan: Plan = {touch: fault}
+        await lived(Telling(story, plan))

@@ -1,6 +1,5 @@
 """After a move the image service is asked for a disk that came late of those tries only that went to another cell."""
 
-import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -50,7 +49,7 @@ def home_refuses(world: World) -> None:
 @pytest.mark.parametrize(
     ("before", "lands_on", "asked"), [(nothing, "h2", 0), (home_refuses, "m1", 1)], ids=["it stayed", "it left"]
 )
-def test_only_tries_that_left_the_cell_are_asked_for(
+async def test_only_tries_that_left_the_cell_are_asked_for(
     before: Callable[[World], object], lands_on: str, asked: int
 ) -> None:
-    assert asyncio.run(deletes(before, lands_on)) == asked
+    assert await deletes(before, lands_on) == asked

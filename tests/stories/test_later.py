@@ -1,12 +1,10 @@
 """Who slept through an errand wakes when its server was changed again."""
 
-import asyncio
-
 import pytest
 
 from tests.stories.later import LATER, Later, every_look
 
 
 @pytest.mark.parametrize("later", LATER, ids=str)
-def test_who_slept_through_an_errand_changes_nothing_of_what_came_later(later: Later) -> None:
-    assert not asyncio.run(every_look(later))
+async def test_who_slept_through_an_errand_changes_nothing_of_what_came_later(later: Later) -> None:
+    assert not await every_look(later)

@@ -1,6 +1,5 @@
 """Who moves between cells is one server to whoever lists, finds or counts, after every single touch of his move."""
 
-import asyncio
 from itertools import groupby
 
 import pytest
@@ -41,46 +40,39 @@ class Watch:
 
 
 @pytest.mark.parametrize("verdict", ["confirm", "revert"])
-def test_who_moves_is_one_server_after_every_touch(verdict: str) -> None:
-    async def story() -> None:
-        world = await two_cells()
-        server = await booted(world)
-        watch = Watch(world, server.id)
-        engine = world.engine("one", Chaos({}, watch.look).wrap(world.cloud))
-        await sent(world, server, LARGE, engine)
-        assert watch.homes == [server.cell, THERE]
-        say = requests.confirm if verdict == "confirm" else requests.revert
-        await say(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
-        await world.settle(engine)
-        assert watch.homes == [server.cell, THERE] + ([server.cell] if verdict == "revert" else [])
-        assert watch.looks > 40
-        await world.close()
-
-    asyncio.run(story())
+async def test_who_moves_is_one_server_after_every_touch(verdict: str) -> None:
+    world = await two_cells()
+    server = await booted(world)
+    watch = Watch(world, server.id)
+    engine = world.engine("one", Chaos({}, watch.look).wrap(world.cloud))
+    await sent(world, server, LARGE, engine)
+    assert watch.homes == [server.cell, THERE]
+    say = requests.confirm if verdict == "confirm" else requests.revert
+    await say(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
+    await world.settle(engine)
+    assert watch.homes == [server.cell, THERE] + ([server.cell] if verdict == "revert" else [])
+    assert watch.looks > 40
+    await world.close()
 
 
-def test_who_moves_loads_one_host_and_hides_nobody_else_there() -> None:
+async def test_who_moves_loads_one_host_and_hides_nobody_else_there() -> None:
     """A copy in the other cell must not be taken for all that there is on the source."""
+    world = await two_cells()
+    server, _stays = await booted(world), await booted(world, "stays")
+    cloud = world.cloud
+    known = cloud.cells, cloud.cell_infos, cloud.aggregates, cloud.clock, cloud.rules
+    seen: list[list[int]] = []
 
-    async def story() -> None:
-        world = await two_cells()
-        server, _stays = await booted(world), await booted(world, "stays")
-        cloud = world.cloud
-        known = cloud.cells, cloud.cell_infos, cloud.aggregates, cloud.clock, cloud.rules
-        seen: list[list[int]] = []
+    async def look(touch: str) -> None:
+        if "servers" not in touch:
+            return
+        loads = (await KnownFleet(*known).now()).loads
+        seen.append([loads[host].servers if host in loads else 0 for host in (HostName("c1h0"), HostName("c2h0"))])
 
-        async def look(touch: str) -> None:
-            if "servers" not in touch:
-                return
-            loads = (await KnownFleet(*known).now()).loads
-            seen.append([loads[host].servers if host in loads else 0 for host in (HostName("c1h0"), HostName("c2h0"))])
-
-        engine = world.engine("one", Chaos({}, look).wrap(world.cloud))
-        await sent(world, server, LARGE, engine)
-        await requests.revert(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
-        await world.settle(engine)
-        switching = [1, 0]  # both copies are frozen
-        assert [one for one, _ in groupby(seen)] == [[2, 0], switching, [1, 1], switching, [2, 0]]
-        await world.close()
-
-    asyncio.run(story())
+    engine = world.engine("one", Chaos({}, look).wrap(world.cloud))
+    await sent(world, server, LARGE, engine)
+    await requests.revert(world.cloud, engine, world.requester(), await lookup.find(world.cloud, server.id))
+    await world.settle(engine)
+    switching = [1, 0]  # both copies are frozen
+    assert [one for one, _ in groupby(seen)] == [[2, 0], switching, [1, 1], switching, [2, 0]]
+    await world.close()

@@ -1,6 +1,5 @@
 """The rest of a server's life under every fault: created, deleted, switched. It is done, or was never begun."""
 
-import asyncio
 from contextlib import suppress
 
 import pytest
@@ -177,53 +176,38 @@ async def tell(tale: Tale, plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_crash(tale: Tale) -> None:
-    async def every() -> None:
-        touches = (await told(tale)).acts
-        for touch in range(len(touches)):
-            await tell(tale, {touch: Fault.CRASH_BEFORE})
-        await tell(tale, {len(touches) - 1: Fault.CRASH_AFTER})
-
-    asyncio.run(every())
+async def test_every_crash(tale: Tale) -> None:
+    touches = (await told(tale)).acts
+    for touch in range(len(touches)):
+        await tell(tale, {touch: Fault.CRASH_BEFORE})
+    await tell(tale, {len(touches) - 1: Fault.CRASH_AFTER})
 
 
 @pytest.mark.parametrize("fault", [Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_call_without_an_answer(tale: Tale, fault: Fault) -> None:
-    async def every() -> None:
-        for touch in range(len((await told(tale)).acts)):
-            await tell(tale, {touch: fault})
-
-    asyncio.run(every())
+async def test_every_call_without_an_answer(tale: Tale, fault: Fault) -> None:
+    for touch in range(len((await told(tale)).acts)):
+        await tell(tale, {touch: fault})
 
 
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_sleeper(tale: Tale) -> None:
-    async def every() -> None:
-        for touch in range(len((await told(tale)).asked)):
-            ended = await sleeping(Living(tale, {touch: Fault.SLEEP}))
-            assert ended.fired, touch
-            await check(ended, tale)
-
-    asyncio.run(every())
+async def test_every_sleeper(tale: Tale) -> None:
+    for touch in range(len((await told(tale)).asked)):
+        ended = await sleeping(Living(tale, {touch: Fault.SLEEP}))
+        assert ended.fired, touch
+        await check(ended, tale)
 
 
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_refusal(tale: Tale) -> None:
-    async def every() -> None:
-        for touch, _ in chosen((await told(tale)).acts, of("agent", "placement", "images")):
-            await tell(tale, {touch: Fault.REFUSED})
-
-    asyncio.run(every())
+async def test_every_refusal(tale: Tale) -> None:
+    for touch, _ in chosen((await told(tale)).acts, of("agent", "placement", "images")):
+        await tell(tale, {touch: Fault.REFUSED})
 
 
 @pytest.mark.parametrize("tale", TALES, ids=str)
-def test_every_order_that_arrives_late(tale: Tale) -> None:
-    async def every() -> None:
-        for touch, _ in chosen((await told(tale)).acts, may_come_late):
-            await tell_late(tale, touch)
-
-    asyncio.run(every())
+async def test_every_order_that_arrives_late(tale: Tale) -> None:
+    for touch, _ in chosen((await told(tale)).acts, may_come_late):
+        await tell_late(tale, touch)
 
 
 async def tell_late(tale: Tale, touch: int) -> None:

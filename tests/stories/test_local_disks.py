@@ -1,6 +1,5 @@
 """Ephemeral and swap disks where a move meets what it did not expect: a smaller flavor, a guest without them."""
 
-import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -48,46 +47,39 @@ async def size_gib(world: World, server: Server, disk: DiskName) -> float:
 
 
 @pytest.mark.parametrize("flavor", [TIGHT, LARGE], ids=["smaller", "none"])
-def test_an_ephemeral_disk_is_not_made_smaller(flavor: Flavor) -> None:
-    async def story() -> None:
-        world, engine, server = await booted(ONE_CELL, ROOMY)
-        before = await books(world)
-        told = await requests.plan(world.cloud, server, await requests.resize_facts(world.cloud, server, flavor))
-        assert "Unable to resize disk down" in str(told)
-        now = await resized(world, engine, server, flavor)
-        [run] = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize",)))
-        assert (now.vm_state, now.task_state, run.state) == ("active", None, "undone")
-        assert "Unable to resize disk down" in (run.message or "")
-        assert await books(world) == before
-
-    asyncio.run(story())
+async def test_an_ephemeral_disk_is_not_made_smaller(flavor: Flavor) -> None:
+    world, engine, server = await booted(ONE_CELL, ROOMY)
+    before = await books(world)
+    told = await requests.plan(world.cloud, server, await requests.resize_facts(world.cloud, server, flavor))
+    assert "Unable to resize disk down" in str(told)
+    now = await resized(world, engine, server, flavor)
+    [run] = await world.cloud.journal.find(RunFilter(subject=server.id, sagas=("resize",)))
+    assert (now.vm_state, now.task_state, run.state) == ("active", None, "undone")
+    assert "Unable to resize disk down" in (run.message or "")
+    assert await books(world) == before
 
 
 @pytest.mark.parametrize("cells", [ONE_CELL, TWO_CELLS], ids=["a cell", "two cells"])
-def test_what_the_new_flavor_does_not_give_is_not_there(cells: dict[str, Sequence[str]]) -> None:
-    async def story() -> None:
-        world, engine, server = await booted(cells, ROOMY)
-        now = await resized(world, engine, server, ROOMIER)
-        assert (now.vm_state, now.host) == ("resized", "h2")
-        assert [await size_gib(world, now, disk) for disk in ("root", "ephemeral", "swap")] == [2, 3, 0]
-        assert [await size_gib(world, server, disk) for disk in ("root", "ephemeral", "swap")] == [1, 2, 0.5]
-
-    asyncio.run(story())
+async def test_what_the_new_flavor_does_not_give_is_not_there(cells: dict[str, Sequence[str]]) -> None:
+    world, engine, server = await booted(cells, ROOMY)
+    now = await resized(world, engine, server, ROOMIER)
+    assert (now.vm_state, now.host) == ("resized", "h2")
+    assert [await size_gib(world, now, disk) for disk in ("root", "ephemeral", "swap")] == [2, 3, 0]
+    assert [await size_gib(world, server, disk) for disk in ("root", "ephemeral", "swap")] == [1, 2, 0.5]
 
 
 @pytest.mark.parametrize("cells", [ONE_CELL, TWO_CELLS], ids=["a cell", "two cells"])
-def test_a_guest_that_is_older_than_such_disks_gets_them_with_its_next_move(cells: dict[str, Sequence[str]]) -> None:
-    async def story() -> None:
-        world, engine, server = await booted(cells, ROOMY)
-        await make_older(world, server)
-        now = await resized(world, engine, server, replace(ROOMIER, swap_mib=1024))
-        assert [await size_gib(world, now, disk) for disk in ("root", "ephemeral", "swap")] == [2, 3, 1]
-        await requests.revert(world.cloud, engine, world.requester(), now)
-        await world.settle(engine)
-        [(host, guest)] = world.simulated.guests()
-        assert (host, guest.power, guest.disks) == ("h1", "running", ("root",))
-
-    asyncio.run(story())
+async def test_a_guest_that_is_older_than_such_disks_gets_them_with_its_next_move(
+    cells: dict[str, Sequence[str]],
+) -> None:
+    world, engine, server = await booted(cells, ROOMY)
+    await make_older(world, server)
+    now = await resized(world, engine, server, replace(ROOMIER, swap_mib=1024))
+    assert [await size_gib(world, now, disk) for disk in ("root", "ephemeral", "swap")] == [2, 3, 1]
+    await requests.revert(world.cloud, engine, world.requester(), now)
+    await world.settle(engine)
+    [(host, guest)] = world.simulated.guests()
+    assert (host, guest.power, guest.disks) == ("h1", "running", ("root",))
 
 
 async def make_older(world: World, server: Server) -> None:

@@ -1,7 +1,5 @@
 """A server goes back and moves again: what is left over from its first move does the second no harm."""
 
-import asyncio
-
 import pytest
 
 from tests.stories.again import knows_no_epochs, late_in_a_later_move, wakes_in_a_later_move
@@ -18,19 +16,13 @@ TOLD = tuple(
 
 
 @pytest.mark.parametrize("story", TOLD, ids=str)
-def test_who_slept_through_a_move_does_no_harm_to_the_next(story: Story) -> None:
-    async def every() -> None:
-        touches = chosen(await touches_of(story), lambda name: not knows_no_epochs(name))
-        slept = [await wakes_in_a_later_move(story, touch) for touch, _ in touches]
-        assert slept.count(True) > len(touches) / 2
-
-    asyncio.run(every())
+async def test_who_slept_through_a_move_does_no_harm_to_the_next(story: Story) -> None:
+    touches = chosen(await touches_of(story), lambda name: not knows_no_epochs(name))
+    slept = [await wakes_in_a_later_move(story, touch) for touch, _ in touches]
+    assert slept.count(True) > len(touches) / 2
 
 
 @pytest.mark.parametrize("story", TOLD, ids=str)
-def test_a_call_that_arrives_in_the_next_move_is_made_up_for_before_and_at_its_end(story: Story) -> None:
-    async def every() -> None:
-        for touch, _ in chosen(await touches_of(story), knows_no_epochs):
-            await late_in_a_later_move(story, touch)
-
-    asyncio.run(every())
+async def test_a_call_that_arrives_in_the_next_move_is_made_up_for_before_and_at_its_end(story: Story) -> None:
+    for touch, _ in chosen(await touches_of(story), knows_no_epochs):
+        await late_in_a_later_move(story, touch)

@@ -4,7 +4,6 @@ old_repairs.json has what the release of 82a394a wrote of one repair of each kin
 looked again.
 """
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -97,10 +96,10 @@ async def goes_on(name: str, version: int, *, has_looked: bool) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("name", [name for name in TOLD if "settle_record" not in str(OLD[name])])
-def test_a_repair_that_an_older_release_accepted_comes_to_its_end(name: str, version: int) -> None:
-    asyncio.run(goes_on(name, version, has_looked=False))
+async def test_a_repair_that_an_older_release_accepted_comes_to_its_end(name: str, version: int) -> None:
+    await goes_on(name, version, has_looked=False)
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_a_repair_in_the_middle_comes_to_its_end(name: str) -> None:
-    asyncio.run(goes_on(name, 2, has_looked=True))
+async def test_a_repair_in_the_middle_comes_to_its_end(name: str) -> None:
+    await goes_on(name, 2, has_looked=True)

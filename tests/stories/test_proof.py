@@ -45,41 +45,37 @@ class ProvedErrand(Proved, attaching.Errand):
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
-def test_every_instant_of_a_move(story: Story) -> None:
+async def test_every_instant_of_a_move(story: Story) -> None:
     telling = ProvedTelling(story)
-    asyncio.run(telling.tell())
+    await telling.tell()
     assert telling.proofs > 20
 
 
 @pytest.mark.parametrize("tale", test_lives.TALES, ids=str)
-def test_every_instant_of_the_rest_of_a_life(tale: living.Tale) -> None:
+async def test_every_instant_of_the_rest_of_a_life(tale: living.Tale) -> None:
     telling = ProvedLife(tale)
-    asyncio.run(telling.tell())
+    await telling.tell()
     assert telling.proofs > 2
 
 
 @pytest.mark.parametrize("tale", attaching.TALES, ids=str)
-def test_every_instant_of_an_errand(tale: attaching.Tale) -> None:
+async def test_every_instant_of_an_errand(tale: attaching.Tale) -> None:
     telling = ProvedErrand(tale)
-    asyncio.run(telling.tell())
+    await telling.tell()
     assert telling.proofs > 2
 
 
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.CRASH_AFTER, Fault.LOST_ANSWER], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("name", ["resize with ports and volumes, revert", "resize to another cell, confirm"])
-def test_every_instant_after_a_fault(name: str, fault: Fault) -> None:
+async def test_every_instant_after_a_fault(name: str, fault: Fault) -> None:
     """On the way back too, with debts, and after another one took over."""
     [story] = [story for story in STORIES if story.name == name]
-
-    async def every() -> None:
-        telling = Telling(story)
-        await telling.tell()
-        touches = telling.lives[0].touches
-        chooses = of("agent", "placement", "network", "volumes") if fault is Fault.REFUSED else bool
-        for touch, _ in chosen(touches, chooses, range(0, len(touches), 7)):
-            await ProvedTelling(story, {touch: fault}).tell()
-
-    asyncio.run(every())
+    telling = Telling(story)
+    await telling.tell()
+    touches = telling.lives[0].touches
+    chooses = of("agent", "placement", "network", "volumes") if fault is Fault.REFUSED else bool
+    for touch, _ in chosen(touches, chooses, range(0, len(touches), 7)):
+        await ProvedTelling(story, {touch: fault}).tell()
 
 
 class Alternating(Telling):
@@ -102,11 +98,11 @@ HEAD_STARTS = range(0, 48, 8)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=str)
-def test_moves_step_while_the_books_are_read(story: Story) -> None:
+async def test_moves_step_while_the_books_are_read(story: Story) -> None:
     """After each reading of the proof the move goes on: what was read first is of another instant than the rest."""
     for head_start in HEAD_STARTS:
         for touches_a_turn in (1, 3):
-            asyncio.run(both(story, head_start, touches_a_turn))
+            await both(story, head_start, touches_a_turn)
 
 
 async def both(story: Story, head_start: int, touches_a_turn: int) -> None:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from tests.broken_ports import provider
 from tests.stories import breaking
 from tests.stories.breaking import FREE_VOLUME, Act, Scene, run
-from tests.stories.test_repair import told
 from whimbrel.adapters.sql.tables.cell import pci_devices
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.adapters.sql.tables.global_ import directory, runs
@@ -220,60 +219,44 @@ SEEN: dict[Act, set[str]] = {
 
 
 @pytest.mark.parametrize("act", SEEN, ids=lambda act: act.__name__)
-def test_it_is_seen_and_no_more_is_said(act: Act) -> None:
+async def test_it_is_seen_and_no_more_is_said(scene: Scene, act: Act) -> None:
     """And there is a plan for it, or a sentence of what a person can do."""
-
-    async def story(scene: Scene) -> None:
-        await act(scene)
-        proof, findings = await survey(scene.world.cloud)
-        assert {one.kind for one in proof.violations} == SEEN[act], proof.violations
-        words = [words for one in findings for words in one.plan.left]
-        assert not any("there is no known repair" in each for each in words), words
-
-    told(story)
+    await act(scene)
+    proof, findings = await survey(scene.world.cloud)
+    assert {one.kind for one in proof.violations} == SEEN[act], proof.violations
+    words = [words for one in findings for words in one.plan.left]
+    assert not any("there is no known repair" in each for each in words), words
 
 
-def test_a_server_whose_move_is_not_in_the_journal_is_seen() -> None:
-    async def story(scene: Scene) -> None:
-        await its_row_is_lost(scene)
-        kinds = {one.kind for one in (await prove(scene.world.cloud)).violations}
-        assert {"no_move", "leaked_lock"} <= kinds
-
-    told(story)
+async def test_a_server_whose_move_is_not_in_the_journal_is_seen(scene: Scene) -> None:
+    await its_row_is_lost(scene)
+    kinds = {one.kind for one in (await prove(scene.world.cloud)).violations}
+    assert {"no_move", "leaked_lock"} <= kinds
 
 
 @pytest.mark.parametrize("is_rich", [False, True])
-def test_nothing_is_said_of_a_move_that_waits(is_rich: bool) -> None:
-    async def story(scene: Scene) -> None:
-        await (park(scene, scene.rich, "h2") if is_rich else park(scene, scene.plain))
-        proof = await prove(scene.world.cloud)
-        assert proof.holds, proof.violations
-
-    told(story)
+async def test_nothing_is_said_of_a_move_that_waits(scene: Scene, is_rich: bool) -> None:
+    await (park(scene, scene.rich, "h2") if is_rich else park(scene, scene.plain))
+    proof = await prove(scene.world.cloud)
+    assert proof.holds, proof.violations
 
 
-def test_a_run_that_was_leased_for_ever_goes_on_when_it_is_told_to() -> None:
-    async def story(scene: Scene) -> None:
-        world, engine = scene.world, scene.world.engine("other")
-        await a_move_is_leased_for_ever(scene)
-        [move] = await world.cloud.journal.find(RunFilter(subject=scene.plain.id, only_open=True))
-        await requests.retry(world.cloud, engine, move.id)
-        await world.settle(engine)
-        assert (await lookup.find(world.cloud, scene.plain.id)).vm_state == "resized"
-        assert (await prove(world.cloud)).holds
-
-    told(story)
+async def test_a_run_that_was_leased_for_ever_goes_on_when_it_is_told_to(scene: Scene) -> None:
+    world, engine = scene.world, scene.world.engine("other")
+    await a_move_is_leased_for_ever(scene)
+    [move] = await world.cloud.journal.find(RunFilter(subject=scene.plain.id, only_open=True))
+    await requests.retry(world.cloud, engine, move.id)
+    await world.settle(engine)
+    assert (await lookup.find(world.cloud, scene.plain.id)).vm_state == "resized"
+    assert (await prove(world.cloud)).holds
 
 
-def test_places_of_a_group_are_told_by_the_names_of_hosts() -> None:
-    async def story(scene: Scene) -> None:
-        hosts = {HostName("h3"): ProviderId("a-root")}
-        places = GroupLocations(held=frozenset({(scene.plain.id, ProviderId("a-root"))}))
-        one = Grouped(group=group_of(scene), places=places, claimed=frozenset(), living=frozenset(), hosts=hosts)
-        [said] = [violation.sentence for violation in rule_holds(one)]
-        assert f"{scene.plain.id} on h3, and its members hold nothing" in said
-
-    told(story)
+async def test_places_of_a_group_are_told_by_the_names_of_hosts(scene: Scene) -> None:
+    hosts = {HostName("h3"): ProviderId("a-root")}
+    places = GroupLocations(held=frozenset({(scene.plain.id, ProviderId("a-root"))}))
+    one = Grouped(group=group_of(scene), places=places, claimed=frozenset(), living=frozenset(), hosts=hosts)
+    [said] = [violation.sentence for violation in rule_holds(one)]
+    assert f"{scene.plain.id} on h3, and its members hold nothing" in said
 
 
 def group_of(scene: Scene) -> ServerGroup:
@@ -283,27 +266,21 @@ def group_of(scene: Scene) -> ServerGroup:
     )  # fmt: skip
 
 
-def test_a_group_that_holds_something_of_a_provider_not_seen_before_breaks_nothing_off() -> None:
-    async def story(scene: Scene) -> None:
-        one = await grouped(scene.world.cloud, group_of(scene), [], [scene.plain], {}, {})
-        assert [server for server, _ in one.claimed] == [scene.plain.id]
-
-    told(story)
+async def test_a_group_that_holds_something_of_a_provider_not_seen_before_breaks_nothing_off(scene: Scene) -> None:
+    one = await grouped(scene.world.cloud, group_of(scene), [], [scene.plain], {}, {})
+    assert [server for server, _ in one.claimed] == [scene.plain.id]
 
 
-def test_zones_are_told_by_their_names() -> None:
-    async def story(scene: Scene) -> None:
-        await scene.world.cloud.zones.ensure(Zone(id="an-id", name="Zürich"))
-        await run(scene, "placement", sa.insert(host_zones).values(
-            root=await provider(scene.world, "h3"), zone="an-id", version=1
-        ))  # fmt: skip
-        aggregates = scene.world.cloud.aggregates
-        one = await aggregates.create("a", "uuid-a", {"availability_zone": "an-id"}, 1.0)
-        await aggregates.add_host(one.id, HostName("h2"), 1.0)
-        said = {violation.kind: violation.sentence for violation in (await prove(scene.world.cloud)).violations}
-        assert said.keys() == {"zone_mistold", "zone_differs"}
-        for sentence in said.values():
-            assert "zone Zürich" in sentence
-            assert "an-id" not in sentence
-
-    told(story)
+async def test_zones_are_told_by_their_names(scene: Scene) -> None:
+    await scene.world.cloud.zones.ensure(Zone(id="an-id", name="Zürich"))
+    await run(scene, "placement", sa.insert(host_zones).values(
+        root=await provider(scene.world, "h3"), zone="an-id", version=1
+    ))  # fmt: skip
+    aggregates = scene.world.cloud.aggregates
+    one = await aggregates.create("a", "uuid-a", {"availability_zone": "an-id"}, 1.0)
+    await aggregates.add_host(one.id, HostName("h2"), 1.0)
+    said = {violation.kind: violation.sentence for violation in (await prove(scene.world.cloud)).violations}
+    assert said.keys() == {"zone_mistold", "zone_differs"}
+    for sentence in said.values():
+        assert "zone Zürich" in sentence
+        assert "an-id" not in sentence

@@ -1,8 +1,5 @@
 """What hands broke is named exactly, mended, and then nothing is wrong; what cannot be decided is left as it is."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 import pytest
 
 from tests.stories import breaking
@@ -23,15 +20,6 @@ async def a_scene() -> Scene:
     return await _SCENE[0].copy()
 
 
-def told(story: Callable[[Scene], Awaitable[None]]) -> None:
-    async def tell() -> None:
-        scene = await a_scene()
-        await story(scene)
-        await scene.world.close()
-
-    asyncio.run(tell())
-
-
 async def find(scene: Scene, broken: Break) -> list[Finding]:
     """See that a proof names exactly what was broken."""
     proof, findings = await survey(scene.world.cloud)
@@ -48,68 +36,53 @@ async def mend_all(scene: Scene, findings: list[Finding]) -> None:
     await world.settle(engine)
 
 
-def test_nothing_is_wrong_and_nothing_can_be_repaired_before() -> None:
-    async def story(scene: Scene) -> None:
-        assert (await prove(scene.world.cloud)).holds
-        with pytest.raises(Invalid, match="Nothing is wrong"):
-            await repair(scene.world.cloud, scene.world.engine("e"), scene.world.requester(), scene.plain.id)
-
-    told(story)
+async def test_nothing_is_wrong_and_nothing_can_be_repaired_before(scene: Scene) -> None:
+    assert (await prove(scene.world.cloud)).holds
+    with pytest.raises(Invalid, match="Nothing is wrong"):
+        await repair(scene.world.cloud, scene.world.engine("e"), scene.world.requester(), scene.plain.id)
 
 
 @pytest.mark.parametrize("broken", MENDED, ids=str)
-def test_what_was_broken_is_named_and_mended(broken: Break) -> None:
-    async def story(scene: Scene) -> None:
-        before = await books(scene.world)
-        await broken.act(scene)
-        findings = await find(scene, broken)
-        assert all(one.plan.actions and not one.plan.left for one in findings), findings
-        await mend_all(scene, findings)
-        proof = await prove(scene.world.cloud)
-        assert proof.holds, proof.violations
-        after = await books(scene.world)
-        assert after == before
-        await Invariants(scene.world).check()
-
-    told(story)
+async def test_what_was_broken_is_named_and_mended(scene: Scene, broken: Break) -> None:
+    before = await books(scene.world)
+    await broken.act(scene)
+    findings = await find(scene, broken)
+    assert all(one.plan.actions and not one.plan.left for one in findings), findings
+    await mend_all(scene, findings)
+    proof = await prove(scene.world.cloud)
+    assert proof.holds, proof.violations
+    after = await books(scene.world)
+    assert after == before
+    await Invariants(scene.world).check()
 
 
-def test_a_guest_that_was_moved_by_hand_is_adopted() -> None:
-    async def story(scene: Scene) -> None:
-        await ADOPTED.act(scene)
-        await mend_all(scene, await find(scene, ADOPTED))
-        assert (await prove(scene.world.cloud)).holds
-        [now] = [one for one in (await books(scene.world))["servers"].values() if one.id == scene.plain.id]
-        assert (now.host, now.slot) == ("h3", "by-hand")
-        await Invariants(scene.world).check()
-
-    told(story)
+async def test_a_guest_that_was_moved_by_hand_is_adopted(scene: Scene) -> None:
+    await ADOPTED.act(scene)
+    await mend_all(scene, await find(scene, ADOPTED))
+    assert (await prove(scene.world.cloud)).holds
+    [now] = [one for one in (await books(scene.world))["servers"].values() if one.id == scene.plain.id]
+    assert (now.host, now.slot) == ("h3", "by-hand")
+    await Invariants(scene.world).check()
 
 
 @pytest.mark.parametrize("broken", LEFT, ids=str)
-def test_what_nobody_can_decide_is_left(broken: Break) -> None:
-    async def story(scene: Scene) -> None:
-        await broken.act(scene)
-        findings = await find(scene, broken)
-        before = await books(scene.world)
-        assert [one.plan.actions for one in findings] == [()] * len(findings)
-        assert all(one.plan.left for one in findings)
-        with pytest.raises((Conflict, Invalid)):
-            await mend_all(scene, findings)
-        assert await books(scene.world) == before
-
-    told(story)
+async def test_what_nobody_can_decide_is_left(scene: Scene, broken: Break) -> None:
+    await broken.act(scene)
+    findings = await find(scene, broken)
+    before = await books(scene.world)
+    assert [one.plan.actions for one in findings] == [()] * len(findings)
+    assert all(one.plan.left for one in findings)
+    with pytest.raises((Conflict, Invalid)):
+        await mend_all(scene, findings)
+    assert await books(scene.world) == before
 
 
-def test_ports_of_servers_that_never_were_ours_are_not_our_business() -> None:
-    async def story(scene: Scene) -> None:
-        await breaking.port_of_another_service(scene)
-        assert (await prove(scene.world.cloud)).holds
-
-    told(story)
+async def test_ports_of_servers_that_never_were_ours_are_not_our_business(scene: Scene) -> None:
+    await breaking.port_of_another_service(scene)
+    assert (await prove(scene.world.cloud)).holds
 
 
-def test_several_things_at_once_are_all_named_and_mended() -> None:
+async def test_several_things_at_once_are_all_named_and_mended(scene: Scene) -> None:
     """Of one server, and of others."""
     # These would be undone by the rest, or be in its way.
     others = (
@@ -127,17 +100,13 @@ def test_several_things_at_once_are_all_named_and_mended() -> None:
         "a deleted server has a volume",
     )  # there is one of each to be had
     some = [one for one in MENDED if one.name not in others + once]
-
-    async def story(scene: Scene) -> None:
-        before = await books(scene.world)
-        kinds = set()
-        for broken in some:
-            await broken.act(scene)
-            kinds |= broken.names
-        proof, findings = await survey(scene.world.cloud)
-        assert {one.kind for one in proof.violations} == kinds
-        await mend_all(scene, findings)
-        assert (await prove(scene.world.cloud)).holds
-        assert await books(scene.world) == before
-
-    told(story)
+    before = await books(scene.world)
+    kinds = set()
+    for broken in some:
+        await broken.act(scene)
+        kinds |= broken.names
+    proof, findings = await survey(scene.world.cloud)
+    assert {one.kind for one in proof.violations} == kinds
+    await mend_all(scene, findings)
+    assert (await prove(scene.world.cloud)).holds
+    assert await books(scene.world) == before

@@ -1,6 +1,5 @@
 """A repair promises no claim that would be refused: that it cannot be made is said with the plan; the rest is done."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from tests.broken_ports import held, hold, provider
 from tests.stories import breaking
 from tests.stories.breaking import Scene
 from tests.stories.test_harmless_repair import changed, left
-from tests.stories.test_repair import mend_all, told
+from tests.stories.test_repair import mend_all
 from tests.stories.test_wishes import offer
 from whimbrel.domain.ids import HostName
 from whimbrel.domain.server import Server
@@ -57,47 +56,37 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("act", REFUSED, ids=lambda act: act.__name__)
-def test_no_claim_is_promised_that_would_be_refused(act: Act) -> None:
-    async def story(scene: Scene) -> None:
-        await act(scene)
-        before = await books(scene.world)
-        [words] = await left(scene)
-        assert f": {REFUSED[act]}" in words
-        assert await books(scene.world) == before
-
-    told(story)
+async def test_no_claim_is_promised_that_would_be_refused(scene: Scene, act: Act) -> None:
+    await act(scene)
+    before = await books(scene.world)
+    [words] = await left(scene)
+    assert f": {REFUSED[act]}" in words
+    assert await books(scene.world) == before
 
 
-def test_the_rest_is_repaired() -> None:
-    async def story(scene: Scene) -> None:
-        await groups_that_its_host_has_not(scene)
-        await breaking.guest("plain", "h3", runs=False)(scene)
-        _, findings = await survey(scene.world.cloud)
-        [one] = findings
-        assert [action.kind for action in one.plan.actions] == ["destroy_guest"]
-        assert [REFUSED[groups_that_its_host_has_not] in words for words in one.plan.left] == [True]
-        await mend_all(scene, findings)
-        assert [one.kind for one in (await prove(scene.world.cloud)).violations] == ["wrong_claim"]
-
-    told(story)
+async def test_the_rest_is_repaired(scene: Scene) -> None:
+    await groups_that_its_host_has_not(scene)
+    await breaking.guest("plain", "h3", runs=False)(scene)
+    _, findings = await survey(scene.world.cloud)
+    [one] = findings
+    assert [action.kind for action in one.plan.actions] == ["destroy_guest"]
+    assert [REFUSED[groups_that_its_host_has_not] in words for words in one.plan.left] == [True]
+    await mend_all(scene, findings)
+    assert [one.kind for one in (await prove(scene.world.cloud)).violations] == ["wrong_claim"]
 
 
-def test_what_can_be_claimed_is() -> None:
+async def test_what_can_be_claimed_is(scene: Scene) -> None:
     """Once there is room, by what else is repaired."""
-
-    async def story(scene: Scene) -> None:
-        world = scene.world
-        await groups_that_are_taken(scene)
-        _, findings = await survey(world.cloud)
-        assert [{action.kind for action in one.plan.actions} for one in findings] == [{"release_claim"}, set()]
-        await mend_all(scene, findings[:1])
-        _, findings = await survey(world.cloud)
-        await mend_all(scene, findings)
-        assert (await prove(world.cloud)).holds
-        [claim] = (await held(world, scene.plain.id)).values()
-        assert claim["CUSTOM_GPU"] == 1
-
-    told(story)
+    world = scene.world
+    await groups_that_are_taken(scene)
+    _, findings = await survey(world.cloud)
+    assert [{action.kind for action in one.plan.actions} for one in findings] == [{"release_claim"}, set()]
+    await mend_all(scene, findings[:1])
+    _, findings = await survey(world.cloud)
+    await mend_all(scene, findings)
+    assert (await prove(world.cloud)).holds
+    [claim] = (await held(world, scene.plain.id)).values()
+    assert claim["CUSTOM_GPU"] == 1
 
 
 # Guests that were moved by hand
@@ -115,17 +104,13 @@ async def with_a_port_that_asks(**more: Any) -> Scene:
     return Scene(world, there, there, there)
 
 
-def test_a_guest_with_a_port_that_asks_for_something_is_not_adopted() -> None:
+async def test_a_guest_with_a_port_that_asks_for_something_is_not_adopted() -> None:
     """Who serves the port has to be another too: that is what moves do."""
-
-    async def story() -> None:
-        scene = await with_a_port_that_asks()
-        await breaking.moved_by_hand(scene)
-        before = await books(scene.world)
-        words = await left(scene)
-        wanted = f"h3, and port {equipment.PORT} is served by another host: restore it, or its disk, on h2"
-        assert any(wanted in one for one in words), words
-        assert await books(scene.world) == before
-        await scene.world.close()
-
-    asyncio.run(story())
+    scene = await with_a_port_that_asks()
+    await breaking.moved_by_hand(scene)
+    before = await books(scene.world)
+    words = await left(scene)
+    wanted = f"h3, and port {equipment.PORT} is served by another host: restore it, or its disk, on h2"
+    assert any(wanted in one for one in words), words
+    assert await books(scene.world) == before
+    await scene.world.close()

@@ -1,6 +1,5 @@
 """Repairs under every fault: it is mended in the end, what was right stays right, and nothing else ever changes."""
 
-import asyncio
 from contextlib import suppress
 from typing import Any
 
@@ -160,64 +159,47 @@ def told_of(touches: list[str], chooses: Chooses = lambda _: True) -> list[tuple
 
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.LOST_ANSWER, Fault.UNANSWERED], ids=lambda one: one.name)
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
-def test_every_fault(broken: Break, fault: Fault) -> None:
-    async def every() -> None:
-        for touch, _ in told_of(await touches_of(broken)):
-            await tell(broken, {touch: fault})
-
-    asyncio.run(every())
+async def test_every_fault(broken: Break, fault: Fault) -> None:
+    for touch, _ in told_of(await touches_of(broken)):
+        await tell(broken, {touch: fault})
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
-def test_every_refusal(broken: Break) -> None:
-    async def every() -> None:
-        for touch, _ in told_of(await touches_of(broken), of("agent", "placement", "network", "volumes")):
-            await tell(broken, {touch: Fault.REFUSED})
-
-    asyncio.run(every())
+async def test_every_refusal(broken: Break) -> None:
+    for touch, _ in told_of(await touches_of(broken), of("agent", "placement", "network", "volumes")):
+        await tell(broken, {touch: Fault.REFUSED})
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
-def test_every_order_that_arrives_late(broken: Break) -> None:
+async def test_every_order_that_arrives_late(broken: Break) -> None:
     """It is asked again and done; then the first one arrives, and changes nothing."""
-
-    async def every() -> None:
-        for touch, name in told_of(await touches_of(broken), may_come_late):
-            ended = await Repairing(broken, {touch: Fault.LATE}).tell()
-            after = await all_books(ended.world)
-            [late] = ended.lives[0].late
-            with suppress(WorldError):
-                await late()
-            assert await all_books(ended.world) == after, f"{broken}: {name} came late and did harm"
-            await ended.world.close()
-
-    asyncio.run(every())
+    for touch, name in told_of(await touches_of(broken), may_come_late):
+        ended = await Repairing(broken, {touch: Fault.LATE}).tell()
+        after = await all_books(ended.world)
+        [late] = ended.lives[0].late
+        with suppress(WorldError):
+            await late()
+        assert await all_books(ended.world) == after, f"{broken}: {name} came late and did harm"
+        await ended.world.close()
 
 
 @pytest.mark.parametrize("broken", BREAKS, ids=str)
-def test_every_sleeper(broken: Break) -> None:
+async def test_every_sleeper(broken: Break) -> None:
     """Who sleeps in the middle of a repair and wakes when another has done it can do no harm."""
-
-    async def every() -> None:
-        for touch, _ in told_of(await touches_of(broken)):
-            telling = Repairing(broken, {touch: Fault.SLEEP})
-            ended = await sleeping(telling)
-            assert ended.fired
-            assert await all_books(ended.world) == telling.right
-            await ended.world.close()
-
-    asyncio.run(every())
+    for touch, _ in told_of(await touches_of(broken)):
+        telling = Repairing(broken, {touch: Fault.SLEEP})
+        ended = await sleeping(telling)
+        assert ended.fired
+        assert await all_books(ended.world) == telling.right
+        await ended.world.close()
 
 
-def test_a_server_that_is_moving_is_not_repaired() -> None:
-    async def story() -> None:
-        scene = await breaking.scene()
-        world: World = scene.world
-        await breaking.guest("plain", "h3", runs=False)(scene)
-        engine = world.engine("e", adopt=lambda run: True)
-        await requests.migrate(world.cloud, engine, world.requester(), scene.plain, HostName("h1"))
-        with pytest.raises(Conflict, match="is in progress"):
-            await repair(world.cloud, engine, world.requester(), scene.plain.id)
-        await world.close()
-
-    asyncio.run(story())
+async def test_a_server_that_is_moving_is_not_repaired() -> None:
+    scene = await breaking.scene()
+    world: World = scene.world
+    await breaking.guest("plain", "h3", runs=False)(scene)
+    engine = world.engine("e", adopt=lambda run: True)
+    await requests.migrate(world.cloud, engine, world.requester(), scene.plain, HostName("h1"))
+    with pytest.raises(Conflict, match="is in progress"):
+        await repair(world.cloud, engine, world.requester(), scene.plain.id)
+    await world.close()

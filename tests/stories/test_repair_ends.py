@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from tests.broken_ports import held, provider
 from tests.stories import breaking
 from tests.stories.breaking import Scene, run
-from tests.stories.test_repair import told
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName, ServerId, Slot
@@ -40,119 +39,90 @@ async def record_gone(scene: Scene) -> None:
     await run(scene, "cell_c1", sa.delete(records).where(records.c.id == scene.plain.id))
 
 
-def test_its_record_is_taken_away() -> None:
-    async def story(scene: Scene) -> None:
-        await breaking.a_copy(scene)
-        assert (await interrupted(scene, "erase_copies", record_gone)).state == "undone"
-
-    told(story)
+async def test_its_record_is_taken_away(scene: Scene) -> None:
+    await breaking.a_copy(scene)
+    assert (await interrupted(scene, "erase_copies", record_gone)).state == "undone"
 
 
-def test_its_record_is_taken_away_when_its_claim_was_changed() -> None:
-    async def story(scene: Scene) -> None:
-        await breaking.held_of_two_hosts(scene)
-        ended = await interrupted(scene, "repaired", record_gone)
-        assert (ended.state, ended.debts) == ("done", ())
-
-    told(story)
+async def test_its_record_is_taken_away_when_its_claim_was_changed(scene: Scene) -> None:
+    await breaking.held_of_two_hosts(scene)
+    ended = await interrupted(scene, "repaired", record_gone)
+    assert (ended.state, ended.debts) == ("done", ())
 
 
-def test_the_only_guest_goes_before_it_is_adopted() -> None:
+async def test_the_only_guest_goes_before_it_is_adopted(scene: Scene) -> None:
     """The claim goes back with the record."""
 
     async def gone(scene: Scene) -> None:
         await scene.world.hypervisors[HostName("h3")].destroy(GuestKey(scene.plain.id, Slot("by-hand")))
 
-    async def story(scene: Scene) -> None:
-        before = await held(scene.world, scene.plain.id)
-        await breaking.moved_by_hand(scene)
-        ended = await interrupted(scene, "adopt_guest", gone)
-        assert (ended.state, await held(scene.world, scene.plain.id)) == ("undone", before)
-
-    told(story)
+    before = await held(scene.world, scene.plain.id)
+    await breaking.moved_by_hand(scene)
+    ended = await interrupted(scene, "adopt_guest", gone)
+    assert (ended.state, await held(scene.world, scene.plain.id)) == ("undone", before)
 
 
-def test_the_record_goes_before_its_guest_is_adopted() -> None:
-    async def story(scene: Scene) -> None:
-        await breaking.moved_by_hand(scene)
-        ended = await interrupted(scene, "adopt_guest", record_gone)
-        assert (ended.state, ended.debts) == ("undone", ())
-
-    told(story)
+async def test_the_record_goes_before_its_guest_is_adopted(scene: Scene) -> None:
+    await breaking.moved_by_hand(scene)
+    ended = await interrupted(scene, "adopt_guest", record_gone)
+    assert (ended.state, ended.debts) == ("undone", ())
 
 
-def test_it_is_stopped_when_the_guest_was_adopted() -> None:
+async def test_it_is_stopped_when_the_guest_was_adopted(scene: Scene) -> None:
     """The claim stays where the guest is, and the record says so."""
 
     async def stopped(scene: Scene) -> None:
         [open_run] = await scene.world.cloud.journal.find(RunFilter(subject=scene.plain.id, only_open=True))
         await requests.turn_back(scene.world.cloud, scene.world.engine("operator"), open_run.id)
 
-    async def story(scene: Scene) -> None:
-        await breaking.moved_by_hand(scene)
-        await breaking.port_of("plain")(scene)  # so that there is something left to do
-        await interrupted(scene, "let_go_ports", stopped)
-        await scene.world.settle(scene.world.engine("later"))
-        now = await lookup.find(scene.world.cloud, scene.plain.id)
-        assert (now.host, now.task_state) == ("h3", None)
-        assert list(await held(scene.world, scene.plain.id)) == [await provider(scene.world, "h3")]
-
-    told(story)
+    await breaking.moved_by_hand(scene)
+    await breaking.port_of("plain")(scene)  # so that there is something left to do
+    await interrupted(scene, "let_go_ports", stopped)
+    await scene.world.settle(scene.world.engine("later"))
+    now = await lookup.find(scene.world.cloud, scene.plain.id)
+    assert (now.host, now.task_state) == ("h3", None)
+    assert list(await held(scene.world, scene.plain.id)) == [await provider(scene.world, "h3")]
 
 
-def test_the_guest_that_stands_as_recorded_is_stopped() -> None:
+async def test_the_guest_that_stands_as_recorded_is_stopped(scene: Scene) -> None:
     """Nothing is destroyed, as nothing is proved any more."""
-
-    async def story(scene: Scene) -> None:
-        await breaking.guest("plain", "h3", runs=False)(scene)
-        ended = await interrupted(scene, "destroy_guests", breaking.switched_off)
-        guests = (await books(scene.world))["guests"]
-        assert (ended.state, len([one for one in guests if scene.plain.id in str(one)])) == ("undone", 2)
-        assert (await lookup.find(scene.world.cloud, scene.plain.id)).task_state is None
-
-    told(story)
+    await breaking.guest("plain", "h3", runs=False)(scene)
+    ended = await interrupted(scene, "destroy_guests", breaking.switched_off)
+    guests = (await books(scene.world))["guests"]
+    assert (ended.state, len([one for one in guests if scene.plain.id in str(one)])) == ("undone", 2)
+    assert (await lookup.find(scene.world.cloud, scene.plain.id)).task_state is None
 
 
-def test_a_host_falls_silent_on_which_it_may_be_in_use() -> None:
+async def test_a_host_falls_silent_on_which_it_may_be_in_use(scene: Scene) -> None:
     async def unreachable(scene: Scene) -> None:
         agents: Any = scene.world.cloud.cells[CELL].agents
         agents._agents.pop(HostName("h3"))
 
-    async def story(scene: Scene) -> None:
-        await breaking.device_held(scene)
-        ended = await interrupted(scene, "look_again", unreachable)
-        assert ended.state == "undone"
-        assert "unknown while host h3 does not answer" in str(ended.message)
-
-    told(story)
+    await breaking.device_held(scene)
+    ended = await interrupted(scene, "look_again", unreachable)
+    assert ended.state == "undone"
+    assert "unknown while host h3 does not answer" in str(ended.message)
 
 
-def test_a_guest_appears_that_nobody_agreed_to_destroy() -> None:
+async def test_a_guest_appears_that_nobody_agreed_to_destroy(scene: Scene) -> None:
     """What it may use is not let go under it."""
-
-    async def story(scene: Scene) -> None:
-        await breaking.port_of("gone")(scene)
-        appears = breaking.guest("gone", "h3", runs=True)
-        ended = await interrupted(scene, "look_again", appears, scene.gone.id)
-        assert ended.state == "undone"
-        assert [port.id for port in await scene.world.cloud.network.ports_of([scene.gone.id])] == [breaking.FREE_PORT]
-
-    told(story)
+    await breaking.port_of("gone")(scene)
+    appears = breaking.guest("gone", "h3", runs=True)
+    ended = await interrupted(scene, "look_again", appears, scene.gone.id)
+    assert ended.state == "undone"
+    assert [port.id for port in await scene.world.cloud.network.ports_of([scene.gone.id])] == [breaking.FREE_PORT]
 
 
-def test_the_file_of_an_image_comes_after_the_look() -> None:
-    async def story(scene: Scene) -> None:
-        images = scene.world.cloud.images
-        await breaking.snapshot_left(scene)
-        [left] = [one for one in (await books(scene.world))["images"] if one != IMAGE]
+async def test_the_file_of_an_image_comes_after_the_look(scene: Scene) -> None:
+    images = scene.world.cloud.images
+    await breaking.snapshot_left(scene)
+    [left] = [one for one in (await books(scene.world))["images"] if one != IMAGE]
 
-        async def written(_: Scene) -> None:
-            async def file() -> Any:
-                yield b"disk"
+    async def written(_: Scene) -> None:
+        async def file() -> Any:
+            yield b"disk"
 
-            await images.write(left, file())
+        await images.write(left, file())
 
-        await interrupted(scene, "delete_images", written)
-        assert (await images.show(left)).status == "active"
-
-    told(story)
+    await interrupted(scene, "delete_images", written)
+    assert (await images.show(left)).status == "active"

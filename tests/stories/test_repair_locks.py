@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.stories.breaking import Scene, run
 from tests.stories.test_harmless_repair import UNKNOWN, changed, left
 from tests.stories.test_proof_sees import its_lock_is_lost, park
-from tests.stories.test_repair import mend_all, told
+from tests.stories.test_repair import mend_all
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.domain.errors import Conflict
 from whimbrel.domain.server import Server
@@ -41,46 +41,41 @@ async def now(scene: Scene) -> Server:
 
 @pytest.mark.parametrize("verdict", [requests.confirm, requests.revert], ids=lambda act: act.__name__)
 @pytest.mark.parametrize("act", [its_lock_is_lost, a_run_that_is_over_has_its_lock], ids=lambda act: act.__name__)
-def test_who_waits_has_its_lock_again_and_takes_its_verdict(act: Act, verdict: Callable[..., Awaitable[None]]) -> None:
-    async def story(scene: Scene) -> None:
-        world = scene.world
-        await act(scene)
-        proof, findings = await survey(world.cloud)
-        assert {one.kind for one in proof.violations} == {"lost_lock"}
-        [[action]] = [one.plan.actions for one in findings]
-        assert action.kind == "give_lock"
-        await mend_all(scene, findings)
-        proof = await prove(world.cloud)
-        assert proof.holds, proof.violations
-        engine = world.engine("verdict")
-        await verdict(world.cloud, engine, world.requester(), await now(scene))
-        await world.settle(engine)
-        server = await now(scene)
-        assert (server.vm_state, server.host) == ("active", "h3" if verdict is requests.confirm else "h2")
-        assert (await prove(world.cloud)).holds
-        await Invariants(world).check()
+async def test_who_waits_has_its_lock_again_and_takes_its_verdict(
+    scene: Scene, act: Act, verdict: Callable[..., Awaitable[None]]
+) -> None:
+    world = scene.world
+    await act(scene)
+    proof, findings = await survey(world.cloud)
+    assert {one.kind for one in proof.violations} == {"lost_lock"}
+    [[action]] = [one.plan.actions for one in findings]
+    assert action.kind == "give_lock"
+    await mend_all(scene, findings)
+    proof = await prove(world.cloud)
+    assert proof.holds, proof.violations
+    engine = world.engine("verdict")
+    await verdict(world.cloud, engine, world.requester(), await now(scene))
+    await world.settle(engine)
+    server = await now(scene)
+    assert (server.vm_state, server.host) == ("active", "h3" if verdict is requests.confirm else "h2")
+    assert (await prove(world.cloud)).holds
+    await Invariants(world).check()
 
-    told(story)
 
-
-def test_a_repair_that_is_turned_back_leaves_the_lock_as_it_was() -> None:
+async def test_a_repair_that_is_turned_back_leaves_the_lock_as_it_was(scene: Scene) -> None:
     """And while it is under way no verdict is taken."""
-
-    async def story(scene: Scene) -> None:
-        world = scene.world
-        engine = world.engine("repair", adopt=lambda run: True)  # and does not drive it
-        await its_lock_is_lost(scene)
-        before = await books(world)
-        mending, _ = await repair(world.cloud, engine, world.requester(), scene.plain.id)
-        with pytest.raises(Conflict):
-            await requests.confirm(world.cloud, engine, world.requester(), await now(scene))
-        other = world.engine("other")
-        await requests.turn_back(world.cloud, other, mending.id)
-        await world.settle(other)
-        assert await books(world) == before
-        assert {one.kind for one in (await prove(world.cloud)).violations} == {"lost_lock"}
-
-    told(story)
+    world = scene.world
+    engine = world.engine("repair", adopt=lambda run: True)  # and does not drive it
+    await its_lock_is_lost(scene)
+    before = await books(world)
+    mending, _ = await repair(world.cloud, engine, world.requester(), scene.plain.id)
+    with pytest.raises(Conflict):
+        await requests.confirm(world.cloud, engine, world.requester(), await now(scene))
+    other = world.engine("other")
+    await requests.turn_back(world.cloud, other, mending.id)
+    await world.settle(other)
+    assert await books(world) == before
+    assert {one.kind for one in (await prove(world.cloud)).violations} == {"lost_lock"}
 
 
 # What is left
@@ -121,12 +116,9 @@ DOUBTS: dict[Act, str] = {
 
 
 @pytest.mark.parametrize("act", DOUBTS, ids=lambda act: act.__name__)
-def test_the_lock_is_left_where_the_record_may_be_newer_than_the_journal(act: Act) -> None:
-    async def story(scene: Scene) -> None:
-        await act(scene)
-        before = await books(scene.world)
-        words = await left(scene)
-        assert any(DOUBTS[act] in one and "backup" in one and "before any verdict" in one for one in words), words
-        assert await books(scene.world) == before
-
-    told(story)
+async def test_the_lock_is_left_where_the_record_may_be_newer_than_the_journal(scene: Scene, act: Act) -> None:
+    await act(scene)
+    before = await books(scene.world)
+    words = await left(scene)
+    assert any(DOUBTS[act] in one and "backup" in one and "before any verdict" in one for one in words), words
+    assert await books(scene.world) == before

@@ -7,7 +7,6 @@ import msgspec
 from tests.broken_ports import hold, provider
 from tests.stories import breaking
 from tests.stories.breaking import STRANGER, Scene
-from tests.stories.test_repair import told
 from whimbrel.domain.ids import ServerId
 from whimbrel.ports.placement.placement import Inventory
 from whimbrel.proof.proof import prove
@@ -31,44 +30,37 @@ def laws(findings: Sequence[Finding]) -> list[int]:
     return [int(one.violations[0].law.removeprefix("I")) for one in findings]
 
 
-def test_the_list_is_of_one_order() -> None:
-    async def story(scene: Scene) -> None:
-        for act in BROKEN:
-            await act(scene)
-        _, findings = await survey(scene.world.cloud)
-        kinds = [{action.kind for action in one.plan.actions} for one in findings]
-        roomy = [bool(each & {"release_claim", "recount"}) for each in kinds]
-        assert roomy == sorted(roomy, reverse=True)
-        first = roomy.index(False)
-        for part in (findings[:first], findings[first:]):
-            assert len(part) > 1
-            assert laws(part) == sorted(laws(part))
-        for one in findings:
-            assert list(one.violations) == sorted(one.violations, key=lambda each: each.order)
-        [again] = {msgspec.json.encode((await survey(scene.world.cloud))[1]) for _ in range(3)}
-        assert again == msgspec.json.encode(findings)
-
-    told(story)
+async def test_the_list_is_of_one_order(scene: Scene) -> None:
+    for act in BROKEN:
+        await act(scene)
+    _, findings = await survey(scene.world.cloud)
+    kinds = [{action.kind for action in one.plan.actions} for one in findings]
+    roomy = [bool(each & {"release_claim", "recount"}) for each in kinds]
+    assert roomy == sorted(roomy, reverse=True)
+    first = roomy.index(False)
+    for part in (findings[:first], findings[first:]):
+        assert len(part) > 1
+        assert laws(part) == sorted(laws(part))
+    for one in findings:
+        assert list(one.violations) == sorted(one.violations, key=lambda each: each.order)
+    [again] = {msgspec.json.encode((await survey(scene.world.cloud))[1]) for _ in range(3)}
+    assert again == msgspec.json.encode(findings)
 
 
-def test_what_makes_room_is_done_before_what_needs_it() -> None:
+async def test_what_makes_room_is_done_before_what_needs_it(scene: Scene) -> None:
     """Whoever does it in the order of the list has no need to do it twice."""
-
-    async def story(scene: Scene) -> None:
-        world, host = scene.world, await provider(scene.world, "h2")
-        [plain] = await world.placement.allocations([scene.plain.id])  # type: ignore[list-item]
-        cpus = plain.resources["VCPU"]
-        await hold(world, scene.plain.id, {})
-        await world.placement.set_inventories(host, None, {
-            "VCPU": Inventory(total=cpus), "MEMORY_MB": Inventory(total=40960), "DISK_GB": Inventory(total=40960),
-        })  # fmt: skip
-        await hold(world, STRANGER, {host: {"VCPU": cpus}})
-        _, findings = await survey(world.cloud)
-        assert [one.subject for one in findings] == [STRANGER, scene.plain.id]
-        engine = world.engine("repair")
-        for one in findings:
-            await repair(world.cloud, engine, world.requester(), ServerId(one.subject))
-            await world.settle(engine)
-        assert (await prove(world.cloud)).holds
-
-    told(story)
+    world, host = scene.world, await provider(scene.world, "h2")
+    [plain] = await world.placement.allocations([scene.plain.id])  # type: ignore[list-item]
+    cpus = plain.resources["VCPU"]
+    await hold(world, scene.plain.id, {})
+    await world.placement.set_inventories(host, None, {
+        "VCPU": Inventory(total=cpus), "MEMORY_MB": Inventory(total=40960), "DISK_GB": Inventory(total=40960),
+    })  # fmt: skip
+    await hold(world, STRANGER, {host: {"VCPU": cpus}})
+    _, findings = await survey(world.cloud)
+    assert [one.subject for one in findings] == [STRANGER, scene.plain.id]
+    engine = world.engine("repair")
+    for one in findings:
+        await repair(world.cloud, engine, world.requester(), ServerId(one.subject))
+        await world.settle(engine)
+    assert (await prove(world.cloud)).holds

@@ -14,7 +14,7 @@ from tests.stories import breaking
 from tests.stories.breaking import Scene, run
 from tests.stories.test_harmless_repair import changed, left
 from tests.stories.test_proof_sees import placement_has_it_of_another_project, the_directory_has_it_of_another_project
-from tests.stories.test_repair import mend_all, told
+from tests.stories.test_repair import mend_all
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.adapters.sql.tables.global_ import runs
 from whimbrel.adapters.sql.tables.placement import consumers
@@ -76,24 +76,21 @@ MENDED = {
 
 
 @pytest.mark.parametrize("act", MENDED, ids=lambda act: act.__name__)
-def test_whose_it_is_is_written_anew(act: Act) -> None:
-    async def story(scene: Scene) -> None:
-        world, before = scene.world, await books(scene.world)
-        await act(scene)
-        proof, findings = await survey(world.cloud)
-        assert {one.kind for one in proof.violations} == MENDED[act]
-        assert all(one.plan.actions and not one.plan.left for one in findings), findings
-        await mend_all(scene, findings)
-        proof = await prove(world.cloud)
-        assert proof.holds, proof.violations
-        assert await books(world) == before
-        ids = [ConsumerId(scene.rich.id), ConsumerId(scene.plain.id)]
-        owners = await world.placement.owners(ids)
-        assert {(one.project, one.user) for one in owners.values()} == {(PROJECT, USER)}
-        assert len(owners) == len(ids)
-        assert await world.cloud.directory.usage(ANOTHER) == Usage()
-
-    told(story)
+async def test_whose_it_is_is_written_anew(scene: Scene, act: Act) -> None:
+    world, before = scene.world, await books(scene.world)
+    await act(scene)
+    proof, findings = await survey(world.cloud)
+    assert {one.kind for one in proof.violations} == MENDED[act]
+    assert all(one.plan.actions and not one.plan.left for one in findings), findings
+    await mend_all(scene, findings)
+    proof = await prove(world.cloud)
+    assert proof.holds, proof.violations
+    assert await books(world) == before
+    ids = [ConsumerId(scene.rich.id), ConsumerId(scene.plain.id)]
+    owners = await world.placement.owners(ids)
+    assert {(one.project, one.user) for one in owners.values()} == {(PROJECT, USER)}
+    assert len(owners) == len(ids)
+    assert await world.cloud.directory.usage(ANOTHER) == Usage()
 
 
 async def the_journal_does_not_know_its_creation(scene: Scene) -> None:
@@ -111,55 +108,42 @@ async def the_journal_says_a_third(scene: Scene) -> None:
     [(the_journal_does_not_know_its_creation, "no creation of it"), (the_journal_says_a_third, "project third")],
     ids=lambda each: getattr(each, "__name__", ""),
 )
-def test_whose_it_is_stays_open_where_no_two_agree(act: Act, made_for: str) -> None:
-    async def story(scene: Scene) -> None:
-        await act(scene)
-        [words] = [one for one in await left(scene) if "counts in the directory" in one]
-        for said in (
-            f"record says project {PROJECT}",
-            f"the directory {ANOTHER}",
-            f"Placement project {PROJECT}",
-            made_for,
-        ):
-            assert said in words
-
-    told(story)
+async def test_whose_it_is_stays_open_where_no_two_agree(scene: Scene, act: Act, made_for: str) -> None:
+    await act(scene)
+    [words] = [one for one in await left(scene) if "counts in the directory" in one]
+    for said in (
+        f"record says project {PROJECT}",
+        f"the directory {ANOTHER}",
+        f"Placement project {PROJECT}",
+        made_for,
+    ):
+        assert said in words
 
 
-def test_columns_that_are_right_are_not_to_be_made_like_a_wrong_record() -> None:
-    async def story(scene: Scene) -> None:
-        await its_record_alone_says_another_project(scene)
-        [one] = (await survey(scene.world.cloud))[1]
-        assert [action.kind for action in one.plan.actions] == ["record_project"]
-
-    told(story)
+async def test_columns_that_are_right_are_not_to_be_made_like_a_wrong_record(scene: Scene) -> None:
+    await its_record_alone_says_another_project(scene)
+    [one] = (await survey(scene.world.cloud))[1]
+    assert [action.kind for action in one.plan.actions] == ["record_project"]
 
 
-def test_a_guest_that_was_moved_by_hand_is_claimed_for_whom_it_was_made() -> None:
-    async def story(scene: Scene) -> None:
-        world = scene.world
-        await its_record_alone_says_another_project(scene)
-        await breaking.moved_by_hand(scene)
-        await mend_all(scene, (await survey(world.cloud))[1])
-        proof = await prove(world.cloud)
-        assert proof.holds, proof.violations
-        [owner] = (await world.placement.owners([ConsumerId(scene.plain.id)])).values()
-        assert owner.project == PROJECT
-
-    told(story)
+async def test_a_guest_that_was_moved_by_hand_is_claimed_for_whom_it_was_made(scene: Scene) -> None:
+    world = scene.world
+    await its_record_alone_says_another_project(scene)
+    await breaking.moved_by_hand(scene)
+    await mend_all(scene, (await survey(world.cloud))[1])
+    proof = await prove(world.cloud)
+    assert proof.holds, proof.violations
+    [owner] = (await world.placement.owners([ConsumerId(scene.plain.id)])).values()
+    assert owner.project == PROJECT
 
 
-def test_columns_are_written_where_the_directory_alone_is_wrong() -> None:
+async def test_columns_are_written_where_the_directory_alone_is_wrong(scene: Scene) -> None:
     """What lists find in the cell and what the directory says are mended by one repair."""
-
-    async def story(scene: Scene) -> None:
-        before = await books(scene.world)
-        await the_directory_has_it_of_another_project(scene)
-        await run(scene, "cell_c1", sa.update(records).where(records.c.id == scene.plain.id).values(host="h3"))
-        _, findings = await survey(scene.world.cloud)
-        assert {action.kind for one in findings for action in one.plan.actions} == {"write_columns", "enter_project"}
-        await mend_all(scene, findings)
-        assert (await prove(scene.world.cloud)).holds
-        assert await books(scene.world) == before
-
-    told(story)
+    before = await books(scene.world)
+    await the_directory_has_it_of_another_project(scene)
+    await run(scene, "cell_c1", sa.update(records).where(records.c.id == scene.plain.id).values(host="h3"))
+    _, findings = await survey(scene.world.cloud)
+    assert {action.kind for one in findings for action in one.plan.actions} == {"write_columns", "enter_project"}
+    await mend_all(scene, findings)
+    assert (await prove(scene.world.cloud)).holds
+    assert await books(scene.world) == before

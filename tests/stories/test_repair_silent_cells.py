@@ -1,6 +1,5 @@
 """A cell that does not answer is named, and nothing of its servers is proved or touched; all others are, and mended."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace as with_
 from typing import Any
@@ -12,7 +11,6 @@ from msgspec.structs import replace
 from tests.stories import breaking
 from tests.stories.breaking import MENDED, Break, Scene
 from tests.stories.grouped import GROUP
-from tests.stories.test_repair import told
 from whimbrel.adapters.sql.tables.cell import servers as records
 from whimbrel.domain.errors import Invalid, Unavailable
 from whimbrel.domain.ids import CellName, HostName, ServerId
@@ -68,96 +66,72 @@ ALL = ("hosts", "servers", "devices")
 
 
 @pytest.mark.parametrize("broken", [one for one in MENDED if one.name not in ANYWHERE], ids=str)
-def test_what_is_broken_in_one_cell_is_mended_while_another_is_silent(broken: Break) -> None:
-    async def story(scene: Scene) -> None:
-        before = await books(scene.world)
-        await broken.act(scene)
-        cloud, engine = without(scene.world.cloud, C2, *ALL), scene.world.engine("repair")
-        proof, findings = await survey(cloud)
-        assert {one.kind for one in proof.violations} == broken.names
-        assert [one.split(" (")[0] for one in proof.unseen] == ["cell c2 did not answer"]
-        for one in findings:
-            _, said = await repair(cloud, engine, scene.world.requester(), ServerId(one.subject))
-            assert said.unseen == ("cell c2 did not answer (its database is away): its servers were not checked",)
-        await scene.world.settle(scene.world.engine("repair", cloud))
-        assert await books(scene.world) == before
-        proof = await prove(cloud)
-        assert (proof.violations, proof.holds) == ((), False)
-
-    told(story)
+async def test_what_is_broken_in_one_cell_is_mended_while_another_is_silent(scene: Scene, broken: Break) -> None:
+    before = await books(scene.world)
+    await broken.act(scene)
+    cloud, engine = without(scene.world.cloud, C2, *ALL), scene.world.engine("repair")
+    proof, findings = await survey(cloud)
+    assert {one.kind for one in proof.violations} == broken.names
+    assert [one.split(" (")[0] for one in proof.unseen] == ["cell c2 did not answer"]
+    for one in findings:
+        _, said = await repair(cloud, engine, scene.world.requester(), ServerId(one.subject))
+        assert said.unseen == ("cell c2 did not answer (its database is away): its servers were not checked",)
+    await scene.world.settle(scene.world.engine("repair", cloud))
+    assert await books(scene.world) == before
+    proof = await prove(cloud)
+    assert (proof.violations, proof.holds) == ((), False)
 
 
 @pytest.mark.parametrize("broken", [one for one in MENDED if one.name in ANYWHERE], ids=str)
-def test_what_may_be_of_the_silent_cell_waits_for_it(broken: Break) -> None:
-    async def story(scene: Scene) -> None:
-        await broken.act(scene)
-        before, [wrong] = await books(scene.world), (await prove(scene.world.cloud)).violations
-        cloud = without(scene.world.cloud, C2, *ALL)
-        _, findings = await survey(cloud)
-        assert findings == []
-        with pytest.raises((Unavailable, Invalid), match=r"cell c2 does not answer|Nothing is wrong"):
-            await repair(cloud, scene.world.engine("e"), scene.world.requester(), ServerId(wrong.subject))
-        assert await books(scene.world) == before
-
-    told(story)
+async def test_what_may_be_of_the_silent_cell_waits_for_it(scene: Scene, broken: Break) -> None:
+    await broken.act(scene)
+    before, [wrong] = await books(scene.world), (await prove(scene.world.cloud)).violations
+    cloud = without(scene.world.cloud, C2, *ALL)
+    _, findings = await survey(cloud)
+    assert findings == []
+    with pytest.raises((Unavailable, Invalid), match=r"cell c2 does not answer|Nothing is wrong"):
+        await repair(cloud, scene.world.engine("e"), scene.world.requester(), ServerId(wrong.subject))
+    assert await books(scene.world) == before
 
 
 @pytest.mark.parametrize("stores", [ALL, ("servers",), ("devices",)], ids="+".join)
-def test_what_servers_of_a_silent_cell_hold_elsewhere_is_theirs_still(stores: tuple[str, ...]) -> None:
+async def test_what_servers_of_a_silent_cell_hold_elsewhere_is_theirs_still(
+    scene: Scene, stores: tuple[str, ...]
+) -> None:
     """However much of it had been read when it went away."""
-
-    async def story(scene: Scene) -> None:
-        proof, findings = await survey(without(scene.world.cloud, C1, *stores))
-        assert (proof.holds, proof.servers, proof.violations, findings) == (False, 0, (), [])
-        assert proof.unseen == (
-            "cell c1 did not answer (its database is away): its servers (2) were not looked at, so no law is shown of"
-            " them",
-        )
-
-    told(story)
+    proof, findings = await survey(without(scene.world.cloud, C1, *stores))
+    assert (proof.holds, proof.servers, proof.violations, findings) == (False, 0, (), [])
+    assert proof.unseen == (
+        "cell c1 did not answer (its database is away): its servers (2) were not looked at, so no law is shown of them",
+    )
 
 
-def test_a_cell_that_goes_silent_before_the_second_look_has_no_violations_and_is_named() -> None:
+async def test_a_cell_that_goes_silent_before_the_second_look_has_no_violations_and_is_named(scene: Scene) -> None:
     [broken] = [one for one in MENDED if one.name == "a server counts for too much"]
-
-    async def story(scene: Scene) -> None:
-        await broken.act(scene)
-        proof = await prove(without(scene.world.cloud, C1, "hosts", answers=1))
-        assert (proof.violations, [one.split(" (")[0] for one in proof.unseen]) == ((), ["cell c1 did not answer"])
-
-    told(story)
+    await broken.act(scene)
+    proof = await prove(without(scene.world.cloud, C1, "hosts", answers=1))
+    assert (proof.violations, [one.split(" (")[0] for one in proof.unseen]) == ((), ["cell c1 did not answer"])
 
 
-def test_a_record_that_nobody_can_read_is_named_and_the_other_cells_are_proved() -> None:
-    async def story(scene: Scene) -> None:
-        await breaking.run(
-            scene, "cell_c1", sa.update(records).where(records.c.id == scene.plain.id).values(record=b"?")
-        )
-        proof = await prove(scene.world.cloud)
-        assert not proof.holds
-        assert not proof.violations
-        assert any(f"the record of server {scene.plain.id} cannot be read" in words for words in proof.unseen)
-
-    told(story)
+async def test_a_record_that_nobody_can_read_is_named_and_the_other_cells_are_proved(scene: Scene) -> None:
+    await breaking.run(scene, "cell_c1", sa.update(records).where(records.c.id == scene.plain.id).values(record=b"?"))
+    proof = await prove(scene.world.cloud)
+    assert not proof.holds
+    assert not proof.violations
+    assert any(f"the record of server {scene.plain.id} cannot be read" in words for words in proof.unseen)
 
 
-def test_what_the_moves_of_a_silent_cell_hold_breaks_no_rule_of_a_group() -> None:
+async def test_what_the_moves_of_a_silent_cell_hold_breaks_no_rule_of_a_group() -> None:
     """One of the group waits for its verdict, and so is on two hosts."""
-
-    async def story() -> None:
-        world = await World.build(cells={C1: ("h1", "h2"), C2: ("m1",)})
-        now, engine = world.cloud.clock.now(), world.engine("e")
-        group = ServerGroup(
-            id=GROUP, name="g", project_id=PROJECT, user_id=USER, policy="anti-affinity", created_at=now
-        )
-        await world.cloud.server_groups.create(group, -1)
-        new = replace(world.new_server("one"), spec=RequestSpec(hints={"group": GROUP}))
-        await create.accept(world.cloud, engine, world.requester(), [new], HostName("h1"))
-        await world.settle(engine)
-        await requests.resize(world.cloud, engine, world.requester(), await lookup.find(world.cloud, new.id), LARGE)
-        await world.settle(engine)
-        assert (await prove(world.cloud)).holds
-        assert (await prove(without(world.cloud, C1, *ALL))).violations == ()
-        await world.close()
-
-    asyncio.run(story())
+    world = await World.build(cells={C1: ("h1", "h2"), C2: ("m1",)})
+    now, engine = world.cloud.clock.now(), world.engine("e")
+    group = ServerGroup(id=GROUP, name="g", project_id=PROJECT, user_id=USER, policy="anti-affinity", created_at=now)
+    await world.cloud.server_groups.create(group, -1)
+    new = replace(world.new_server("one"), spec=RequestSpec(hints={"group": GROUP}))
+    await create.accept(world.cloud, engine, world.requester(), [new], HostName("h1"))
+    await world.settle(engine)
+    await requests.resize(world.cloud, engine, world.requester(), await lookup.find(world.cloud, new.id), LARGE)
+    await world.settle(engine)
+    assert (await prove(world.cloud)).holds
+    assert (await prove(without(world.cloud, C1, *ALL))).violations == ()
+    await world.close()

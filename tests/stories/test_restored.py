@@ -4,8 +4,6 @@ The copies are of touches of the move at which anything changes, of each databas
 them are drawn here, spread over the move; docs/generated/restored-map.md has more.
 """
 
-import asyncio
-
 import pytest
 
 from tests.stories.telling import STORIES
@@ -41,53 +39,41 @@ def _check_restored(told: Restored) -> None:
 
 
 @pytest.mark.parametrize("story", TOLD, ids=str)
-def test_a_restored_journal_harms_no_server_and_the_cloud_is_restored(story: Story) -> None:
-    async def every() -> None:
-        noticed = 0
-        for touch in await _touches(story, 0, 4):
-            told = await tell(story, touch, ("global",))
-            assert told.held_at_once == bool(told.noticed), told.touch
-            _check_restored(told)
-            noticed += bool(told.noticed)
-        assert noticed > 2
-
-    asyncio.run(every())
+async def test_a_restored_journal_harms_no_server_and_the_cloud_is_restored(story: Story) -> None:
+    noticed = 0
+    for touch in await _touches(story, 0, 4):
+        told = await tell(story, touch, ("global",))
+        assert told.held_at_once == bool(told.noticed), told.touch
+        _check_restored(told)
+        noticed += bool(told.noticed)
+    assert noticed > 2
 
 
 @pytest.mark.parametrize("story", TOLD, ids=str)
-def test_orders_of_a_restored_journal_are_refused_where_no_start_has_noticed_it(story: Story) -> None:
-    async def every() -> None:
-        stopped = 0
-        for touch in await _touches(story, 2, 4):
-            told = await tell(story, touch, ("global",), checked=False)
-            _check_restored(told)
-            stopped += bool(told.stopped_by)
-        assert stopped > 2
-
-    asyncio.run(every())
+async def test_orders_of_a_restored_journal_are_refused_where_no_start_has_noticed_it(story: Story) -> None:
+    stopped = 0
+    for touch in await _touches(story, 2, 4):
+        told = await tell(story, touch, ("global",), checked=False)
+        _check_restored(told)
+        stopped += bool(told.stopped_by)
+    assert stopped > 2
 
 
 @pytest.mark.parametrize("which", [("cell",), ("placement",), EVERYTHING], ids=" ".join)
 @pytest.mark.parametrize("story", TOLD, ids=str)
-def test_other_restored_databases_harm_no_server_and_the_cloud_is_restored(
+async def test_other_restored_databases_harm_no_server_and_the_cloud_is_restored(
     story: Story, which: tuple[str, ...]
 ) -> None:
-    async def every() -> None:
-        for touch in await _touches(story, len(which[0]) % 6, 6):
-            _check_restored(await tell(story, touch, which, checked=False))
-
-    asyncio.run(every())
+    for touch in await _touches(story, len(which[0]) % 6, 6):
+        _check_restored(await tell(story, touch, which, checked=False))
 
 
 @pytest.mark.parametrize("which", ["cell", "placement"])
 @pytest.mark.parametrize("story", [story for story in TOLD if story.end == "confirm"], ids=str)
-def test_an_older_copy_beside_a_current_journal_is_noticed_once(story: Story, which: str) -> None:
-    async def one() -> None:
-        first, *_ = await _touches(story, 0, 6)
-        told = await tell(story, first, (which,))
-        assert told.held_at_once
-        assert all("is an older copy" in each for each in told.noticed)
-        _check_restored(told)
-        assert await check(told.world.cloud) == []
-
-    asyncio.run(one())
+async def test_an_older_copy_beside_a_current_journal_is_noticed_once(story: Story, which: str) -> None:
+    first, *_ = await _touches(story, 0, 6)
+    told = await tell(story, first, (which,))
+    assert told.held_at_once
+    assert all("is an older copy" in each for each in told.noticed)
+    _check_restored(told)
+    assert await check(told.world.cloud) == []

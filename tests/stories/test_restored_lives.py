@@ -1,6 +1,5 @@
 """A server is made, or deleted, after a copy of the databases; the copy is put back, and the cloud is restored."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -10,7 +9,7 @@ import sqlalchemy as sa
 from tests.stories import breaking
 from tests.stories.breaking import Scene, run
 from tests.stories.test_harmless_repair import left, silence
-from tests.stories.test_repair import a_scene, mend_all, told
+from tests.stories.test_repair import a_scene, mend_all
 from tools.scenarios import restored
 from whimbrel.adapters.sql.tables.global_ import directory
 from whimbrel.domain.ids import HostName
@@ -50,16 +49,16 @@ async def after_a_restore(change: Change, which: tuple[str, ...]) -> tuple[Proof
 
 @pytest.mark.parametrize("change", [made, deleted], ids=lambda one: one.__name__)
 @pytest.mark.parametrize("which", [("global",), ("placement",)], ids=" ".join)
-def test_the_cloud_is_restored(change: Change, which: tuple[str, ...]) -> None:
-    proof, words = asyncio.run(after_a_restore(change, which))
+async def test_the_cloud_is_restored(change: Change, which: tuple[str, ...]) -> None:
+    proof, words = await after_a_restore(change, which)
     assert proof.holds, (words, proof.violations)
 
 
 @pytest.mark.parametrize("change", [made, deleted], ids=lambda one: one.__name__)
 @pytest.mark.parametrize("which", [("cell",), EVERYTHING], ids=" ".join)
-def test_what_is_left_is_named(change: Change, which: tuple[str, ...]) -> None:
+async def test_what_is_left_is_named(change: Change, which: tuple[str, ...]) -> None:
     """A record that no database has any more, and a server of which nothing says that it was deleted."""
-    proof, words = asyncio.run(after_a_restore(change, which))
+    proof, words = await after_a_restore(change, which)
     assert proof.holds or words, proof.violations
 
 
@@ -68,26 +67,19 @@ async def directory_has_not_heard(scene: Scene) -> None:
     await run(scene, "global", sa.update(directory).where(of_it).values(deleted_at=None))
 
 
-def test_an_entry_whose_server_was_deleted_is_closed() -> None:
-    async def story(scene: Scene) -> None:
-        await directory_has_not_heard(scene)
-        await mend_all(scene, (await survey(scene.world.cloud))[1])
-        assert (await prove(scene.world.cloud)).holds
-
-    told(story)
+async def test_an_entry_whose_server_was_deleted_is_closed(scene: Scene) -> None:
+    await directory_has_not_heard(scene)
+    await mend_all(scene, (await survey(scene.world.cloud))[1])
+    assert (await prove(scene.world.cloud)).holds
 
 
-def test_it_is_not_closed_while_a_host_is_silent_or_a_guest_is_there() -> None:
-    async def story(scene: Scene) -> None:
-        await directory_has_not_heard(scene)
-        silence(scene, "h3")
-        assert await left(scene)
+async def test_it_is_not_closed_while_a_host_is_silent(scene: Scene) -> None:
+    await directory_has_not_heard(scene)
+    silence(scene, "h3")
+    assert await left(scene)
 
-    told(story)
 
-    async def other(scene: Scene) -> None:
-        await directory_has_not_heard(scene)
-        await breaking.guest("gone", "h3", runs=False)(scene)
-        assert await left(scene)
-
-    told(other)
+async def test_it_is_not_closed_while_a_guest_is_there(scene: Scene) -> None:
+    await directory_has_not_heard(scene)
+    await breaking.guest("gone", "h3", runs=False)(scene)
+    assert await left(scene)

@@ -1,6 +1,5 @@
 """The map of restored databases is as it was drawn; `make faultmap CHECK=1` compares every point of it."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -23,16 +22,16 @@ def test_every_kind_of_move_has_points_and_none_is_red() -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS[::14], ids=lambda variant: variant.name)
-def test_points_end_as_the_map_says(variant: Variant) -> None:
-    assert asyncio.run(restored.draw(variant)) == DRAWN[variant.name]
+async def test_points_end_as_the_map_says(variant: Variant) -> None:
+    assert await restored.draw(variant) == DRAWN[variant.name]
 
 
-def test_a_restore_that_leaves_no_guest_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_restore_that_leaves_no_guest_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_guests(*_: object) -> list[tuple[HostName, Guest]]:
         return []
 
     monkeypatch.setattr("tools.scenarios.restored._guests", no_guests)
-    red = restored.reds({PLAIN.name: asyncio.run(restored.draw(PLAIN))})
+    red = restored.reds({PLAIN.name: (await restored.draw(PLAIN))})
     assert len(red) == len(DRAWN[PLAIN.name])
     assert "no whole guest is left" in red[0]
 

@@ -1,7 +1,5 @@
 """Servers on routed networks: they are made where a segment reaches, and stay with the segment of their address."""
 
-import asyncio
-
 from msgspec.structs import replace
 
 from whimbrel.domain.ids import HostName, ProjectId, ProviderId
@@ -95,21 +93,21 @@ async def _managed_from_elsewhere() -> None:
     await world.close()
 
 
-def test_a_server_is_made_where_a_segment_of_its_network_reaches() -> None:
-    asyncio.run(_where_a_segment_reaches())
+async def test_a_server_is_made_where_a_segment_of_its_network_reaches() -> None:
+    await _where_a_segment_reaches()
 
 
-def test_a_server_moves_within_the_segment_of_its_address() -> None:
-    asyncio.run(_by_its_address())
+async def test_a_server_moves_within_the_segment_of_its_address() -> None:
+    await _by_its_address()
 
 
-def test_segments_are_no_matter_where_the_rule_is_off() -> None:
-    asyncio.run(_not_asked())
+async def test_segments_are_no_matter_where_the_rule_is_off() -> None:
+    await _not_asked()
 
 
-def test_a_segment_that_placement_does_not_know_is_said_to_be_missing() -> None:
-    asyncio.run(_nowhere())
+async def test_a_segment_that_placement_does_not_know_is_said_to_be_missing() -> None:
+    await _nowhere()
 
 
-def test_a_port_of_a_card_that_is_managed_from_elsewhere_wants_a_host_with_one() -> None:
-    asyncio.run(_managed_from_elsewhere())
+async def test_a_port_of_a_card_that_is_managed_from_elsewhere_wants_a_host_with_one() -> None:
+    await _managed_from_elsewhere()

@@ -1,6 +1,5 @@
 """A cell that does not answer is no no: who finds no host elsewhere waits for it. And nobody elsewhere waits."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -64,12 +63,12 @@ async def _goes_elsewhere() -> None:
     await world.close()
 
 
-def test_who_finds_no_host_waits_for_a_cell_that_does_not_answer() -> None:
-    asyncio.run(_waits())
+async def test_who_finds_no_host_waits_for_a_cell_that_does_not_answer() -> None:
+    await _waits()
 
 
-def test_who_finds_one_elsewhere_does_not_wait() -> None:
-    asyncio.run(_goes_elsewhere())
+async def test_who_finds_one_elsewhere_does_not_wait() -> None:
+    await _goes_elsewhere()
 
 
 # What is looked after all the time
@@ -141,9 +140,9 @@ async def _deleted_in_time() -> None:
     await world.close()
 
 
-def test_a_cell_that_is_away_keeps_no_resize_elsewhere_from_being_confirmed_in_time() -> None:
-    asyncio.run(_confirmed_in_time())
+async def test_a_cell_that_is_away_keeps_no_resize_elsewhere_from_being_confirmed_in_time() -> None:
+    await _confirmed_in_time()
 
 
-def test_a_cell_that_is_away_keeps_no_server_elsewhere_from_being_deleted() -> None:
-    asyncio.run(_deleted_in_time())
+async def test_a_cell_that_is_away_keeps_no_server_elsewhere_from_being_deleted() -> None:
+    await _deleted_in_time()

@@ -1,7 +1,5 @@
 """The owner changes his server's record at every instant of a move between cells: what he was told is done, is done."""
 
-import asyncio
-
 import pytest
 
 from tests.stories.telling import STORIES
@@ -40,8 +38,8 @@ class Edited(Telling):
 
 @pytest.mark.parametrize("later", [0, 2], ids=lambda later: f"{later} touches later")
 @pytest.mark.parametrize("story", TOLD, ids=str)
-def test_what_an_owner_changes_is_in_the_record_wherever_it_goes(story: Story, later: int) -> None:
-    asyncio.run(edited_at_every_touch(story, later))
+async def test_what_an_owner_changes_is_in_the_record_wherever_it_goes(story: Story, later: int) -> None:
+    await edited_at_every_touch(story, later)
 
 
 async def edited_at_every_touch(story: Story, later: int) -> None:

@@ -9,7 +9,6 @@ from tests.stories import breaking
 from tests.stories.breaking import FREE_PORT, FREE_VOLUME, Scene, kept_for, make_guest, port_of
 from tests.stories.choosing import chosen, may_come_late
 from tests.stories.test_harmless_repair import changed, silence
-from tests.stories.test_repair import told
 from whimbrel.domain.errors import Unavailable, WorldError
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import HostName
@@ -126,71 +125,55 @@ KEPT = (
 
 
 @pytest.mark.parametrize(("act", "told_of"), KEPT, ids=lambda one: getattr(one, "__name__", ""))
-def test_what_a_guest_uses_or_may_use_is_not_let_go(act: Act, told_of: set[str]) -> None:
-    async def story(scene: Scene) -> None:
-        await act(scene)
-        before = await books(scene.world)
-        assert await look_after(scene) == 0
-        assert await books(scene.world) == before
-        assert told_of <= await kinds(scene)
-
-    told(story)
+async def test_what_a_guest_uses_or_may_use_is_not_let_go(scene: Scene, act: Act, told_of: set[str]) -> None:
+    await act(scene)
+    before = await books(scene.world)
+    assert await look_after(scene) == 0
+    assert await books(scene.world) == before
+    assert told_of <= await kinds(scene)
 
 
-def test_a_port_that_a_guest_of_another_server_has_is_not_let_go() -> None:
+async def test_a_port_that_a_guest_of_another_server_has_is_not_let_go(scene: Scene) -> None:
     """It says that it is plain's, and the guest of rich beside it has it."""
-
-    async def story(scene: Scene) -> None:
-        world, plain = scene.world, scene.plain
-        world.remains.network._change(scene.rich.nics[1].port_id, device_id=plain.id)
-        await breaking.no_guest(scene)
-        assert plain.slot
-        await make_guest(scene, plain, "h1", plain.slot, runs=True)
-        await changed(scene, plain.id, host="h1")
-        record = await lookup.find(world.cloud, plain.id)
-        assert not await clean_up(world.cloud, world.engine("e"), world.requester(), record)
-        assert "stray_port" in await kinds(scene)
-
-    told(story)
+    world, plain = scene.world, scene.plain
+    world.remains.network._change(scene.rich.nics[1].port_id, device_id=plain.id)
+    await breaking.no_guest(scene)
+    assert plain.slot
+    await make_guest(scene, plain, "h1", plain.slot, runs=True)
+    await changed(scene, plain.id, host="h1")
+    record = await lookup.find(world.cloud, plain.id)
+    assert not await clean_up(world.cloud, world.engine("e"), world.requester(), record)
+    assert "stray_port" in await kinds(scene)
 
 
-def test_what_came_late_is_let_go() -> None:
-    async def story(scene: Scene) -> None:
-        before = await books(scene.world)
-        await came_late(scene)
-        assert await look_after(scene) == 1
-        assert await kinds(scene) == set()
-        assert sorted(before["attachments"]) == sorted((await books(scene.world))["attachments"])
-
-    told(story)
+async def test_what_came_late_is_let_go(scene: Scene) -> None:
+    before = await books(scene.world)
+    await came_late(scene)
+    assert await look_after(scene) == 1
+    assert await kinds(scene) == set()
+    assert sorted(before["attachments"]) == sorted((await books(scene.world))["attachments"])
 
 
-def test_a_port_that_calls_which_came_late_took_away_is_given_back() -> None:
-    async def story(scene: Scene) -> None:
-        before = await books(scene.world)
-        await cut_off(scene)
-        assert "port_elsewhere" in await kinds(scene)
-        assert await look_after(scene) == 1
-        assert await kinds(scene) == set()
-        assert await books(scene.world) == before
-
-    told(story)
+async def test_a_port_that_calls_which_came_late_took_away_is_given_back(scene: Scene) -> None:
+    before = await books(scene.world)
+    await cut_off(scene)
+    assert "port_elsewhere" in await kinds(scene)
+    assert await look_after(scene) == 1
+    assert await kinds(scene) == set()
+    assert await books(scene.world) == before
 
 
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.LOST_ANSWER, Fault.REFUSED], ids=lambda one: one.name)
-def test_a_port_is_given_back_whatever_comes_between(fault: Fault) -> None:
-    async def story(scene: Scene) -> None:
-        before = await books(scene.world)
-        await cut_off(scene)
-        chooses = may_come_late if fault is Fault.REFUSED else changes
-        for touch, name in chosen(await _tidied(await scene.copy(), {}), chooses):
-            again = await scene.copy()
-            await _tidied(again, {touch: fault})
-            await look_after(again)
-            assert await books(again.world) == before, f"{fault.name} at {name}"
-            await again.world.close()
-
-    told(story)
+async def test_a_port_is_given_back_whatever_comes_between(scene: Scene, fault: Fault) -> None:
+    before = await books(scene.world)
+    await cut_off(scene)
+    chooses = may_come_late if fault is Fault.REFUSED else changes
+    for touch, name in chosen(await _tidied(await scene.copy(), {}), chooses):
+        again = await scene.copy()
+        await _tidied(again, {touch: fault})
+        await look_after(again)
+        assert await books(again.world) == before, f"{fault.name} at {name}"
+        await again.world.close()
 
 
 async def _tidied(scene: Scene, plan: Plan) -> list[str]:
@@ -204,44 +187,36 @@ async def _tidied(scene: Scene, plan: Plan) -> list[str]:
     return chaos.touches
 
 
-def test_nothing_is_let_go_while_the_host_is_silent() -> None:
-    async def story(scene: Scene) -> None:
-        world = scene.world
-        await came_late(scene)
-        agents = world.cloud.cell(scene.rich.cell).agents._agents  # type: ignore[arg-type, attr-defined]
-        agent = agents[HostName("h1")]
-        silence(scene, "h1")
-        before = await books(world)
-        assert await look_after(scene) == 0
-        with pytest.raises(Unavailable):
-            await clean_up(
-                world.cloud, world.engine("e"), world.requester(), await lookup.find(world.cloud, scene.rich.id)
-            )
-        assert await books(world) == before
-        agents[HostName("h1")] = agent
-        assert await clean_up(
-            world.cloud, world.engine("e"), world.requester(), await lookup.find(world.cloud, scene.rich.id)
-        )
-
-    told(story)
+async def test_nothing_is_let_go_while_the_host_is_silent(scene: Scene) -> None:
+    world = scene.world
+    await came_late(scene)
+    agents = world.cloud.cell(scene.rich.cell).agents._agents  # type: ignore[arg-type, attr-defined]
+    agent = agents[HostName("h1")]
+    silence(scene, "h1")
+    before = await books(world)
+    assert await look_after(scene) == 0
+    with pytest.raises(Unavailable):
+        await clean_up(world.cloud, world.engine("e"), world.requester(), await lookup.find(world.cloud, scene.rich.id))
+    assert await books(world) == before
+    agents[HostName("h1")] = agent
+    assert await clean_up(
+        world.cloud, world.engine("e"), world.requester(), await lookup.find(world.cloud, scene.rich.id)
+    )
 
 
-def test_a_host_that_falls_silent_under_it_has_it_undone_and_looked_after_again() -> None:
-    async def story(scene: Scene) -> None:
-        world, engine = scene.world, scene.world.engine("e")
-        await came_late(scene)
-        agents = world.cloud.cell(scene.rich.cell).agents._agents  # type: ignore[arg-type, attr-defined]
-        agent = agents[HostName("h1")]
-        assert await clean_up(world.cloud, engine, world.requester(), await lookup.find(world.cloud, scene.rich.id))
-        silence(scene, "h1")
-        before = await books(world)
-        await world.settle(engine)
-        [run] = await world.cloud.journal.find(RunFilter(subject=scene.rich.id, sagas=("tidy",)))
-        assert run.state == "undone"
-        after = await books(world)
-        assert (after["ports"], after["attachments"]) == (before["ports"], before["attachments"])
-        agents[HostName("h1")] = agent
-        assert await look_after(scene) == 1
-        assert await kinds(scene) == set()
-
-    told(story)
+async def test_a_host_that_falls_silent_under_it_has_it_undone_and_looked_after_again(scene: Scene) -> None:
+    world, engine = scene.world, scene.world.engine("e")
+    await came_late(scene)
+    agents = world.cloud.cell(scene.rich.cell).agents._agents  # type: ignore[arg-type, attr-defined]
+    agent = agents[HostName("h1")]
+    assert await clean_up(world.cloud, engine, world.requester(), await lookup.find(world.cloud, scene.rich.id))
+    silence(scene, "h1")
+    before = await books(world)
+    await world.settle(engine)
+    [run] = await world.cloud.journal.find(RunFilter(subject=scene.rich.id, sagas=("tidy",)))
+    assert run.state == "undone"
+    after = await books(world)
+    assert (after["ports"], after["attachments"]) == (before["ports"], before["attachments"])
+    agents[HostName("h1")] = agent
+    assert await look_after(scene) == 1
+    assert await kinds(scene) == set()

@@ -1,6 +1,5 @@
 """Two users at once: whatever one has asked for, and however far it is, another one asks for something else."""
 
-import asyncio
 from dataclasses import dataclass
 from dataclasses import replace as with_
 
@@ -243,19 +242,16 @@ def worth_a_break(touches: list[str]) -> list[int]:
 
 
 @pytest.mark.parametrize("together", TOGETHER, ids=str)
-def test_whenever_the_other_one_asks(together: Together) -> None:
-    async def every() -> None:
-        undisturbed = Living(together.tale)
-        await (await undisturbed.tell()).world.close()
-        asked = 0
-        for at in worth_a_break(undisturbed.acts):
-            try:
-                asked += await disturbed(together, at)
-            except (AssertionError, Violation) as error:
-                raise AssertionError(f"{together}, after {at} {undisturbed.acts[at]}: {error}") from error
-        assert asked >= 4
-
-    asyncio.run(every())
+async def test_whenever_the_other_one_asks(together: Together) -> None:
+    undisturbed = Living(together.tale)
+    await (await undisturbed.tell()).world.close()
+    asked = 0
+    for at in worth_a_break(undisturbed.acts):
+        try:
+            asked += await disturbed(together, at)
+        except (AssertionError, Violation) as error:
+            raise AssertionError(f"{together}, after {at} {undisturbed.acts[at]}: {error}") from error
+    assert asked >= 4
 
 
 async def disturbed(together: Together, at: int) -> bool:

@@ -133,151 +133,126 @@ async def latest(world: World, server: Server) -> Run:
     ],
     ids=lambda one: one.name if isinstance(one, Flavor) else "",
 )
-def test_a_resize_goes_where_it_is_and_a_revert_gives_it_back(
+async def test_a_resize_goes_where_it_is_and_a_revert_gives_it_back(
     wanted: Flavor, host: str, claims: dict[str, Mapping[str, int]]
 ) -> None:
-    async def story() -> None:
-        world = await a_world()
-        server = await made(world, SMALL, "h1")
-        before = await books(world)
-        moved = await resized(world, server, wanted)
-        assert (moved.host, await held(world, server)) == (host, claims)
-        assert (await ended(world, moved, requests.revert)).host == "h1"
-        assert await books(world) == before
-        moved = await resized(world, await lookup.find(world.cloud, server.id), wanted)
-        await ended(world, moved, requests.confirm)
-        assert await held(world, server) == claims
+    world = await a_world()
+    server = await made(world, SMALL, "h1")
+    before = await books(world)
+    moved = await resized(world, server, wanted)
+    assert (moved.host, await held(world, server)) == (host, claims)
+    assert (await ended(world, moved, requests.revert)).host == "h1"
+    assert await books(world) == before
+    moved = await resized(world, await lookup.find(world.cloud, server.id), wanted)
+    await ended(world, moved, requests.confirm)
+    assert await held(world, server) == claims
+    await world.close()
+
+
+async def test_from_one_such_flavor_to_another_and_back() -> None:
+    world = await a_world()
+    server = await made(world, CARDS)
+    assert server.host == "h3"
+    before, claims = await books(world), await held(world, server)
+    moved = await resized(world, server, NO_SSD)
+    assert (moved.host, await held(world, server)) == ("h2", {"h2": {**SIZES, "CUSTOM_GPU": 1}})
+    back = await ended(world, moved, requests.revert)
+    assert (back.host, await held(world, server)) == ("h3", claims)
+    assert await books(world) == before
+    moved = await ended(world, await resized(world, back, NO_DISK), requests.confirm)
+    assert list((await held(world, server)).values()) == [{"VCPU": 1, "MEMORY_MB": 1024}]
+    await world.close()
+
+
+async def test_nobody_has_dedicated_cpus_so_shared_ones_are_had_unless_that_is_forbidden() -> None:
+    for forbidden in (False, True):
+        rules = SchedulerRules(disable_fallback_pcpu_query=forbidden)
+        world = await World.build(rules=Rules(cpu_allocation_ratio=1.0, scheduler=rules))
+        server = await made(world, DEDICATED)
+        assert (server.vm_state, list((await held(world, server)).values())) == (
+            ("error", []) if forbidden else ("active", [SIZES])
+        )
         await world.close()
 
-    asyncio.run(story())
+
+async def test_who_has_dedicated_cpus_gives_no_shared_ones_instead() -> None:
+    world = await a_world()
+    servers = [await made(world, DEDICATED) for _ in range(3)]
+    assert [server.host for server in servers] == ["h3", "h3", None]
+    assert "no room for 1 PCPU" in str(servers[2].fault)
+    await world.close()
 
 
-def test_from_one_such_flavor_to_another_and_back() -> None:
-    async def story() -> None:
-        world = await a_world()
-        server = await made(world, CARDS)
-        assert server.host == "h3"
-        before, claims = await books(world), await held(world, server)
-        moved = await resized(world, server, NO_SSD)
-        assert (moved.host, await held(world, server)) == ("h2", {"h2": {**SIZES, "CUSTOM_GPU": 1}})
-        back = await ended(world, moved, requests.revert)
-        assert (back.host, await held(world, server)) == ("h3", claims)
-        assert await books(world) == before
-        moved = await ended(world, await resized(world, back, NO_DISK), requests.confirm)
-        assert list((await held(world, server)).values()) == [{"VCPU": 1, "MEMORY_MB": 1024}]
-        await world.close()
-
-    asyncio.run(story())
+async def test_an_image_asks_too() -> None:
+    world = await a_world()
+    new = replace(world.new_server("s"), image_properties={"trait:CUSTOM_SSD": "required"})
+    engine = world.engine("e")
+    await create.accept(world.cloud, engine, world.requester(), [new])
+    await world.settle(engine)
+    server = await lookup.find(world.cloud, new.id)
+    assert server.host == "h3"
+    bad = replace(world.new_server("t"), image_properties={"trait:SSD": "perhaps"})
+    with pytest.raises(Invalid, match="trait:SSD"):
+        await create.accept(world.cloud, engine, world.requester(), [bad])
+    with pytest.raises(Invalid, match="CUSTOM_SSD is forbidden by the flavor"):
+        await resized(world, server, NO_SSD)
+    await world.close()
 
 
-def test_nobody_has_dedicated_cpus_so_shared_ones_are_had_unless_that_is_forbidden() -> None:
-    async def story() -> None:
-        for forbidden in (False, True):
-            rules = SchedulerRules(disable_fallback_pcpu_query=forbidden)
-            world = await World.build(rules=Rules(cpu_allocation_ratio=1.0, scheduler=rules))
-            server = await made(world, DEDICATED)
-            assert (server.vm_state, list((await held(world, server)).values())) == (
-                ("error", []) if forbidden else ("active", [SIZES])
-            )
-            await world.close()
-
-    asyncio.run(story())
-
-
-def test_who_has_dedicated_cpus_gives_no_shared_ones_instead() -> None:
-    async def story() -> None:
-        world = await a_world()
-        servers = [await made(world, DEDICATED) for _ in range(3)]
-        assert [server.host for server in servers] == ["h3", "h3", None]
-        assert "no room for 1 PCPU" in str(servers[2].fault)
-        await world.close()
-
-    asyncio.run(story())
+async def test_who_cannot_have_it_stays_and_hears_what_is_lacking() -> None:
+    world = await a_world()
+    server = await made(world, SMALL, "h1")
+    first = await made(world, CARDS)
+    before = await books(world)
+    await resized(world, server, CARDS)
+    run = await latest(world, server)
+    assert run.state == "undone"
+    assert await books(world) == before
+    assert run.message
+    assert "no device with CUSTOM_RED" in run.message or "VGPU on a device with CUSTOM_RED" in run.message
+    assert first.host == "h3"
+    await world.close()
 
 
-def test_an_image_asks_too() -> None:
-    async def story() -> None:
-        world = await a_world()
-        new = replace(world.new_server("s"), image_properties={"trait:CUSTOM_SSD": "required"})
-        engine = world.engine("e")
-        await create.accept(world.cloud, engine, world.requester(), [new])
-        await world.settle(engine)
-        server = await lookup.find(world.cloud, new.id)
-        assert server.host == "h3"
-        bad = replace(world.new_server("t"), image_properties={"trait:SSD": "perhaps"})
-        with pytest.raises(Invalid, match="trait:SSD"):
-            await create.accept(world.cloud, engine, world.requester(), [bad])
-        with pytest.raises(Invalid, match="CUSTOM_SSD is forbidden by the flavor"):
-            await resized(world, server, NO_SSD)
-        await world.close()
-
-    asyncio.run(story())
-
-
-def test_who_cannot_have_it_stays_and_hears_what_is_lacking() -> None:
-    async def story() -> None:
-        world = await a_world()
-        server = await made(world, SMALL, "h1")
-        first = await made(world, CARDS)
-        before = await books(world)
-        await resized(world, server, CARDS)
-        run = await latest(world, server)
-        assert run.state == "undone"
-        assert await books(world) == before
-        assert run.message
-        assert "no device with CUSTOM_RED" in run.message or "VGPU on a device with CUSTOM_RED" in run.message
-        assert first.host == "h3"
-        await world.close()
-
-    asyncio.run(story())
-
-
-def test_an_aggregate_may_be_kept_for_a_trait() -> None:
-    async def story() -> None:
-        world = await a_world(SchedulerRules(enable_isolated_aggregate_filtering=True))
-        cloud, now = world.cloud, world.cloud.clock.now()
-        aggregate = await cloud.aggregates.create("ssd", "a" * 32, {"trait:CUSTOM_SSD": "required"}, now)
-        await cloud.aggregates.add_host(aggregate.id, HostName("h3"), now)
-        await cloud.placement.set_aggregates(await provider(world, "h3"), [aggregate.uuid])
-        assert (await made(world, flavor("g", {"resources:CUSTOM_GPU": "1"}))).host == "h2"
-        assert (await made(world, flavor("g", {"resources:CUSTOM_GPU": "1"}))).host is None
-        assert (await made(world, GPU)).host == "h3"
-        await world.close()
-
-    asyncio.run(story())
+async def test_an_aggregate_may_be_kept_for_a_trait() -> None:
+    world = await a_world(SchedulerRules(enable_isolated_aggregate_filtering=True))
+    cloud, now = world.cloud, world.cloud.clock.now()
+    aggregate = await cloud.aggregates.create("ssd", "a" * 32, {"trait:CUSTOM_SSD": "required"}, now)
+    await cloud.aggregates.add_host(aggregate.id, HostName("h3"), now)
+    await cloud.placement.set_aggregates(await provider(world, "h3"), [aggregate.uuid])
+    assert (await made(world, flavor("g", {"resources:CUSTOM_GPU": "1"}))).host == "h2"
+    assert (await made(world, flavor("g", {"resources:CUSTOM_GPU": "1"}))).host is None
+    assert (await made(world, GPU)).host == "h3"
+    await world.close()
 
 
 # All ways of a host
 
 
-def test_what_was_taken_meanwhile_is_had_in_the_hosts_other_way() -> None:
+async def test_what_was_taken_meanwhile_is_had_in_the_hosts_other_way() -> None:
     """The only host with room has two cards; somebody takes the first one when it is chosen already."""
-
-    async def story() -> None:
-        world = await World.build(["h1", "h2"])
-        cards = [await add_host_nic(world, "h2", name, []) for name in ("one", "two")]
-        server = await made(world, SMALL, "h1")
-        copy = await world.copy()
-        rehearsal = Chaos({})
-        await _resize(rehearsal.wrap(copy.cloud), copy, server)
-        await copy.close()
-        chaos = Chaos({rehearsal.touches.index("placement.claim"): Fault.SLEEP})
-        sleeping = asyncio.create_task(_resize(chaos.wrap(world.cloud), world, server))
-        await chaos.asleep.wait()
-        parts = (await latest(world, server)).facts.target.parts
-        [chosen] = [card for card in cards if card in parts]
-        order, owner = Order(RunId("thief"), 1), Owner(PROJECT, USER)
-        await world.placement.claim(order, ConsumerId("thief"), owner, {chosen: {"VGPU": 1}})
-        chaos.wake.set()
-        await sleeping
-        await world.settle(world.engine("afterwards"))
-        run = await latest(world, server)
-        assert (run.state, run.facts.target.host) == ("parked", "h2")
-        [other] = set(cards) - {chosen}
-        assert other in run.facts.target.parts
-        await world.close()
-
-    asyncio.run(story())
+    world = await World.build(["h1", "h2"])
+    cards = [await add_host_nic(world, "h2", name, []) for name in ("one", "two")]
+    server = await made(world, SMALL, "h1")
+    copy = await world.copy()
+    rehearsal = Chaos({})
+    await _resize(rehearsal.wrap(copy.cloud), copy, server)
+    await copy.close()
+    chaos = Chaos({rehearsal.touches.index("placement.claim"): Fault.SLEEP})
+    sleeping = asyncio.create_task(_resize(chaos.wrap(world.cloud), world, server))
+    await chaos.asleep.wait()
+    parts = (await latest(world, server)).facts.target.parts
+    [chosen] = [card for card in cards if card in parts]
+    order, owner = Order(RunId("thief"), 1), Owner(PROJECT, USER)
+    await world.placement.claim(order, ConsumerId("thief"), owner, {chosen: {"VGPU": 1}})
+    chaos.wake.set()
+    await sleeping
+    await world.settle(world.engine("afterwards"))
+    run = await latest(world, server)
+    assert (run.state, run.facts.target.host) == ("parked", "h2")
+    [other] = set(cards) - {chosen}
+    assert other in run.facts.target.parts
+    await world.close()
 
 
 async def _resize(cloud: Cloud, world: World, server: Server) -> None:
@@ -345,11 +320,8 @@ async def _check(told: Told, end: str, plans: tuple[Plan, ...]) -> None:
 
 
 @pytest.mark.parametrize("end", ["confirm", "revert"])
-def test_every_crash(end: str) -> None:
-    async def every() -> None:
-        touches = await _tell(end)
-        assert len(touches) > 20
-        for touch in range(len(touches)):
-            await _tell(end, {touch: Fault.CRASH_BEFORE})
-
-    asyncio.run(every())
+async def test_every_crash(end: str) -> None:
+    touches = await _tell(end)
+    assert len(touches) > 20
+    for touch in range(len(touches)):
+        await _tell(end, {touch: Fault.CRASH_BEFORE})

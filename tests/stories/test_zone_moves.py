@@ -1,6 +1,5 @@
 """A pinned server that was moved to another zone: whatever fails meanwhile, the pin follows when it is confirmed."""
 
-import asyncio
 from contextlib import suppress
 from typing import Any
 
@@ -66,9 +65,6 @@ async def told(plan: Plan) -> Living:
 @pytest.mark.parametrize(
     "fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.UNANSWERED, Fault.LOST_ANSWER], ids=lambda fault: fault.name
 )
-def test_the_pin_follows_whatever_fails(fault: Fault) -> None:
-    async def every() -> None:
-        for touch in range(len((await told({})).acts)):
-            await told({touch: fault})
-
-    asyncio.run(every())
+async def test_the_pin_follows_whatever_fails(fault: Fault) -> None:
+    for touch in range(len((await told({})).acts)):
+        await told({touch: fault})

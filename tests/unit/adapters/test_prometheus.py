@@ -1,6 +1,5 @@
 """Requests and calls are counted whatever becomes of them, and what strangers ask for makes no new labels."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -48,12 +47,12 @@ async def ask(app: ASGIApp, *paths: str, method: str = "GET") -> None:
 REQUESTS = ("whimbrel_http_requests_total", "service", "method", "route", "code")
 
 
-def test_requests_are_counted_by_route_and_code() -> None:
+async def test_requests_are_counted_by_route_and_code() -> None:
     figures = Figures()
     app = Counted(front({"compute": answer}), figures, frozenset({"compute"}))
-    asyncio.run(ask(app, "/compute/things/200", "/compute/other/200", "/compute/things/404", "/compute/bug"))
-    asyncio.run(ask(app, "/compute/things/200", method="BREW"))
-    asyncio.run(ask(app, "/secret/of/somebody", "/"))
+    await ask(app, "/compute/things/200", "/compute/other/200", "/compute/things/404", "/compute/bug")
+    await ask(app, "/compute/things/200", method="BREW")
+    await ask(app, "/secret/of/somebody", "/")
     assert counted(figures.registry, *REQUESTS) == {
         ("compute", "GET", "/things/{id}", "200"): 2,
         ("compute", "GET", "/things/{id}", "404"): 1,
@@ -66,17 +65,14 @@ def test_requests_are_counted_by_route_and_code() -> None:
     assert seconds["compute", "GET", "/things/{id}"] == 4
 
 
-def test_the_door_beside_one_service_takes_its_own_path_only() -> None:
-    async def story() -> None:
-        watch = Watch()
-        app = watch.beside(watch.count_one(answer, "placement"), secret=None)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cloud") as client:
-            assert (await client.get("/metrics/204")).status_code == 204
-            told = await client.get("/metrics")
-        assert 'service="placement"' in told.text
-        assert told.text.count("whimbrel_http_requests_total{") == 1
-
-    asyncio.run(story())
+async def test_the_door_beside_one_service_takes_its_own_path_only() -> None:
+    watch = Watch()
+    app = watch.beside(watch.count_one(answer, "placement"), secret=None)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://cloud") as client:
+        assert (await client.get("/metrics/204")).status_code == 204
+        told = await client.get("/metrics")
+    assert 'service="placement"' in told.text
+    assert told.text.count("whimbrel_http_requests_total{") == 1
 
 
 @pytest.mark.parametrize(
@@ -93,36 +89,30 @@ def test_the_door_beside_one_service_takes_its_own_path_only() -> None:
         (None, "Bearer t", 200),
     ],
 )
-def test_figures_are_for_those_who_know_the_secret(secret: str | None, given: str | None, status: int) -> None:
-    async def story() -> None:
-        transport = httpx.ASGITransport(Watch().endpoint(secret))
-        headers = {} if given is None else {"Authorization": given}
-        async with httpx.AsyncClient(transport=transport, base_url="http://cloud") as client:
-            answer = await client.get("/metrics", headers=headers)
-            assert answer.status_code == status
-            assert ("whimbrel_" in answer.text) == (status == 200)
-            if status == 401:
-                assert answer.headers["WWW-Authenticate"] == "Bearer"
-                assert (await client.post("/metrics", headers=headers)).status_code == 401
-
-    asyncio.run(story())
+async def test_figures_are_for_those_who_know_the_secret(secret: str | None, given: str | None, status: int) -> None:
+    transport = httpx.ASGITransport(Watch().endpoint(secret))
+    headers = {} if given is None else {"Authorization": given}
+    async with httpx.AsyncClient(transport=transport, base_url="http://cloud") as client:
+        answer = await client.get("/metrics", headers=headers)
+        assert answer.status_code == status
+        assert ("whimbrel_" in answer.text) == (status == 200)
+        if status == 401:
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
+            assert (await client.post("/metrics", headers=headers)).status_code == 401
 
 
-def test_choices_are_told_before_the_first_is_made_so_that_its_refusal_is_seen_to_rise() -> None:
-    async def story() -> None:
-        watch, world = Watch(), await World.build()
-        watch.work(world.cloud, world.engine("c1"))
-        async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(watch.endpoint(secret=None)), base_url="http://cloud"
-        ) as client:
-            told = (await client.get("/metrics")).text
-        await world.close()
-        for kind in ("create", "migrate", "resize"):
-            for outcome in ("done", "refused"):
-                at = f'{{kind="{kind}",outcome="{outcome}",step="choose_target",way="do"}}'
-                assert f"whimbrel_steps_total{at} 0.0" in told
-
-    asyncio.run(story())
+async def test_choices_are_told_before_the_first_is_made_so_that_its_refusal_is_seen_to_rise() -> None:
+    watch, world = Watch(), await World.build()
+    watch.work(world.cloud, world.engine("c1"))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(watch.endpoint(secret=None)), base_url="http://cloud"
+    ) as client:
+        told = (await client.get("/metrics")).text
+    await world.close()
+    for kind in ("create", "migrate", "resize"):
+        for outcome in ("done", "refused"):
+            at = f'{{kind="{kind}",outcome="{outcome}",step="choose_target",way="do"}}'
+            assert f"whimbrel_steps_total{at} 0.0" in told
 
 
 class Store:
@@ -140,14 +130,14 @@ class Store:
         return 7
 
 
-def test_a_timed_store_is_the_same_store() -> None:
+async def test_a_timed_store_is_the_same_store() -> None:
     figures, meter = Figures(), Meter()
     meter.listen(figures)
     store: Any = timed(Store(), meter)  # type: ignore[arg-type]
-    assert asyncio.run(store.claim(3, of="x")) == "3 of x"
-    assert asyncio.run(store.claim(4, of="y")) == "4 of y"
+    assert await store.claim(3, of="x") == "3 of x"
+    assert await store.claim(4, of="y") == "4 of y"
     with pytest.raises(Refused):
-        asyncio.run(store.release())
+        await store.release()
     assert (store.known(), store.words) == (7, "plain")
     name = "whimbrel_placement_call_duration_seconds_count"
     assert counted(figures.registry, name, "call") == {("claim",): 2, ("release",): 1}

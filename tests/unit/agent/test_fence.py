@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.host_room import H1, H2, SlowKeep, order, story
+from tests.host_room import H1, H2, SlowKeep, order
 from whimbrel.adapters.memory_key_value_store import MemoryKeyValueStore
 from whimbrel.agent.fence import Fence, move_ledger
 from whimbrel.domain.errors import Behind, Superseded, Unavailable
@@ -13,7 +13,6 @@ from whimbrel.domain.ids import ServerId
 from whimbrel.sim.world.clock import JumpingClock
 
 
-@story
 async def test_an_older_epoch_is_refused() -> None:
     fence = Fence(H1, MemoryKeyValueStore(), JumpingClock())
     await fence.admit(order(epoch=2))
@@ -23,7 +22,6 @@ async def test_an_older_epoch_is_refused() -> None:
     await fence.admit(order("run-2", epoch=1))
 
 
-@story
 async def test_only_a_newer_epoch_is_written() -> None:
     store = SlowKeep()
     fence = Fence(H1, store, JumpingClock())
@@ -32,7 +30,6 @@ async def test_only_a_newer_epoch_is_written() -> None:
     assert store.puts == 2
 
 
-@story
 async def test_the_same_epoch_at_once_is_written_once() -> None:
     store = SlowKeep()
     fence = Fence(H1, store, JumpingClock())
@@ -40,7 +37,6 @@ async def test_the_same_epoch_at_once_is_written_once() -> None:
     assert store.puts == 1
 
 
-@story
 async def test_epochs_that_rise_at_once_leave_the_highest() -> None:
     store = SlowKeep()
     fence = Fence(H1, store, JumpingClock())
@@ -49,7 +45,6 @@ async def test_epochs_that_rise_at_once_leave_the_highest() -> None:
         await Fence(H1, store, JumpingClock()).admit(order(epoch=4))
 
 
-@story
 async def test_it_survives_the_process() -> None:
     store = MemoryKeyValueStore()
     await Fence(H1, store, JumpingClock()).admit(order(epoch=2))
@@ -58,7 +53,6 @@ async def test_it_survives_the_process() -> None:
     await Fence(H2, store, JumpingClock()).admit(order(epoch=1))
 
 
-@story
 async def test_what_cannot_be_read_lets_nobody_in_however_often_they_ask() -> None:
     store = MemoryKeyValueStore()
     await Fence(H1, store, JumpingClock()).admit(order(epoch=2))
@@ -69,7 +63,6 @@ async def test_what_cannot_be_read_lets_nobody_in_however_often_they_ask() -> No
             await fence.admit(order(epoch=1))
 
 
-@story
 async def test_an_epoch_that_could_not_be_written_is_not_let_in() -> None:
     store = SlowKeep()
     fence = Fence(H1, store, JumpingClock())
@@ -81,7 +74,6 @@ async def test_an_epoch_that_could_not_be_written_is_not_let_in() -> None:
     assert store.puts == 1
 
 
-@story
 async def test_pruning_forgets_what_is_old() -> None:
     store, clock = MemoryKeyValueStore(), JumpingClock()
     fence = Fence(H1, store, clock)
@@ -95,7 +87,6 @@ async def test_pruning_forgets_what_is_old() -> None:
             await known.admit(order("young", epoch=1))
 
 
-@story
 async def test_a_double_that_comes_after_another_run_is_refused() -> None:
     store, server, other = MemoryKeyValueStore(), ServerId("server"), ServerId("other")
     fence = Fence(H1, store, JumpingClock())
@@ -110,7 +101,6 @@ async def test_a_double_that_comes_after_another_run_is_refused() -> None:
         await known.admit(order("move of another", epoch=1), other)
 
 
-@story
 async def test_a_run_that_goes_on_after_another_does_so_under_a_new_epoch() -> None:
     fence, server = Fence(H1, MemoryKeyValueStore(), JumpingClock()), ServerId("server")
     await fence.admit(order("move", epoch=1), server)
@@ -120,7 +110,6 @@ async def test_a_run_that_goes_on_after_another_does_so_under_a_new_epoch() -> N
         fence.check(order("attach", epoch=1), server)
 
 
-@story
 async def test_of_two_agents_of_one_host_the_older_order_is_refused() -> None:
     store = MemoryKeyValueStore()
     one, other = Fence(H1, store, JumpingClock()), Fence(H1, store, JumpingClock())
@@ -134,7 +123,6 @@ async def test_of_two_agents_of_one_host_the_older_order_is_refused() -> None:
         await Fence(H1, store, JumpingClock()).admit(order(epoch=6))
 
 
-@story
 async def test_a_new_epoch_with_less_progress_comes_from_a_restored_journal() -> None:
     store = MemoryKeyValueStore()
     await Fence(H1, store, JumpingClock()).admit(order(epoch=1, progress=9))
@@ -145,7 +133,6 @@ async def test_a_new_epoch_with_less_progress_comes_from_a_restored_journal() ->
     await Fence(H1, store, JumpingClock()).admit(order(epoch=2, progress=9))
 
 
-@story
 async def test_a_duplicate_of_an_earlier_step_is_refused() -> None:
     fence = Fence(H1, MemoryKeyValueStore(), JumpingClock())
     await fence.admit(order(progress=3))
@@ -155,7 +142,6 @@ async def test_a_duplicate_of_an_earlier_step_is_refused() -> None:
     assert not isinstance(refused.value, Behind)
 
 
-@story
 async def test_an_order_of_an_older_release_tells_no_progress_and_is_judged_by_its_epoch() -> None:
     store = MemoryKeyValueStore()
     fence = Fence(H1, store, JumpingClock())
@@ -165,7 +151,6 @@ async def test_an_order_of_an_older_release_tells_no_progress_and_is_judged_by_i
         await Fence(H1, store, JumpingClock()).admit(order(epoch=3, progress=8))
 
 
-@story
 async def test_an_older_incarnation_of_the_cloud_is_refused() -> None:
     store = MemoryKeyValueStore()
     fence = Fence(H1, store, JumpingClock())
@@ -182,7 +167,6 @@ async def test_an_older_incarnation_of_the_cloud_is_refused() -> None:
     assert (await Fence(H1, store, JumpingClock()).ledger()).incarnation == 4
 
 
-@story
 async def test_the_ledger_lists_what_was_obeyed_the_newest_first() -> None:
     store, server = MemoryKeyValueStore(), ServerId("server")
     fence = Fence(H1, store, JumpingClock())
@@ -198,7 +182,6 @@ async def test_the_ledger_lists_what_was_obeyed_the_newest_first() -> None:
         assert [each.run for each in (await known.ledger(newest=1)).entries] == ["run-1"]
 
 
-@story
 async def test_a_ledger_moves_to_another_store_once() -> None:
     old, new = MemoryKeyValueStore(), MemoryKeyValueStore()
     await Fence(H1, old, JumpingClock()).admit(order("run-1", epoch=3, progress=5, incarnation=2))
@@ -210,7 +193,6 @@ async def test_a_ledger_moves_to_another_store_once() -> None:
     assert (entry.epoch, entry.progress) == (4, 6)
 
 
-@story
 async def test_what_an_older_release_wrote_is_replaced() -> None:
     """It has fewer fields; a fence that compares it with its own form would find it changed for ever."""
     keep = SlowKeep()

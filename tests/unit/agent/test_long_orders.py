@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.hand_clock import HandClock, settle
-from tests.host_room import H1, H2, Room, boot, order, spec, story
+from tests.host_room import H1, H2, Room, boot, order, spec
 from whimbrel.domain.errors import Refused, Superseded, Unavailable
 from whimbrel.domain.guest import Progress
 from whimbrel.ports.services.images import Image
@@ -23,7 +23,6 @@ async def slow_room(clock: HandClock) -> Room:
     return room
 
 
-@story
 async def test_it_tells_how_far_it_is_and_when_it_is_finished() -> None:
     clock = HandClock()
     agent = (await slow_room(clock)).agents[H1]
@@ -40,7 +39,6 @@ async def test_it_tells_how_far_it_is_and_when_it_is_finished() -> None:
     ]
 
 
-@story
 async def test_who_asks_later_joins() -> None:
     clock = HandClock()
     agent = (await slow_room(clock)).agents[H1]
@@ -52,7 +50,6 @@ async def test_who_asks_later_joins() -> None:
     assert (await second).finished, "the other conductor did not begin anew"
 
 
-@story
 async def test_a_finished_one_is_not_done_again() -> None:
     room = Room()
     agent = room.agents[H1]
@@ -66,7 +63,6 @@ async def test_a_finished_one_is_not_done_again() -> None:
     assert disk.contents.boots == 1, "it is still the disk that was booted from"
 
 
-@story
 async def test_one_that_ran_when_the_agent_died_starts_anew() -> None:
     clock = HandClock()
     room = await slow_room(clock)
@@ -83,7 +79,6 @@ async def test_one_that_ran_when_the_agent_died_starts_anew() -> None:
     assert (await agent.build_disk(order(), ONE)).finished
 
 
-@story
 async def test_an_asker_who_dies_leaves_the_job_running() -> None:
     clock = HandClock()
     agent = (await slow_room(clock)).agents[H1]
@@ -94,7 +89,6 @@ async def test_an_asker_who_dies_leaves_the_job_running() -> None:
     assert (await agent.build_disk(order(epoch=2), ONE)).finished
 
 
-@story
 async def test_a_failure_is_told_once_and_then_it_starts_anew() -> None:
     clock = HandClock()
     room = await slow_room(clock)
@@ -108,7 +102,6 @@ async def test_a_failure_is_told_once_and_then_it_starts_anew() -> None:
     assert not (await again).finished
 
 
-@story
 async def test_a_failure_that_nobody_heard_is_told_to_who_asks_next() -> None:
     clock = HandClock()
     room = Room(clock=clock, times=SLOW)
@@ -136,7 +129,6 @@ async def boot_stopped(room: Room, clock: HandClock) -> None:
     await agent.define(order(), ONE)
 
 
-@story
 @pytest.mark.parametrize("verb", ["discard_disk", "destroy"])
 async def test_who_discards_ends_the_copy_first(verb: str) -> None:
     clock = HandClock()
@@ -154,7 +146,6 @@ async def test_who_discards_ends_the_copy_first(verb: str) -> None:
         await agent.build_disk(order(epoch=1), ONE)
 
 
-@story
 async def test_who_discards_ends_a_copy_that_waits_for_its_turn() -> None:
     clock = HandClock()
     room = await slow_room(clock)
@@ -187,7 +178,6 @@ async def two_in_line(clock: HandClock) -> tuple[Room, "asyncio.Future[Progress]
     return room, waiting
 
 
-@story
 async def test_a_job_that_waited_when_a_newer_order_came_does_nothing() -> None:
     clock = HandClock()
     room, late = await two_in_line(clock)
@@ -199,7 +189,6 @@ async def test_a_job_that_waited_when_a_newer_order_came_does_nothing() -> None:
     assert await room.hypervisors[H1].disk(NEW.key) is None
 
 
-@story
 async def test_a_job_that_waited_belongs_to_the_newest_who_asked_for_it() -> None:
     clock = HandClock()
     room, first = await two_in_line(clock)
@@ -215,7 +204,6 @@ async def register(room: Room) -> None:
     await room.images.create(image)
 
 
-@story
 async def test_a_snapshot_is_uploaded_once() -> None:
     clock = HandClock()
     room = Room(clock=clock, times=SLOW)
@@ -235,7 +223,6 @@ async def test_a_snapshot_is_uploaded_once() -> None:
     assert (await room.images.show("shot")).status == "active"
 
 
-@story
 async def test_a_snapshot_into_an_image_that_was_deleted_is_refused() -> None:
     room = Room()
     await boot(room.agents[H1], ONE, order())
@@ -243,7 +230,6 @@ async def test_a_snapshot_into_an_image_that_was_deleted_is_refused() -> None:
         await room.agents[H1].upload_snapshot(order("shot"), ONE.key, "shot")
 
 
-@story
 async def test_pruning_forgets_the_end_that_nobody_asked_for() -> None:
     clock = HandClock()
     room = await slow_room(clock)

@@ -1,10 +1,6 @@
 """Cells of a process: databases and buses of their own, and one that is down keeps nobody else from working."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from functools import wraps
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -23,15 +19,6 @@ from whimbrel.ports.stores.cells import CellInfo
 __all__ = ["own_postgres", "postgres"]
 
 ONE_NAME, TWO_NAME = CellName("one"), CellName("two")
-Story = Callable[[Path], Coroutine[Any, Any, None]]
-
-
-def with_directory(story: Story) -> Callable[[Path], None]:
-    @wraps(story)
-    def run(tmp_path: Path) -> None:
-        asyncio.run(story(tmp_path))
-
-    return run
 
 
 def two_cells(place: Path, more: str = "") -> str:
@@ -52,7 +39,6 @@ async def known_hosts(process: Process) -> list[str]:
     return sorted(fleet.names)
 
 
-@with_directory
 async def test_each_cell_has_a_database_and_a_bus_of_its_own(tmp_path: Path) -> None:
     place = tmp_path / "elsewhere"
     process = await Home(tmp_path).start(two_cells(place))
@@ -65,7 +51,6 @@ async def test_each_cell_has_a_database_and_a_bus_of_its_own(tmp_path: Path) -> 
     await process.close()
 
 
-@with_directory
 async def test_over_http_each_cell_has_a_path_of_its_own(tmp_path: Path) -> None:
     process = await Home(tmp_path).start(two_cells(tmp_path / "elsewhere"))
     endpoint = cells_app({name: cell.agents for name, cell in process.cloud.cells.items()}, "secret")
@@ -81,7 +66,6 @@ async def test_over_http_each_cell_has_a_path_of_its_own(tmp_path: Path) -> None
     await process.close()
 
 
-@with_directory
 async def test_a_cell_that_is_down_keeps_nobody_from_starting_and_comes_by_itself(tmp_path: Path) -> None:
     place = tmp_path / "elsewhere"
     block(place)
@@ -104,7 +88,6 @@ async def test_a_cell_that_is_down_keeps_nobody_from_starting_and_comes_by_itsel
     await process.close()
 
 
-@with_directory
 async def test_hosts_tell_their_nodes_and_where_a_rule_weighs_it_their_load(tmp_path: Path) -> None:
     numa = "[[cell.host.numa]]\ncpus = 1\nmemory_mib = 512\n"
     weighed = '[rules.scheduler]\nmetrics_weight_setting = ["cpu.percent=-1"]\nmetrics_required = true\n'
@@ -117,7 +100,6 @@ async def test_hosts_tell_their_nodes_and_where_a_rule_weighs_it_their_load(tmp_
         await process.close()
 
 
-@with_directory
 async def test_a_cell_that_was_added_by_command_is_opened_and_stays(tmp_path: Path) -> None:
     home, place = Home(tmp_path), tmp_path / "elsewhere"
     process = await home.start(ONE)
@@ -138,7 +120,6 @@ async def test_a_cell_that_was_added_by_command_is_opened_and_stays(tmp_path: Pa
     await process.close()
 
 
-@with_directory
 async def test_a_cell_that_was_removed_by_command_is_closed(tmp_path: Path) -> None:
     process = await Home(tmp_path).start(ONE)
     await process.cloud.cell_infos.add(CellInfo(name=TWO_NAME))
@@ -152,7 +133,6 @@ async def test_a_cell_that_was_removed_by_command_is_closed(tmp_path: Path) -> N
     await process.close()
 
 
-@with_directory
 async def test_a_cell_that_the_settings_leave_out_is_forgotten_and_what_a_command_said_stays(tmp_path: Path) -> None:
     home, place = Home(tmp_path), tmp_path / "elsewhere"
     process = await home.start(two_cells(place, "enabled = false\n"))
@@ -167,7 +147,6 @@ async def test_a_cell_that_the_settings_leave_out_is_forgotten_and_what_a_comman
     await process.close()
 
 
-@with_directory
 async def test_a_cell_that_comes_with_a_host_of_another_one_is_not_mixed_up(tmp_path: Path) -> None:
     home, place = Home(tmp_path), tmp_path / "elsewhere"
     await home.hosts(ONE)
@@ -181,7 +160,6 @@ async def test_a_cell_that_comes_with_a_host_of_another_one_is_not_mixed_up(tmp_
     assert "host 'n2' of cell 'two' is known" in await home.refusal(moved)
 
 
-@with_directory
 async def test_a_cell_in_the_clouds_own_database_is_not_waited_for(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (tmp_path / "data" / "db").mkdir(parents=True)
@@ -190,28 +168,24 @@ async def test_a_cell_in_the_clouds_own_database_is_not_waited_for(tmp_path: Pat
         await home.start(ONE)
 
 
-def test_a_cell_that_goes_down_disturbs_no_other_one(tmp_path: Path, own_postgres: str) -> None:
-
-    async def story() -> None:
-        async with Door(own_postgres) as endpoint:
-            text = ONE + CELL.format("two") + f'database = "{endpoint.url}"\n' + HOST.format("m1")
-            process = await Home(tmp_path).start(text)
-            assert await known_hosts(process) == ["m1", "n1", "n2"]
-            await endpoint.shut()
-            await _look(process)
-            assert [each.info.name for each in process.cells.up] == [ONE_NAME]
-            before = {host.name: host.seen_at for host in await process.cloud.cell(ONE_NAME).hosts.all()}
-            await process.sign_of_life()
-            after = {host.name: host.seen_at for host in await process.cloud.cell(ONE_NAME).hosts.all()}
-            assert all(after[name] > before[name] for name in before)
-            await process.cloud.cell_infos.set_enabled(ONE_NAME, True, None)  # so that the fleet is looked at afresh
-            assert await known_hosts(process) == ["n1", "n2"]
-            await endpoint.open()
-            await _look(process)
-            assert await hosts_of(process, TWO_NAME) == ["m1"]
-            await process.close()
-
-    asyncio.run(story())
+async def test_a_cell_that_goes_down_disturbs_no_other_one(tmp_path: Path, own_postgres: str) -> None:
+    async with Door(own_postgres) as endpoint:
+        text = ONE + CELL.format("two") + f'database = "{endpoint.url}"\n' + HOST.format("m1")
+        process = await Home(tmp_path).start(text)
+        assert await known_hosts(process) == ["m1", "n1", "n2"]
+        await endpoint.shut()
+        await _look(process)
+        assert [each.info.name for each in process.cells.up] == [ONE_NAME]
+        before = {host.name: host.seen_at for host in await process.cloud.cell(ONE_NAME).hosts.all()}
+        await process.sign_of_life()
+        after = {host.name: host.seen_at for host in await process.cloud.cell(ONE_NAME).hosts.all()}
+        assert all(after[name] > before[name] for name in before)
+        await process.cloud.cell_infos.set_enabled(ONE_NAME, True, None)  # so that the fleet is looked at afresh
+        assert await known_hosts(process) == ["n1", "n2"]
+        await endpoint.open()
+        await _look(process)
+        assert await hosts_of(process, TWO_NAME) == ["m1"]
+        await process.close()
 
 
 async def _look(process: Process) -> None:

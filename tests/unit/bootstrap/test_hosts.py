@@ -1,6 +1,5 @@
 """What it costs to register hosts: a start writes as often for many as for few, and leaves alone what is so already."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -52,56 +51,44 @@ async def costs(path: Path, count: int, also: str, writes: list[SqliteDatabase])
     return found
 
 
-def test_a_start_writes_as_often_for_many_hosts_as_for_few(tmp_path: Path, writes: list[SqliteDatabase]) -> None:
-    async def story() -> None:
-        few = await costs(tmp_path / "few", 2, "", writes)
-        many = await costs(tmp_path / "many", MANY, "", writes)
-        assert many == few
-
-    asyncio.run(story())
+async def test_a_start_writes_as_often_for_many_hosts_as_for_few(tmp_path: Path, writes: list[SqliteDatabase]) -> None:
+    few = await costs(tmp_path / "few", 2, "", writes)
+    many = await costs(tmp_path / "many", MANY, "", writes)
+    assert many == few
 
 
-def test_what_hosts_have_besides_is_not_written_again(tmp_path: Path, writes: list[SqliteDatabase]) -> None:
-    async def story() -> None:
-        besides = 'traits = ["CUSTOM_SSD"]\nresources = { CUSTOM_GPU = 3 }\n' + NIC
-        [_, few] = await costs(tmp_path / "few", 2, besides, writes)
-        [_, many] = await costs(tmp_path / "many", MANY, besides, writes)
-        assert many == few
-
-    asyncio.run(story())
+async def test_what_hosts_have_besides_is_not_written_again(tmp_path: Path, writes: list[SqliteDatabase]) -> None:
+    besides = 'traits = ["CUSTOM_SSD"]\nresources = { CUSTOM_GPU = 3 }\n' + NIC
+    [_, few] = await costs(tmp_path / "few", 2, besides, writes)
+    [_, many] = await costs(tmp_path / "many", MANY, besides, writes)
+    assert many == few
 
 
-def test_a_start_without_changes_raises_no_generation(tmp_path: Path, writes: list[SqliteDatabase]) -> None:
-    async def story() -> None:
-        home, seen = Home(tmp_path), []
-        for _ in range(2):
-            _, process = await start(home, settings(3, NIC + PCI), writes)
-            index = await process.placement.provider_index()
-            seen.append({node.provider for node in index.nodes.values()})
-            await process.close()
-        assert seen[0] == seen[1]
-
-    asyncio.run(story())
+async def test_a_start_without_changes_raises_no_generation(tmp_path: Path, writes: list[SqliteDatabase]) -> None:
+    home, seen = Home(tmp_path), []
+    for _ in range(2):
+        _, process = await start(home, settings(3, NIC + PCI), writes)
+        index = await process.placement.provider_index()
+        seen.append({node.provider for node in index.nodes.values()})
+        await process.close()
+    assert seen[0] == seen[1]
 
 
-def test_of_many_hosts_the_one_that_is_new_or_has_changed_is_written(
+async def test_of_many_hosts_the_one_that_is_new_or_has_changed_is_written(
     tmp_path: Path, writes: list[SqliteDatabase]
 ) -> None:
-    async def story() -> None:
-        home = Home(tmp_path)
-        _, process = await start(home, settings(3), writes)
-        await process.close()
-        changed = settings(3, last='traits = ["CUSTOM_SSD"]\n').replace("vcpus = 4", "vcpus = 8", 1)
-        _, process = await start(home, changed + HOST.format("new"), writes)
-        [cell] = process.cloud.cells.values()
-        hosts = {host.name: host for host in await cell.hosts.all()}
-        assert {name: host.vcpus for name, host in hosts.items()} == {"n0": 8, "n1": 4, "n2": 4, "new": 4}
-        nodes = (await process.placement.provider_index()).nodes
-        assert [nodes[hosts[name].id].stocks["VCPU"].inventory.total for name in sorted(hosts)] == [8, 4, 4, 4]
-        assert [name for name in sorted(hosts) if "CUSTOM_SSD" in nodes[hosts[name].id].traits] == ["n2"]
-        aggregates = await process.cloud.aggregates.all()
-        assert len({zone_of(name, aggregates) for name in hosts}) == 1
-        assert all(nodes[host.id].aggregates == {aggregates[0].uuid} for host in hosts.values())
-        await process.close()
-
-    asyncio.run(story())
+    home = Home(tmp_path)
+    _, process = await start(home, settings(3), writes)
+    await process.close()
+    changed = settings(3, last='traits = ["CUSTOM_SSD"]\n').replace("vcpus = 4", "vcpus = 8", 1)
+    _, process = await start(home, changed + HOST.format("new"), writes)
+    [cell] = process.cloud.cells.values()
+    hosts = {host.name: host for host in await cell.hosts.all()}
+    assert {name: host.vcpus for name, host in hosts.items()} == {"n0": 8, "n1": 4, "n2": 4, "new": 4}
+    nodes = (await process.placement.provider_index()).nodes
+    assert [nodes[hosts[name].id].stocks["VCPU"].inventory.total for name in sorted(hosts)] == [8, 4, 4, 4]
+    assert [name for name in sorted(hosts) if "CUSTOM_SSD" in nodes[hosts[name].id].traits] == ["n2"]
+    aggregates = await process.cloud.aggregates.all()
+    assert len({zone_of(name, aggregates) for name in hosts}) == 1
+    assert all(nodes[host.id].aggregates == {aggregates[0].uuid} for host in hosts.values())
+    await process.close()

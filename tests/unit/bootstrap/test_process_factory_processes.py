@@ -67,72 +67,58 @@ class Home:
             return version
 
 
-def test_a_cloud_has_one_process_with_hosts(tmp_path: Path) -> None:
-    async def story() -> None:
-        home = Home(tmp_path)
-        first = await home.up("a")
-        with pytest.raises(Refused, match=r"in use by another whimbrel up: process .* with data directory a, started"):
-            await home.up("b")
-        further = await home.conductor("a")
-        await first.close()
-        second = await home.up("b")
-        await second.close()
-        await further.close()
-
-    asyncio.run(story())
+async def test_a_cloud_has_one_process_with_hosts(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    first = await home.up("a")
+    with pytest.raises(Refused, match=r"in use by another whimbrel up: process .* with data directory a, started"):
+        await home.up("b")
+    further = await home.conductor("a")
+    await first.close()
+    second = await home.up("b")
+    await second.close()
+    await further.close()
 
 
-def test_a_second_up_that_is_refused_migrates_nothing(tmp_path: Path) -> None:
+async def test_a_second_up_that_is_refused_migrates_nothing(tmp_path: Path) -> None:
     """An older process that runs has to be able to start again."""
-
-    async def story() -> None:
-        home = Home(tmp_path)
-        first = await home.up("a")
-        home.set_version("volumes", "0001")
-        with pytest.raises(Refused, match="in use"):
-            await home.up("b")
-        assert home.version("volumes") == "0001"
-        await first.close()
-
-    asyncio.run(story())
+    home = Home(tmp_path)
+    first = await home.up("a")
+    home.set_version("volumes", "0001")
+    with pytest.raises(Refused, match="in use"):
+        await home.up("b")
+    assert home.version("volumes") == "0001"
+    await first.close()
 
 
 @pytest.mark.parametrize("store", [*process_factory.STORES, "cell_one"])
-def test_a_conductor_needs_the_stores_at_its_own_version(tmp_path: Path, store: str) -> None:
-    async def story() -> None:
-        home = Home(tmp_path)
-        await (await home.up("a")).close()
-        await (await home.conductor("a")).close()
-        older = ["", *schema.revisions(store.partition("_")[0])][-2] or None
-        for version, words in ((older, "start `whimbrel up` of this version first"), ("9999", "newer Whimbrel")):
-            home.set_version(store, version)
-            with pytest.raises(Refused, match=words):
-                await home.conductor("a")
-        assert home.version(store) == "9999"
-
-    asyncio.run(story())
+async def test_a_conductor_needs_the_stores_at_its_own_version(tmp_path: Path, store: str) -> None:
+    home = Home(tmp_path)
+    await (await home.up("a")).close()
+    await (await home.conductor("a")).close()
+    older = ["", *schema.revisions(store.partition("_")[0])][-2] or None
+    for version, words in ((older, "start `whimbrel up` of this version first"), ("9999", "newer Whimbrel")):
+        home.set_version(store, version)
+        with pytest.raises(Refused, match=words):
+            await home.conductor("a")
+    assert home.version(store) == "9999"
 
 
-def test_a_conductor_takes_up_the_runs_of_dead_ones_only(tmp_path: Path) -> None:
+async def test_a_conductor_takes_up_the_runs_of_dead_ones_only(tmp_path: Path) -> None:
     """Two of one name: the lease of a living one has to run out; a predecessor is known to be dead."""
-
-    async def story() -> None:
-        world = await World.build()
-        living, namesake = (this_process("conductor", "c1", each, each).id for each in ("a", "b"))
-        begun: list[Run] = []
-        engine = world.engine(living, adopt=lambda run: begun.append(run) is None)  # as if it drove the run
-        server = world.new_server("s", SMALL)
-        await create.accept(world.cloud, engine, world.requester(), [server])
-        for predecessors, taken in ([], False), ([living], True):
-            conductor = Conductor(world.cloud, world.engine_parts(namesake), predecessors=predecessors)
-            serving = asyncio.create_task(conductor.serve())
-            for _ in range(20):
-                await asyncio.sleep(0)
-            run = await world.cloud.journal.get(begun[0].id)
-            serving.cancel()
-            await asyncio.wait((serving,))
-            await conductor.close()
-            assert (run.epoch > 1, run.owner == living) == (taken, not taken)
-        await world.close()
-
-    asyncio.run(story())
+    world = await World.build()
+    living, namesake = (this_process("conductor", "c1", each, each).id for each in ("a", "b"))
+    begun: list[Run] = []
+    engine = world.engine(living, adopt=lambda run: begun.append(run) is None)  # as if it drove the run
+    server = world.new_server("s", SMALL)
+    await create.accept(world.cloud, engine, world.requester(), [server])
+    for predecessors, taken in ([], False), ([living], True):
+        conductor = Conductor(world.cloud, world.engine_parts(namesake), predecessors=predecessors)
+        serving = asyncio.create_task(conductor.serve())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        run = await world.cloud.journal.get(begun[0].id)
+        serving.cancel()
+        await asyncio.wait((serving,))
+        await conductor.close()
+        assert (run.epoch > 1, run.owner == living) == (taken, not taken)
+    await world.close()

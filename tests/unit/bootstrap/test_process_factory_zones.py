@@ -1,6 +1,5 @@
 """Hosts that the settings put into a zone: Placement is told before they are in it, and by that may say no."""
 
-import asyncio
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -38,34 +37,28 @@ async def told(process: Process) -> dict[str, str]:
     return {one.root: one.zone for one in await process.cloud.placement.zoned_hosts()}
 
 
-def test_placement_knows_at_once_that_a_host_is_back_in_its_zone(tmp_path: Path) -> None:
-    async def story() -> None:
-        home = Home(tmp_path)
-        process = await home.start(ONE)
-        zone, root = await taken_out(process), (await n1(process)).id
-        assert (await told(process))[root] == ""
-        await process.close()
-        process = await home.start(ONE)
-        assert zone_of(N1, await process.cloud.aggregates.all()) == zone
-        assert (await told(process))[root] == zone
-        await process.close()
-
-    asyncio.run(story())
+async def test_placement_knows_at_once_that_a_host_is_back_in_its_zone(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    process = await home.start(ONE)
+    zone, root = await taken_out(process), (await n1(process)).id
+    assert (await told(process))[root] == ""
+    await process.close()
+    process = await home.start(ONE)
+    assert zone_of(N1, await process.cloud.aggregates.all()) == zone
+    assert (await told(process))[root] == zone
+    await process.close()
 
 
-def test_a_host_on_which_somebody_holds_something_stays_in_its_zone(tmp_path: Path) -> None:
-    async def story() -> None:
-        home = Home(tmp_path)
-        process = await home.start(IN_DEFAULT)
-        order, owner = Order(RunId("11111111-1111-4111-8111-111111111111"), 1), Owner(ProjectId("p"), UserId("u"))
-        await process.cloud.placement.claim(order, CONSUMER, owner, {(await n1(process)).id: {"VCPU": 1}})
-        await process.close()
-        process = await home.start(ONE)
-        assert zone_of(N1, await process.cloud.aggregates.all()) is None
-        await process.cloud.placement.release(order, CONSUMER)
-        await process.close()
-        process = await home.start(ONE)
-        assert zone_of(N1, await process.cloud.aggregates.all()) is not None
-        await process.close()
-
-    asyncio.run(story())
+async def test_a_host_on_which_somebody_holds_something_stays_in_its_zone(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    process = await home.start(IN_DEFAULT)
+    order, owner = Order(RunId("11111111-1111-4111-8111-111111111111"), 1), Owner(ProjectId("p"), UserId("u"))
+    await process.cloud.placement.claim(order, CONSUMER, owner, {(await n1(process)).id: {"VCPU": 1}})
+    await process.close()
+    process = await home.start(ONE)
+    assert zone_of(N1, await process.cloud.aggregates.all()) is None
+    await process.cloud.placement.release(order, CONSUMER)
+    await process.close()
+    process = await home.start(ONE)
+    assert zone_of(N1, await process.cloud.aggregates.all()) is not None
+    await process.close()

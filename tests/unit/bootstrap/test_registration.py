@@ -1,7 +1,7 @@
 """A process and its lease: what it may do while that runs, and what becomes of it when another one has the role."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 import sqlalchemy as sa
@@ -36,116 +36,98 @@ class Room:
         return await self.processes.all()
 
 
-def tell(story: Callable[[Room], Awaitable[None]]) -> None:
-    async def told() -> None:
-        room = Room()
-        await create_all(room.database, "global")
-        await story(room)
-        await room.database.close()
-
-    asyncio.run(told())
+@pytest.fixture
+async def room() -> AsyncIterator[Room]:
+    room = Room()
+    await create_all(room.database, "global")
+    yield room
+    await room.database.close()
 
 
-def test_a_lease_is_renewed_until_the_process_ends() -> None:
-    async def story(room: Room) -> None:
-        first, second = room.process("a"), room.process("b")
-        with pytest.raises(Unavailable):
-            first.check()
-        await first.begin()
-        for _ in range(20):
-            await room.clock.advance(RENEW_S)
-            first.check()
-        with pytest.raises(Refused):
-            await second.begin()
-        await first.end()
-        with pytest.raises(Unavailable):
-            first.check()
+async def test_a_lease_is_renewed_until_the_process_ends(room: Room) -> None:
+    first, second = room.process("a"), room.process("b")
+    with pytest.raises(Unavailable):
+        first.check()
+    await first.begin()
+    for _ in range(20):
+        await room.clock.advance(RENEW_S)
+        first.check()
+    with pytest.raises(Refused):
         await second.begin()
-        await second.end()
-        assert await room.listed() == []
+    await first.end()
+    with pytest.raises(Unavailable):
+        first.check()
+    await second.begin()
+    await second.end()
+    assert await room.listed() == []
 
-    tell(story)
 
-
-def test_who_slept_too_long_does_nothing_more_and_ends() -> None:
+async def test_who_slept_too_long_does_nothing_more_and_ends(room: Room) -> None:
     """The lease runs out while the process is stopped; when it goes on, it may act before it has renewed."""
-
-    async def story(room: Room) -> None:
-        slept_s = 0.0
-        record = this_process("up", "main", "a", "lock a")
-        sleeper = Registration(room.processes, record, DatabaseClock(room.clock), lambda: room.clock.now() + slept_s)
-        await sleeper.begin()
-        working = asyncio.create_task(sleeper.run())
-        host = guarded({"n1": "guest"}, sleeper.check)
-        assert host.get("n1") == "guest"
-        slept_s = LEASE_S
-        with pytest.raises(Unavailable, match="has run out: it does nothing on hosts"):
-            host.get("n1")
-        async with room.database.write() as tx:
-            await tx.run(_END_LEASES, {"b_until": room.clock.now()})
-        second = room.process("b")
-        await second.begin()
-        await room.clock.advance(RENEW_S)
-        with pytest.raises(Superseded, match="with data directory b"):
-            await working
-        with pytest.raises(Unavailable):
-            host.get("n1")
-        await sleeper.end()
-        assert [each.directory for each in await room.listed()] == ["b"]
-        await second.end()
-
-    tell(story)
+    slept_s = 0.0
+    record = this_process("up", "main", "a", "lock a")
+    sleeper = Registration(room.processes, record, DatabaseClock(room.clock), lambda: room.clock.now() + slept_s)
+    await sleeper.begin()
+    working = asyncio.create_task(sleeper.run())
+    host = guarded({"n1": "guest"}, sleeper.check)
+    assert host.get("n1") == "guest"
+    slept_s = LEASE_S
+    with pytest.raises(Unavailable, match="has run out: it does nothing on hosts"):
+        host.get("n1")
+    async with room.database.write() as tx:
+        await tx.run(_END_LEASES, {"b_until": room.clock.now()})
+    second = room.process("b")
+    await second.begin()
+    await room.clock.advance(RENEW_S)
+    with pytest.raises(Superseded, match="with data directory b"):
+        await working
+    with pytest.raises(Unavailable):
+        host.get("n1")
+    await sleeper.end()
+    assert [each.directory for each in await room.listed()] == ["b"]
+    await second.end()
 
 
-def test_a_lease_that_ran_out_and_that_nobody_took_goes_on() -> None:
-    async def story(room: Room) -> None:
-        slept_s = 0.0
-        record = this_process("up", "main", "a", "lock a")
-        sleeper = Registration(room.processes, record, DatabaseClock(room.clock), lambda: room.clock.now() + slept_s)
-        await sleeper.begin()
-        slept_s = LEASE_S
-        with pytest.raises(Unavailable):
-            sleeper.check()
-        await room.clock.advance(RENEW_S)
+async def test_a_lease_that_ran_out_and_that_nobody_took_goes_on(room: Room) -> None:
+    slept_s = 0.0
+    record = this_process("up", "main", "a", "lock a")
+    sleeper = Registration(room.processes, record, DatabaseClock(room.clock), lambda: room.clock.now() + slept_s)
+    await sleeper.begin()
+    slept_s = LEASE_S
+    with pytest.raises(Unavailable):
         sleeper.check()
-        await sleeper.end()
-
-    tell(story)
-
-
-def test_the_successor_of_a_dead_process_knows_it() -> None:
-    async def story(room: Room) -> None:
-        for role in ("up", "conductor"):
-            dead, successor, other = room.process("a", role), room.process("a", role), room.process("b", "conductor")
-            await dead.begin()
-            await successor.begin()
-            await other.begin()
-            assert dead.record.id != successor.record.id
-            assert successor.predecessors == (dead.record.id,)
-            assert other.predecessors == ()
-            for each in (other, successor):
-                await each.end()
-
-    tell(story)
+    await room.clock.advance(RENEW_S)
+    sleeper.check()
+    await sleeper.end()
 
 
-def test_a_conductor_that_was_forgotten_is_written_down_again() -> None:
-    async def story(room: Room) -> None:
-        conductor = room.process("a", "conductor")
-        await conductor.begin()
-        async with room.database.write() as tx:
-            await tx.run(_END_LEASES, {"b_until": room.clock.now() - 2 * FORGET_S})
-        other = room.process("b", "conductor")
+async def test_the_successor_of_a_dead_process_knows_it(room: Room) -> None:
+    for role in ("up", "conductor"):
+        dead, successor, other = room.process("a", role), room.process("a", role), room.process("b", "conductor")
+        await dead.begin()
+        await successor.begin()
         await other.begin()
-        assert [each.directory for each in await room.listed()] == ["b"]
-        await room.clock.advance(RENEW_S)
-        await settle()
-        assert sorted(each.directory for each in await room.listed()) == ["a", "b"]
-        conductor.check()
-        await conductor.end()
-        await other.end()
+        assert dead.record.id != successor.record.id
+        assert successor.predecessors == (dead.record.id,)
+        assert other.predecessors == ()
+        for each in (other, successor):
+            await each.end()
 
-    tell(story)
+
+async def test_a_conductor_that_was_forgotten_is_written_down_again(room: Room) -> None:
+    conductor = room.process("a", "conductor")
+    await conductor.begin()
+    async with room.database.write() as tx:
+        await tx.run(_END_LEASES, {"b_until": room.clock.now() - 2 * FORGET_S})
+    other = room.process("b", "conductor")
+    await other.begin()
+    assert [each.directory for each in await room.listed()] == ["b"]
+    await room.clock.advance(RENEW_S)
+    await settle()
+    assert sorted(each.directory for each in await room.listed()) == ["a", "b"]
+    conductor.check()
+    await conductor.end()
+    await other.end()
 
 
 def test_the_clock_follows_the_database_and_not_the_errors_of_readings() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.unit.embedded.conftest import Teller
 from tests.unit.embedded.opened import Opened
 from whimbrel.embedded.identity.attempts import OF_ACCOUNT, OF_ADDRESS
 from whimbrel.embedded.identity.passwords import COST_LOG2, COSTS_LOG2, RANDOM_COST_LOG2, hash_now, matches, work
@@ -39,102 +38,75 @@ def test_each_check_derives_the_same_keys() -> None:
 
 
 @pytest.mark.parametrize("cost_log2", [4, 10, 12, 14])
-def test_hashes_of_every_cost_are_checked(cost_log2: int) -> None:
+async def test_hashes_of_every_cost_are_checked(cost_log2: int) -> None:
     stored = hash_now("right", cost_log2)
-    assert asyncio.run(matches("right", stored))
-    assert not asyncio.run(matches("wrong", stored))
+    assert await matches("right", stored)
+    assert not await matches("wrong", stored)
 
 
 @pytest.mark.parametrize("name", ["ann", "nobody"])
-def test_wrong_passwords_are_refused_for_a_while_also_for_names_that_nobody_has(tell: Teller, name: str) -> None:
-    async def story(services: Opened) -> None:
-        assert await statuses(services, OF_ACCOUNT.burst, name, "wrong") == {401}
-        refused = await log_in(services, name, "wrong")
-        assert refused.status_code == 429
-        assert refused.json()["error"]["title"] == "Too Many Requests"
-        assert int(refused.headers["Retry-After"]) == OF_ACCOUNT.one_more_after_s
-        services.clock.advance(OF_ACCOUNT.one_more_after_s)
-        assert (await log_in(services, name, "wrong")).status_code == 401
-        assert (await log_in(services, name, "wrong")).status_code == 429
-
-    tell(story)
-
-
-def test_the_right_password_is_refused_too_and_accepted_when_time_has_passed(tell: Teller) -> None:
-    async def story(services: Opened) -> None:
-        await statuses(services, OF_ACCOUNT.burst, "ann", "wrong")
-        assert (await log_in(services, "ann", "secret of ann")).status_code == 429
-        services.clock.advance(OF_ACCOUNT.one_more_after_s)
-        assert (await log_in(services, "ann", "secret of ann")).status_code == 201
-        assert await statuses(services, OF_ACCOUNT.burst, "ann", "wrong") == {401}  # the count began anew
-
-    tell(story)
+async def test_wrong_passwords_are_refused_for_a_while_also_for_names_that_nobody_has(
+    services: Opened, name: str
+) -> None:
+    assert await statuses(services, OF_ACCOUNT.burst, name, "wrong") == {401}
+    refused = await log_in(services, name, "wrong")
+    assert refused.status_code == 429
+    assert refused.json()["error"]["title"] == "Too Many Requests"
+    assert int(refused.headers["Retry-After"]) == OF_ACCOUNT.one_more_after_s
+    services.clock.advance(OF_ACCOUNT.one_more_after_s)
+    assert (await log_in(services, name, "wrong")).status_code == 401
+    assert (await log_in(services, name, "wrong")).status_code == 429
 
 
-def test_nobody_keeps_a_user_at_another_address_out(tell: Teller) -> None:
-    async def story(services: Opened) -> None:
-        for number in range(50):
-            assert await statuses(services, OF_ACCOUNT.burst, "ann", "wrong", f"198.51.100.{number}") == {401}
-        assert (await log_in(services, "ann", "secret of ann", "192.0.2.1")).status_code == 201
-        assert (await log_in(services, "bob", "secret of bob", "198.51.100.1")).status_code == 201
-
-    tell(story)
+async def test_the_right_password_is_refused_too_and_accepted_when_time_has_passed(services: Opened) -> None:
+    await statuses(services, OF_ACCOUNT.burst, "ann", "wrong")
+    assert (await log_in(services, "ann", "secret of ann")).status_code == 429
+    services.clock.advance(OF_ACCOUNT.one_more_after_s)
+    assert (await log_in(services, "ann", "secret of ann")).status_code == 201
+    assert await statuses(services, OF_ACCOUNT.burst, "ann", "wrong") == {401}  # the count began anew
 
 
-def test_a_user_is_the_same_by_name_and_by_id(tell: Teller) -> None:
-    async def story(services: Opened) -> None:
-        await statuses(services, OF_ACCOUNT.burst, "ann", "wrong")
-        assert (await log_in(services, "", "wrong", id="ann")).status_code == 429
-        async with from_address(services, "192.0.2.1") as client:
-            body = {"user": {"original_password": "wrong", "password": "new"}}
-            assert (await client.post("/identity/v3/users/ann/password", json=body)).status_code == 429
-
-    tell(story)
+async def test_nobody_keeps_a_user_at_another_address_out(services: Opened) -> None:
+    for number in range(50):
+        assert await statuses(services, OF_ACCOUNT.burst, "ann", "wrong", f"198.51.100.{number}") == {401}
+    assert (await log_in(services, "ann", "secret of ann", "192.0.2.1")).status_code == 201
+    assert (await log_in(services, "bob", "secret of bob", "198.51.100.1")).status_code == 201
 
 
-def test_an_address_tries_many_names_for_a_while_only(tell: Teller) -> None:
-    async def story(services: Opened) -> None:
-        for number in range(OF_ADDRESS.burst):
-            assert (await log_in(services, f"name {number}", "wrong", f"2001:db8::{number:x}")).status_code == 401
-        assert (await log_in(services, "another", "wrong", "2001:db8::ffff:1")).status_code == 429
-        assert (await log_in(services, "another", "wrong", "2001:db8:0:1::1")).status_code == 401
-
-    tell(story)
-
-
-def test_a_right_password_is_not_counted(tell: Teller) -> None:
-    async def story(services: Opened) -> None:
-        assert await statuses(services, 2 * OF_ADDRESS.burst, "ann", "secret of ann") == {201}
-
-    tell(story)
-
-
-def test_attempts_at_once_are_counted_too(tell: Teller) -> None:
-    async def story(services: Opened) -> None:
-        answers = await asyncio.gather(*(log_in(services, "ann", "wrong") for _ in range(50)))
-        wrong = sum(answer.status_code == 401 for answer in answers)
-        assert OF_ACCOUNT.burst <= wrong <= OF_ACCOUNT.burst + 1  # two are checked at once
-
-    tell(story)
-
-
-def test_one_request_is_one_attempt(tell: Teller) -> None:
-    async def story(services: Opened) -> None:
-        user = {"name": "ann", "domain": {"id": "default"}, "password": "secret of ann"}
-        body = {"auth": {"identity": {"methods": ["password"] * 1000, "password": {"user": user}}}}
-        answer = await services.client.post(TOKENS, json=body)
-        assert answer.json()["token"]["methods"] == ["password"]
-
-    tell(story)
-
-
-def test_changing_the_password_of_nobody_reads_as_a_wrong_password(tell: Teller) -> None:
-    async def story(services: Opened) -> None:
+async def test_a_user_is_the_same_by_name_and_by_id(services: Opened) -> None:
+    await statuses(services, OF_ACCOUNT.burst, "ann", "wrong")
+    assert (await log_in(services, "", "wrong", id="ann")).status_code == 429
+    async with from_address(services, "192.0.2.1") as client:
         body = {"user": {"original_password": "wrong", "password": "new"}}
-        answers = [
-            await services.ask("", "POST", f"/identity/v3/users/{who}/password", body) for who in ("ann", "nobody")
-        ]
-        assert [answer.status_code for answer in answers] == [401, 401]
-        assert answers[0].json() == answers[1].json()
+        assert (await client.post("/identity/v3/users/ann/password", json=body)).status_code == 429
 
-    tell(story)
+
+async def test_an_address_tries_many_names_for_a_while_only(services: Opened) -> None:
+    for number in range(OF_ADDRESS.burst):
+        assert (await log_in(services, f"name {number}", "wrong", f"2001:db8::{number:x}")).status_code == 401
+    assert (await log_in(services, "another", "wrong", "2001:db8::ffff:1")).status_code == 429
+    assert (await log_in(services, "another", "wrong", "2001:db8:0:1::1")).status_code == 401
+
+
+async def test_a_right_password_is_not_counted(services: Opened) -> None:
+    assert await statuses(services, 2 * OF_ADDRESS.burst, "ann", "secret of ann") == {201}
+
+
+async def test_attempts_at_once_are_counted_too(services: Opened) -> None:
+    answers = await asyncio.gather(*(log_in(services, "ann", "wrong") for _ in range(50)))
+    wrong = sum(answer.status_code == 401 for answer in answers)
+    assert OF_ACCOUNT.burst <= wrong <= OF_ACCOUNT.burst + 1  # two are checked at once
+
+
+async def test_one_request_is_one_attempt(services: Opened) -> None:
+    user = {"name": "ann", "domain": {"id": "default"}, "password": "secret of ann"}
+    body = {"auth": {"identity": {"methods": ["password"] * 1000, "password": {"user": user}}}}
+    answer = await services.client.post(TOKENS, json=body)
+    assert answer.json()["token"]["methods"] == ["password"]
+
+
+async def test_changing_the_password_of_nobody_reads_as_a_wrong_password(services: Opened) -> None:
+    body = {"user": {"original_password": "wrong", "password": "new"}}
+    answers = [await services.ask("", "POST", f"/identity/v3/users/{who}/password", body) for who in ("ann", "nobody")]
+    assert [answer.status_code for answer in answers] == [401, 401]
+    assert answers[0].json() == answers[1].json()

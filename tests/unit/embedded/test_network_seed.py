@@ -1,6 +1,5 @@
 """The network that a new cloud starts with: on what all hosts reach, and the same however often a start is begun."""
 
-import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -41,15 +40,15 @@ async def seeded(projects: Sequence[str], hosts: Sequence[HostNet]) -> tuple[Net
         ([], "vxlan", ""),
     ],
 )
-def test_it_is_where_all_hosts_are(cards: list[tuple[HostNic, ...]], kind: str, physnet: str) -> None:
+async def test_it_is_where_all_hosts_are(cards: list[tuple[HostNic, ...]], kind: str, physnet: str) -> None:
     hosts = [HostNet(host=f"h{number}", cards=nics) for number, nics in enumerate(cards)]
-    network, subnet = asyncio.run(seeded(["p"], hosts))
+    network, subnet = await seeded(["p"], hosts)
     [segment] = network.segments
     assert (segment.network_type, segment.physical_network) == (kind, physnet)
     assert (network.name, network.shared, network.subnets) == ("private", True, (subnet.id,))
 
 
-def test_a_start_that_is_begun_again_makes_it_for_the_people_who_come() -> None:
-    first, again = asyncio.run(seeded(["p"], [])), asyncio.run(seeded(["gone", "p"], []))
+async def test_a_start_that_is_begun_again_makes_it_for_the_people_who_come() -> None:
+    first, again = (await seeded(["p"], [])), (await seeded(["gone", "p"], []))
     assert again == first
     assert again[0].project_id == again[1].project_id == "p"

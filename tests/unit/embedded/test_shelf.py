@@ -1,6 +1,5 @@
 """The shelf of image files: whole files or none, on a disk that fills up, beside writers that die."""
 
-import asyncio
 import errno
 import os
 from collections.abc import AsyncIterator
@@ -35,97 +34,79 @@ def failing_after(calls: int, code: int) -> Any:
 
 @pytest.mark.parametrize("calls", range(4))
 @pytest.mark.parametrize(("code", "error"), [(errno.ENOSPC, TooLarge), (errno.EIO, Unavailable)])
-def test_a_disk_that_fails_at_any_moment_leaves_nothing(
+async def test_a_disk_that_fails_at_any_moment_leaves_nothing(
     tmp_path: Path, calls: int, code: int, error: type[Exception]
 ) -> None:
-    async def story() -> None:
-        files = FileStore(tmp_path, offload=failing_after(calls, code))
-        with pytest.raises(error):
-            async with files.stored(blocks(3)):
-                pytest.fail("it was stored")
-        assert os.listdir(tmp_path) == []
-
-    asyncio.run(story())
+    files = FileStore(tmp_path, offload=failing_after(calls, code))
+    with pytest.raises(error):
+        async with files.stored(blocks(3)):
+            pytest.fail("it was stored")
+    assert os.listdir(tmp_path) == []
 
 
-def test_a_file_that_cannot_be_recorded_never_was(tmp_path: Path) -> None:
-    async def story() -> None:
-        files = FileStore(tmp_path)
-        with pytest.raises(Conflict):
-            async with files.stored(blocks(1)):
-                raise Conflict("somebody was faster")
-        assert os.listdir(tmp_path) == []
-
-    asyncio.run(story())
+async def test_a_file_that_cannot_be_recorded_never_was(tmp_path: Path) -> None:
+    files = FileStore(tmp_path)
+    with pytest.raises(Conflict):
+        async with files.stored(blocks(1)):
+            raise Conflict("somebody was faster")
+    assert os.listdir(tmp_path) == []
 
 
-def test_a_file_that_may_be_recorded_stays_until_a_sweep_knows(tmp_path: Path) -> None:
-    async def story() -> None:
-        files = FileStore(tmp_path)
-        names: list[str] = []
+async def test_a_file_that_may_be_recorded_stays_until_a_sweep_knows(tmp_path: Path) -> None:
+    files = FileStore(tmp_path)
+    names: list[str] = []
 
-        async def try_to_store() -> None:
-            async with files.stored(blocks(1)) as stored:
-                names.append(stored.name)
-                raise Unavailable("the database does not say whether it did")
+    async def try_to_store() -> None:
+        async with files.stored(blocks(1)) as stored:
+            names.append(stored.name)
+            raise Unavailable("the database does not say whether it did")
 
-        for _ in range(2):
-            with pytest.raises(Unavailable):
-                await try_to_store()
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            await try_to_store()
 
-        async def is_named(name: str) -> bool:
-            return name == names[0]
+    async def is_named(name: str) -> bool:
+        return name == names[0]
 
-        assert await files.sweep(is_named) == [names[1]]
-        assert os.listdir(tmp_path) == [names[0]]
-
-    asyncio.run(story())
+    assert await files.sweep(is_named) == [names[1]]
+    assert os.listdir(tmp_path) == [names[0]]
 
 
-def test_a_sweep_leaves_writers_alone(tmp_path: Path) -> None:
+async def test_a_sweep_leaves_writers_alone(tmp_path: Path) -> None:
     async def nobody(name: str) -> bool:
         return False
 
-    async def story() -> None:
-        files = FileStore(tmp_path)
-        (tmp_path / "dead.part").write_bytes(b"half")
+    files = FileStore(tmp_path)
+    (tmp_path / "dead.part").write_bytes(b"half")
 
-        async def interrupted() -> AsyncIterator[bytes]:
-            yield b"first half, "
-            assert await FileStore(tmp_path).sweep(nobody) == ["dead.part"]
-            yield b"second half"
+    async def interrupted() -> AsyncIterator[bytes]:
+        yield b"first half, "
+        assert await FileStore(tmp_path).sweep(nobody) == ["dead.part"]
+        yield b"second half"
 
-        async with files.stored(interrupted()) as stored:
-            assert await FileStore(tmp_path).sweep(nobody) == []
-        assert b"".join([chunk async for chunk in files.chunks(files.open(stored.name))]) == b"first half, second half"
-
-    asyncio.run(story())
+    async with files.stored(interrupted()) as stored:
+        assert await FileStore(tmp_path).sweep(nobody) == []
+    assert b"".join([chunk async for chunk in files.chunks(files.open(stored.name))]) == b"first half, second half"
 
 
-def test_a_file_that_is_removed_is_read_to_its_end(tmp_path: Path) -> None:
-    async def story() -> None:
-        files = FileStore(tmp_path)
-        async with files.stored(blocks(2)) as stored:
-            pass
-        chunks = files.chunks(files.open(stored.name))
-        first = await anext(chunks)
-        files.discard(stored.name)
-        assert len(first) + sum([len(chunk) async for chunk in chunks]) == 2 * CHUNK_BYTES
-
-    asyncio.run(story())
+async def test_a_file_that_is_removed_is_read_to_its_end(tmp_path: Path) -> None:
+    files = FileStore(tmp_path)
+    async with files.stored(blocks(2)) as stored:
+        pass
+    chunks = files.chunks(files.open(stored.name))
+    first = await anext(chunks)
+    files.discard(stored.name)
+    assert len(first) + sum([len(chunk) async for chunk in chunks]) == 2 * CHUNK_BYTES
 
 
-def test_a_reserve_of_the_file_system_stays_free(tmp_path: Path) -> None:
-    async def story() -> None:
-        files = FileStore(tmp_path, reserved_bytes=1 << 62)
-        with pytest.raises(TooLarge, match="no room left"):
-            files.check_free(1)
-        with pytest.raises(TooLarge, match="no room left"):
-            async with files.stored(blocks(1)):
-                pytest.fail("it was stored")
-        assert os.listdir(tmp_path) == []
-
-    asyncio.run(story())
+async def test_a_reserve_of_the_file_system_stays_free(tmp_path: Path) -> None:
+    files = FileStore(tmp_path, reserved_bytes=1 << 62)
+    with pytest.raises(TooLarge, match="no room left"):
+        files.check_free(1)
+    with pytest.raises(TooLarge, match="no room left"):
+        async with files.stored(blocks(1)):
+            pytest.fail("it was stored")
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_reserve_is_a_part_of_the_file_system(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Reading of requests: bodies within limits, and addresses for links."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,8 +20,8 @@ def request(chunks: Sequence[bytes] = (), headers: Sequence[tuple[bytes, bytes]]
     return Request({**made, "root_path": "/at", **scope}, receive, "req-1")
 
 
-def test_a_body_is_read_whole() -> None:
-    assert asyncio.run(request([b"[1,", b"2]"]).decoded(list[int], 5)) == [1, 2]
+async def test_a_body_is_read_whole() -> None:
+    assert await request([b"[1,", b"2]"]).decoded(list[int], 5) == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -38,15 +37,15 @@ def test_a_body_is_read_whole() -> None:
         ([b'["x"]'], [], 400),
     ],
 )
-def test_a_body_is_refused(chunks: Sequence[bytes], headers: Sequence[tuple[bytes, bytes]], status: int) -> None:
+async def test_a_body_is_refused(chunks: Sequence[bytes], headers: Sequence[tuple[bytes, bytes]], status: int) -> None:
     with pytest.raises(Problem) as refused:
-        asyncio.run(request(chunks, headers).decoded(list[int], 5))
+        await request(chunks, headers).decoded(list[int], 5)
     assert refused.value.status == status
 
 
-def test_a_nul_character_is_refused() -> None:
+async def test_a_nul_character_is_refused() -> None:
     with pytest.raises(Problem, match="NUL"):
-        asyncio.run(request([b'["\\u0000"]']).decoded(list[str], 50))
+        await request([b'["\\u0000"]']).decoded(list[str], 50)
     assert request(path="/at/\0").has_nul
     assert request(query_string=b"a=%00").has_nul
     assert not request(query_string=b"a=b").has_nul

@@ -1,6 +1,5 @@
 """What a plan says is what the move does: in clouds that nobody thought of."""
 
-import asyncio
 import re
 from typing import Any
 
@@ -54,8 +53,8 @@ def wishes(draw: st.DrawFn) -> Flavor | HostName | None:
 
 @settings(max_examples=20)
 @given(clouds(), wishes())
-def test_the_move_does_what_its_plan_said(cloud: dict[str, Any], requested: Flavor | HostName | None) -> None:
-    asyncio.run(plan_and_move(cloud, requested))
+async def test_the_move_does_what_its_plan_said(cloud: dict[str, Any], requested: Flavor | HostName | None) -> None:
+    await plan_and_move(cloud, requested)
 
 
 async def plan_and_move(given: dict[str, Any], requested: Flavor | HostName | None) -> None:

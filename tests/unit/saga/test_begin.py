@@ -1,19 +1,20 @@
 """What a request does with its run before it answers: the run may be slow, and another engine may take it meanwhile."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from tests.simulated_time import anyio_backend
 from tests.unit.saga.test_engine import Facts, Room, Switches, last, not_first, not_second
 from whimbrel.domain.errors import Conflict, Refused, Superseded, Unavailable, WrongState
 from whimbrel.domain.ids import ServerId
 from whimbrel.domain.run import Run
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, SagaRegistry, Step
-from whimbrel.sim.world.loop import LoopClock, new_loop
+from whimbrel.sim.world.loop import LoopClock
+
+__all__ = ["anyio_backend"]
 
 STEP_S = 10.0
 """Longer than a lease."""
@@ -63,91 +64,65 @@ async def accepted() -> tuple[Room, SlowSwitches, Engine, Run]:
     return room, world, engine, await room.accept(engine)
 
 
-def run_here(story: Coroutine[Any, Any, None]) -> None:
-    new_loop(0).run_until_complete(story)
-
-
-def test_a_request_renews_its_lease_however_long_its_steps_take() -> None:
-    async def story() -> None:
-        room, world, engine, run = await accepted()
-        world.takes_s = STEP_S
-        beginning = asyncio.create_task(engine.begin(run))
-        while not beginning.done():
-            assert await room.journal.take("other", room.clock.now(), 3.0, 10) == []
-            await asyncio.sleep(0.2)
-        await beginning
-        assert [each.id for each in await room.journal.take("other", room.clock.now(), 3.0, 10)] == [run.id]
-        assert await room.journal.takeovers(ServerId("s")) == []
-
-    run_here(story())
-
-
-def test_a_lease_that_waited_for_the_database_is_renewed_at_once() -> None:
-    """Accepting the run took almost as long as the lease."""
-
-    async def story() -> None:
-        room, world, engine, run = await accepted()
-        world.takes_s = STEP_S
-        await asyncio.sleep(engine.lease_s - 0.1)
-        beginning = asyncio.create_task(engine.begin(run))
-        await asyncio.sleep(0.2)
+async def test_a_request_renews_its_lease_however_long_its_steps_take() -> None:
+    room, world, engine, run = await accepted()
+    world.takes_s = STEP_S
+    beginning = asyncio.create_task(engine.begin(run))
+    while not beginning.done():
         assert await room.journal.take("other", room.clock.now(), 3.0, 10) == []
-        await beginning
+        await asyncio.sleep(0.2)
+    await beginning
+    assert [each.id for each in await room.journal.take("other", room.clock.now(), 3.0, 10)] == [run.id]
+    assert await room.journal.takeovers(ServerId("s")) == []
 
-    run_here(story())
+
+async def test_a_lease_that_waited_for_the_database_is_renewed_at_once() -> None:
+    """Accepting the run took almost as long as the lease."""
+    room, world, engine, run = await accepted()
+    world.takes_s = STEP_S
+    await asyncio.sleep(engine.lease_s - 0.1)
+    beginning = asyncio.create_task(engine.begin(run))
+    await asyncio.sleep(0.2)
+    assert await room.journal.take("other", room.clock.now(), 3.0, 10) == []
+    await beginning
 
 
-def test_a_request_that_has_answered_renews_nothing() -> None:
-    async def story() -> None:
-        room, _, engine, run = await accepted()
-        engine = Engine(replace(engine.parts, adopt=lambda run: True))  # by a conductor that dies at once
-        await engine.begin(run)
-        await asyncio.sleep(engine.lease_s + 0.1)
-        assert len(await room.journal.take("other", room.clock.now(), 3.0, 10)) == 1
-
-    run_here(story())
+async def test_a_request_that_has_answered_renews_nothing() -> None:
+    room, _, engine, run = await accepted()
+    engine = Engine(replace(engine.parts, adopt=lambda run: True))  # by a conductor that dies at once
+    await engine.begin(run)
+    await asyncio.sleep(engine.lease_s + 0.1)
+    assert len(await room.journal.take("other", room.clock.now(), 3.0, 10)) == 1
 
 
 @pytest.mark.parametrize("stolen_at", ["first", "second"])
 @pytest.mark.parametrize("trouble", [None, Refused("no"), WrongState("not now"), Unavailable("?"), Superseded("late")])
-def test_a_run_that_another_engine_has_was_accepted(stolen_at: str, trouble: BaseException | None) -> None:
+async def test_a_run_that_another_engine_has_was_accepted(stolen_at: str, trouble: BaseException | None) -> None:
     """Whatever a step says then: the other engine takes that step too, and its answer counts."""
-
-    async def story() -> None:
-        room, world, engine, run = await accepted()
-        world.stolen_at = stolen_at
-        world.trouble[stolen_at] = [trouble] if trouble else []
-        await engine.begin(run)
-        stored = await room.stored()
-        assert (stored.owner, stored.epoch, stored.way, stored.at) == ("other", 2, "forward", stolen_at)
-        assert await room.journal.actions(ServerId("s")) != []
-
-    run_here(story())
+    room, world, engine, run = await accepted()
+    world.stolen_at = stolen_at
+    world.trouble[stolen_at] = [trouble] if trouble else []
+    await engine.begin(run)
+    stored = await room.stored()
+    assert (stored.owner, stored.epoch, stored.way, stored.at) == ("other", 2, "forward", stolen_at)
+    assert await room.journal.actions(ServerId("s")) != []
 
 
-def test_a_late_order_of_a_run_that_nobody_took_turns_it_back() -> None:
+async def test_a_late_order_of_a_run_that_nobody_took_turns_it_back() -> None:
     """The host has seen a newer epoch than the journal: the request did not do what it was asked for."""
-
-    async def story() -> None:
-        room, world, engine, run = await accepted()
-        world.trouble["first"] = [Superseded("a newer epoch was seen")]
-        with pytest.raises(Conflict):
-            await engine.begin(run)
-        assert (await room.stored()).way == "back"
-
-    run_here(story())
-
-
-def test_an_order_of_an_adopted_run_claims_no_more_than_the_journal_knows() -> None:
-    """Else a process that dies before its first save leaves hosts that have seen more than the journal."""
-
-    async def story() -> None:
-        room, _, engine, run = await accepted()
-        adopted: list[Run] = []
-        engine = Engine(replace(engine.parts, adopt=lambda run: not adopted.append(run)))
+    room, world, engine, run = await accepted()
+    world.trouble["first"] = [Superseded("a newer epoch was seen")]
+    with pytest.raises(Conflict):
         await engine.begin(run)
-        stored = await room.stored()
-        assert adopted[0].order == stored.order
-        assert len(adopted[0].log) == len(stored.log) + 1
+    assert (await room.stored()).way == "back"
 
-    run_here(story())
+
+async def test_an_order_of_an_adopted_run_claims_no_more_than_the_journal_knows() -> None:
+    """Else a process that dies before its first save leaves hosts that have seen more than the journal."""
+    room, _, engine, run = await accepted()
+    adopted: list[Run] = []
+    engine = Engine(replace(engine.parts, adopt=lambda run: not adopted.append(run)))
+    await engine.begin(run)
+    stored = await room.stored()
+    assert adopted[0].order == stored.order
+    assert len(adopted[0].log) == len(stored.log) + 1

@@ -142,244 +142,194 @@ class Room:
             await engine.drive(run)
 
 
-def tell(story: Callable[[Room], Awaitable[None]]) -> Room:
-    async def told() -> Room:
-        room = Room()
-        await story(room)
-        await room.database.close()
-        return room
-
-    return asyncio.run(told())
-
-
-def test_forward_parks_and_is_done_on_confirm() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        await engine.drive(await room.accept(engine))
-        waiting = await room.stored()
-        assert (waiting.state, waiting.at, waiting.status, waiting.owner) == ("parked", "verdict", "waiting", None)
-        await room.judge("confirm")
-        await room.take(engine)
-        done = await room.stored()
-        assert (done.state, done.status) == ("done", "fine")
-        assert [entry.step for entry in done.log] == ["choose", "first", "second", "third", "verdict", "last"]
-        assert done.log[-1].action == "req-confirm"
-
-    assert tell(story).world.on == ["first", "second", "third", "last"]
+async def test_forward_parks_and_is_done_on_confirm(room: Room) -> None:
+    engine = room.engine()
+    await engine.drive(await room.accept(engine))
+    waiting = await room.stored()
+    assert (waiting.state, waiting.at, waiting.status, waiting.owner) == ("parked", "verdict", "waiting", None)
+    await room.judge("confirm")
+    await room.take(engine)
+    done = await room.stored()
+    assert (done.state, done.status) == ("done", "fine")
+    assert [entry.step for entry in done.log] == ["choose", "first", "second", "third", "verdict", "last"]
+    assert done.log[-1].action == "req-confirm"
+    assert room.world.on == ["first", "second", "third", "last"]
 
 
-def test_revert_walks_back_up() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        await engine.drive(await room.accept(engine))
-        await room.judge("revert")
-        await room.take(engine)
-        over = await room.stored()
-        assert (over.state, over.status, over.turned) == ("undone", "reverted", "reverted")
-
-    room = tell(story)
+async def test_revert_walks_back_up(room: Room) -> None:
+    engine = room.engine()
+    await engine.drive(await room.accept(engine))
+    await room.judge("revert")
+    await room.take(engine)
+    over = await room.stored()
+    assert (over.state, over.status, over.turned) == ("undone", "reverted", "reverted")
     assert room.world.on == []
     assert room.world.calls[-3:] == ["not third", "not second", "not first"]
 
 
-def test_refusal_takes_the_alternates_in_turn_and_then_gives_up() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        room.world.trouble["third"] = [Refused("no room") for _ in range(3)]
-        await engine.drive(await room.accept(engine))
-        over = await room.stored()
-        assert (over.state, over.status, over.facts.chosen) == ("undone", "error", "c")
-        assert over.message == "no room"
-
-    room = tell(story)
+async def test_refusal_takes_the_alternates_in_turn_and_then_gives_up(room: Room) -> None:
+    engine = room.engine()
+    room.world.trouble["third"] = [Refused("no room") for _ in range(3)]
+    await engine.drive(await room.accept(engine))
+    over = await room.stored()
+    assert (over.state, over.status, over.facts.chosen) == ("undone", "error", "c")
+    assert over.message == "no room"
     assert room.world.calls.count("third") == 3
     assert room.world.calls.count("not third") == 3, "the step that failed is undone too"
     assert room.world.on == []
 
 
-def test_lines_that_do_not_apply_are_not_there() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        await engine.drive(await room.accept(engine, Facts(second=False)))
-        await room.judge("revert")
-        await room.take(engine)
-
-    assert not {"second", "not second"} & set(tell(story).world.calls)
+async def test_lines_that_do_not_apply_are_not_there(room: Room) -> None:
+    engine = room.engine()
+    await engine.drive(await room.accept(engine, Facts(second=False)))
+    await room.judge("revert")
+    await room.take(engine)
+    assert not {"second", "not second"} & set(room.world.calls)
 
 
-def test_silence_is_asked_again_until_patience_ends() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        room.world.trouble["second"] = [Unavailable("hello?") for _ in range(3)]
-        await engine.drive(await room.accept(engine))
-        assert (await room.stored()).state == "parked"
-
-    assert tell(story).world.calls.count("second") == 4
+async def test_silence_is_asked_again_until_patience_ends(room: Room) -> None:
+    engine = room.engine()
+    room.world.trouble["second"] = [Unavailable("hello?") for _ in range(3)]
+    await engine.drive(await room.accept(engine))
+    assert (await room.stored()).state == "parked"
+    assert room.world.calls.count("second") == 4
 
 
-def test_silence_beyond_patience_turns_back() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine(step_timeout_s=1.0)
-        room.world.trouble["second"] = [Unavailable("hello?") for _ in range(100)]
-        await engine.drive(await room.accept(engine, Facts(others=())))
-        over = await room.stored()
-        assert over.state == "undone"
-        assert over.message == "no answer: hello?"
-
-    assert tell(story).world.on == []
+async def test_silence_beyond_patience_turns_back(room: Room) -> None:
+    engine = room.engine(step_timeout_s=1.0)
+    room.world.trouble["second"] = [Unavailable("hello?") for _ in range(100)]
+    await engine.drive(await room.accept(engine, Facts(others=())))
+    over = await room.stored()
+    assert over.state == "undone"
+    assert over.message == "no answer: hello?"
+    assert room.world.on == []
 
 
-def test_a_debt_holds_up_only_what_waits_for_it() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        await engine.drive(await room.accept(engine))
-        room.world.trouble["not second"] = [Unavailable("later")]
-        await room.judge("revert")
-        run = (await room.journal.take(engine.name, room.clock.now(), 3.0, 1))[0]
-        while run.at != DEBTS:
-            run = await engine._step(run)
-        assert run.debts == ("second", "first"), "first waits for second; third does not"
-        assert room.world.on == ["first", "second"]
-        await engine.drive(run)
-        assert (await room.stored()).state == "undone"
-
-    assert tell(story).world.on == []
-
-
-def test_a_run_with_debts_says_what_holds_up_the_first() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        await engine.drive(await room.accept(engine))
-        room.world.trouble["not second"] = [Unavailable("later"), Unavailable("not now")]
-        await room.judge("revert")
-        run = (await room.journal.take(engine.name, room.clock.now(), 3.0, 1))[0]
-        while run.at != DEBTS:
-            run = await engine._step(run)
+async def test_a_debt_holds_up_only_what_waits_for_it(room: Room) -> None:
+    engine = room.engine()
+    await engine.drive(await room.accept(engine))
+    room.world.trouble["not second"] = [Unavailable("later")]
+    await room.judge("revert")
+    run = (await room.journal.take(engine.name, room.clock.now(), 3.0, 1))[0]
+    while run.at != DEBTS:
         run = await engine._step(run)
-        assert run.message == "undo of second: not now"
-
-    tell(story)
-
-
-def test_a_run_that_has_paid_says_why_it_turned() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine(step_timeout_s=0.1)
-        room.world.trouble["second"] = [Refused("no room")]
-        room.world.trouble["not second"] = [Unavailable("later"), Unavailable("not now")]
-        await engine.drive(await room.accept(engine, Facts(others=())))
-        over = await room.stored()
-        assert over.state == "undone"
-        assert not over.debts
-        assert over.message == "no room"
-
-    assert tell(story).world.on == []
+    assert run.debts == ("second", "first"), "first waits for second; third does not"
+    assert room.world.on == ["first", "second"]
+    await engine.drive(run)
+    assert (await room.stored()).state == "undone"
+    assert room.world.on == []
 
 
-def test_a_debt_that_is_paid_pays_no_other() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        await engine.drive(await room.accept(engine))
-        room.world.trouble["not third"] = [Unavailable("later")]
-        room.world.trouble["not second"] = [Unavailable("later"), Unavailable("not now")]
-        await room.judge("revert")
-        run = (await room.journal.take(engine.name, room.clock.now(), 3.0, 1))[0]
-        while run.at != DEBTS:
-            run = await engine._step(run)
-        assert run.debts == ("third", "second", "first")
+async def test_a_run_with_debts_says_what_holds_up_the_first(room: Room) -> None:
+    engine = room.engine()
+    await engine.drive(await room.accept(engine))
+    room.world.trouble["not second"] = [Unavailable("later"), Unavailable("not now")]
+    await room.judge("revert")
+    run = (await room.journal.take(engine.name, room.clock.now(), 3.0, 1))[0]
+    while run.at != DEBTS:
         run = await engine._step(run)
-        assert run.debts == ("second", "first"), "third is paid, second is not, and first waits for second"
-        assert room.world.on == ["first", "second"]
-        await engine.drive(run)
-        assert (await room.stored()).state == "undone"
-
-    assert tell(story).world.on == []
+    run = await engine._step(run)
+    assert run.message == "undo of second: not now"
 
 
-def test_past_the_pivot_a_refusal_waits() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine(step_timeout_s=0.1)
-        await engine.drive(await room.accept(engine))
-        room.world.trouble["last"] = [Refused("not yet") for _ in range(4)]
-        await room.judge("confirm")
-        await room.take(engine)
-        assert (await room.stored()).state == "done"
-
-    assert tell(story).world.calls.count("last") == 5
-
-
-def test_an_older_epoch_is_refused() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        run = await room.accept(engine)
-        room.clock.advance(10)
-        [taken] = await room.journal.take("other", room.clock.now(), 3.0, 10)
-        assert taken.epoch == 2
-        with pytest.raises(Superseded):
-            await room.journal.save(run)
-        await engine.drive(run)  # it notices at its first save and lets go
-        assert (await room.stored()).owner == "other"
-
-    tell(story)
+async def test_a_run_that_has_paid_says_why_it_turned(room: Room) -> None:
+    engine = room.engine(step_timeout_s=0.1)
+    room.world.trouble["second"] = [Refused("no room")]
+    room.world.trouble["not second"] = [Unavailable("later"), Unavailable("not now")]
+    await engine.drive(await room.accept(engine, Facts(others=())))
+    over = await room.stored()
+    assert over.state == "undone"
+    assert not over.debts
+    assert over.message == "no room"
+    assert room.world.on == []
 
 
-def test_a_bug_stands_still_until_retried() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        room.world.trouble["second"] = [ZeroDivisionError("ours")]
-        await engine.drive(await room.accept(engine))
-        stopped = await room.stored()
-        assert "ZeroDivisionError: ours" in (stopped.problem or "")
-        assert (stopped.state, stopped.at, stopped.due_at) == ("open", "second", NEVER)
-        await room.journal.retry(RunId("r"), room.clock.now())
-        await room.take(engine)
-        assert (await room.stored()).state == "parked"
-
-    tell(story)
-
-
-def test_a_silent_first_step_is_undone() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        room.world.trouble["choose"] = [Unavailable("hello?")]
-        with pytest.raises(Unavailable):
-            await engine.begin(await room.accept(engine))
-        await room.take(engine)
-        assert (await room.stored()).state == "undone"
-
-    tell(story)
+async def test_a_debt_that_is_paid_pays_no_other(room: Room) -> None:
+    engine = room.engine()
+    await engine.drive(await room.accept(engine))
+    room.world.trouble["not third"] = [Unavailable("later")]
+    room.world.trouble["not second"] = [Unavailable("later"), Unavailable("not now")]
+    await room.judge("revert")
+    run = (await room.journal.take(engine.name, room.clock.now(), 3.0, 1))[0]
+    while run.at != DEBTS:
+        run = await engine._step(run)
+    assert run.debts == ("third", "second", "first")
+    run = await engine._step(run)
+    assert run.debts == ("second", "first"), "third is paid, second is not, and first waits for second"
+    assert room.world.on == ["first", "second"]
+    await engine.drive(run)
+    assert (await room.stored()).state == "undone"
+    assert room.world.on == []
 
 
-def test_a_silent_first_step_that_cannot_be_undone_is_asked_again() -> None:
-    """The lock may have been taken: who forgot it, or called it undone, would leave the server locked for ever."""
+async def test_past_the_pivot_a_refusal_waits(room: Room) -> None:
+    engine = room.engine(step_timeout_s=0.1)
+    await engine.drive(await room.accept(engine))
+    room.world.trouble["last"] = [Refused("not yet") for _ in range(4)]
+    await room.judge("confirm")
+    await room.take(engine)
+    assert (await room.stored()).state == "done"
+    assert room.world.calls.count("last") == 5
 
-    async def story(room: Room) -> None:
-        only_forward = Saga("switch", 1, Facts, undoable=(), forward_only=(Step(first, in_request=True), Step(last)))
-        room.registry = SagaRegistry(only_forward)
-        engine = room.engine()
-        room.world.trouble["first"] = [Unavailable("hello?")]
+
+async def test_an_older_epoch_is_refused(room: Room) -> None:
+    engine = room.engine()
+    run = await room.accept(engine)
+    room.clock.advance(10)
+    [taken] = await room.journal.take("other", room.clock.now(), 3.0, 10)
+    assert taken.epoch == 2
+    with pytest.raises(Superseded):
+        await room.journal.save(run)
+    await engine.drive(run)  # it notices at its first save and lets go
+    assert (await room.stored()).owner == "other"
+
+
+async def test_a_bug_stands_still_until_retried(room: Room) -> None:
+    engine = room.engine()
+    room.world.trouble["second"] = [ZeroDivisionError("ours")]
+    await engine.drive(await room.accept(engine))
+    stopped = await room.stored()
+    assert "ZeroDivisionError: ours" in (stopped.problem or "")
+    assert (stopped.state, stopped.at, stopped.due_at) == ("open", "second", NEVER)
+    await room.journal.retry(RunId("r"), room.clock.now())
+    await room.take(engine)
+    assert (await room.stored()).state == "parked"
+
+
+async def test_a_silent_first_step_is_undone(room: Room) -> None:
+    engine = room.engine()
+    room.world.trouble["choose"] = [Unavailable("hello?")]
+    with pytest.raises(Unavailable):
         await engine.begin(await room.accept(engine))
-        waiting = await room.stored()
-        assert (waiting.state, waiting.at, waiting.way, waiting.message) == ("open", "first", "forward", "hello?")
-        await room.take(engine)
-        assert ((await room.stored()).state, (await room.stored()).epoch) == ("done", 2)
-
-    assert tell(story).world.on == ["first", "last"]
+    await room.take(engine)
+    assert (await room.stored()).state == "undone"
 
 
-def test_a_refused_first_step_is_forgotten() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        room.world.trouble["choose"] = [Refused("locked")]
-        run = await room.accept(engine)
-        with pytest.raises(Refused):
-            await engine.begin(run)
-        assert await room.journal.open_run(ServerId("s")) is None
-        assert await room.journal.actions(ServerId("s")) == []
+async def test_a_silent_first_step_that_cannot_be_undone_is_asked_again(room: Room) -> None:
+    """The lock may have been taken: who forgot it, or called it undone, would leave the server locked for ever."""
+    only_forward = Saga("switch", 1, Facts, undoable=(), forward_only=(Step(first, in_request=True), Step(last)))
+    room.registry = SagaRegistry(only_forward)
+    engine = room.engine()
+    room.world.trouble["first"] = [Unavailable("hello?")]
+    await engine.begin(await room.accept(engine))
+    waiting = await room.stored()
+    assert (waiting.state, waiting.at, waiting.way, waiting.message) == ("open", "first", "forward", "hello?")
+    await room.take(engine)
+    assert ((await room.stored()).state, (await room.stored()).epoch) == ("done", 2)
+    assert room.world.on == ["first", "last"]
 
-    tell(story)
+
+async def test_a_refused_first_step_is_forgotten(room: Room) -> None:
+    engine = room.engine()
+    room.world.trouble["choose"] = [Refused("locked")]
+    run = await room.accept(engine)
+    with pytest.raises(Refused):
+        await engine.begin(run)
+    assert await room.journal.open_run(ServerId("s")) is None
+    assert await room.journal.actions(ServerId("s")) == []
 
 
-def test_a_saved_step_extends_the_lease() -> None:
+async def test_a_saved_step_extends_the_lease() -> None:
     """A step that takes longer than a lease, which is renewed meanwhile, leaves no run that anybody could take."""
 
     class Slow(Switches):
@@ -397,27 +347,22 @@ def test_a_saved_step_extends_the_lease() -> None:
         assert (stored.at, stored.owner) == ("third", "e")
         assert await room.journal.take("other", room.clock.now(), 3.0, 10) == []
 
-    async def told() -> None:
-        await story(room)
-        await room.database.close()
-
     room = Room()
     room.world = Slow()
-    asyncio.run(told())
+    await story(room)
+    await room.database.close()
 
 
-def test_a_verdict_that_comes_before_it_parks_is_heard() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine()
-        run = await room.accept(engine)
-        while run.at != "verdict":
-            run = await engine._step(run)
-        await room.judge("confirm")
-        await engine.drive(run)
-        done = await room.stored()
-        assert (done.state, done.log[-1].action) == ("done", "req-confirm")
-
-    assert tell(story).world.on[-1] == "last"
+async def test_a_verdict_that_comes_before_it_parks_is_heard(room: Room) -> None:
+    engine = room.engine()
+    run = await room.accept(engine)
+    while run.at != "verdict":
+        run = await engine._step(run)
+    await room.judge("confirm")
+    await engine.drive(run)
+    done = await room.stored()
+    assert (done.state, done.log[-1].action) == ("done", "req-confirm")
+    assert room.world.on[-1] == "last"
 
 
 THREE_DOORS = Saga(
@@ -433,33 +378,26 @@ THREE_DOORS = Saga(
 )
 
 
-def test_what_a_door_took_is_undone_though_nobody_wrote_it_down_since() -> None:
+async def test_what_a_door_took_is_undone_though_nobody_wrote_it_down_since() -> None:
     """The conductor that adopted the run died at once, and an operator turns it back."""
+    room, engine, run = await accepted()
+    await engine.begin(run)
+    assert room.world.on == ["first", "second", "third"]
+    await room.journal.turn_back(await room.stored(), room.clock.now())
+    await room.take(engine)
+    assert ((await room.stored()).state, room.world.on) == ("undone", [])
+    await room.database.close()
 
-    async def tell() -> None:
-        room, engine, run = await accepted()
+
+async def test_a_door_that_is_refused_below_its_first_line_turns_the_run_back() -> None:
+    room, engine, run = await accepted()
+    room.world.trouble["third"] = [Refused("no room for images")]
+    with pytest.raises(Refused, match="no room for images"):
         await engine.begin(run)
-        assert room.world.on == ["first", "second", "third"]
-        await room.journal.turn_back(await room.stored(), room.clock.now())
-        await room.take(engine)
-        assert ((await room.stored()).state, room.world.on) == ("undone", [])
-        await room.database.close()
-
-    asyncio.run(tell())
-
-
-def test_a_door_that_is_refused_below_its_first_line_turns_the_run_back() -> None:
-    async def tell() -> None:
-        room, engine, run = await accepted()
-        room.world.trouble["third"] = [Refused("no room for images")]
-        with pytest.raises(Refused, match="no room for images"):
-            await engine.begin(run)
-        assert ((await room.stored()).way, room.world.on) == ("back", ["first", "second"])
-        await room.take(engine)
-        assert ((await room.stored()).state, room.world.on) == ("undone", [])
-        await room.database.close()
-
-    asyncio.run(tell())
+    assert ((await room.stored()).way, room.world.on) == ("back", ["first", "second"])
+    await room.take(engine)
+    assert ((await room.stored()).state, room.world.on) == ("undone", [])
+    await room.database.close()
 
 
 async def accepted() -> tuple[Room, Engine, Run]:
@@ -483,63 +421,52 @@ async def at_the_last_line(room: Room) -> Run:
     return await engine._step(run)
 
 
-def test_a_last_line_is_taken_under_a_new_epoch() -> None:
-    async def story(room: Room) -> None:
-        run = await at_the_last_line(room)
-        assert await room.engine("door").finish(run)
-        done = await room.stored()
-        assert (done.state, done.status, done.epoch, done.log[-1].step) == ("done", "fine", run.epoch + 1, "last")
-        await room.engine("other").drive(run)  # it took the line too, and is not to write that down any more
-        assert await room.stored() == done
-        assert await room.engine("door").finish(run)  # it is over
-
-    assert tell(story).world.on == ["first", "second", "third", "last"]
+async def test_a_last_line_is_taken_under_a_new_epoch(room: Room) -> None:
+    run = await at_the_last_line(room)
+    assert await room.engine("door").finish(run)
+    done = await room.stored()
+    assert (done.state, done.status, done.epoch, done.log[-1].step) == ("done", "fine", run.epoch + 1, "last")
+    await room.engine("other").drive(run)  # it took the line too, and is not to write that down any more
+    assert await room.stored() == done
+    assert await room.engine("door").finish(run)  # it is over
+    assert room.world.on == ["first", "second", "third", "last"]
 
 
-def test_no_other_line_is_taken_for_anybody() -> None:
-    async def story(room: Room) -> None:
-        engine = room.engine("other")
-        run = await room.accept(engine)
-        assert not await room.engine("door").finish(run)
-        while run.state == "open":
-            run = await engine._step(run)
-            assert not await room.engine("door").finish(run)
-        assert (run.state, await room.stored()) == ("parked", run)
-        await room.judge("revert")
-        [run] = await room.journal.take("other", room.clock.now(), 3.0, 10)
+async def test_no_other_line_is_taken_for_anybody(room: Room) -> None:
+    engine = room.engine("other")
+    run = await room.accept(engine)
+    assert not await room.engine("door").finish(run)
+    while run.state == "open":
         run = await engine._step(run)
-        assert run.way == "back"
         assert not await room.engine("door").finish(run)
-        assert await room.stored() == run
-
-    tell(story)
+    assert (run.state, await room.stored()) == ("parked", run)
+    await room.judge("revert")
+    [run] = await room.journal.take("other", room.clock.now(), 3.0, 10)
+    run = await engine._step(run)
+    assert run.way == "back"
+    assert not await room.engine("door").finish(run)
+    assert await room.stored() == run
 
 
 @pytest.mark.parametrize("trouble", [Unavailable("hello?"), Refused("not yet")])
-def test_a_last_line_that_fails_is_left_to_conductors_at_once(trouble: Exception) -> None:
-    async def story(room: Room) -> None:
-        run = await at_the_last_line(room)
-        room.world.trouble["last"] = [trouble]
-        assert not await room.engine("door").finish(run)
-        assert ((await room.stored()).state, (await room.stored()).at) == ("open", "last")
-        await room.take(room.engine("third"))
-        assert (await room.stored()).state == "done"
-
-    tell(story)
+async def test_a_last_line_that_fails_is_left_to_conductors_at_once(room: Room, trouble: Exception) -> None:
+    run = await at_the_last_line(room)
+    room.world.trouble["last"] = [trouble]
+    assert not await room.engine("door").finish(run)
+    assert ((await room.stored()).state, (await room.stored()).at) == ("open", "last")
+    await room.take(room.engine("third"))
+    assert (await room.stored()).state == "done"
 
 
 class Died(BaseException):
     """The process is gone."""
 
 
-def test_a_last_line_whose_taker_dies_is_taken_again() -> None:
-    async def story(room: Room) -> None:
-        run = await at_the_last_line(room)
-        room.world.trouble["last"] = [Died()]
-        with pytest.raises(Died):
-            await room.engine("door").finish(run)
-        room.clock.advance(10)
-        await room.take(room.engine("third"))
-        assert (await room.stored()).state == "done"
-
-    tell(story)
+async def test_a_last_line_whose_taker_dies_is_taken_again(room: Room) -> None:
+    run = await at_the_last_line(room)
+    room.world.trouble["last"] = [Died()]
+    with pytest.raises(Died):
+        await room.engine("door").finish(run)
+    room.clock.advance(10)
+    await room.take(room.engine("third"))
+    assert (await room.stored()).state == "done"

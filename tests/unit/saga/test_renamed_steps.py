@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.saga.test_engine import SAGA, Room, Switches, tell
+from tests.unit.saga.test_engine import SAGA, Room, Switches
 from whimbrel.adapters.sql.global_.journal import SqlJournal
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.run import Run
@@ -64,37 +64,32 @@ STANDS = [
 
 
 @pytest.mark.parametrize(("at", "way", "verdict"), STANDS, ids=" ".join)
-def test_a_run_of_the_former_release_ends(at: str, way: str, verdict: str) -> None:
-    async def story(room: Room) -> None:
-        await until(room, lambda run: (run.at, run.way) == (at, way), verdict)
-        engine = upgrade(room)
+async def test_a_run_of_the_former_release_ends(room: Room, at: str, way: str, verdict: str) -> None:
+    await until(room, lambda run: (run.at, run.way) == (at, way), verdict)
+    engine = upgrade(room)
+    await room.take(engine)
+    if (await room.stored()).state == "parked":
+        await room.judge(verdict)
         await room.take(engine)
-        if (await room.stored()).state == "parked":
-            await room.judge(verdict)
-            await room.take(engine)
-        ended = await room.stored()
-        assert (ended.state, ended.status) == (("done", "fine") if verdict == "confirm" else ("undone", "reverted"))
-        assert {entry.step for entry in ended.log} <= {step.name for step in NEXT.steps}
-
-    on = tell(story).world.on
-    assert on == (["first", "second", "third", "last"] if verdict == "confirm" else [])
+    ended = await room.stored()
+    assert (ended.state, ended.status) == (("done", "fine") if verdict == "confirm" else ("undone", "reverted"))
+    assert {entry.step for entry in ended.log} <= {step.name for step in NEXT.steps}
+    assert room.world.on == (["first", "second", "third", "last"] if verdict == "confirm" else [])
 
 
-def test_an_undo_waits_for_a_debt_that_the_former_release_left() -> None:
-    async def story(room: Room) -> None:
-        room.world.trouble["not second"] = [Unavailable("later")]
-        await until(room, lambda run: run.at == DEBTS, "revert")
-        assert room.world.on == ["first", "second"]
-        room.world.trouble["not second"] = [Unavailable("still not")]
-        engine = upgrade(room)
-        [run] = await room.journal.take("new", room.clock.now(), 3.0, 1)
-        assert run.debts == ("second_now", "first_now")
-        run = await engine._step(run)
-        assert room.world.on == ["first", "second"], "the first switch waits for the second"
-        await engine.drive(run)
-        assert (await room.stored()).state == "undone"
-
-    assert tell(story).world.on == []
+async def test_an_undo_waits_for_a_debt_that_the_former_release_left(room: Room) -> None:
+    room.world.trouble["not second"] = [Unavailable("later")]
+    await until(room, lambda run: run.at == DEBTS, "revert")
+    assert room.world.on == ["first", "second"]
+    room.world.trouble["not second"] = [Unavailable("still not")]
+    engine = upgrade(room)
+    [run] = await room.journal.take("new", room.clock.now(), 3.0, 1)
+    assert run.debts == ("second_now", "first_now")
+    run = await engine._step(run)
+    assert room.world.on == ["first", "second"], "the first switch waits for the second"
+    await engine.drive(run)
+    assert (await room.stored()).state == "undone"
+    assert room.world.on == []
 
 
 def test_two_steps_cannot_share_a_name() -> None:

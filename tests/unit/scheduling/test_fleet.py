@@ -1,7 +1,6 @@
 """The fleet as one process knows it: when it is read again, and what becomes of a cell that does not answer."""
 
 import asyncio
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -9,6 +8,7 @@ from typing import Any, TypeVar, cast
 from structlog.testing import capture_logs
 
 from tests.hand_clock import HandClock
+from tests.simulated_time import anyio_backend
 from tests.unit.scheduling.capacity import NO_RULES, host
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.host import Aggregate, Host
@@ -21,7 +21,8 @@ from whimbrel.ports.stores.pci_devices import DeviceCount
 from whimbrel.ports.stores.servers import ServerQuery
 from whimbrel.scheduling.cell_hosts import DOWN_FOR_S, OUTDATED_AFTER_S
 from whimbrel.scheduling.fleet import MAX_AGE_IN_READS, MAX_AGE_S, KnownFleet
-from whimbrel.sim.world.loop import new_loop
+
+__all__ = ["anyio_backend"]
 
 C1, C2 = CellName("c1"), CellName("c2")
 Result = TypeVar("Result")
@@ -85,11 +86,6 @@ class Written:
         return self.has
 
 
-def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run this where time passes only while everything waits."""
-    return new_loop(0).run_until_complete(work)
-
-
 async def all_is_done() -> None:
     """Wait until everything else waits."""
     await asyncio.sleep(0.1)
@@ -103,16 +99,16 @@ class Reading:
         cells, infos, written = cast(Any, ({C1: self.one, C2: self.two}, self.infos, self.aggregates))
         self.fleets = KnownFleet(cells, infos, written, self.clock, Rules(scheduler=scheduler, **rules))
 
-    def now(self) -> Fleet:
-        return run(self.fleets.now())
+    async def now(self) -> Fleet:
+        return await self.fleets.now()
 
-    def later(self, seconds: float) -> Fleet:
-        run(self.clock.advance(seconds))
-        return self.now()
+    async def later(self, seconds: float) -> Fleet:
+        await self.clock.advance(seconds)
+        return await self.now()
 
 
-def test_all_cells_are_in_it_with_what_is_written_down_of_them() -> None:
-    fleet = Reading().now()
+async def test_all_cells_are_in_it_with_what_is_written_down_of_them() -> None:
+    fleet = await Reading().now()
     assert fleet.names == ("a", "b", "c")
     assert fleet.servers.tolist() == [3, 3, 3]
     assert (fleet.pci.tolist(), fleet.free_pci.tolist()) == ([2, 0, 2], [1, 0, 1])
@@ -120,50 +116,50 @@ def test_all_cells_are_in_it_with_what_is_written_down_of_them() -> None:
     assert not fleet.cells[C2].enabled
 
 
-def test_it_is_read_again_when_it_has_aged_or_was_changed_here() -> None:
+async def test_it_is_read_again_when_it_has_aged_or_was_changed_here() -> None:
     reading = Reading()
-    first = reading.now()
-    assert reading.later(MAX_AGE_S * 0.9) is first
-    assert reading.later(MAX_AGE_S * 0.2) is not first
+    first = await reading.now()
+    assert (await reading.later(MAX_AGE_S * 0.9)) is first
+    assert (await reading.later(MAX_AGE_S * 0.2)) is not first
     for written in (reading.infos, reading.aggregates, reading.one):
-        known = reading.now()
+        known = await reading.now()
         written.changes += 1
-        assert reading.now() is not known
+        assert (await reading.now()) is not known
 
 
-def test_images_are_read_where_they_count_and_each_is_learnt_once() -> None:
-    assert Reading().now().images == {}
+async def test_images_are_read_where_they_count_and_each_is_learnt_once() -> None:
+    assert (await Reading().now()).images == {}
     reading = Reading(SchedulerRules(image_props_weight_multiplier=1.0))
-    fleet = reading.now()
+    fleet = await reading.now()
     assert fleet.images == {"a": {"image": 2}, "c": {"image": 2}}
     assert fleet.image_properties == {"image": {"os_distro": "linux"}}
-    reading.later(MAX_AGE_S * 2)
+    await reading.later(MAX_AGE_S * 2)
     assert reading.one.searched + reading.two.searched == ["image"]
     by_aggregate = Reading()
     by_aggregate.aggregates.has[0].metadata["image_props_weight_multiplier"] = "1"
-    assert by_aggregate.now().images == fleet.images
+    assert (await by_aggregate.now()).images == fleet.images
 
 
-def test_a_cell_that_does_not_answer_leaves_the_others_alone() -> None:
+async def test_a_cell_that_does_not_answer_leaves_the_others_alone() -> None:
     reading = Reading()
     reading.one.is_down = True
     with capture_logs() as logs:
-        fleet = reading.now()
+        fleet = await reading.now()
         assert (fleet.names, fleet.unreachable) == (("c",), {C1})
-        assert reading.later(DOWN_FOR_S + MAX_AGE_S).names == ("c",)
+        assert (await reading.later(DOWN_FOR_S + MAX_AGE_S)).names == ("c",)
     assert [(one["log_level"], one["cell"]) for one in logs] == [("warning", "c1")]  # said once
     assert reading.one.asked == 2
 
 
-def test_a_cell_that_was_down_is_not_asked_for_a_while_and_then_is_back() -> None:
+async def test_a_cell_that_was_down_is_not_asked_for_a_while_and_then_is_back() -> None:
     reading = Reading()
     reading.one.is_down = True
-    reading.now()
+    await reading.now()
     reading.one.is_down = False
-    assert reading.later(MAX_AGE_S).names == ("c",)
+    assert (await reading.later(MAX_AGE_S)).names == ("c",)
     assert reading.one.asked == 1
     with capture_logs() as logs:
-        assert reading.later(DOWN_FOR_S).names == ("a", "b", "c")
+        assert (await reading.later(DOWN_FOR_S)).names == ("a", "b", "c")
     assert [(one["log_level"], one["cell"]) for one in logs] == [("info", "c1")]
 
 
@@ -178,84 +174,69 @@ async def _busy(reading: Reading) -> asyncio.Task[Fleet]:
     return asked
 
 
-def test_all_that_ask_at_the_same_time_wait_for_one_read() -> None:
-    async def ask() -> None:
-        reading = Reading()
-        first = await _busy(reading)
-        others = [asyncio.create_task(reading.fleets.now()) for _ in range(50)]
-        await all_is_done()
-        first.cancel()  # the read is not its own
-        await all_is_done()
-        reading.two.answers.set()
-        [fleet, *same] = await asyncio.gather(*others)
-        assert fleet.names == ("a", "b", "c")
-        assert all(each is fleet for each in same)
-        assert (reading.one.asked, reading.two.asked) == (1, 1)
-
-    run(ask())
+async def test_all_that_ask_at_the_same_time_wait_for_one_read() -> None:
+    reading = Reading()
+    first = await _busy(reading)
+    others = [asyncio.create_task(reading.fleets.now()) for _ in range(50)]
+    await all_is_done()
+    first.cancel()  # the read is not its own
+    await all_is_done()
+    reading.two.answers.set()
+    [fleet, *same] = await asyncio.gather(*others)
+    assert fleet.names == ("a", "b", "c")
+    assert all(each is fleet for each in same)
+    assert (reading.one.asked, reading.two.asked) == (1, 1)
 
 
-def test_a_read_that_began_before_a_change_is_not_enough_after_it() -> None:
-    async def ask() -> None:
-        reading = Reading()
-        before = await _busy(reading)
-        reading.one.changes += 1
-        after = [asyncio.create_task(reading.fleets.now()) for _ in range(5)]
-        await all_is_done()
-        assert reading.one.asked == 1
-        reading.two.answers.set()
-        [fleet, *same] = await asyncio.gather(*after)
-        assert await before is not fleet
-        assert all(each is fleet for each in same)
-        assert reading.one.asked == 2
-
-    run(ask())
+async def test_a_read_that_began_before_a_change_is_not_enough_after_it() -> None:
+    reading = Reading()
+    before = await _busy(reading)
+    reading.one.changes += 1
+    after = [asyncio.create_task(reading.fleets.now()) for _ in range(5)]
+    await all_is_done()
+    assert reading.one.asked == 1
+    reading.two.answers.set()
+    [fleet, *same] = await asyncio.gather(*after)
+    assert await before is not fleet
+    assert all(each is fleet for each in same)
+    assert reading.one.asked == 2
 
 
-def test_an_error_reaches_all_that_wait_and_the_next_one_asks_again() -> None:
-    async def ask() -> None:
-        reading = Reading()
-        waiting = [await _busy(reading), asyncio.create_task(reading.fleets.now())]
-        await all_is_done()
-        reading.infos.is_down = True
-        reading.two.answers.set()
-        assert [type(each) for each in await asyncio.gather(*waiting, return_exceptions=True)] == [Unavailable] * 2
-        reading.infos.is_down = False
-        assert (await reading.fleets.now()).names == ("a", "b", "c")
-
-    run(ask())
+async def test_an_error_reaches_all_that_wait_and_the_next_one_asks_again() -> None:
+    reading = Reading()
+    waiting = [await _busy(reading), asyncio.create_task(reading.fleets.now())]
+    await all_is_done()
+    reading.infos.is_down = True
+    reading.two.answers.set()
+    assert [type(each) for each in await asyncio.gather(*waiting, return_exceptions=True)] == [Unavailable] * 2
+    reading.infos.is_down = False
+    assert (await reading.fleets.now()).names == ("a", "b", "c")
 
 
-def test_a_read_that_takes_long_serves_for_longer() -> None:
-    async def ask() -> None:
-        reading = Reading()
-        waiting = await _busy(reading)
-        await reading.clock.advance(MAX_AGE_S * 2)
-        reading.two.answers.set()
-        fleet = await waiting
-        await reading.clock.advance(MAX_AGE_S * 2 * (MAX_AGE_IN_READS - 1) * 0.9)
-        assert await reading.fleets.now() is fleet
-        await reading.clock.advance(MAX_AGE_S)
-        assert await reading.fleets.now() is not fleet
-
-    run(ask())
+async def test_a_read_that_takes_long_serves_for_longer() -> None:
+    reading = Reading()
+    waiting = await _busy(reading)
+    await reading.clock.advance(MAX_AGE_S * 2)
+    reading.two.answers.set()
+    fleet = await waiting
+    await reading.clock.advance(MAX_AGE_S * 2 * (MAX_AGE_IN_READS - 1) * 0.9)
+    assert await reading.fleets.now() is fleet
+    await reading.clock.advance(MAX_AGE_S)
+    assert await reading.fleets.now() is not fleet
 
 
-def test_nobody_waits_for_long_for_a_cell_that_hangs_and_one_at_most() -> None:
-    async def ask() -> None:
-        reading = Reading()
-        reading.two.hangs = True
-        fleet = await reading.fleets.now()
-        assert (fleet.names, fleet.unreachable) == (("a", "b"), {C2})
-        await reading.clock.advance(MAX_AGE_S * 1.1)
-        assert (await reading.fleets.now()).unreachable == {C2}
-        assert (reading.one.asked, reading.two.asked) == (2, 1)
-        reading.two.answers.set()
-        await all_is_done()
-        await reading.clock.advance(MAX_AGE_S * 1.1)
-        assert (await reading.fleets.now()).names == ("a", "b", "c")
-
-    run(ask())
+async def test_nobody_waits_for_long_for_a_cell_that_hangs_and_one_at_most() -> None:
+    reading = Reading()
+    reading.two.hangs = True
+    fleet = await reading.fleets.now()
+    assert (fleet.names, fleet.unreachable) == (("a", "b"), {C2})
+    await reading.clock.advance(MAX_AGE_S * 1.1)
+    assert (await reading.fleets.now()).unreachable == {C2}
+    assert (reading.one.asked, reading.two.asked) == (2, 1)
+    reading.two.answers.set()
+    await all_is_done()
+    await reading.clock.advance(MAX_AGE_S * 1.1)
+    assert (await reading.fleets.now()).names == ("a", "b", "c")
 
 
 async def _slow(reading: Reading) -> Fleet:
@@ -266,36 +247,27 @@ async def _slow(reading: Reading) -> Fleet:
     return await reading.fleets.now()
 
 
-def test_a_cell_that_is_slow_is_taken_as_it_was() -> None:
-    async def ask() -> None:
-        reading = Reading()
-        fleet = await _slow(reading)
-        assert (fleet.names, fleet.unreachable) == (("a", "b", "c"), frozenset())
-        await reading.clock.advance(OUTDATED_AFTER_S)
-        assert (await reading.fleets.now()).unreachable == {C2}
-
-    run(ask())
+async def test_a_cell_that_is_slow_is_taken_as_it_was() -> None:
+    reading = Reading()
+    fleet = await _slow(reading)
+    assert (fleet.names, fleet.unreachable) == (("a", "b", "c"), frozenset())
+    await reading.clock.advance(OUTDATED_AFTER_S)
+    assert (await reading.fleets.now()).unreachable == {C2}
 
 
-def test_a_slow_cell_is_not_taken_as_it_was_before_a_change_of_ours() -> None:
-    async def ask() -> None:
-        reading = Reading()
-        await _slow(reading)
-        reading.two.changes += 1
-        assert (await reading.fleets.now()).unreachable == {C2}
-
-    run(ask())
+async def test_a_slow_cell_is_not_taken_as_it_was_before_a_change_of_ours() -> None:
+    reading = Reading()
+    await _slow(reading)
+    reading.two.changes += 1
+    assert (await reading.fleets.now()).unreachable == {C2}
 
 
-def test_a_slow_cell_whose_database_goes_away_is_down() -> None:
-    async def ask() -> None:
-        reading = Reading()
-        await _slow(reading)
-        reading.two.is_down = True
-        reading.two.answers.set()
-        await all_is_done()
-        await reading.clock.advance(MAX_AGE_S * 1.1)
-        assert (await reading.fleets.now()).unreachable == {C2}
-        assert reading.two.asked == 2
-
-    run(ask())
+async def test_a_slow_cell_whose_database_goes_away_is_down() -> None:
+    reading = Reading()
+    await _slow(reading)
+    reading.two.is_down = True
+    reading.two.answers.set()
+    await all_is_done()
+    await reading.clock.advance(MAX_AGE_S * 1.1)
+    assert (await reading.fleets.now()).unreachable == {C2}
+    assert reading.two.asked == 2

@@ -229,62 +229,53 @@ def interleaved(stories: list[list[Deed]], choice: list[int]) -> list[Deed]:
 @example(choice=[0] * 6, pace=[0, 0, 0, 0, 0, 0, 0, 0, 0, 6], limit=None)
 @example(choice=[3] * 4, pace=[2, 0, 0, 0, 2], limit=None)
 @example(choice=[1] * 6, pace=[0, 0, 0, 0, 0, 0, 0, 0, 6], limit=2)
-def test_who_moves_is_listed_exactly_once_at_every_instant(
+async def test_who_moves_is_listed_exactly_once_at_every_instant(
     choice: list[int], pace: list[int], limit: int | None
 ) -> None:
-    async def story() -> None:
-        world = await World.build(cells=HOSTS)
-        for server in (A, B, C):
-            await settle(world.cloud, server)
-        run = a_run("new", subject=NEW.id, project_id=NEW.project_id, saga="create")
-        await world.cloud.journal.accept(run, an_action(run), QuotaUsage(vcpus=1, memory_mib=1), None, NEW)
-        for server in (A, B, C):
-            crosser = a_run(server.id, subject=server.id)
-            await world.cloud.journal.accept(
-                replace(crosser, id=RunId(f"move-{server.id}")), an_action(crosser, request_id=f"move-{server.id}")
-            )
-        stories = [
-            crossing(A, C1, C2), crossing(B, C2, C1), crossing(C, C3, C1), landing(NEW, C2, Order(run.id, 1)),
-        ]  # fmt: skip
-        cloud = while_it_happens(world.cloud, interleaved(stories, choice), pace)
-        query = ServerQuery(sort=[("id", "asc")], limit=limit)
-        found = [server.id for server in await lookup.listing(cloud, query)]
-        assert found == sorted(EVERYBODY)[:limit]
-        await world.close()
-
-    asyncio.run(story())
+    world = await World.build(cells=HOSTS)
+    for server in (A, B, C):
+        await settle(world.cloud, server)
+    run = a_run("new", subject=NEW.id, project_id=NEW.project_id, saga="create")
+    await world.cloud.journal.accept(run, an_action(run), QuotaUsage(vcpus=1, memory_mib=1), None, NEW)
+    for server in (A, B, C):
+        crosser = a_run(server.id, subject=server.id)
+        await world.cloud.journal.accept(
+            replace(crosser, id=RunId(f"move-{server.id}")), an_action(crosser, request_id=f"move-{server.id}")
+        )
+    stories = [
+        crossing(A, C1, C2), crossing(B, C2, C1), crossing(C, C3, C1), landing(NEW, C2, Order(run.id, 1)),
+    ]  # fmt: skip
+    cloud = while_it_happens(world.cloud, interleaved(stories, choice), pace)
+    query = ServerQuery(sort=[("id", "asc")], limit=limit)
+    found = [server.id for server in await lookup.listing(cloud, query)]
+    assert found == sorted(EVERYBODY)[:limit]
+    await world.close()
 
 
-def test_who_is_being_made_is_where_the_directory_says() -> None:
-    async def story() -> None:
-        world = await World.build(cells=HOSTS)
-        run = a_run("new", subject=NEW.id, project_id=NEW.project_id, saga="create")
-        await world.cloud.journal.accept(run, an_action(run), QuotaUsage(vcpus=1, memory_mib=1), None, NEW)
-        there = ServerQuery(host=HostName(f"{C2}h1"))
-        insert, place, *_ = landing(NEW, C2, run.order)
-        await insert(world.cloud)
-        assert await lookup.listing(world.cloud, there) == []
-        await place(world.cloud)
-        assert [server.id for server in await lookup.listing(world.cloud, there)] == [NEW.id]
-        await world.close()
-
-    asyncio.run(story())
+async def test_who_is_being_made_is_where_the_directory_says() -> None:
+    world = await World.build(cells=HOSTS)
+    run = a_run("new", subject=NEW.id, project_id=NEW.project_id, saga="create")
+    await world.cloud.journal.accept(run, an_action(run), QuotaUsage(vcpus=1, memory_mib=1), None, NEW)
+    there = ServerQuery(host=HostName(f"{C2}h1"))
+    insert, place, *_ = landing(NEW, C2, run.order)
+    await insert(world.cloud)
+    assert await lookup.listing(world.cloud, there) == []
+    await place(world.cloud)
+    assert [server.id for server in await lookup.listing(world.cloud, there)] == [NEW.id]
+    await world.close()
 
 
 @pytest.mark.parametrize("moment", range(12))
-def test_who_moves_is_found_at_every_instant(moment: int) -> None:
-    async def story() -> None:
-        world = await World.build(cells=HOSTS)
-        order = await settle(world.cloud, A)
-        move = a_run("move", id=RunId(f"move-{A.id}"), subject=A.id)
-        await world.cloud.journal.accept(move, an_action(move))
-        assert order.run != move.id
-        cloud = while_it_happens(world.cloud, crossing(A, C1, C2), [0] * moment + [6])
-        for _ in range(5):
-            assert (await lookup.find(cloud, A.id)).id == A.id
-        await world.close()
-
-    asyncio.run(story())
+async def test_who_moves_is_found_at_every_instant(moment: int) -> None:
+    world = await World.build(cells=HOSTS)
+    order = await settle(world.cloud, A)
+    move = a_run("move", id=RunId(f"move-{A.id}"), subject=A.id)
+    await world.cloud.journal.accept(move, an_action(move))
+    assert order.run != move.id
+    cloud = while_it_happens(world.cloud, crossing(A, C1, C2), [0] * moment + [6])
+    for _ in range(5):
+        assert (await lookup.find(cloud, A.id)).id == A.id
+    await world.close()
 
 
 # While a cell is away
@@ -312,37 +303,31 @@ async def one_away(world: World, timeout_s: float = 0.02) -> tuple[Cloud, Away]:
     return but(world.cloud, cells=cells, rules=Rules(cell_timeout_s=timeout_s)), away
 
 
-def test_a_cell_that_does_not_answer_hides_nobody_else_and_is_named() -> None:
-    async def story() -> None:
-        world = await World.build(cells=HOSTS)
-        cloud, _ = await one_away(world)
-        listed = await AllCells(cloud, ServerQuery(sort=[("id", "asc")])).take(with_absent=True)
-        assert [server.id for server in listed.servers] == [A.id, C.id]
-        assert listed.unreachable == {C2}
-        assert [entry.server_id for entry in listed.absent] == [B.id]
+async def test_a_cell_that_does_not_answer_hides_nobody_else_and_is_named() -> None:
+    world = await World.build(cells=HOSTS)
+    cloud, _ = await one_away(world)
+    listed = await AllCells(cloud, ServerQuery(sort=[("id", "asc")])).take(with_absent=True)
+    assert [server.id for server in listed.servers] == [A.id, C.id]
+    assert listed.unreachable == {C2}
+    assert [entry.server_id for entry in listed.absent] == [B.id]
+    with pytest.raises(Unavailable, match="Cell c2"):
+        await lookup.listing(cloud, ServerQuery())
+    assert (await lookup.listing(cloud, ServerQuery(ids=[A.id])))[0].id == A.id
+    await world.close()
+
+
+async def test_after_one_has_waited_in_vain_nobody_waits_for_a_while() -> None:
+    world = await World.build(cells=HOSTS)
+    cloud, away = await one_away(world)
+    for _ in range(3):
         with pytest.raises(Unavailable, match="Cell c2"):
-            await lookup.listing(cloud, ServerQuery())
-        assert (await lookup.listing(cloud, ServerQuery(ids=[A.id])))[0].id == A.id
-        await world.close()
-
-    asyncio.run(story())
-
-
-def test_after_one_has_waited_in_vain_nobody_waits_for_a_while() -> None:
-    async def story() -> None:
-        world = await World.build(cells=HOSTS)
-        cloud, away = await one_away(world)
-        for _ in range(3):
-            with pytest.raises(Unavailable, match="Cell c2"):
-                await lookup.find(cloud, B.id)
-        assert away.asked == 1
-        assert (await lookup.find(cloud, A.id)).id == A.id
-        world.remains.clock.advance(LEFT_ALONE_S)
-        with pytest.raises(Unavailable):
             await lookup.find(cloud, B.id)
-        assert away.asked == 2
-        with pytest.raises(NotFound):
-            await lookup.find(cloud, ServerId("nobody"))
-        await world.close()
-
-    asyncio.run(story())
+    assert away.asked == 1
+    assert (await lookup.find(cloud, A.id)).id == A.id
+    world.remains.clock.advance(LEFT_ALONE_S)
+    with pytest.raises(Unavailable):
+        await lookup.find(cloud, B.id)
+    assert away.asked == 2
+    with pytest.raises(NotFound):
+        await lookup.find(cloud, ServerId("nobody"))
+    await world.close()

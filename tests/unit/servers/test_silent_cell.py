@@ -1,6 +1,5 @@
 """A cell on a PostgreSQL server that falls silent: real sockets, on which nobody says that nobody answers."""
 
-import asyncio
 from dataclasses import replace as but
 
 from msgspec.structs import replace
@@ -21,7 +20,7 @@ from whimbrel.sim.cloud.cloud import World
 __all__ = ["postgres"]
 
 
-def test_a_silent_server_is_given_up_and_used_again_when_it_talks(postgres: Postgres) -> None:
+async def test_a_silent_server_is_given_up_and_used_again_when_it_talks(postgres: Postgres) -> None:
     async def story(endpoint: Door) -> None:
         schema = postgres.schema("cell_c2")
         prepare(postgres.url, schema)
@@ -49,8 +48,5 @@ def test_a_silent_server_is_given_up_and_used_again_when_it_talks(postgres: Post
         await database.close()
         await world.close()
 
-    async def tell() -> None:
-        async with Door(postgres.url) as endpoint:
-            await story(endpoint)
-
-    asyncio.run(tell())
+    async with Door(postgres.url) as endpoint:
+        await story(endpoint)

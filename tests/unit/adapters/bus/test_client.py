@@ -6,7 +6,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from tests.host_room import H1, Room, order, spec, story
+from tests.host_room import H1, Room, order, spec
 from whimbrel.adapters.bus.client import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.bus.server import agents_app
@@ -45,7 +45,6 @@ def answering(status: int, body: bytes) -> HttpAgents:
         (409, b'{"error": "Unheard", "reason": "of"}'),
     ],
 )
-@story
 async def test_what_is_no_answer_is_unavailable(status: int, body: bytes) -> None:
     with pytest.raises(Unavailable):
         await answering(status, body).at(H1).look(KEY)
@@ -57,7 +56,6 @@ RESET = AttributeError("'NoneType' object has no attribute 'getpeername'")
 
 
 @pytest.mark.parametrize("error", [SHUT, RESET], ids=repr)
-@story
 async def test_a_door_that_cannot_be_reached_is_unavailable(error: Exception) -> None:
     def fail(_: httpx.Request) -> httpx.Response:
         raise error
@@ -67,7 +65,6 @@ async def test_a_door_that_cannot_be_reached_is_unavailable(error: Exception) ->
         await HttpAgents("http://hosts.test", "secret", client).at(H1).look(KEY)
 
 
-@story
 async def test_the_answer_may_take_as_long_as_the_order_grants() -> None:
     waits: list[float] = []
 
@@ -88,7 +85,6 @@ def endpoint(agents: Agents) -> httpx.AsyncClient:
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer other"}, {"authorization": "Bearer sécret"}])
-@story
 async def test_strangers_are_told_nothing(headers: dict[str, str]) -> None:
     raw = {name: value.encode() for name, value in headers.items()}
     async with endpoint(LocalAgents(Room().agents)) as client:
@@ -104,7 +100,6 @@ async def test_strangers_are_told_nothing(headers: dict[str, str]) -> None:
         ("/agents/h9/guests", b"{}", 409),
     ],
 )
-@story
 async def test_what_the_door_answers(path: str, body: bytes, status: int) -> None:
     async with endpoint(LocalAgents(Room().agents)) as client:
         answer = await client.post(path, content=body, headers={"authorization": "Bearer secret"})
@@ -126,7 +121,6 @@ ORDER = b'"order":{"run":"r","epoch":1},"key":{"server":"s","slot":"old"}'
         ("export_disk", b"{" + ORDER.replace(b'"epoch":1', b'"epoch":1,"new":2') + b"}", "the argument 'order.new'"),
     ],
 )
-@story
 async def test_an_agent_refuses_what_it_does_not_know_all_of(verb: str, body: bytes, unknown: str) -> None:
     """A newer conductor meant something else than what would be done: another disk than the root disk, say."""
     async with endpoint(LocalAgents(Room().agents)) as client:
@@ -137,7 +131,6 @@ async def test_an_agent_refuses_what_it_does_not_know_all_of(verb: str, body: by
     assert "upgrade the agent" in trouble.reason
 
 
-@story
 async def test_an_argument_that_has_its_default_is_not_sent() -> None:
     """So an older agent is asked only what it must know."""
     sent: list[bytes] = []
@@ -159,7 +152,6 @@ class BrokenAgent:
         raise ZeroDivisionError
 
 
-@story
 async def test_a_bug_behind_the_door_is_unavailable_before_it() -> None:
     broken = LocalAgents({H1: cast(Agent, BrokenAgent())})
     async with endpoint(broken) as client:
@@ -167,7 +159,6 @@ async def test_a_bug_behind_the_door_is_unavailable_before_it() -> None:
             await HttpAgents("http://hosts.test", "secret", client).at(H1).guests()
 
 
-@story
 async def test_names_are_quoted() -> None:
     odd = HostName("rack 1?")
     async with endpoint(LocalAgents({odd: Room().agents[H1]})) as client:

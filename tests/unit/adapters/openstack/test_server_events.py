@@ -55,9 +55,9 @@ async def settled(compute: Compute, told: list[list[ServerEvent]]) -> float:
         return clock.now() - begun
 
 
-def test_news_arrives_in_order() -> None:
+async def test_news_arrives_in_order() -> None:
     compute = Compute()
-    asyncio.run(settled(compute, [[event(1), event(2)], [], [event(3)]]))
+    await settled(compute, [[event(1), event(2)], [], [event(3)]])
     assert compute.taken[0] == {
         "name": "network-vif-plugged", "server_uuid": "s", "status": "completed", "tag": "port1",
     }  # fmt: skip
@@ -65,22 +65,22 @@ def test_news_arrives_in_order() -> None:
     assert compute.asked == 2
 
 
-def test_much_news_goes_in_pieces() -> None:
+async def test_much_news_goes_in_pieces() -> None:
     compute = Compute()
-    asyncio.run(settled(compute, [[event(number) for number in range(MOST_AT_ONCE + 1)]]))
+    await settled(compute, [[event(number) for number in range(MOST_AT_ONCE + 1)]])
     assert (compute.asked, len(compute.taken)) == (2, MOST_AT_ONCE + 1)
 
 
 @pytest.mark.parametrize("trouble", [500, 503, 401, 429, httpx.ReadError("gone"), Unavailable("no token")])
-def test_trouble_is_asked_again_later(trouble: int | Exception) -> None:
+async def test_trouble_is_asked_again_later(trouble: int | Exception) -> None:
     compute = Compute(trouble, trouble, trouble)
-    took_s = asyncio.run(settled(compute, [[event(1)], [event(2)]]))
+    took_s = await settled(compute, [[event(1)], [event(2)]])
     assert [each["tag"] for each in compute.taken] == ["port1", "port2"]
     assert took_s > 0
 
 
 @pytest.mark.parametrize("no", [400, 403, 404, 422])
-def test_a_no_is_a_no(no: int) -> None:
+async def test_a_no_is_a_no(no: int) -> None:
     compute = Compute(no)
-    asyncio.run(settled(compute, [[event(1)], [event(2)]]))
+    await settled(compute, [[event(1)], [event(2)]])
     assert [each["tag"] for each in compute.taken] == ["port2"]

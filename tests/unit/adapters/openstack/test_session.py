@@ -47,49 +47,37 @@ def clients(cloud: Cloud) -> httpx.AsyncClient:
     )
 
 
-def test_one_login_for_all() -> None:
-    async def story() -> None:
-        cloud = Cloud()
-        client = clients(cloud)
-        answers = await asyncio.gather(*(client.get("/x") for _ in range(5)))
-        assert [answer.status_code for answer in answers] == [200] * 5
-        assert cloud.logins == 1
-
-    asyncio.run(story())
+async def test_one_login_for_all() -> None:
+    cloud = Cloud()
+    client = clients(cloud)
+    answers = await asyncio.gather(*(client.get("/x") for _ in range(5)))
+    assert [answer.status_code for answer in answers] == [200] * 5
+    assert cloud.logins == 1
 
 
-def test_a_token_that_ended_is_renewed() -> None:
-    async def story() -> None:
-        cloud = Cloud()
-        client = clients(cloud)
-        await client.get("/x")
-        cloud.valid = "other"
-        answer = await client.post("/x", json={"a": 1})
-        assert (answer.status_code, answer.json(), cloud.logins) == (200, {"a": 1}, 2)
-
-    asyncio.run(story())
+async def test_a_token_that_ended_is_renewed() -> None:
+    cloud = Cloud()
+    client = clients(cloud)
+    await client.get("/x")
+    cloud.valid = "other"
+    answer = await client.post("/x", json={"a": 1})
+    assert (answer.status_code, answer.json(), cloud.logins) == (200, {"a": 1}, 2)
 
 
-def test_what_cannot_be_sent_twice_is_not() -> None:
+async def test_what_cannot_be_sent_twice_is_not() -> None:
     async def body() -> AsyncIterator[bytes]:
         yield b"once"
 
-    async def story() -> None:
-        cloud = Cloud()
-        client = clients(cloud)
-        await client.get("/x")
-        cloud.valid = "other"
-        assert (await client.put("/x", content=body())).status_code == 401
-        assert cloud.logins == 1
-
-    asyncio.run(story())
+    cloud = Cloud()
+    client = clients(cloud)
+    await client.get("/x")
+    cloud.valid = "other"
+    assert (await client.put("/x", content=body())).status_code == 401
+    assert cloud.logins == 1
 
 
-def test_an_identity_service_that_does_not_help() -> None:
-    async def story() -> None:
-        cloud = Cloud()
-        cloud.answers = False
-        with pytest.raises(Unavailable):
-            await clients(cloud).get("/x")
-
-    asyncio.run(story())
+async def test_an_identity_service_that_does_not_help() -> None:
+    cloud = Cloud()
+    cloud.answers = False
+    with pytest.raises(Unavailable):
+        await clients(cloud).get("/x")

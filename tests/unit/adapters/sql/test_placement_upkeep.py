@@ -21,32 +21,29 @@ async def rename_quietly(database: SqliteDatabase, name: str) -> None:
         await tx.run(sa.update(tables.providers).values(name=name))
 
 
-def test_it_finds_what_was_not_noted_and_goes_on_after_trouble() -> None:
-    async def tell() -> None:
-        database, clock = SqliteDatabase(None), HandClock()
-        await create_all(database, "placement")
-        store = SqlPlacement(database)
-        for name in ("one", "two", "three"):
-            await store.register_host(HOST, name, {})
-        await load(store, clock)
-        upkeep = asyncio.create_task(keep_up(store, clock))
-        await rename_quietly(database, "quiet")
-        await clock.advance(CHECKS_EVERY_S - 1)
-        assert (await store.provider_index()).nodes[HOST].provider.name == "three"
-        await clock.advance(1)
-        assert (await store.provider_index()).nodes[HOST].provider.name == "quiet"
-        async with database.write() as tx:
-            await tx.run(sa.text("ALTER TABLE providers RENAME TO elsewhere"))
-        await clock.advance(CHECKS_EVERY_S)
-        async with database.write() as tx:
-            await tx.run(sa.text("ALTER TABLE elsewhere RENAME TO providers"))
-            await tx.run(sa.insert(tables.changes).values(number=KEPT + 100, provider=HOST, xid=0))
-        await rename_quietly(database, "again")
-        await clock.advance(FORGETS_EVERY_S)
-        assert (await store.provider_index()).nodes[HOST].provider.name == "again"
-        async with database.read() as tx:
-            assert await tx.value(sa.select(sa.func.count()).select_from(tables.changes)) == 1
-        upkeep.cancel()
-        await database.close()
-
-    asyncio.run(tell())
+async def test_it_finds_what_was_not_noted_and_goes_on_after_trouble() -> None:
+    database, clock = SqliteDatabase(None), HandClock()
+    await create_all(database, "placement")
+    store = SqlPlacement(database)
+    for name in ("one", "two", "three"):
+        await store.register_host(HOST, name, {})
+    await load(store, clock)
+    upkeep = asyncio.create_task(keep_up(store, clock))
+    await rename_quietly(database, "quiet")
+    await clock.advance(CHECKS_EVERY_S - 1)
+    assert (await store.provider_index()).nodes[HOST].provider.name == "three"
+    await clock.advance(1)
+    assert (await store.provider_index()).nodes[HOST].provider.name == "quiet"
+    async with database.write() as tx:
+        await tx.run(sa.text("ALTER TABLE providers RENAME TO elsewhere"))
+    await clock.advance(CHECKS_EVERY_S)
+    async with database.write() as tx:
+        await tx.run(sa.text("ALTER TABLE elsewhere RENAME TO providers"))
+        await tx.run(sa.insert(tables.changes).values(number=KEPT + 100, provider=HOST, xid=0))
+    await rename_quietly(database, "again")
+    await clock.advance(FORGETS_EVERY_S)
+    assert (await store.provider_index()).nodes[HOST].provider.name == "again"
+    async with database.read() as tx:
+        assert await tx.value(sa.select(sa.func.count()).select_from(tables.changes)) == 1
+    upkeep.cancel()
+    await database.close()

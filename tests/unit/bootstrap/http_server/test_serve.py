@@ -29,38 +29,31 @@ def test_what_is_no_port_is_refused(port: int) -> None:
         http_server.listen("127.0.0.1", port, "--metrics-port")
 
 
-def test_a_client_is_refused_until_requests_are_answered() -> None:
+async def test_a_client_is_refused_until_requests_are_answered() -> None:
     """A client that waits for a process that is starting is not connected to a socket that nothing reads yet."""
-
-    async def story() -> None:
-        endpoint = http_server.listen("127.0.0.1", 0)
-        address = endpoint.getsockname()
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(address)
-        stop, ready = asyncio.Event(), asyncio.Event()
-        serving = asyncio.create_task(http_server.serve(http_server.front({}), endpoint, stop, ready.set))
-        await ready.wait()
-        async with httpx.AsyncClient(base_url=http_server.url_of(endpoint)) as client:
-            assert (await client.get("/")).status_code == 200
-        stop.set()
-        await serving
-        http_server.listen(*address).close()  # although a connection to it has just ended
-
-    asyncio.run(story())
+    endpoint = http_server.listen("127.0.0.1", 0)
+    address = endpoint.getsockname()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+    stop, ready = asyncio.Event(), asyncio.Event()
+    serving = asyncio.create_task(http_server.serve(http_server.front({}), endpoint, stop, ready.set))
+    await ready.wait()
+    async with httpx.AsyncClient(base_url=http_server.url_of(endpoint)) as client:
+        assert (await client.get("/")).status_code == 200
+    stop.set()
+    await serving
+    http_server.listen(*address).close()  # although a connection to it has just ended
 
 
-def test_a_port_that_is_taken_between_bind_and_listen_is_said() -> None:
-    async def story() -> None:
-        endpoint = socket.socket()
-        endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        endpoint.bind(("127.0.0.1", 0))
-        with socket.create_server(endpoint.getsockname()), pytest.raises(Refused, match="the port is in use"):
-            await http_server.serve(http_server.front({}), endpoint, asyncio.Event(), lambda: None)
-
-    asyncio.run(story())
+async def test_a_port_that_is_taken_between_bind_and_listen_is_said() -> None:
+    endpoint = socket.socket()
+    endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    endpoint.bind(("127.0.0.1", 0))
+    with socket.create_server(endpoint.getsockname()), pytest.raises(Refused, match="the port is in use"):
+        await http_server.serve(http_server.front({}), endpoint, asyncio.Event(), lambda: None)
 
 
-def test_a_client_that_dies_while_it_asks_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_client_that_dies_while_it_asks_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     """A killed conductor left 80 lines of traceback in the log of the process with the agents."""
 
     async def story() -> None:
@@ -86,7 +79,7 @@ def test_a_client_that_dies_while_it_asks_is_no_error(caplog: pytest.LogCaptureF
         stop.set()
         await serving
 
-    asyncio.run(story())
+    await story()
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -100,22 +93,19 @@ def test_the_url_is_one_that_a_client_can_use() -> None:
         assert http_server.url_of(endpoint) == f"http://127.0.0.1:{endpoint.getsockname()[1]}"
 
 
-def test_services_answer_below_their_paths_until_stopped() -> None:
+async def test_services_answer_below_their_paths_until_stopped() -> None:
     async def say(request: Request) -> Response:
         return PlainTextResponse(request.url.path)
 
-    async def story() -> None:
-        app = http_server.front({"compute": Starlette(routes=[Route("/{rest:path}", say)])})
-        stop, ready = asyncio.Event(), asyncio.Event()
-        endpoint: socket.socket = http_server.listen("127.0.0.1", 0)
-        serving = asyncio.create_task(http_server.serve(app, endpoint, stop, ready.set))
-        await ready.wait()
-        async with httpx.AsyncClient(base_url=http_server.url_of(endpoint)) as client:
-            assert (await client.get("/compute/v2.1/servers")).text == "/compute/v2.1/servers"
-            assert (await client.get("/compute?a=b")).text == "/compute/"
-            assert (await client.get("/")).json()["services"] == ["/compute"]
-            assert (await client.get("/nothing")).status_code == 404
-        stop.set()
-        await serving
-
-    asyncio.run(story())
+    app = http_server.front({"compute": Starlette(routes=[Route("/{rest:path}", say)])})
+    stop, ready = asyncio.Event(), asyncio.Event()
+    endpoint: socket.socket = http_server.listen("127.0.0.1", 0)
+    serving = asyncio.create_task(http_server.serve(app, endpoint, stop, ready.set))
+    await ready.wait()
+    async with httpx.AsyncClient(base_url=http_server.url_of(endpoint)) as client:
+        assert (await client.get("/compute/v2.1/servers")).text == "/compute/v2.1/servers"
+        assert (await client.get("/compute?a=b")).text == "/compute/"
+        assert (await client.get("/")).json()["services"] == ["/compute"]
+        assert (await client.get("/nothing")).status_code == 404
+    stop.set()
+    await serving

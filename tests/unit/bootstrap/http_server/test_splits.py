@@ -5,9 +5,11 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.simulated_time import anyio_backend
 from tests.unit.bootstrap.http_server.test_timers import Connection
 from whimbrel.bootstrap.http_server.limited_protocol import PIPELINED
-from whimbrel.sim.world.loop import new_loop
+
+__all__ = ["anyio_backend"]
 
 SIZES = st.one_of(st.integers(0, 10), st.integers(0, 150_000))
 HEADERS = st.one_of(st.integers(0, 10), st.integers(0, 60_000))
@@ -31,17 +33,14 @@ def requests(draw: st.DrawFn) -> tuple[bytes, int]:
     sent=st.lists(requests(), min_size=1, max_size=min(6, PIPELINED)),
     cuts=st.lists(st.one_of(st.integers(1, 50), st.integers(1, 260_000)), min_size=1, max_size=20),
 )
-def test_requests_are_understood_however_they_are_cut(sent: list[tuple[bytes, int]], cuts: list[int]) -> None:
-    async def story() -> None:
-        connection = Connection()
-        data, at = b"".join(request for request, _ in sent), 0
-        while at < len(data):
-            step = cuts.pop(0) if cuts else 260_000
-            assert await connection.send(data[at : at + step]), connection.answer
-            at += step
-        await asyncio.sleep(60)  # all are answered, and the connection is not closed for being idle
-        assert not connection.wire.is_over
-        bodies = [part.split(b"\r\n\r\n")[1] for part in connection.wire.written.split(b"HTTP/1.1 ")[1:]]
-        assert bodies == [b"%d" % size for _, size in sent]
-
-    new_loop(0).run_until_complete(story())
+async def test_requests_are_understood_however_they_are_cut(sent: list[tuple[bytes, int]], cuts: list[int]) -> None:
+    connection = Connection()
+    data, at = b"".join(request for request, _ in sent), 0
+    while at < len(data):
+        step = cuts.pop(0) if cuts else 260_000
+        assert await connection.send(data[at : at + step]), connection.answer
+        at += step
+    await asyncio.sleep(60)  # all are answered, and the connection is not closed for being idle
+    assert not connection.wire.is_over
+    bodies = [part.split(b"\r\n\r\n")[1] for part in connection.wire.written.split(b"HTTP/1.1 ")[1:]]
+    assert bodies == [b"%d" % size for _, size in sent]

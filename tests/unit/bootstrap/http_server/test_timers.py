@@ -1,7 +1,6 @@
 """How long a client may take: minutes and hours of it, in simulated time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvicorn
@@ -10,10 +9,12 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from tests.simulated_time import anyio_backend
 from whimbrel.bootstrap.http_server.limited_protocol import BoundedProtocol
 from whimbrel.bootstrap.http_server.peer_connections import Peers
 from whimbrel.settings.sections import HttpTable
-from whimbrel.sim.world.loop import new_loop
+
+__all__ = ["anyio_backend"]
 
 HEAD = b"PUT / HTTP/1.1\r\nHost: x\r\n"
 
@@ -94,18 +95,6 @@ class Connection:
         return self.wire.written.split(b"\r\n", 1)[0]
 
 
-def in_simulated_time(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    def story() -> None:
-        async def run() -> None:
-            await test()
-
-        new_loop(0).run_until_complete(run())
-
-    story.__name__ = test.__name__
-    return story
-
-
-@in_simulated_time
 async def test_a_slow_upload_of_an_image_arrives() -> None:
     connection = Connection()
     await connection.send(HEAD + b"Content-Length: 10000000\r\n\r\n")
@@ -115,7 +104,6 @@ async def test_a_slow_upload_of_an_image_arrives() -> None:
     assert connection.answer == b"HTTP/1.1 200 OK"
 
 
-@in_simulated_time
 async def test_bursts_that_are_fast_enough_together_arrive() -> None:
     connection = Connection()
     await connection.send(HEAD + b"Content-Length: 6553600\r\n\r\n")
@@ -125,7 +113,6 @@ async def test_bursts_that_are_fast_enough_together_arrive() -> None:
     assert connection.answer == b"HTTP/1.1 200 OK"
 
 
-@in_simulated_time
 async def test_a_trickle_is_refused_however_much_came_before() -> None:
     connection = Connection()
     await connection.send(HEAD + b"Content-Length: 100000000\r\n\r\n")
@@ -136,7 +123,6 @@ async def test_a_trickle_is_refused_however_much_came_before() -> None:
     assert connection.answer == b"HTTP/1.1 408 Request Timeout"
 
 
-@in_simulated_time
 async def test_a_trickle_of_chunks_is_refused() -> None:
     connection = Connection()
     await connection.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
@@ -144,7 +130,6 @@ async def test_a_trickle_of_chunks_is_refused() -> None:
     assert connection.answer == b"HTTP/1.1 408 Request Timeout"
 
 
-@in_simulated_time
 async def test_a_client_is_not_blamed_for_an_application_that_reads_slowly() -> None:
     connection = Connection(pause_s=121)
     await connection.send(HEAD + b"Content-Length: 1000000\r\n\r\n")
@@ -154,7 +139,6 @@ async def test_a_client_is_not_blamed_for_an_application_that_reads_slowly() -> 
     assert connection.answer == b"HTTP/1.1 200 OK"
 
 
-@in_simulated_time
 async def test_a_client_that_waits_for_leave_to_send_is_not_blamed() -> None:
     connection = Connection(pause_s=100)
     await connection.send(HEAD + b"Content-Length: 1\r\n\r\na")  # the application pauses twice
@@ -168,7 +152,6 @@ async def test_a_client_that_waits_for_leave_to_send_is_not_blamed() -> None:
     assert connection.wire.written.count(b"HTTP/1.1 200 OK") == 2
 
 
-@in_simulated_time
 async def test_a_head_that_trickles_is_refused_after_thirty_seconds() -> None:
     connection = Connection()
     await connection.send(HEAD)

@@ -1,9 +1,5 @@
 """A server goes to no cell that does not reach its networks and its storage, and is told so beforehand."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 import pytest
 
 from whimbrel.domain.ids import CellName, HostName
@@ -29,10 +25,6 @@ async def booted(**reaches: frozenset[str]) -> tuple[World, Server]:
     return world, await lookup.find(world.cloud, server.id)
 
 
-def tell(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(story())
-
-
 @pytest.mark.parametrize(
     ("reaches", "reason"),
     [
@@ -41,29 +33,21 @@ def tell(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
     ],
     ids=["networks", "storage"],
 )
-def test_a_cell_that_cannot_serve_it_is_no_target_and_nothing_is_touched(
+async def test_a_cell_that_cannot_serve_it_is_no_target_and_nothing_is_touched(
     reaches: dict[str, frozenset[str]], reason: str
 ) -> None:
-    async def story() -> None:
-        world, server = await booted(**reaches)
-        run = await requests.resize(
-            world.cloud, world.engine("one"), world.requester(), server, LARGE, leaves_cell=True
-        )
-        await world.settle(world.engine("one"))
-        ended = await world.cloud.journal.get(run.id)
-        assert ended.state == "undone"
-        assert reason in (ended.message or "")
-        assert {entry.step for entry in ended.log} <= {"book_larger", "lock", "choose_target"}
-        assert (await lookup.find(world.cloud, server.id)).cell == NEAR
-
-    tell(story)
+    world, server = await booted(**reaches)
+    run = await requests.resize(world.cloud, world.engine("one"), world.requester(), server, LARGE, leaves_cell=True)
+    await world.settle(world.engine("one"))
+    ended = await world.cloud.journal.get(run.id)
+    assert ended.state == "undone"
+    assert reason in (ended.message or "")
+    assert {entry.step for entry in ended.log} <= {"book_larger", "lock", "choose_target"}
+    assert (await lookup.find(world.cloud, server.id)).cell == NEAR
 
 
-def test_a_cell_that_reaches_all_of_it_is() -> None:
-    async def story() -> None:
-        world, server = await booted(physnets=frozenset({"physnet0"}), storage=frozenset({"lvm"}))
-        await requests.resize(world.cloud, world.engine("one"), world.requester(), server, LARGE, leaves_cell=True)
-        await world.settle(world.engine("one"))
-        assert (await lookup.find(world.cloud, server.id)).cell == FAR
-
-    tell(story)
+async def test_a_cell_that_reaches_all_of_it_is() -> None:
+    world, server = await booted(physnets=frozenset({"physnet0"}), storage=frozenset({"lvm"}))
+    await requests.resize(world.cloud, world.engine("one"), world.requester(), server, LARGE, leaves_cell=True)
+    await world.settle(world.engine("one"))
+    assert (await lookup.find(world.cloud, server.id)).cell == FAR

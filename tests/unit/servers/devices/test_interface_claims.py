@@ -1,6 +1,5 @@
 """What a server holds for a port goes with the port, whatever its profile says of it."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -30,19 +29,16 @@ async def _unplug(world: World, server: Server) -> None:
 
 
 @pytest.mark.parametrize("form", ["of groups", "of one request", "of nothing", "of another port"])
-def test_what_is_unplugged_is_held_no_more_where_its_profile_says_who_serves_it(form: str) -> None:
-    async def story() -> None:
-        world = await World.build(equipped=True)
-        server = await _with_port(world)
-        assert server.host
-        card, before = await broken_ports.card(world, server.host), await broken_ports.held(world, server.id)
-        assert before[card] == BANDWIDTH
-        said: dict[str, Any] = {"of groups": {REQUEST: card}, "of one request": card, "of another port": {"x": card}}
-        await broken_ports.say(world, PORT, said.get(form))
-        await _unplug(world, server)
-        left = {one: part for one, part in before.items() if EGRESS not in part}
-        is_told = form in ("of groups", "of one request")
-        assert await broken_ports.held(world, server.id) == (left if is_told else before)
-        await world.close()
-
-    asyncio.run(story())
+async def test_what_is_unplugged_is_held_no_more_where_its_profile_says_who_serves_it(form: str) -> None:
+    world = await World.build(equipped=True)
+    server = await _with_port(world)
+    assert server.host
+    card, before = await broken_ports.card(world, server.host), await broken_ports.held(world, server.id)
+    assert before[card] == BANDWIDTH
+    said: dict[str, Any] = {"of groups": {REQUEST: card}, "of one request": card, "of another port": {"x": card}}
+    await broken_ports.say(world, PORT, said.get(form))
+    await _unplug(world, server)
+    left = {one: part for one, part in before.items() if EGRESS not in part}
+    is_told = form in ("of groups", "of one request")
+    assert await broken_ports.held(world, server.id) == (left if is_told else before)
+    await world.close()

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.hand_clock import HandClock, settle
-from tests.host_room import H1, H2, IMAGE, Room, SlowKeep, spec, story
+from tests.host_room import H1, H2, IMAGE, Room, SlowKeep, spec
 from whimbrel.domain.errors import NotFound, Refused, Unavailable
 from whimbrel.domain.guest import DiskExport, GuestSpec
 from whimbrel.domain.ids import HostName
@@ -35,7 +35,6 @@ async def power(host: SimulatedHypervisor, what: GuestSpec) -> str | None:
     return guest.power if guest else None
 
 
-@story
 async def test_each_phase_shows_and_may_be_repeated() -> None:
     h1 = Room().hypervisors[H1]
     assert await h1.look(OLD.key) is None
@@ -61,7 +60,6 @@ async def test_each_phase_shows_and_may_be_repeated() -> None:
     await h1.unexport_disk(OLD.key)
 
 
-@story
 async def test_a_start_that_is_repeated_boots_once() -> None:
     h1 = Room().hypervisors[H1]
     await boot(h1, OLD)
@@ -71,7 +69,6 @@ async def test_a_start_that_is_repeated_boots_once() -> None:
     assert disk.contents.boots == 1
 
 
-@story
 async def test_reserve_refuses_what_does_not_fit() -> None:
     h1 = Room().hypervisors[H1]
     await h1.reserve(spec("a", memory_mib=3000, root_gib=30))
@@ -83,7 +80,6 @@ async def test_reserve_refuses_what_does_not_fit() -> None:
     await h1.reserve(spec("b", memory_mib=1096, root_gib=10))
 
 
-@story
 async def test_two_reserves_at_once_do_not_take_the_same_room() -> None:
     h1 = Room(keep=SlowKeep()).hypervisors[H1]
     wanted = [spec(name, memory_mib=3000) for name in ("a", "b")]
@@ -91,7 +87,6 @@ async def test_two_reserves_at_once_do_not_take_the_same_room() -> None:
     assert [type(outcome) for outcome in outcomes] == [type(None), Refused]
 
 
-@story
 async def test_a_host_refuses_the_phases_it_is_told_to() -> None:
     h1 = Room().hypervisors[H1]
     h1.refusing = {"reserve"}
@@ -100,7 +95,6 @@ async def test_a_host_refuses_the_phases_it_is_told_to() -> None:
     assert await h1.guests() == []
 
 
-@story
 async def test_only_one_slot_of_a_server_runs() -> None:
     h1 = Room().hypervisors[H1]
     await boot(h1, OLD)
@@ -113,7 +107,6 @@ async def test_only_one_slot_of_a_server_runs() -> None:
     assert await power(h1, OLD) == "stopped"
 
 
-@story
 async def test_of_two_slots_that_boot_at_once_one_runs() -> None:
     clock = HandClock()
     h1 = Room(clock=clock, times=Times(start_s=1.0)).hypervisors[H1]
@@ -126,7 +119,6 @@ async def test_of_two_slots_that_boot_at_once_one_runs() -> None:
     assert [type(outcome) for outcome in await starts] == [type(None), Refused]
 
 
-@story
 async def test_the_world_counts_a_server_that_runs_twice() -> None:
     room = Room()
     await boot(room.hypervisors[H1], OLD)
@@ -136,7 +128,6 @@ async def test_the_world_counts_a_server_that_runs_twice() -> None:
     assert {host for host, _ in room.world.running()} == {H1, H2}
 
 
-@story
 async def test_a_disk_comes_along_and_its_console_says_so() -> None:
     room = Room()
     h1, h2 = room.hypervisors[H1], room.hypervisors[H2]
@@ -158,7 +149,6 @@ async def test_a_disk_comes_along_and_its_console_says_so() -> None:
     assert here.contents.boots == 1, "the copy is another disk"
 
 
-@story
 async def test_the_console_keeps_a_line_for_each_boot() -> None:
     h1 = Room().hypervisors[H1]
     await boot(h1, OLD)
@@ -171,7 +161,6 @@ async def test_the_console_keeps_a_line_for_each_boot() -> None:
         await h1.console_log(NEW.key, None)
 
 
-@story
 async def test_a_soft_reboot_needs_a_running_guest_and_a_hard_one_does_not() -> None:
     h1 = Room().hypervisors[H1]
     await boot(h1, OLD)
@@ -182,7 +171,6 @@ async def test_a_soft_reboot_needs_a_running_guest_and_a_hard_one_does_not() -> 
     assert await power(h1, OLD) == "running"
 
 
-@story
 async def test_a_reboot_that_was_cut_short_can_be_asked_for_again() -> None:
     clock = HandClock()
     room = Room(clock=clock)
@@ -199,7 +187,6 @@ async def test_a_reboot_that_was_cut_short_can_be_asked_for_again() -> None:
     assert await power(room.hypervisors[H1], OLD) == "running"
 
 
-@story
 async def test_what_must_be_there_is_asked_for() -> None:
     h1 = Room().hypervisors[H1]
     with pytest.raises(NotFound):
@@ -210,7 +197,6 @@ async def test_what_must_be_there_is_asked_for() -> None:
             await attempt
 
 
-@story
 async def test_a_running_disk_is_neither_offered_nor_discarded() -> None:
     h1 = Room().hypervisors[H1]
     await boot(h1, OLD)
@@ -220,7 +206,6 @@ async def test_a_running_disk_is_neither_offered_nor_discarded() -> None:
         await h1.discard_disk(OLD.key)
 
 
-@story
 async def test_destroy_takes_the_slot_that_is_named() -> None:
     h1 = Room().hypervisors[H1]
     await boot(h1, OLD)
@@ -230,7 +215,6 @@ async def test_destroy_takes_the_slot_that_is_named() -> None:
     assert await h1.look(NEW.key) is None
 
 
-@story
 async def test_everything_survives_the_process() -> None:
     room = Room()
     await boot(room.hypervisors[H1], OLD)
@@ -241,7 +225,6 @@ async def test_everything_survives_the_process() -> None:
     assert "boot 1" in await room.hypervisors[H1].console_log(OLD.key, None)
 
 
-@story
 async def test_a_half_made_disk_is_no_disk_and_is_redone() -> None:
     clock = HandClock()
     room = Room(clock=clock, times=Times(build_disk_s=10.0))
@@ -269,7 +252,6 @@ async def test_a_half_made_disk_is_no_disk_and_is_redone() -> None:
     await h1.define(OLD)
 
 
-@story
 async def test_a_copy_of_a_disk_that_was_started_meanwhile_is_not_whole() -> None:
     clock = HandClock()
     room = Room(clock=clock, times=Times(copy_disk_s=10.0))
@@ -289,7 +271,6 @@ async def test_a_copy_of_a_disk_that_was_started_meanwhile_is_not_whole() -> Non
     assert not guest.has_disk
 
 
-@story
 async def test_an_offer_survives_the_process_that_made_it() -> None:
     room = Room()
     await boot(room.hypervisors[H1], OLD)
@@ -301,7 +282,6 @@ async def test_an_offer_survives_the_process_that_made_it() -> None:
     assert await room.hypervisors[H2].disk(NEW.key)
 
 
-@story
 async def test_an_offer_ends_when_the_guest_starts() -> None:
     room = Room()
     h1, h2 = room.hypervisors[H1], room.hypervisors[H2]
@@ -314,7 +294,6 @@ async def test_an_offer_ends_when_the_guest_starts() -> None:
         await h2.import_disk(NEW, export, ignore)
 
 
-@story
 async def test_hosts_read_only_what_is_offered_in_their_cell() -> None:
     room = Room()
     h1 = room.hypervisors[H1]
@@ -336,7 +315,6 @@ async def test_hosts_read_only_what_is_offered_in_their_cell() -> None:
         await h2.import_disk(NEW, DiskExport(scheme="nbd", location="nbd://h1", size_bytes=1), ignore)
 
 
-@story
 async def test_a_disk_does_not_shrink() -> None:
     room = Room()
     h1, h2 = room.hypervisors[H1], room.hypervisors[H2]
@@ -347,7 +325,6 @@ async def test_a_disk_does_not_shrink() -> None:
         await h2.import_disk(OLD, await h1.export_disk(NEW.key), ignore)
 
 
-@story
 async def test_an_image_that_is_not_there_is_refused() -> None:
     h1 = Room().hypervisors[H1]
     lost = spec(image_id="lost")
@@ -356,7 +333,6 @@ async def test_an_image_that_is_not_there_is_refused() -> None:
         await h1.create_disk(lost, ignore)
 
 
-@story
 async def test_a_snapshot_holds_what_the_disk_held() -> None:
     room = Room()
     h1 = room.hypervisors[H1]
@@ -373,7 +349,6 @@ async def test_a_snapshot_holds_what_the_disk_held() -> None:
     assert IMAGE not in disk.contents.origin, "the origin is the image's checksum"
 
 
-@story
 async def test_a_pci_device_is_in_one_running_guest() -> None:
     h1 = Room().hypervisors[H1]
     one, two = replace(spec("server-1"), pci=(PCI,)), replace(spec("server-2"), pci=(PCI,))
@@ -387,7 +362,6 @@ async def test_a_pci_device_is_in_one_running_guest() -> None:
     assert (await power(h1, one), await power(h1, two)) == ("stopped", "running")
 
 
-@story
 async def test_a_virtual_function_is_not_plugged_into_a_second_running_guest() -> None:
     h1 = Room().hypervisors[H1]
     await boot(h1, replace(spec("server-1"), pci=(PCI,)))
@@ -399,7 +373,6 @@ async def test_a_virtual_function_is_not_plugged_into_a_second_running_guest() -
     await h1.plug(spec("server-2").key, nic)
 
 
-@story
 async def test_a_guest_on_a_volume_takes_no_room_on_the_disk() -> None:
     h1 = Room().hypervisors[H1]
     await h1.reserve(spec("a", root_gib=40))

@@ -1,7 +1,7 @@
 """A SQLite database on a disk that fills up: who is told no has changed nothing, and nobody is told yes in vain."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -30,16 +30,15 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
     return tmp_path / "small.sqlite" if request.param == "file" else None
 
 
-def on_a_full_disk(path: Path | None, story: Callable[[Database], Awaitable[None]]) -> None:
-    async def tell() -> None:
-        database = SqliteDatabase(path)
-        await database.create_all(METADATA)
-        async with database.write() as tx:
-            await tx.run(sa.text(f"PRAGMA max_page_count = {PAGES}"))
-        await story(database)
-        await database.close()
-
-    asyncio.run(tell())
+@pytest.fixture
+async def database(path: Path | None) -> AsyncIterator[Database]:
+    """A database on a disk that is nearly full."""
+    database = SqliteDatabase(path)
+    await database.create_all(METADATA)
+    async with database.write() as tx:
+        await tx.run(sa.text(f"PRAGMA max_page_count = {PAGES}"))
+    yield database
+    await database.close()
 
 
 async def insert(tx: Tx, number: int, size: int = 10) -> None:
@@ -70,46 +69,33 @@ async def ids(database: Database) -> set[int]:
         return {row.id for row in await tx.rows(sa.select(rows.c.id))}
 
 
-def test_who_is_told_no_has_changed_nothing_and_who_is_told_yes_has(path: Path | None) -> None:
+async def test_who_is_told_no_has_changed_nothing_and_who_is_told_yes_has(database: Database) -> None:
     """All of these come together; SQLite itself takes back a whole transaction in which the disk fills up."""
-
-    async def story(database: Database) -> None:
-        sizes = {1: 10, 2: 10, 3: MUCH, 4: 10, 5: 10, 6: MUCH, 7: 10}
-        answers = await asyncio.gather(*(put(database, number, size) for number, size in sizes.items()))
-        assert set(answers) == {DONE, FULL}
-        assert await ids(database) == {number for number, answer in zip(sizes, answers, strict=True) if answer == DONE}
-        assert answers[-1] == DONE
-
-    on_a_full_disk(path, story)
+    sizes = {1: 10, 2: 10, 3: MUCH, 4: 10, 5: 10, 6: MUCH, 7: 10}
+    answers = await asyncio.gather(*(put(database, number, size) for number, size in sizes.items()))
+    assert set(answers) == {DONE, FULL}
+    assert await ids(database) == {number for number, answer in zip(sizes, answers, strict=True) if answer == DONE}
+    assert answers[-1] == DONE
 
 
-def test_the_next_write_after_a_full_disk_is_done(path: Path | None) -> None:
-    async def story(database: Database) -> None:
-        for number in range(3):
-            assert await put(database, 1, MUCH) == FULL
-            assert await put(database, 10 + number) == DONE
-        assert await ids(database) == {10, 11, 12}
-
-    on_a_full_disk(path, story)
+async def test_the_next_write_after_a_full_disk_is_done(database: Database) -> None:
+    for number in range(3):
+        assert await put(database, 1, MUCH) == FULL
+        assert await put(database, 10 + number) == DONE
+    assert await ids(database) == {10, 11, 12}
 
 
-def test_what_follows_in_a_transaction_that_is_lost_is_not_written(path: Path | None) -> None:
-    async def story(database: Database) -> None:
-        with pytest.raises(Unavailable):
-            await swallow(database)
-        assert await ids(database) == set()
-        assert await put(database, 4) == DONE
-
-    on_a_full_disk(path, story)
+async def test_what_follows_in_a_transaction_that_is_lost_is_not_written(database: Database) -> None:
+    with pytest.raises(Unavailable):
+        await swallow(database)
+    assert await ids(database) == set()
+    assert await put(database, 4) == DONE
 
 
-def test_a_broken_rule_costs_nobody_else_anything(path: Path | None) -> None:
-    async def story(database: Database) -> None:
-        assert await put(database, 1) == DONE
-        again = asyncio.create_task(put(database, 1))
-        others = asyncio.gather(put(database, 2), put(database, 3))
-        with pytest.raises(Conflict):
-            await again
-        assert await others == [DONE, DONE]
-
-    on_a_full_disk(path, story)
+async def test_a_broken_rule_costs_nobody_else_anything(database: Database) -> None:
+    assert await put(database, 1) == DONE
+    again = asyncio.create_task(put(database, 1))
+    others = asyncio.gather(put(database, 2), put(database, 3))
+    with pytest.raises(Conflict):
+        await again
+    assert await others == [DONE, DONE]

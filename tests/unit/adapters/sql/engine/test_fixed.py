@@ -87,20 +87,16 @@ def test_it_does_what_sqlalchemy_does(statement: Any, values: Any) -> None:
     assert told(twin, values) == told(statement, values), "the second time it is in the cache"
 
 
-def test_what_a_rule_of_the_database_forbids_is_a_conflict() -> None:
+async def test_what_a_rule_of_the_database_forbids_is_a_conflict() -> None:
     insert = fixed(sa.insert(things))
-
-    async def tell() -> None:
-        database = SqliteDatabase(None)
-        await database.create_all(METADATA)
-        for value in (A, C):
-            async with database.write() as tx:
-                await tx.run(insert, value)
-        with pytest.raises(Conflict):
-            async with database.write() as tx:
-                await tx.run(insert, {**B, "name": "a"})
-        async with database.read() as tx:
-            assert [row.id for row in await tx.rows(sa.select(things.c.id))] == [1, 3]
-        await database.close()
-
-    asyncio.run(tell())
+    database = SqliteDatabase(None)
+    await database.create_all(METADATA)
+    for value in (A, C):
+        async with database.write() as tx:
+            await tx.run(insert, value)
+    with pytest.raises(Conflict):
+        async with database.write() as tx:
+            await tx.run(insert, {**B, "name": "a"})
+    async with database.read() as tx:
+        assert [row.id for row in await tx.rows(sa.select(things.c.id))] == [1, 3]
+    await database.close()

@@ -90,7 +90,7 @@ async def begun(url: str) -> AsyncIterator["asyncio.Task[None]"]:
         await asyncio.wait((task,))
 
 
-def test_all_files_are_of_one_moment_while_another_process_writes(url: str, tmp_path: Path) -> None:
+async def test_all_files_are_of_one_moment_while_another_process_writes(url: str, tmp_path: Path) -> None:
     """The writer counts in the first file and then in the last one, so the last one is never ahead of the first."""
     files = [str(file_of(url, schema)) for schema in ("global", "volumes")]
 
@@ -105,63 +105,55 @@ def test_all_files_are_of_one_moment_while_another_process_writes(url: str, tmp_
             assert writer.stdout
             assert writer.stdout.readline() == b"writes\n"
             while len(seen) < 20:  # with each, the writer has written since the one before
-                seen.add(asyncio.run(take()))
+                seen.add(await take())
         finally:
             writer.kill()
     assert [pair for pair in seen if pair[0] - pair[1] not in (0, 1)] == []
 
 
-def test_no_file_can_be_written_while_the_others_are_awaited(url: str) -> None:
-    async def story() -> None:
-        with connected(url, "volumes") as last, connected(url, "global") as first:
-            last.execute("BEGIN IMMEDIATE")
-            async with begun(url) as taking:
-                with pytest.raises(sqlite3.OperationalError, match="locked"):
-                    count(first)
-                last.execute("COMMIT")
-                await taking
+async def test_no_file_can_be_written_while_the_others_are_awaited(url: str) -> None:
+    with connected(url, "volumes") as last, connected(url, "global") as first:
+        last.execute("BEGIN IMMEDIATE")
+        async with begun(url) as taking:
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
                 count(first)
+            last.execute("COMMIT")
+            await taking
+            count(first)
 
-    asyncio.run(story())
 
-
-def test_a_process_that_holds_one_file_and_waits_for_another_gets_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_holds_one_file_and_waits_for_another_gets_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "LOCKING_S", 50 * TRIES_EACH_S)
-
-    async def story() -> None:
-        with connected(url, "volumes") as last, connected(url, "global") as first:
-            last.execute("BEGIN IMMEDIATE")
-            async with begun(url) as taking:
-                while True:
-                    try:
-                        count(first)
-                        break
-                    except sqlite3.OperationalError:
-                        await asyncio.sleep(0)
-                assert not taking.done(), "it has all files, though one of them is another's"
-                last.execute("COMMIT")
-                await taking
-
-    asyncio.run(story())
+    with connected(url, "volumes") as last, connected(url, "global") as first:
+        last.execute("BEGIN IMMEDIATE")
+        async with begun(url) as taking:
+            while True:
+                try:
+                    count(first)
+                    break
+                except sqlite3.OperationalError:
+                    await asyncio.sleep(0)
+            assert not taking.done(), "it has all files, though one of them is another's"
+            last.execute("COMMIT")
+            await taking
 
 
-def test_who_writes_is_not_kept_out_while_files_are_read_and_not_seen(url: str, tmp_path: Path) -> None:
-    async def story() -> None:
-        async with snapshot(url, HANG_S) as taken:
-            for schema in taken.files:
-                with connected(url, schema) as connection:
-                    connection.execute("CREATE TABLE later (id INTEGER)")
-            with connected(url, "volumes") as last:
-                count(last)
-                last.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            assert copied(taken, "volumes", tmp_path / "copies") == 0
-        async with snapshot(url, HANG_S) as taken:
-            assert copied(taken, "volumes", tmp_path / "copies") == 1
-
-    asyncio.run(story())
+async def test_who_writes_is_not_kept_out_while_files_are_read_and_not_seen(url: str, tmp_path: Path) -> None:
+    async with snapshot(url, HANG_S) as taken:
+        for schema in taken.files:
+            with connected(url, schema) as connection:
+                connection.execute("CREATE TABLE later (id INTEGER)")
+        with connected(url, "volumes") as last:
+            count(last)
+            last.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert copied(taken, "volumes", tmp_path / "copies") == 0
+    async with snapshot(url, HANG_S) as taken:
+        assert copied(taken, "volumes", tmp_path / "copies") == 1
 
 
-def test_files_that_stay_locked_are_named_and_no_lock_is_left(url: str) -> None:
+async def test_files_that_stay_locked_are_named_and_no_lock_is_left(url: str) -> None:
     async def story() -> None:
         async with snapshot(url, 0):
             raise AssertionError("it was locked")
@@ -169,13 +161,13 @@ def test_files_that_stay_locked_are_named_and_no_lock_is_left(url: str) -> None:
     with connected(url, "placement") as rival:
         rival.execute("BEGIN IMMEDIATE")
         with pytest.raises(Unavailable, match=r"keep placement\.sqlite locked; .* --timeout"):
-            asyncio.run(story())
+            await story()
         for schema in set(MODULES) - {"cell", "placement"}:
             with connected(url, schema) as connection:
                 connection.execute("CREATE TABLE free (id INTEGER)")
 
 
-def test_the_databases_of_cells_are_among_them(url: str, tmp_path: Path) -> None:
+async def test_the_databases_of_cells_are_among_them(url: str, tmp_path: Path) -> None:
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere'}"
     for name, database in (("own", None), ("other", elsewhere)):
         add_cell(url, name, database)
@@ -186,7 +178,7 @@ def test_the_databases_of_cells_are_among_them(url: str, tmp_path: Path) -> None
             assert {schema: taken.revision(schema) for schema in taken.files}["cell_own"].isdigit()
             return dict(taken.files)
 
-    found = asyncio.run(files())
+    found = await files()
     assert found["cell_own"] == tmp_path / "db" / "cell_own.sqlite"
     assert found["cell_other"] == tmp_path / "elsewhere" / "cell_other.sqlite"
     assert found.keys() == (set(MODULES) - {"cell"}) | {"cell_own", "cell_other"}
@@ -199,7 +191,7 @@ def test_the_databases_of_cells_are_among_them(url: str, tmp_path: Path) -> None
         (None, NotFound, r"cell_far\.sqlite is missing"),
     ],
 )
-def test_a_cell_that_is_in_no_file(url: str, database: str | None, error: type[Exception], said: str) -> None:
+async def test_a_cell_that_is_in_no_file(url: str, database: str | None, error: type[Exception], said: str) -> None:
     add_cell(url, "far", database)
 
     async def take() -> None:
@@ -207,10 +199,10 @@ def test_a_cell_that_is_in_no_file(url: str, database: str | None, error: type[E
             raise AssertionError("there is no such file")
 
     with pytest.raises(error, match=said):
-        asyncio.run(take())
+        await take()
 
 
-def test_what_is_no_database_is_said(url: str) -> None:
+async def test_what_is_no_database_is_said(url: str) -> None:
     file_of(url, "network").write_bytes(b"no database" * 1000)
 
     async def take() -> None:
@@ -218,4 +210,4 @@ def test_what_is_no_database_is_said(url: str) -> None:
             raise AssertionError("it is damaged")
 
     with pytest.raises(Unavailable, match=r"network\.sqlite cannot be read or copied"):
-        asyncio.run(take())
+        await take()
