@@ -176,7 +176,7 @@ def test_the_demo_ends_with_books_that_agree() -> None:
     [books] = [event for event in events if event["event"] == "books"]
     assert books["agree"]
     assert books["servers"] == 3
-    facts = {law["law"]: law["facts"] for law in books["laws"]}
+    facts = {invariant["law"]: invariant["facts"] for invariant in books["laws"]}
     assert (facts["I1"], facts["I10"]) == (6, 3)  # of each server its guest, where it is, and what it counts for
 
 

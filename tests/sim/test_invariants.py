@@ -36,15 +36,15 @@ BROKEN = [one for one in (*MENDED, ADOPTED, *LEFT) if not one.names <= LATER | B
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 async def test_what_is_broken_is_noticed_in_the_words_of_a_proof(broken: Break) -> None:
     scene = await breaking.scene()
-    laws = Invariants(scene.world)
-    await laws.check()
+    invariants = Invariants(scene.world)
+    await invariants.check()
     await broken.act(scene)
     said = [one for one in (await prove(scene.world.cloud)).violations if one.kind not in LATER]
     with pytest.raises(Violation) as noticed:
-        await laws.check("a break")
+        await invariants.check("a break")
     assert said
     for one in said:
-        assert f"{one.law}: {one.sentence}" in str(noticed.value)
+        assert f"{one.invariant}: {one.sentence}" in str(noticed.value)
     await scene.world.close()
 
 

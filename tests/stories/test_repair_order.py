@@ -26,8 +26,8 @@ BROKEN = (
 )
 
 
-def laws(findings: Sequence[Finding]) -> list[int]:
-    return [int(one.violations[0].law.removeprefix("I")) for one in findings]
+def invariants(findings: Sequence[Finding]) -> list[int]:
+    return [int(one.violations[0].invariant.removeprefix("I")) for one in findings]
 
 
 async def test_the_list_is_of_one_order(scene: Scene) -> None:
@@ -40,7 +40,7 @@ async def test_the_list_is_of_one_order(scene: Scene) -> None:
     first = roomy.index(False)
     for part in (findings[:first], findings[first:]):
         assert len(part) > 1
-        assert laws(part) == sorted(laws(part))
+        assert invariants(part) == sorted(invariants(part))
     for one in findings:
         assert list(one.violations) == sorted(one.violations, key=lambda each: each.order)
     [again] = {msgspec.json.encode((await survey(scene.world.cloud))[1]) for _ in range(3)}

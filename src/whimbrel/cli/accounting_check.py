@@ -30,4 +30,4 @@ def read(api: Api) -> AccountingCheck:
 
 def table(books: AccountingCheck) -> RenderableType:
     """Show each law, and how much of it was looked at."""
-    return prove.laws(books.proof.laws)
+    return prove.invariants(books.proof.invariants)

@@ -65,7 +65,7 @@ def terminal_json(proof: Proof) -> None:
 def report(proof: Proof) -> RenderableType:
     """Show each law with how much of it was looked at, then what does not hold, with its evidence."""
     return Group(
-        laws(proof.laws),
+        invariants(proof.invariants),
         *violations(proof.violations),
         *_not_checked(proof.not_checked),
         *_warned(proof.warnings),
@@ -73,17 +73,17 @@ def report(proof: Proof) -> RenderableType:
     )
 
 
-def laws(told: Sequence[InvariantCount]) -> Table:
+def invariants(told: Sequence[InvariantCount]) -> Table:
     table = terminal.plain_table("law", "", "facts", "violations")
     for each in told:
         wrong = Text(str(each.violations), "bold red") if each.violations else Text("0", "green")
-        table.add_row(each.law, each.words, str(each.facts), wrong)
+        table.add_row(each.invariant, each.words, str(each.facts), wrong)
     return table
 
 
 def violations(found: Sequence[Violation]) -> Iterator[Text]:
     for each in found:
-        yield Text.assemble("\n", (each.law, "bold red"), f" {each.sentence}", (f"  ({each.kind})", "dim"))
+        yield Text.assemble("\n", (each.invariant, "bold red"), f" {each.sentence}", (f"  ({each.kind})", "dim"))
         for name, value in each.evidence.items():
             yield Text.assemble("   ", (f"{name}: ", "dim"), _words(value))
 

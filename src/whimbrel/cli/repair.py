@@ -116,7 +116,7 @@ def listing(found: Repairs) -> RenderableType:
 def _lines(one: RepairFinding) -> Iterator[Text]:
     yield Text(one.subject, "bold")
     for violation in one.violations:
-        yield Text.assemble("  ", (f"{violation.law:<10}", "red"), violation.sentence)
+        yield Text.assemble("  ", (f"{violation.invariant:<10}", "red"), violation.sentence)
     yield from _several("would", "cyan", [action.sentence for action in one.actions])
     yield from _several("left", "yellow", one.left)
 

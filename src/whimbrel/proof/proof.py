@@ -35,8 +35,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     total: int | None = None
 
 
-class LawCount(msgspec.Struct, frozen=True, kw_only=True):
-    law: str
+class InvariantCount(msgspec.Struct, frozen=True, kw_only=True):
+    invariant: str
     words: str
     facts: int
     violations: int
@@ -52,7 +52,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     took_s: float
     servers: int
     hosts: int
-    laws: tuple[LawCount, ...]
+    invariants: tuple[InvariantCount, ...]
     violations: tuple[Violation, ...]
     not_checked: tuple[str, ...]
     warnings: tuple[str, ...] = ()
@@ -144,8 +144,8 @@ class _Proving:
         """Give of how many all could be seen."""
         all_seen = await evidence_reader.all_seen(self._cloud, ids, self._collector)
         for seen in all_seen:
-            for law in OF_SERVERS:
-                self._facts[law.id] += law.count(seen)
+            for invariant in OF_SERVERS:
+                self._facts[invariant.id] += invariant.count(seen)
             if found := judged(seen, self._snapshot):
                 self._suspects.append(Suspect(seen, found, self._snapshot))
             self._forget(seen)
@@ -229,15 +229,17 @@ class _Proving:
     # What it came to
 
     def proof(self) -> Proof:
-        wrong = Counter(violation.law for violation in self._violations)
+        wrong = Counter(violation.invariant for violation in self._violations)
         return Proof(
             began_at=self._began_at,
             took_s=round(self._cloud.clock.now() - self._began_at, 3),
             servers=self._seen,
             hosts=len(self._snapshot.hosts),
-            laws=tuple(
-                LawCount(law=law, words=words, facts=self._facts[law], violations=wrong[law])
-                for law, words in WORDS.items()
+            invariants=tuple(
+                InvariantCount(
+                    invariant=invariant, words=words, facts=self._facts[invariant], violations=wrong[invariant]
+                )
+                for invariant, words in WORDS.items()
             ),
             violations=tuple(sorted(self._violations, key=lambda each: each.order)),
             not_checked=tuple(self._not_checked()),

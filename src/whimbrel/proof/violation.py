@@ -13,7 +13,7 @@ class Kind(StrEnum):
 
     # I1: guests
     RUNS_TWICE = auto()
-    STRAY_GUEST = auto()
+    ORPHAN_GUEST = "stray_guest"
     MISSING_GUEST = auto()
     GUEST_DIFFERS = auto()
     NO_WAY_BACK = auto()
@@ -23,8 +23,8 @@ class Kind(StrEnum):
     NO_HOST = auto()
     NO_COPY = auto()
     NOT_AT_TARGET = auto()
-    STRAY_RECORD = auto()
-    STRAY_STANDING = auto()
+    ORPHAN_RECORD = "stray_record"
+    ORPHAN_COPY = "stray_standing"
     WRONG_CELL = auto()
     COLUMNS_DIFFER = auto()
     # I3, I4: claims and images
@@ -43,12 +43,12 @@ class Kind(StrEnum):
     # I6: ports
     UNBOUND_PORT = auto()
     PORT_ELSEWHERE = auto()
-    STRAY_BINDING = auto()
-    STRAY_PORT = auto()
+    ORPHAN_BINDING = "stray_binding"
+    ORPHAN_PORT = "stray_port"
     LOST_PORT = auto()
     PORT_OF_NOBODY = auto()
     # I7: volumes
-    STRAY_ATTACHMENT = auto()
+    ORPHAN_ATTACHMENT = "stray_attachment"
     ATTACHMENT_OF_NOBODY = auto()
     LOOSE_ATTACHMENT = auto()
     LOST_ATTACHMENT = auto()
@@ -66,7 +66,7 @@ class Kind(StrEnum):
     PLACES_DIFFER = auto()
     BROKEN_RULE = auto()
     # I10: quota
-    WRONG_BOOKING = auto()
+    WRONG_USAGE = "wrong_booking"
     # I11, I12, I14: runs and locks
     FALLEN_EPOCH = auto()
     JOURNAL_BEHIND = auto()
@@ -85,7 +85,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     provider, a group, a run or a volume.
     """
 
-    law: str
+    invariant: str
     kind: Kind
     subject: str
     sentence: str
@@ -96,9 +96,9 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> tuple[str, str, str, str]:
         """Return what is the same as long as the same thing is wrong."""
-        return self.law, self.kind, self.subject, self.about
+        return self.invariant, self.kind, self.subject, self.about
 
     @property
     def order(self) -> tuple[int, tuple[str, str, str, str]]:
         """Return the sort key of lists: by the number of the law."""
-        return int(self.law.removeprefix("I")), self.key
+        return int(self.invariant.removeprefix("I")), self.key

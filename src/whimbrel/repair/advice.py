@@ -44,7 +44,7 @@ _WAITING: Mapping[Kind, str] = {
     Kind.MISSING_GUEST: "revert it, if the guest on the source host exists: it is the only one",
     Kind.NO_WAY_BACK: "do not revert it before that guest exists again, stopped; confirm it, if the guest exists where"
     " the record says",
-    Kind.STRAY_GUEST: "that guest is on neither host of the move: give the verdict, then repair destroys it",
+    Kind.ORPHAN_GUEST: "that guest is on neither host of the move: give the verdict, then repair destroys it",
     Kind.LOST_LOCK: "restore the older of the cell's database and the journal from a later backup, before any verdict",
     Kind.NOT_AT_TARGET: "restore the cell's row from a backup, before any verdict",
     Kind.NO_COPY: "confirm it, or restore that cell's row from a backup",

@@ -9,7 +9,7 @@ GROUND = CloudSnapshot(hosts={}, roots={"p": "p"}, names={"p": "h1"})
 
 
 def kinds(seen: ServerEvidence) -> list[str]:
-    return [one.kind for law in (under_its_name, of_somebody) for one in law(seen, GROUND)]
+    return [one.kind for invariant in (under_its_name, of_somebody) for one in invariant(seen, GROUND)]
 
 
 def test_a_claim_without_a_consumer_is_named_once() -> None:

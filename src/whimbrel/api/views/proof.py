@@ -6,15 +6,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 
-class InvariantCount(msgspec.Struct, kw_only=True):
-    law: str
+class InvariantCount(msgspec.Struct, kw_only=True, rename={"invariant": "law"}):
+    invariant: str
     words: str
     facts: int
     violations: int
 
 
-class Violation(msgspec.Struct, kw_only=True):
-    law: str
+class Violation(msgspec.Struct, kw_only=True, rename={"invariant": "law"}):
+    invariant: str
     kind: str
     subject: str
     sentence: str
@@ -23,7 +23,7 @@ class Violation(msgspec.Struct, kw_only=True):
     evidence: dict[str, Any] = {}
 
 
-class Proof(msgspec.Struct, kw_only=True, rename={"not_checked": "unseen"}):
+class Proof(msgspec.Struct, kw_only=True, rename={"not_checked": "unseen", "invariants": "laws"}):
     """not_checked: what could not be checked; warnings: what is wrong and violates no invariant. Both in sentences."""
 
     holds: bool
@@ -31,7 +31,7 @@ class Proof(msgspec.Struct, kw_only=True, rename={"not_checked": "unseen"}):
     took_s: float
     servers: int
     hosts: int
-    laws: list[InvariantCount]
+    invariants: list[InvariantCount]
     violations: list[Violation]
     not_checked: list[str]
     warnings: list[str] = []

@@ -155,7 +155,8 @@ def _show_accounting(output: Output, admins: Api) -> bool:
     output.command("whimbrel", "prove")
     found = accounting_check.read(admins)
     output.show(
-        accounting_check.table(found), {"laws": found.proof.laws, "servers": found.proof.servers, "agree": found.agree}
+        accounting_check.table(found),
+        {"laws": found.proof.invariants, "servers": found.proof.servers, "agree": found.agree},
     )
     if found.agree:
         output.say(

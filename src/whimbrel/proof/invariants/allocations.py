@@ -31,7 +31,7 @@ def owned(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
 def of_somebody(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     if seen.is_nobody and seen.own and seen.is_consumer:
         held = snapshot.in_words(seen.own)
-        yield Violation(law="I4", kind=Kind.LEAKED_CLAIM, subject=seen.id, evidence={"held": held},
+        yield Violation(invariant="I4", kind=Kind.LEAKED_CLAIM, subject=seen.id, evidence={"held": held},
                         sentence=f"{seen.id} holds {'; '.join(held)}, and is neither a server nor a move that is"
                         " under way")  # fmt: skip
 
@@ -41,12 +41,14 @@ def under_its_name(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Vi
     held, record = snapshot.in_words(seen.own), seen.record
     if not seen.is_consumer and seen.own:
         sentence = f"{seen.id} holds {'; '.join(held)}, and Placement does not know who it is"
-        yield Violation(law="I3", kind=Kind.NO_CONSUMER, subject=seen.id, evidence={"held": held}, sentence=sentence)
+        yield Violation(
+            invariant="I3", kind=Kind.NO_CONSUMER, subject=seen.id, evidence={"held": held}, sentence=sentence
+        )
     elif seen.owner and seen.own and record and seen.is_still and seen.owner.project != record.project_id:
         project = seen.owner.project
         sentence = f"what server {seen.id} holds is of project {project}, and its record says {record.project_id}"
         yield Violation(
-            law="I3", kind=Kind.WRONG_OWNER, subject=seen.id, evidence={"project": project}, sentence=sentence
+            invariant="I3", kind=Kind.WRONG_OWNER, subject=seen.id, evidence={"project": project}, sentence=sentence
         )
 
 
@@ -101,7 +103,8 @@ def guests_are_claimed(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterato
     for host, guest in seen.guests:
         if snapshot.root(host) not in trees:
             sentence = f"a guest of server {seen.id} is on {host}, where nothing is claimed for it"
-            yield Violation(law="I3", kind=Kind.UNCLAIMED_GUEST, subject=seen.id, about=f"{host}/{guest.key.slot}",
+            yield Violation(invariant="I3", kind=Kind.UNCLAIMED_GUEST, subject=seen.id,
+                            about=f"{host}/{guest.key.slot}",
                             host=host, sentence=sentence,
                             evidence={"guest": shown((host, guest)), "held": snapshot.in_words(held)})  # fmt: skip
 
@@ -116,7 +119,9 @@ def _wrong(seen: ServerEvidence, snapshot: CloudSnapshot) -> Violation:
     moves = "; ".join(part for parts in evidence.get("held_by_runs", {}).values() for part in parts) or "nothing"
     sentence = f"server {seen.id} holds {held}, and what is under way with it {moves}, which fits no step of it"
     evidence["run"] = {"id": seen.move.id, "saga": seen.move.saga, "at": seen.move.at, "way": seen.move.way}
-    return Violation(law="I3", kind=Kind.WRONG_CLAIM_OF_MOVE, subject=seen.id, sentence=sentence, evidence=evidence)
+    return Violation(
+        invariant="I3", kind=Kind.WRONG_CLAIM_OF_MOVE, subject=seen.id, sentence=sentence, evidence=evidence
+    )
 
 
 def _settled(seen: ServerEvidence, snapshot: CloudSnapshot, evidence: dict[str, Any]) -> Violation:
@@ -126,5 +131,5 @@ def _settled(seen: ServerEvidence, snapshot: CloudSnapshot, evidence: dict[str, 
     evidence["due"] = snapshot.in_words(wanted)
     held, due_words = "; ".join(evidence["held"]) or "nothing", "; ".join(evidence["due"]) or "nothing"
     kind = Kind.MISSING_CLAIM if not seen.own else Kind.WRONG_CLAIM
-    return Violation(law="I3", kind=kind, subject=seen.id, host=record.host, evidence=evidence,
+    return Violation(invariant="I3", kind=kind, subject=seen.id, host=record.host, evidence=evidence,
                      sentence=f"server {seen.id} holds {held}, and should hold {due_words}")  # fmt: skip

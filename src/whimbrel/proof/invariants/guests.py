@@ -33,7 +33,7 @@ def runs_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violati
     if len(running) > 1:
         hosts = " and on ".join(sorted(host for host, _ in running))
         sentence = f"server {seen.id} runs {len(running)} times: on {hosts}"
-        yield Violation(law="I1", kind=Kind.RUNS_TWICE, subject=seen.id, sentence=sentence,
+        yield Violation(invariant="I1", kind=Kind.RUNS_TWICE, subject=seen.id, sentence=sentence,
                         evidence={"guests": [shown(one) for one in running]})  # fmt: skip
 
 
@@ -47,11 +47,11 @@ def _is_there(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violati
                 "guests": [shown(one) for one in seen.guests]}  # fmt: skip
     if guest is None or not is_whole(guest):
         sentence = f"server {seen.id} has no whole guest on {record.host}, where its record says that it is"
-        yield Violation(law="I1", kind=Kind.MISSING_GUEST, subject=seen.id, host=record.host, sentence=sentence,
+        yield Violation(invariant="I1", kind=Kind.MISSING_GUEST, subject=seen.id, host=record.host, sentence=sentence,
                         evidence=evidence)  # fmt: skip
         return
     for difference in _differences(seen, guest):
-        yield Violation(law="I1", kind=Kind.GUEST_DIFFERS, subject=seen.id, about=difference[0], host=record.host,
+        yield Violation(invariant="I1", kind=Kind.GUEST_DIFFERS, subject=seen.id, about=difference[0], host=record.host,
                         sentence=f"the guest of server {seen.id} on {record.host} {difference[1]}",
                         evidence=evidence)  # fmt: skip
 
@@ -89,7 +89,7 @@ def _is_kept(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violatio
         trouble = f"the guest there is {guest.power}"
     else:
         return
-    yield Violation(law="I1", kind=Kind.NO_WAY_BACK, subject=seen.id, about=f"{host}/{key.slot}", host=host,
+    yield Violation(invariant="I1", kind=Kind.NO_WAY_BACK, subject=seen.id, about=f"{host}/{key.slot}", host=host,
                     sentence=f"server {seen.id} waits for a verdict and may have to go back to {host}: {trouble}",
                     evidence={"guests": [shown(one) for one in seen.guests]})  # fmt: skip
 
@@ -99,7 +99,7 @@ def of_a_step(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violati
     for host, guest in seen.guests if seen.runs else ():
         if not seen.is_explained(host, guest.key):
             run = seen.runs[0]
-            yield _stray(seen, host, guest, f"{run.saga} {run.id} has none there")
+            yield _orphan(seen, host, guest, f"{run.saga} {run.id} has none there")
 
 
 def _no_other(seen: ServerEvidence) -> Iterator[Violation]:
@@ -107,10 +107,11 @@ def _no_other(seen: ServerEvidence) -> Iterator[Violation]:
         if (host, guest.key) == seen.way_back:
             continue
         why = f"its record says {seen.record.host or 'no host'}" if seen.record else "there is no such server"
-        yield _stray(seen, host, guest, why)
+        yield _orphan(seen, host, guest, why)
 
 
-def _stray(seen: ServerEvidence, host: HostName, guest: Guest, why: str) -> Violation:
+def _orphan(seen: ServerEvidence, host: HostName, guest: Guest, why: str) -> Violation:
     sentence = f"a guest of server {seen.id} is on {host} ({guest.power}), and {why}"
-    return Violation(law="I1", kind=Kind.STRAY_GUEST, subject=seen.id, about=f"{host}/{guest.key.slot}", host=host,
+    return Violation(invariant="I1", kind=Kind.ORPHAN_GUEST, subject=seen.id, host=host,
+                     about=f"{host}/{guest.key.slot}",
                      sentence=sentence, evidence={"guest": shown((host, guest))})  # fmt: skip

@@ -66,7 +66,7 @@ def _no_other_record(seen: ServerEvidence) -> Iterator[Violation]:
                              " does not know", cell)  # fmt: skip
         elif (not seen.is_alive or cell != seen.entry.cell) and not _has_copy(seen, cell):
             counts = f"in cell {seen.entry.cell}" if seen.is_alive else "deleted"
-            yield _violation(seen, Kind.STRAY_RECORD, f"cell {cell} has a record of server {seen.id}, and the"
+            yield _violation(seen, Kind.ORPHAN_RECORD, f"cell {cell} has a record of server {seen.id}, and the"
                              f" directory has it {counts}", cell)  # fmt: skip
 
 
@@ -77,4 +77,4 @@ def _violation(seen: ServerEvidence, kind: Kind, sentence: str, about: str = "")
         },
         "records": {cell: {"host": record.host, "vm_state": record.vm_state} for cell, record in seen.records.items()},
     }  # fmt: skip
-    return Violation(law="I2", kind=kind, subject=seen.id, sentence=sentence, about=about, evidence=evidence)
+    return Violation(invariant="I2", kind=kind, subject=seen.id, sentence=sentence, about=about, evidence=evidence)

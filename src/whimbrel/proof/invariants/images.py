@@ -15,5 +15,5 @@ def awaited(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation
     for image in seen.images if not seen.runs else ():
         what = "carries the disk of" if TRANSFER_IMAGE in image.properties else "waits for a snapshot of"
         sentence = f"image {image.id} {what} server {seen.id}, and nothing is under way"
-        yield Violation(law="I4", kind=Kind.LEAKED_IMAGE, subject=seen.id, about=image.id, sentence=sentence,
+        yield Violation(invariant="I4", kind=Kind.LEAKED_IMAGE, subject=seen.id, about=image.id, sentence=sentence,
                         evidence={"name": image.name, "status": image.status, "owner": image.owner})  # fmt: skip

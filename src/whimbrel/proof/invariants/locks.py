@@ -23,7 +23,7 @@ def free(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation]:
     held = hold(seen)
     if held and held.run and not seen.waiting:
         is_over = "the journal does not know" if seen.unknown_lock else "is over"
-        yield Violation(law="I12", kind=Kind.LEAKED_LOCK, subject=seen.id, about=held.run,
+        yield Violation(invariant="I12", kind=Kind.LEAKED_LOCK, subject=seen.id, about=held.run,
                         sentence=f"server {seen.id} is locked by run {held.run}, which {is_over}",
                         evidence={"run": held.run})  # fmt: skip
 
@@ -34,10 +34,10 @@ def awaited(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violation
     if move and held and held.run != move.id:
         by = f"by run {held.run}" if held.run else "by nothing"
         sentence = f"server {seen.id} waits for a verdict on {move.saga} {move.id}, and is locked {by}"
-        yield Violation(law="I12", kind=Kind.LOST_LOCK, subject=seen.id, about=move.id, sentence=sentence,
+        yield Violation(invariant="I12", kind=Kind.LOST_LOCK, subject=seen.id, about=move.id, sentence=sentence,
                         evidence={"run": held.run})  # fmt: skip
     if seen.is_settled and record and record.vm_state == "resized":
-        yield Violation(law="I12", kind=Kind.NO_MOVE, subject=seen.id,
+        yield Violation(invariant="I12", kind=Kind.NO_MOVE, subject=seen.id,
                         sentence=f"server {seen.id} waits for a verdict, and there is no move that would take it",
                         evidence={"host": record.host, "vm_state": record.vm_state})  # fmt: skip
 
@@ -60,7 +60,7 @@ def _differs(seen: ServerEvidence, about: str, what: str, found: str | None) -> 
     record = seen.record
     assert record
     says = record.project_id if about == "project" else getattr(record, about)
-    return Violation(law="I2", kind=Kind.COLUMNS_DIFFER, subject=seen.id, about=about,
+    return Violation(invariant="I2", kind=Kind.COLUMNS_DIFFER, subject=seen.id, about=about,
                      sentence=f"server {seen.id} {what}, and its record says {says}",
                      evidence={"found": found, "record": says})  # fmt: skip
 
@@ -71,5 +71,5 @@ def stands_alone(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Viol
         return  # a cell that does not answer may have the copy
     if held and seen.is_settled and held.standing != WHOLE and len(seen.records) == 1:
         sentence = f"the record of server {seen.id} stands as if another cell had a copy, and none has"
-        yield Violation(law="I2", kind=Kind.STRAY_STANDING, subject=seen.id, sentence=sentence,
+        yield Violation(invariant="I2", kind=Kind.ORPHAN_COPY, subject=seen.id, sentence=sentence,
                         evidence={"standing": held.standing})  # fmt: skip

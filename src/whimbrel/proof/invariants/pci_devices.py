@@ -33,7 +33,7 @@ def one_owner(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Violati
         if seen.runs and not seen.waiting and seen.is_explained(host, one.holder):
             continue  # it may hold those of two places, and lets them go itself
         sentence = f"device {one.device.address} of {host} is held for a guest of server {seen.id} that is not there"
-        yield Violation(law="I8", kind=Kind.LEAKED_DEVICE, subject=seen.id, about=f"{host}/{one.holder.slot}",
+        yield Violation(invariant="I8", kind=Kind.LEAKED_DEVICE, subject=seen.id, about=f"{host}/{one.holder.slot}",
                         host=host, sentence=sentence, evidence=_evidence(one, one.holder))  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def _list(counted: Counter[str]) -> str:
 
 
 def _differs(seen: ServerEvidence, record: Server, about: str, what: str, evidence: dict[str, object]) -> Violation:
-    return Violation(law="I8", kind=Kind.DEVICES_DIFFER, subject=seen.id, about=about, host=record.host,
+    return Violation(invariant="I8", kind=Kind.DEVICES_DIFFER, subject=seen.id, about=about, host=record.host,
                      sentence=f"the guest of server {seen.id} on {record.host} {what}", evidence=evidence)  # fmt: skip
 
 

@@ -60,17 +60,17 @@ def _left_over(seen: ServerEvidence) -> Iterator[Violation]:
         for binding in seen.bindings.get(port.id, ()):
             if not binding.is_active and binding.host not in due:
                 sentence = f"port {port.id} of server {seen.id} is still bound to {binding.host}, inactively"
-                yield _violation(seen, Kind.STRAY_BINDING, port, sentence, binding.host)
+                yield _violation(seen, Kind.ORPHAN_BINDING, port, sentence, binding.host)
     for port in seen.ports:
         if port not in named:
             sentence = f"port {port.id} says that it is of server {seen.id}, whose record does not name it"
-            yield _violation(seen, Kind.STRAY_PORT, port, sentence)
+            yield _violation(seen, Kind.ORPHAN_PORT, port, sentence)
 
 
 def _missing(seen: ServerEvidence) -> Iterator[Violation]:
     for port_id in sorted(seen.nics - {port.id for port in seen.ports}):
         sentence = f"port {port_id}, which the record of server {seen.id} names, is not there or not its own"
-        yield Violation(law="I6", kind=Kind.LOST_PORT, subject=seen.id, about=port_id, sentence=sentence)
+        yield Violation(invariant="I6", kind=Kind.LOST_PORT, subject=seen.id, about=port_id, sentence=sentence)
 
 
 def _of_nobody(seen: ServerEvidence) -> Iterator[Violation]:
@@ -88,4 +88,4 @@ def _violation(seen: ServerEvidence, kind: Kind, port: Port, sentence: str, host
         ],
     }  # fmt: skip
     about = f"{port.id}/{host}" if host else port.id
-    return Violation(law="I6", kind=kind, subject=seen.id, about=about, sentence=sentence, evidence=evidence)
+    return Violation(invariant="I6", kind=kind, subject=seen.id, about=about, sentence=sentence, evidence=evidence)

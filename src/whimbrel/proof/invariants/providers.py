@@ -11,14 +11,14 @@ def within_capacity(provider: ProviderState) -> Iterator[Violation]:
     over = {name: -free for name, free in provider.free.items() if free < 0}
     if over:
         words = ", ".join(f"{name} {amount}" for name, amount in sorted(over.items()))
-        yield Violation(law="I5", kind=Kind.OVER_CAPACITY, subject=provider.id, evidence={"over": over},
+        yield Violation(invariant="I5", kind=Kind.OVER_CAPACITY, subject=provider.id, evidence={"over": over},
                         sentence=f"more is held of provider {provider.name} than it has: {words} too much")  # fmt: skip
 
 
 def counted(one: Miscount) -> Violation:
     if not one.is_offered:
         return Violation(
-            law="I5",
+            invariant="I5",
             kind=Kind.NOT_OFFERED,
             subject=one.provider,
             about=one.resource_class,
@@ -26,7 +26,7 @@ def counted(one: Miscount) -> Violation:
             evidence={"provider": one.name, "held": one.held},
         )
     return Violation(
-        law="I5",
+        invariant="I5",
         kind=Kind.MISCOUNTED,
         subject=one.provider,
         about=one.resource_class,

@@ -35,7 +35,7 @@ def counts_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Viola
         f"server {seen.id} counts for {booked[0]} cpus and {booked[1]} MiB in its project's quota, and has {cpus}"
         f" and {mib}"
     )
-    yield Violation(law="I10", kind=Kind.WRONG_BOOKING, subject=seen.id, sentence=sentence,
+    yield Violation(invariant="I10", kind=Kind.WRONG_USAGE, subject=seen.id, sentence=sentence,
                     evidence={"booked": list(booked), "flavor": [cpus, mib]})  # fmt: skip
 
 

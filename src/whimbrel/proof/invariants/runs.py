@@ -39,12 +39,13 @@ def behind(one: Contradiction) -> Violation:
     """Name what a host has carried out that the journal does not know: its database is older than the host."""
     evidence = {"host": one.host, "server": one.entry.server, "epoch": one.entry.epoch, "step": one.entry.progress,
                 "known": msgspec.to_builtins(one.known)}  # fmt: skip
-    return Violation(law="I11", kind=Kind.JOURNAL_BEHIND, subject=one.entry.run, about=one.host, host=one.host,
+    return Violation(invariant="I11", kind=Kind.JOURNAL_BEHIND, subject=one.entry.run, about=one.host, host=one.host,
                      sentence=f"the journal is behind: {one}", evidence=evidence)  # fmt: skip
 
 
-def _violation(law: str, kind: Kind, run: Run, what: str) -> Violation:
+def _violation(invariant: str, kind: Kind, run: Run, what: str) -> Violation:
     evidence = {"saga": run.saga, "server": run.subject, "at": run.at, "way": run.way, "state": run.state,
                 "epoch": run.epoch, "problem": run.problem}  # fmt: skip
-    return Violation(law=law, kind=kind, subject=run.id, sentence=f"{run.saga} {run.id} of server {run.subject} {what}",
+    return Violation(invariant=invariant, kind=kind, subject=run.id,
+                     sentence=f"{run.saga} {run.id} of server {run.subject} {what}",
                      evidence=evidence)  # fmt: skip

@@ -54,4 +54,4 @@ def _is_broken(group: ServerGroup, where: frozenset[Location], places: GroupLoca
 
 def _violation(one: Grouped, kind: Kind, sentence: str, about: str = "") -> Violation:
     evidence = {"members": list(one.group.members), "policy": one.group.policy}
-    return Violation(law="I9", kind=kind, subject=one.group.id, about=about, sentence=sentence, evidence=evidence)
+    return Violation(invariant="I9", kind=kind, subject=one.group.id, about=about, sentence=sentence, evidence=evidence)

@@ -37,7 +37,7 @@ WORDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Law:
+class Invariant:
     """count: how many facts of a stake it looks at."""
 
     id: str
@@ -46,21 +46,21 @@ class Law:
 
 
 OF_SERVERS = (
-    Law("I1", guests.one_guest, guests.count),
-    Law("I2", homes.one_home, homes.count),
-    Law("I2", locks.stands_alone, locks.count),
-    Law("I2", locks.listed_as_recorded, locks.count),
-    Law("I3", allocations.as_owned, allocations.count),
-    Law("I3", allocations.under_its_name, lambda seen: len(seen.own)),
-    Law("I4", allocations.of_somebody, lambda seen: len(seen.own)),
-    Law("I4", images.awaited, images.count),
-    Law("I6", ports.bound_once, ports.count),
-    Law("I7", volumes.attached_once, volumes.count),
-    Law("I8", pci_devices.as_asked, pci_devices.count),
-    Law("I9", zones.as_its_host, zones.count),
-    Law("I12", locks.free, locks.count),
-    Law("I12", locks.awaited, locks.count),
-    Law("I10", quota.counts_once, quota.count),
+    Invariant("I1", guests.one_guest, guests.count),
+    Invariant("I2", homes.one_home, homes.count),
+    Invariant("I2", locks.stands_alone, locks.count),
+    Invariant("I2", locks.listed_as_recorded, locks.count),
+    Invariant("I3", allocations.as_owned, allocations.count),
+    Invariant("I3", allocations.under_its_name, lambda seen: len(seen.own)),
+    Invariant("I4", allocations.of_somebody, lambda seen: len(seen.own)),
+    Invariant("I4", images.awaited, images.count),
+    Invariant("I6", ports.bound_once, ports.count),
+    Invariant("I7", volumes.attached_once, volumes.count),
+    Invariant("I8", pci_devices.as_asked, pci_devices.count),
+    Invariant("I9", zones.as_its_host, zones.count),
+    Invariant("I12", locks.free, locks.count),
+    Invariant("I12", locks.awaited, locks.count),
+    Invariant("I10", quota.counts_once, quota.count),
 )
 
 AT_EVERY_INSTANT = (
@@ -83,4 +83,4 @@ AT_EVERY_INSTANT = (
 
 def judged(seen: ServerEvidence, snapshot: CloudSnapshot) -> list[Violation]:
     """Give all that does not hold of one server, or of what is held under its id."""
-    return [violation for law in OF_SERVERS for violation in law.judge(seen, snapshot)]
+    return [violation for invariant in OF_SERVERS for violation in invariant.judge(seen, snapshot)]

@@ -24,7 +24,7 @@ def attached_once(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Vio
     recorded = {device.attachment_id for device in seen.record.volumes}
     for one in seen.attachments:
         if one.id not in recorded:
-            yield _violation(seen, Kind.STRAY_ATTACHMENT, one, f"attachment {one.id} keeps volume {one.volume_id} for"
+            yield _violation(seen, Kind.ORPHAN_ATTACHMENT, one, f"attachment {one.id} keeps volume {one.volume_id} for"
                              f" server {seen.id}, whose record does not name it")  # fmt: skip
     yield from used_as_recorded(seen, snapshot)
     yield from _used_from_home(seen)
@@ -39,12 +39,12 @@ def used_as_recorded(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[
     for device in seen.record.volumes:
         if device.attachment_id in kept:
             sentence = f"the attachment {device.attachment_id} by which server {seen.id} uses volume"
-            yield Violation(law="I7", kind=Kind.LOOSE_ATTACHMENT, subject=seen.id, about=device.volume_id,
+            yield Violation(invariant="I7", kind=Kind.LOOSE_ATTACHMENT, subject=seen.id, about=device.volume_id,
                             sentence=f"{sentence} {device.volume_id} keeps it only, and is connected to no host",
                             evidence={"status": "reserved"})  # fmt: skip
         if there.get(device.attachment_id) != device.volume_id:
             sentence = f"the attachment {device.attachment_id} by which server {seen.id} uses volume"
-            yield Violation(law="I7", kind=Kind.LOST_ATTACHMENT, subject=seen.id, about=device.volume_id,
+            yield Violation(invariant="I7", kind=Kind.LOST_ATTACHMENT, subject=seen.id, about=device.volume_id,
                             sentence=f"{sentence} {device.volume_id} is not there",
                             evidence={"attachments": sorted(there)})  # fmt: skip
     yield from _of_guest(seen)
@@ -67,7 +67,7 @@ def _used_from_home(seen: ServerEvidence) -> Iterator[Violation]:
 
 def _differs(seen: ServerEvidence, volume_id: str, kind: Kind, what: str, hosts: Mapping[str, str | None]) -> Violation:
     assert seen.home
-    return Violation(law="I7", kind=kind, subject=seen.id, about=volume_id, host=seen.home.host,
+    return Violation(invariant="I7", kind=kind, subject=seen.id, about=volume_id, host=seen.home.host,
                      sentence=f"server {seen.id} on {seen.home.host} has volume {volume_id}, {what}",
                      evidence={"hosts": dict(hosts)})  # fmt: skip
 
@@ -76,7 +76,7 @@ def shared_by(volume_id: str, servers: Collection[ServerId], volume: Volume | No
     """See that a volume is held by one server, or may be by several. volume: None: there is no such volume."""
     if len(servers) > 1 and not (volume and volume.is_multiattach):
         evidence = {"servers": sorted(servers), "status": volume.status if volume else None}
-        yield Violation(law="I7", kind=Kind.ATTACHED_TWICE, subject=volume_id, evidence=evidence,
+        yield Violation(invariant="I7", kind=Kind.ATTACHED_TWICE, subject=volume_id, evidence=evidence,
                         sentence=f"volume {volume_id} is attached for the servers {' and '.join(sorted(servers))}, and"
                         " may be for one only")  # fmt: skip
 
@@ -90,7 +90,7 @@ def _of_guest(seen: ServerEvidence) -> Iterator[Violation]:
     has, due = set(guest.volumes), {device.volume_id for device in home.volumes}
     if has != due:
         sentence = f"the guest of server {seen.id} has the volumes {_list(has)}, and its record says {_list(due)}"
-        yield Violation(law="I7", kind=Kind.VOLUMES_OF_GUEST, subject=seen.id, host=home.host, sentence=sentence,
+        yield Violation(invariant="I7", kind=Kind.VOLUMES_OF_GUEST, subject=seen.id, host=home.host, sentence=sentence,
                         evidence={"guest": sorted(has), "record": sorted(due)})  # fmt: skip
 
 
@@ -100,4 +100,4 @@ def _list(ids: set[str]) -> str:
 
 def _violation(seen: ServerEvidence, kind: Kind, one: Attachment, sentence: str) -> Violation:
     evidence: dict[str, Any] = {"attachment": one.id, "volume": one.volume_id, "status": one.status}
-    return Violation(law="I7", kind=kind, subject=seen.id, about=one.id, sentence=sentence, evidence=evidence)
+    return Violation(invariant="I7", kind=kind, subject=seen.id, about=one.id, sentence=sentence, evidence=evidence)

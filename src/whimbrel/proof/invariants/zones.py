@@ -20,7 +20,7 @@ def as_its_host(seen: ServerEvidence, snapshot: CloudSnapshot) -> Iterator[Viola
     if is_in != meant:
         zone, its_zone = snapshot.zone_name(meant), snapshot.zone_name(is_in)
         yield Violation(
-            law="I9",
+            invariant="I9",
             kind=Kind.ZONE_DIFFERS,
             subject=seen.id,
             sentence=f"server {seen.id} is in zone {zone} by its record, its host {record.host} is in zone {its_zone}",
@@ -33,7 +33,7 @@ def told_otherwise(told: HostZone, host: HostName, zone: str, snapshot: CloudSna
     said = f"in zone {snapshot.zone_name(told.zone)}" if told.zone else "in no zone of an aggregate"
     name = snapshot.zone_name(zone)
     return Violation(
-        law="I9",
+        invariant="I9",
         kind=Kind.ZONE_MISTOLD,
         subject=told.root,
         about=told.zone,

@@ -5,7 +5,7 @@ import re
 _NAMES = re.compile(r"\b(?=\S*\d)[\w.:/-]+|\[[^]]*\]|\{[^}]*\}")
 """Ids, hosts, cells, times and amounts: what differs from one telling to the next."""
 
-_LAW = re.compile(r"I\d+")
+_INVARIANT = re.compile(r"I\d+")
 
 
 def kind_of(failure: str | None) -> str:
@@ -16,7 +16,7 @@ def kind_of(failure: str | None) -> str:
     if failure is None:
         return ""
     what, _, said = failure.partition(": ")
-    if _LAW.fullmatch(what):
+    if _INVARIANT.fullmatch(what):
         said = said.partition(": ")[2]  # behind the event after which it was seen
     elif what != "rest":
         return what

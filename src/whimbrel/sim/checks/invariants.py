@@ -83,10 +83,10 @@ class Invariants:
         ]
         self._complain(problems, after)
 
-    async def at_rest(self, laws: Sequence[Judge] = AT_REST) -> list[str]:
+    async def at_rest(self, invariants: Sequence[Judge] = AT_REST) -> list[str]:
         """Say what does not hold of a cloud in which nothing is under way, and every host is there."""
         runs, servers = await self._world.cloud.journal.find(RunFilter()), await _servers(self._world)
-        return await self._of_servers(runs, servers, await self._hosts(), laws)
+        return await self._of_servers(runs, servers, await self._hosts(), invariants)
 
     async def _problems(self, runs: list[Run], servers: list[Server], hosts: Hosts) -> list[str]:
         return [
@@ -144,15 +144,15 @@ class Invariants:
         return [f"I1: {story}" for story in self._world.simulated.double_runs]
 
     async def _of_servers(
-        self, runs: list[Run], servers: list[Server], hosts: Hosts, laws: Sequence[Judge] = AT_EVERY_INSTANT
+        self, runs: list[Run], servers: list[Server], hosts: Hosts, invariants: Sequence[Judge] = AT_EVERY_INSTANT
     ) -> list[str]:
         """Ask these laws of each server, and of whatever else something is held under."""
         roots, names = await self._once("names", ("placement",), self._names)
         snapshot = CloudSnapshot(hosts=hosts, roots=roots, names=names)
         all_seen = await self._evidence_of(runs, servers)
-        found = [violation for seen in all_seen for law in laws for violation in law(seen, snapshot)]
+        found = [violation for seen in all_seen for invariant in invariants for violation in invariant(seen, snapshot)]
         return [
-            *(f"{violation.law}: {violation.sentence}" for violation in found),
+            *(f"{violation.invariant}: {violation.sentence}" for violation in found),
             *(problem for seen in all_seen for problem in seen_of(seen)),
         ]
 

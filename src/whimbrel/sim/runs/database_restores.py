@@ -44,11 +44,11 @@ EXPECTED = frozenset(
 class Restores:
     """is_on: the cloud is not restored yet. left: what is left to a person after it. problem: why it does not end."""
 
-    def __init__(self, staff: Staff, users: Users, trace: Trace, laws: Iterable[Invariants]) -> None:
+    def __init__(self, staff: Staff, users: Users, trace: Trace, invariants: Iterable[Invariants]) -> None:
         self._staff = staff
         self._users = users
         self._trace = trace
-        self._laws = laws
+        self._invariants = invariants
         self._whole: set[ServerId] = set()
         self.which: frozenset[str] = frozenset()
         self.is_on = False
@@ -84,8 +84,8 @@ class Restores:
         self.problem = f"the restore does not end: {why}"
 
     def _end(self) -> None:
-        for laws in self._laws:
-            laws.forget_epochs()
+        for invariants in self._invariants:
+            invariants.forget_epochs()
         self.is_on = False
         self._tell("the restore has ended" + "".join(f"; left: {words}" for words in self.left))
         how = "something is left" if self.left else "all is right"

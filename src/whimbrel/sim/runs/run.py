@@ -38,7 +38,7 @@ LOOKS_AT_ALL_S = 5.0
 """How often all laws are checked for all servers, where there are few."""
 ROUNDS_S = 20.0
 """How often they are for all with which something is being done."""
-OF_NO_LAW = frozenset({"journal.renew", "journal.take_round", "journal.add_action", "journal.note_proof"})
+OF_NO_INVARIANT = frozenset({"journal.renew", "journal.take_round", "journal.add_action", "journal.note_proof"})
 """What changes nothing that a law of every instant looks at: leases, lists. Nor do images."""
 LATE_EFFECTS_S = 310.0
 """How long what came too late to a network or a volume may stay."""
@@ -82,7 +82,7 @@ class _Run:
         if change:
             change(self.world)
         readings = Readings(self.world)
-        self._laws, self._watch = Invariants(self.world, readings), Watch(self.world, readings)
+        self._invariants, self._watch = Invariants(self.world, readings), Watch(self.world, readings)
         self._next_look = 0.0  # at everything
         self._next_round = 0.0  # at all with which something is being done
         self._stamp: tuple[int, ...] = ()
@@ -92,7 +92,7 @@ class _Run:
         for server in servers:
             self.staff.names.of(server)
         self.users = Users(self.staff, self.trace, list(servers), story.size)
-        self.restores = Restores(self.staff, self.users, self.trace, (self._laws, self._watch))
+        self.restores = Restores(self.staff, self.users, self.trace, (self._invariants, self._watch))
         self.faults = Faults(self.staff, self.trace, self.restores)
         self._busy: set[asyncio.Task[None]] = set()
 
@@ -201,7 +201,7 @@ class _Run:
 
     def check(self, after: str, about: ServerId | None = None) -> None:
         """Check what an event can have changed. about: the server that it is about; None: any."""
-        if self.failure or after in OF_NO_LAW or line_of(after) == "images":
+        if self.failure or after in OF_NO_INVARIANT or line_of(after) == "images":
             return
         if self.restores.is_on or self.restores.left:
             self._check_restoring(after)
@@ -213,7 +213,7 @@ class _Run:
         try:
             self._look(after, about)
         except Violation as violation:
-            self.fail(_law(str(violation)))
+            self.fail(_invariant(str(violation)))
         except Exception as error:  # not for the code under test to see
             self.fail(f"check: {after}: {error!r}")
         self._check_for_bugs()
@@ -222,7 +222,7 @@ class _Run:
         try:
             self.restores.check(after)
         except Violation as violation:
-            self.fail(_law(str(violation)))
+            self.fail(_invariant(str(violation)))
         self._check_for_bugs()
 
     def _check_for_bugs(self) -> None:
@@ -241,7 +241,7 @@ class _Run:
         now = self.loop.time()
         if now >= self._next_look:
             self._next_look = now + LOOKS_AT_ALL_S * (1 + self._story.size.servers / 5)
-            at_once(self._laws.check(after))
+            at_once(self._invariants.check(after))
             at_once(self.restores.check_ledgers(after))
         elif about and now < self._next_round:
             without_a_wait(self._watch.look_at(about, after))
@@ -256,11 +256,11 @@ class _Run:
         self.loop.stop()
 
 
-def _law(violation: str) -> str:
+def _invariant(violation: str) -> str:
     """Put the law that does not hold in front."""
     after, _, what = violation.partition(": ")
-    law, _, rest_ = what.partition(":")
-    return f"{law}: {after}: {rest_.strip()}"
+    invariant, _, rest_ = what.partition(":")
+    return f"{invariant}: {after}: {rest_.strip()}"
 
 
 def _is_parked(run: Any) -> bool:
