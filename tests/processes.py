@@ -24,7 +24,7 @@ http = httpx.Client(timeout=HANG_S, limits=httpx.Limits(max_keepalive_connection
 
 def program(name: str, arguments: list[str], said: Path) -> Program:
     """Make a `whimbrel` process that may take its time. tests/process_guard.py ends it if the test cannot."""
-    return Program(name, arguments, said, patience_s=HANG_S)
+    return Program(name, arguments, said, timeout_s=HANG_S)
 
 
 def execute(words: Sequence[str], env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -34,11 +34,11 @@ def execute(words: Sequence[str], env: Mapping[str, str] | None = None) -> subpr
 
 def wait_for(look: Callable[[], Any], enough: Callable[[Any], bool], what: str, poll_s: float = actors.POLL_S) -> Any:
     """Look until it is enough."""
-    return actors.wait_for(look, enough, what, poll_s, patience_s=HANG_S)
+    return actors.wait_for(look, enough, what, poll_s, timeout_s=HANG_S)
 
 
 class Operator(actors.Operator):
     """The demo's operator, with patience."""
 
     def __init__(self, api: Any, stage: JsonLines) -> None:
-        super().__init__(api, stage, patience_s=HANG_S)
+        super().__init__(api, stage, timeout_s=HANG_S)

@@ -15,7 +15,7 @@ from whimbrel.domain.host import Host
 from whimbrel.domain.ids import CellName, ConsumerId, HostName, RunId
 from whimbrel.ports.placement.placement import Owner, ZoneRule
 from whimbrel.ports.stores.catalog import Zoning
-from whimbrel.reconcilers.zone_sync import mend_zones
+from whimbrel.reconcilers.zone_sync import repair_zones
 from whimbrel.servers.zones.zone_changes import changing
 from whimbrel.sim.cloud.cloud import PROJECT, USER
 
@@ -129,9 +129,9 @@ async def test_a_request_that_died_is_put_right_and_its_ghost_is_refused(front: 
     assert zoning == Zoning(zones={HostName("h2"): "east"}, mends=0)
     with pytest.raises(Refused):
         await claim(front, "h2", "nova", "")
-    await mend_zones(cloud, front.engine)
+    await repair_zones(cloud, front.engine)
     await claim(front, "h2", "nova", "", number=2)
     with pytest.raises(Conflict, match="meanwhile"):
         await cloud.aggregates.add_host(east.id, HostName("h2"), 2.0, zoning)
-    await mend_zones(cloud, front.engine)
+    await repair_zones(cloud, front.engine)
     assert (await cloud.aggregates.zone_mends(), await cloud.aggregates.all()) == (1, before)

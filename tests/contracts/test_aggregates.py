@@ -140,9 +140,9 @@ async def test_a_change_that_was_begun_before_zones_were_put_right_is_refused(op
         aggregates = SqlAggregates(db)
         east = await aggregates.create("east", "uuid-1", zone("east"), 1.0)
         assert await aggregates.zone_mends() == 0
-        await aggregates.mend_zones()
+        await aggregates.repair_zones()
         await refuse(aggregates.add_host(east.id, A, 2.0, told(a="east")))
-        await aggregates.mend_zones()
+        await aggregates.repair_zones()
         assert await aggregates.zone_mends() == 2
         await aggregates.add_host(east.id, A, 2.0, told(2, a="east"))
 

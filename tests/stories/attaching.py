@@ -190,7 +190,7 @@ TALES = (
 # Telling
 
 
-class Errand(Lives):
+class Operation(Lives):
     """Tells one tale."""
 
     def __init__(self, tale: Tale, *plans: Plan) -> None:
@@ -245,14 +245,14 @@ async def _scene(acts: tuple[Set, ...]) -> tuple[World, Server]:
 
 async def told(tale: Tale) -> list[str]:
     """Tell a tale without faults; give its touches."""
-    ended = await Errand(tale).tell()
+    ended = await Operation(tale).tell()
     await check(ended, tale, may_be_nothing=False)
     return ended.lives[0].touches
 
 
 async def tell(tale: Tale, *plans: Plan) -> None:
     try:
-        ended = await Errand(tale, *plans).tell()
+        ended = await Operation(tale, *plans).tell()
         assert len(ended.fired) == len(plans), "the fault did not happen"
         await check(ended, tale)
     except (AssertionError, Violation, WorldError) as error:

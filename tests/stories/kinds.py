@@ -69,7 +69,7 @@ def tales_of(saga: str) -> Iterator[Tale]:
             yield Tale(broken.name, partial(test_repair_crashes.Repairing, broken), _check_repaired, is_brief)
     for operation in attaching.TALES:
         if operation.saga == saga:
-            yield Tale(operation.name, partial(attaching.Errand, operation), partial(_check_errand, operation))
+            yield Tale(operation.name, partial(attaching.Operation, operation), partial(_check_errand, operation))
     for one in test_lives.TALES:
         if ALSO_NAMED.get(saga, saga) in one.name.split(" ")[:2]:  # "hard reboot of ..." too
             yield Tale(one.name, partial(living.Living, one), partial(_check_living, one))
@@ -103,7 +103,7 @@ async def _check_living(one: living.Tale, telling: Lives, ended: Told, has_fault
 
 async def _asked_for_twice(operation: attaching.Tale) -> None:
     """Have two ask for the same who looked before: the second one is told that it is done."""
-    telling = attaching.Errand(operation)
+    telling = attaching.Operation(operation)
     await telling.set_the_scene()
     _, cloud, engine = telling.next_life()
     seen = await lookup.find(cloud, telling.server.id)

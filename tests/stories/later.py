@@ -85,7 +85,7 @@ AGAIN = {
 
 
 def _of_errand(tale: attaching.Tale) -> list[Later]:
-    begin = partial(attaching.Errand, tale)
+    begin = partial(attaching.Operation, tale)
     if tale.saga.startswith("attach"):
         again = Later(f"{tale}, refused and asked for again", tale.saga, begin, asked(tale.ask), is_refused=True)
         return [Later(f"{tale}, and it moves", tale.saga, begin, moved), again]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.stories.attaching import Errand, Tale, cut_off, give_back, given_back
+from tests.stories.attaching import Operation, Tale, cut_off, give_back, given_back
 from tests.stories.living import Ask, resized
 from tools.scenarios.incarnations import Told, release_late_effects
 from whimbrel.domain.errors import Conflict, NotFound, Refused, Unavailable
@@ -31,7 +31,7 @@ VERDICTS = {"confirm": requests.confirm, "revert": requests.revert}
 
 
 async def scene(tale: Tale) -> tuple[World, Server]:
-    telling = Errand(tale)
+    telling = Operation(tale)
     await telling.set_the_scene()
     return telling.world, telling.server
 

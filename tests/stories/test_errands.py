@@ -6,7 +6,7 @@ import pytest
 
 from tests.stories.attaching import (
     TALES,
-    Errand,
+    Operation,
     Tale,
     check,
     see_no_stray_after_the_verdict,
@@ -46,7 +46,7 @@ async def test_every_refusal(tale: Tale) -> None:
 @pytest.mark.parametrize("tale", TALES, ids=str)
 async def test_every_sleeper(tale: Tale) -> None:
     for touch in range(len(await told(tale))):
-        ended = await sleeping(Errand(tale, {touch: Fault.SLEEP}))
+        ended = await sleeping(Operation(tale, {touch: Fault.SLEEP}))
         assert ended.fired, touch
         await check(ended, tale)
 
@@ -58,7 +58,7 @@ async def test_every_order_that_arrives_late(tale: Tale) -> None:
 
 
 async def tell_late(tale: Tale, plan: Plan) -> None:
-    ended = await Errand(tale, plan).tell()
+    ended = await Operation(tale, plan).tell()
     await release_late_effects(ended)
     after = await books(ended.world)
     [late] = ended.lives[0].late
@@ -79,13 +79,13 @@ async def test_what_arrives_when_all_was_undone_is_let_go(tale: Tale) -> None:
 
 async def tell_late_and_refused(tale: Tale, touch: int) -> bool:
     """Return False if no call of the host follows that could be refused."""
-    late = await Errand(tale, {touch: Fault.LATE}).tell()
+    late = await Operation(tale, {touch: Fault.LATE}).tell()
     last = max(
         number for number, name in enumerate(late.lives[0].touches) if name.endswith((".plug", ".attach_volume"))
     )
     if last <= touch:
         return False
-    ended = await Errand(tale, {touch: Fault.LATE, last: Fault.REFUSED}).tell()
+    ended = await Operation(tale, {touch: Fault.LATE, last: Fault.REFUSED}).tell()
     assert len(ended.fired) == 2
     assert await books(ended.world) == ended.before
     [call] = ended.lives[0].late

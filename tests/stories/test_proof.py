@@ -40,7 +40,7 @@ class ProvedLife(Proved, living.Living):
     pass
 
 
-class ProvedErrand(Proved, attaching.Errand):
+class ProvedErrand(Proved, attaching.Operation):
     pass
 
 

@@ -10,7 +10,7 @@ from whimbrel.api.app import compute_app
 from whimbrel.api.http import policy as compute_policy
 from whimbrel.api.http.context import Context
 from whimbrel.bootstrap.process import Process
-from whimbrel.bootstrap.service_login import Ourselves
+from whimbrel.bootstrap.service_login import ServiceLogin
 from whimbrel.embedded.identity.app import identity_app
 from whimbrel.embedded.identity.catalog import Catalog, Service
 from whimbrel.embedded.image.app import image_app
@@ -42,7 +42,7 @@ def endpoints(process: Process, data: DataDir, policy_file: Path | None, base_ur
     # One file for both: their rules have names of their own, and those that they rest on are the same.
     policy = Policy.load({**compute_policy.DEFAULTS, **placement_policy.DEFAULTS["legacy"]}, policy_file)
     context = Context(cloud=cloud, engine=process.engine, identity=identity, policy=policy)
-    process.network_service.hear(compute_app(replace(context, identity=Ourselves())))
+    process.network_service.hear(compute_app(replace(context, identity=ServiceLogin())))
     return {
         "identity": identity_app(identity, cloud.clock, cloud.ids, catalog),
         "compute": compute_app(context),

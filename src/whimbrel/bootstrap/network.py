@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from whimbrel.adapters.openstack.network import HttpNetwork
 from whimbrel.adapters.openstack.server_events import HttpServerEvents
 from whimbrel.adapters.sql.network import SqlNetworks
-from whimbrel.bootstrap.service_login import Ourselves, inside, over_http
+from whimbrel.bootstrap.service_login import ServiceLogin, inside, over_http
 from whimbrel.domain.host_nics import HostNet
 from whimbrel.embedded.network import network_app
 from whimbrel.embedded.network.initial_network import seed_network
@@ -25,7 +25,7 @@ from whimbrel.ports.services.network import Network
 from whimbrel.settings import CloudConfig
 from whimbrel.settings.datadir import DataDir
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ async def network_service(
 ) -> NetworkService:  # fmt: skip
     """Make it. front_url: where the doors of the cloud are. closing: closes what it opens."""
     hosts = tuple(host.net for _, host in config.hosts())
-    compute = await over_http(data, front_url, "compute/v2.1", PATIENCE_S, closing)
+    compute = await over_http(data, front_url, "compute/v2.1", TIMEOUT_S, closing)
     events = HttpServerEvents(compute, clock, Random())
-    app = network_app(store, Ourselves(), clock, ids, hosts, events)
+    app = network_app(store, ServiceLogin(), clock, ids, hosts, events)
     return NetworkService(HttpNetwork(inside(app)), events, store, hosts, clock, ids)

@@ -31,7 +31,7 @@ from whimbrel.placement_api.principals import access
 from whimbrel.ports.services.identity import Identity
 from whimbrel.settings.datadir import DataDir
 
-KEYSTONE_PATIENCE_S = 10.0
+KEYSTONE_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +95,6 @@ async def _identity(asked: Login | DataDir | None, closing: AsyncExitStack) -> t
         database = open_database(running.database_url, "identity")
         closing.push_async_callback(database.close)
         return SqlIdentity(database, SystemClock()), f"{running.url}/identity"
-    client = httpx.AsyncClient(base_url=asked.auth_url, timeout=KEYSTONE_PATIENCE_S)
+    client = httpx.AsyncClient(base_url=asked.auth_url, timeout=KEYSTONE_TIMEOUT_S)
     await closing.enter_async_context(client)
     return KeystoneIdentity(client, asked, SystemClock()), asked.auth_url

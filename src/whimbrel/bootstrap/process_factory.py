@@ -62,7 +62,7 @@ from whimbrel.servers.devices.recorded_volumes import RecordedVolumes
 from whimbrel.settings import CloudConfig
 from whimbrel.settings.datadir import DataDir
 
-PATIENCE_S = 30.0  # for a host's answer
+TIMEOUT_S = 30.0  # for a host's answer
 
 
 STORES = ("global", "placement", "identity", "images", "network", "volumes", "keep")
@@ -251,7 +251,7 @@ async def _start(process: Process) -> None:
 def _own_buses(config: CloudConfig, agents: Mapping[HostName, HostAgent]) -> Callable[[CellName], Agents]:
     def bus(cell: CellName) -> Agents:
         names = [HostName(host.name) for each, host in config.hosts() if each.name == cell]
-        return LocalAgents({name: agents[name] for name in names}, PATIENCE_S)
+        return LocalAgents({name: agents[name] for name in names}, TIMEOUT_S)
 
     return bus
 

@@ -16,7 +16,7 @@ from whimbrel.settings.datadir import DataDir
 
 SERVICE_USER = "whimbrel"
 SERVICE_PROJECT = "service"
-OURSELVES = Principal(
+SERVICE_LOGIN = Principal(
     user_id=UserId(SERVICE_USER),
     user_name=SERVICE_USER,
     project_id=ProjectId(SERVICE_PROJECT),
@@ -24,11 +24,11 @@ OURSELVES = Principal(
 )
 
 
-class Ourselves:
+class ServiceLogin:
     """Fulfils ports.identity.Identity, where nobody else can come in: whoever asks is the cloud itself."""
 
     async def principal(self, token: str) -> Principal | None:
-        return OURSELVES
+        return SERVICE_LOGIN
 
 
 def inside(app: ASGIApp, path: str = "") -> InnerService:
@@ -36,18 +36,14 @@ def inside(app: ASGIApp, path: str = "") -> InnerService:
     return InnerService(app, path, {"X-Auth-Token": SERVICE_USER})
 
 
-async def over_http(
-    data: DataDir, front_url: str, path: str, patience_s: float, closing: AsyncExitStack
-) -> HttpService:
+async def over_http(data: DataDir, front_url: str, path: str, timeout_s: float, closing: AsyncExitStack) -> HttpService:
     """Give the way to a service through the doors of the cloud.
 
     path: of its door and version, "compute/v2.1". closing: closes what it opens.
     """
-    identity = await closing.enter_async_context(
-        httpx.AsyncClient(base_url=f"{front_url}/identity", timeout=patience_s)
-    )
+    identity = await closing.enter_async_context(httpx.AsyncClient(base_url=f"{front_url}/identity", timeout=timeout_s))
     auth = Session(OwnToken(identity, _login_of(data, front_url)))
-    client = httpx.AsyncClient(base_url=f"{front_url}/{path}", timeout=patience_s, auth=auth)
+    client = httpx.AsyncClient(base_url=f"{front_url}/{path}", timeout=timeout_s, auth=auth)
     return HttpService(await closing.enter_async_context(client), path.partition("/")[0])
 
 

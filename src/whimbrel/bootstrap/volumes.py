@@ -15,7 +15,7 @@ from whimbrel.adapters.qemu.convert import QemuConverter
 from whimbrel.adapters.qemu.storage_daemon import StorageDaemon
 from whimbrel.adapters.qemu.volume_exports import NbdExports
 from whimbrel.adapters.sql.volumes import SqlVolumes
-from whimbrel.bootstrap.service_login import Ourselves, inside, over_http
+from whimbrel.bootstrap.service_login import ServiceLogin, inside, over_http
 from whimbrel.embedded.volume import VolumeService, volume_app
 from whimbrel.embedded.volume.file_store import VolumeFiles
 from whimbrel.embedded.volume.worker import VolumeWorker
@@ -29,7 +29,7 @@ from whimbrel.settings import CloudConfig, LibvirtHost
 from whimbrel.settings.datadir import DataDir
 from whimbrel.sim.world.volume_exports import SimulatedExports
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ async def embedded_volumes(
         zones=config.volume_zones(),
         limits=config.volumes.limits,
     )
-    own = inside(volume_app(replace(service, identity=Ourselves())), "/v3")
+    own = inside(volume_app(replace(service, identity=ServiceLogin())), "/v3")
     return EmbeddedVolumes(HttpVolumes(own), service)
 
 
 async def distant_volumes(data: DataDir, front_url: str, closing: AsyncExitStack) -> HttpVolumes:
     """Give the way to the service of another process. front_url: where the doors of the cloud are."""
-    return HttpVolumes(await over_http(data, front_url, "volume/v3", PATIENCE_S, closing))
+    return HttpVolumes(await over_http(data, front_url, "volume/v3", TIMEOUT_S, closing))
 
 
 def _exports(config: CloudConfig, data: DataDir) -> VolumeExports:

@@ -91,9 +91,9 @@ def _as_it_is(one: PortFinding) -> Outcome:
     return Outcome(server_id=one.server_id, healed=False, message=one.obstacle)
 
 
-def wait_until_over(api: Api, move_id: str, patience_s: float = math.inf) -> Move:
+def wait_until_over(api: Api, move_id: str, timeout_s: float = math.inf) -> Move:
     """Wait until a move is over, or stands still at a bug, or for so long; give how it stands then."""
-    until = time.monotonic() + patience_s
+    until = time.monotonic() + timeout_s
     while True:
         move = msgspec.convert(api.get("compute", f"/whimbrel/moves/{move_id}"), MoveAnswer).move
         if move.is_over or move.problem or time.monotonic() > until:

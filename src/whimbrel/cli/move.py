@@ -225,7 +225,7 @@ def _watch_lines(documents: Iterator[Any]) -> Move:
         if move.is_over or move.needs_person:
             break
         if is_left or move.trouble not in ((), told):
-            console.print(move_view.standing(move))
+            console.print(move_view.state(move))
         told = move.trouble
-    console.print(move_view.standing(move))
+    console.print(move_view.state(move))
     return move

@@ -43,7 +43,7 @@ class Fitted:
         self._move = move
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        above, below = [head(self._move), Text()], [Text(), standing(self._move)]
+        above, below = [head(self._move), Text()], [Text(), state(self._move)]
         taken = sum(len(console.render_lines(part, options)) for part in (*above, *below))
         room = console.size.height - taken - 2  # the head of the table, and the line where the cursor stays
         yield from above
@@ -97,12 +97,12 @@ def listing(moves: Sequence[MoveRow]) -> RenderableType:
 
 def whole(move: Move) -> RenderableType:
     """Show everything that there is to know about one move."""
-    agreed = [Text(f"It is to {mend['sentence']}.") for mend in move.facts.get("agreed", ())]
+    agreed = [Text(f"It is to {action['sentence']}.") for action in move.facts.get("agreed", ())]
     parts: list[RenderableType] = [head(move), *agreed, Text(), _table(_rows(move)), Text()]
     if move.summary:
         said = [] if move.summary == move.message else [Text(move.summary)]
         parts += [*said, Text(f"Why it chose so: whimbrel move show {move.id} --why", "dim"), Text()]
-    return Group(*parts, standing(move))
+    return Group(*parts, state(move))
 
 
 def head(move: Move) -> Text:
@@ -129,7 +129,7 @@ def line(step: StepTaken) -> Text:
     return text
 
 
-def standing(move: Move) -> Text:
+def state(move: Move) -> Text:
     """Say in a sentence how the move stands, and what is to be done if it is anybody's turn."""
     text = Text.assemble(_state(move), f" ({_status(move)})")
     if move.is_over:

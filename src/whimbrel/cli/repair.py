@@ -20,7 +20,7 @@ from whimbrel.domain.errors import Invalid, NotFound, Refused
 
 URL = "/whimbrel/repairs"
 AS_USUAL = Where()
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 """How long to wait for one repair; it continues by itself."""
 
 
@@ -91,7 +91,7 @@ def _ask(api: Api, one: RepairFinding) -> Outcome:
     except (NotFound, Refused) as error:
         return Outcome(subject=one.subject, repaired=False, message=error.reason)
     move_id = msgspec.convert(begun, RepairAnswer).repair.move_id
-    move = wait_until_over(api, move_id, PATIENCE_S)
+    move = wait_until_over(api, move_id, TIMEOUT_S)
     message = None if move.state == "done" else _why_not(move)
     return Outcome(subject=one.subject, repaired=move.state == "done", move_id=move_id, message=message)
 

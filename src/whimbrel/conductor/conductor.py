@@ -94,9 +94,9 @@ class Conductor:
     def _drive(self, run: Run, *, begun_here: bool = False) -> None:
         task = asyncio.get_running_loop().create_task(self.engine.drive(run, begun_here=begun_here))
         self._driving[run.id] = task
-        task.add_done_callback(lambda done: self._let_go(run.id, done))
+        task.add_done_callback(lambda done: self._release(run.id, done))
 
-    def _let_go(self, run_id: RunId, task: asyncio.Task[None]) -> None:
+    def _release(self, run_id: RunId, task: asyncio.Task[None]) -> None:
         if self._driving.get(run_id) is task:
             del self._driving[run_id]
 

@@ -24,7 +24,7 @@ class OperationFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     devices: bool = False  # whether it had ports, volumes or devices of its host
 
 
-Errand = Run[OperationFacts]
+Operation = Run[OperationFacts]
 
 
 def is_placed(facts: OperationFacts) -> bool:

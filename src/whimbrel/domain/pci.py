@@ -89,7 +89,7 @@ class HeldDevice(msgspec.Struct, frozen=True, kw_only=True):
 class TooFewDevices(Refused):
     def __init__(self, request: PciRequest, wanted: int, free: int) -> None:
         super().__init__(f"not enough PCI devices ({request.in_words()}): {wanted} wanted, {free} free")
-        self.remedy = f"{wanted - free} more of its PCI devices free ({request.in_words()})"
+        self.suggestion = f"{wanted - free} more of its PCI devices free ({request.in_words()})"
         """To be continued "it would do with ..."."""
 
 

@@ -55,12 +55,12 @@ def server_state_at(past: Past, at: float, vm_state_now: str | None) -> ServerSt
     """Tell how it stood. vm_state_now: what its record shows, None: there is none any more."""
     changes = list(_settings(past, vm_state_now))
     changes += [change for run in past.runs for change in _changes(run)]
-    standing = ServerState()
+    state = ServerState()
     for change in sorted(changes, key=lambda change: change.at):
         if change.at <= at:
-            standing = change.make(standing)
+            state = change.make(state)
     under_way = tuple(_under_way(run, at) for run in past.runs if _is_under_way(run, at))
-    return replace(standing, under_way=under_way)
+    return replace(state, under_way=under_way)
 
 
 # What runs change

@@ -230,11 +230,11 @@ class Index:
         unique_fits = UniqueFits(self._root_row, able)
         unique_fits.keep_to(request, cut, self.traits.any)
 
-        def sole(root: ProviderId) -> Sequence[ProviderId] | None:
+        def only(root: ProviderId) -> Sequence[ProviderId] | None:
             rows = unique_fits.at(self._rows[root])
             return [self._uuids[row] for row in rows] if rows else None
 
-        return sole
+        return only
 
     def _unhindered(self, suffix: str, wanted: Wanted) -> Mask:
         """Tell exactly who may serve a group, whatever it has to give; as `_able` in tree_search.py."""

@@ -28,8 +28,8 @@ def shortfall_of(context: SearchContext, root: ProviderId) -> Shortfall:
     found = [*_at_the_root(top, context.of_root), *chain(*of_groups.values())]
     if not found or not _has_rest(index, request, of_groups, root):
         found.append(_together(context))
-    remedies = list(dict.fromkeys(shortfall.remedy for shortfall in found))
-    return replace(found[0], remedy=None if None in remedies else "; and with ".join(filter(None, remedies)))
+    remedies = list(dict.fromkeys(shortfall.suggestion for shortfall in found))
+    return replace(found[0], suggestion=None if None in remedies else "; and with ".join(filter(None, remedies)))
 
 
 def _has_rest(
@@ -53,9 +53,9 @@ def _together(context: SearchContext) -> Shortfall:
         return Shortfall(words="no way to place it was found there among all that were tried")
     words = "not enough room for all that is asked for together"
     if context.request.group_policy == "isolate" and len(context.request.groups) > 1:
-        remedy = "another device free there, or a flavor with group_policy=none"
-        return Shortfall(words=f"{words}, each group on a device of its own", remedy=remedy)
-    return Shortfall(words=words, remedy="more of what several parts of the request take free there")
+        suggestion = "another device free there, or a flavor with group_policy=none"
+        return Shortfall(words=f"{words}, each group on a device of its own", suggestion=suggestion)
+    return Shortfall(words=words, suggestion="more of what several parts of the request take free there")
 
 
 def _at_the_root(top: Node, wanted: Wanted) -> Iterator[Shortfall]:
@@ -98,7 +98,7 @@ def _of_group(near: Sequence[Node], wanted: Wanted) -> Iterator[Shortfall]:
     able = [node for node in such if is_member(node.aggregates, wanted)]
     on = f" on a device {what}" if what else ""
     if not such:
-        yield Shortfall(words=f"no device {what}", remedy=f"a device {what}")
+        yield Shortfall(words=f"no device {what}", suggestion=f"a device {what}")
     elif not able:
         yield Shortfall(words="no device in the aggregates that are asked for")
     elif shortfalls_of := list(_room(able, wanted.resources, on)):
@@ -106,7 +106,7 @@ def _of_group(near: Sequence[Node], wanted: Wanted) -> Iterator[Shortfall]:
     elif not any(fits(node, wanted.resources) for node in able):
         amounts = " and ".join(f"{amount} {name}" for name, amount in wanted.resources.items())
         device = f"one device{f' {what}' if what else ''}"
-        yield Shortfall(words=f"no room for {amounts} on {device}", remedy=f"{amounts} free on {device}")
+        yield Shortfall(words=f"no room for {amounts} on {device}", suggestion=f"{amounts} free on {device}")
 
 
 def _described(wanted: Wanted) -> str:
@@ -130,19 +130,19 @@ def _no_room(able: Collection[Node], name: str, amount: int, on: str | None) -> 
     free = max(0, free)
     largest = max((_largest(stock) for stock in stocks), default=0)
     of_flavor, on = on is None, on or ""
-    remedy = f"{amount - free} {name} more free{on or ' there'}"
+    suggestion = f"{amount - free} {name} more free{on or ' there'}"
     words = f"no room for {amount} {name}{on}"
     if not stocks:
-        words, remedy = f"it has no {name}{on}", f"{amount} {name} to give{on}"
+        words, suggestion = f"it has no {name}{on}", f"{amount} {name} to give{on}"
     elif amount > largest:
         words = words if on else f"{amount} {name} is more than one server may have there"
-        remedy = _at_most(name, largest) if of_flavor else f"{amount} {name} to give{on or ' on one device'}"
+        suggestion = _at_most(name, largest) if of_flavor else f"{amount} {name} to give{on or ' on one device'}"
     elif free >= amount and all(unit_problem(stock.inventory, amount) for stock in stocks):
         words = f"{name} is not given there in pieces of {amount}{on}"
-        remedy = f"an amount of {name} that it gives: {_pieces(stocks)}"
+        suggestion = f"an amount of {name} that it gives: {_pieces(stocks)}"
     elif free and of_flavor:
-        remedy = f"{remedy}, or {_at_most(name, free)}"
-    return Shortfall(words=words, resource=name, asked=amount, free=free, remedy=remedy)
+        suggestion = f"{suggestion}, or {_at_most(name, free)}"
+    return Shortfall(words=words, resource=name, asked=amount, free=free, suggestion=suggestion)
 
 
 def _largest(stock: Stock) -> int:
@@ -169,10 +169,10 @@ def _without(traits: frozenset[str], required: Iterable[frozenset[str]]) -> Iter
             names = sorted(some)
             what = f"the trait {names[0]}" if len(names) == 1 else f"any of the traits {', '.join(names)}"
             given = [name for name in names if os_traits.is_custom(name)]
-            yield Shortfall(words=f"it has not {what}", remedy=f"the trait {' or '.join(given)}" if given else None)
+            yield Shortfall(words=f"it has not {what}", suggestion=f"the trait {' or '.join(given)}" if given else None)
 
 
 def _with(traits: frozenset[str], forbidden: frozenset[str]) -> Iterator[Shortfall]:
     for name in sorted(traits & forbidden):
-        remedy = f"the trait {name} taken from it" if os_traits.is_custom(name) else None
-        yield Shortfall(words=f"it has the trait {name}", remedy=remedy)
+        suggestion = f"the trait {name} taken from it" if os_traits.is_custom(name) else None
+        yield Shortfall(words=f"it has the trait {name}", suggestion=suggestion)

@@ -14,7 +14,7 @@ from whimbrel.reconcilers.late_snapshots import drop_late_snapshots
 from whimbrel.reconcilers.lost_power import follow_lost_power
 from whimbrel.reconcilers.misbound_ports import rebind_misbound
 from whimbrel.reconcilers.transfer_images import drop_transfer_images
-from whimbrel.reconcilers.zone_sync import mend_zones
+from whimbrel.reconcilers.zone_sync import repair_zones
 from whimbrel.restore.watch import watch
 from whimbrel.saga.engine import Engine
 from whimbrel.servers.lifecycle.delete import follow_up
@@ -34,7 +34,7 @@ SLOW_ROUNDS: Sequence[Look] = (
     drop_late_snapshots,  # images of snapshots that came to nothing, the same
     follow_lost_power,  # servers that are said to run, and whose guests are off
     rest_groups,  # moves of server groups that came to nothing
-    mend_zones,  # changes of hosts' zones that came to nothing
+    repair_zones,  # changes of hosts' zones that came to nothing
 )
 """Once a minute, by whichever conductor comes first."""
 

@@ -2,8 +2,8 @@
 
 from whimbrel.ports.cloud import Cloud
 from whimbrel.saga.engine import Engine
-from whimbrel.servers.zones.zone_changes import mend
+from whimbrel.servers.zones.zone_changes import repair
 
 
-async def mend_zones(cloud: Cloud, engine: Engine) -> None:
-    await mend(cloud)
+async def repair_zones(cloud: Cloud, engine: Engine) -> None:
+    await repair(cloud)

@@ -122,5 +122,5 @@ async def _due_claim(found: Suspect, host: HostName | None, cloud: Cloud) -> Cla
 def _why_none(shortfall: Shortfall | None) -> str:
     if shortfall is None:
         return "is not known to Placement"
-    remedy = f"; enough would be {shortfall.remedy}" if shortfall.remedy else ""
-    return f"cannot serve what is due: {shortfall.words}{remedy}"
+    suggestion = f"; enough would be {shortfall.suggestion}" if shortfall.suggestion else ""
+    return f"cannot serve what is due: {shortfall.words}{suggestion}"

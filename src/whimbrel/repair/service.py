@@ -108,7 +108,7 @@ async def take(run: Repair, cloud: Cloud) -> None:
         await operation.lock(run, cloud)
 
 
-async def let_go(run: Repair, cloud: Cloud) -> None:
+async def release(run: Repair, cloud: Cloud) -> None:
     """Release the lock in every cell where the run may hold it."""
     for cell in run.facts.cells:
         fields = {"updated_at": cloud.clock.now()}
@@ -149,7 +149,7 @@ async def repaired(run: Repair, cloud: Cloud) -> None:
         await operation.records(run, cloud).unlock(run.order, run.subject, fields, facts.waiting)
 
 
-_TAKEN = (Step(take, undo=let_go, in_request=True, after=(claim_due,)), Step(look_again))
+_TAKEN = (Step(take, undo=release, in_request=True, after=(claim_due,)), Step(look_again))
 _LINES = tuple((row.action, row.step) for row in TABLE if row.step)
 _SINCE_2 = (actions.EraseEntry, actions.SettleRecord)
 

@@ -40,7 +40,7 @@ async def recount(run: Repair, cloud: Cloud) -> None:
 
 
 async def tell_zone(run: Repair, cloud: Cloud) -> None:
-    await zone_changes.mend(cloud, ProviderId(run.subject))
+    await zone_changes.repair(cloud, ProviderId(run.subject))
 
 
 async def name_owner(run: Repair, cloud: Cloud) -> None:

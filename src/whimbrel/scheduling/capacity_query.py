@@ -84,8 +84,8 @@ def _qualities(resources: ResourceRequest, snapshot: Snapshot, possible: Mask) -
 
 
 def _without(trait: str, passes: Mask) -> Constraint:
-    remedy = _given(trait) if os_traits.is_custom(trait) else no_suggestion
-    return Constraint(PLACEMENT, passes, f"it has not the trait {trait}", remedy=remedy)
+    suggestion = _given(trait) if os_traits.is_custom(trait) else no_suggestion
+    return Constraint(PLACEMENT, passes, f"it has not the trait {trait}", suggestion=suggestion)
 
 
 def _given(trait: str) -> Suggestion:

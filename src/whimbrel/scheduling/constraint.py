@@ -24,7 +24,7 @@ class NearMiss(NamedTuple):
     """What only a closer look at one host shows: why it is out, and what would let it in."""
 
     reason: Reason
-    remedy: str | None = None
+    suggestion: str | None = None
 
 
 Suggestion = Callable[[int], str | None]
@@ -48,7 +48,7 @@ class Constraint:
     resource: str | None = None
     asked: int | None = None
     free: Numbers | None = None
-    remedy: Suggestion = no_suggestion
+    suggestion: Suggestion = no_suggestion
     vague: bool = False
 
     def reason(self, host_index: int) -> Reason:

@@ -229,10 +229,10 @@ def _misses(ranking: Ranking, near_misses: Mapping[int, NearMiss]) -> tuple[Miss
 
 def _unsatisfiable(ranking: Ranking, near_misses: Mapping[int, NearMiss], host_indices: Numbers) -> Mask:
     """Tell which of these hosts are out for something that nobody knows how to change."""
-    for_good = [host_index for host_index, each in near_misses.items() if each.remedy is None]
+    for_good = [host_index for host_index, each in near_misses.items() if each.suggestion is None]
     found = np.isin(host_indices, np.array(for_good, np.int64))
     for constraint in ranking.constraints:
-        if constraint.remedy is no_suggestion:
+        if constraint.suggestion is no_suggestion:
             found |= ~constraint.passes[host_indices]
     return found
 
@@ -259,7 +259,9 @@ def _miss(ranking: Ranking, near_misses: Mapping[int, NearMiss], host_index: int
         else [each.reason(host_index) for each in wrong]
     )
     remedies = (
-        [near_misses[host_index].remedy] if host_index in near_misses else [each.remedy(host_index) for each in wrong]
+        [near_misses[host_index].suggestion]
+        if host_index in near_misses
+        else [each.suggestion(host_index) for each in wrong]
     )
     return Miss(
         host=ranking.snapshot.fleet.names[host_index], reasons=tuple(reasons), remedies=tuple(filter(None, remedies))

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from whimbrel.domain.errors import NotFound, WrongState
 from whimbrel.domain.guest import GuestKey
 from whimbrel.domain.ids import CellName, HostName, RunId
-from whimbrel.domain.operation_facts import Errand, OperationFacts
+from whimbrel.domain.operation_facts import Operation, OperationFacts
 from whimbrel.domain.pci import ALIAS
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
@@ -20,30 +20,30 @@ from whimbrel.saga.step import Saga
 Kind = TypeVar("Kind", bound=OperationFacts)
 
 
-def cell_of(run: Errand) -> CellName:
+def cell_of(run: Operation) -> CellName:
     assert run.facts.cell, "the server is in a cell"
     return run.facts.cell
 
 
-def host_of(run: Errand) -> HostName:
+def host_of(run: Operation) -> HostName:
     assert run.facts.host, "the server is on a host"
     return run.facts.host
 
 
-def records(run: Errand, cloud: Cloud) -> Servers:
+def records(run: Operation, cloud: Cloud) -> Servers:
     return cloud.cell(cell_of(run)).servers
 
 
-def agent(run: Errand, cloud: Cloud) -> Agent:
+def agent(run: Operation, cloud: Cloud) -> Agent:
     return cloud.agent(cell_of(run), host_of(run))
 
 
-def key(run: Errand) -> GuestKey:
+def key(run: Operation) -> GuestKey:
     assert run.facts.slot, "the server is on a host"
     return GuestKey(run.subject, run.facts.slot)
 
 
-async def lock(run: Errand, cloud: Cloud) -> None:
+async def lock(run: Operation, cloud: Cloud) -> None:
     """Take the server, if it is idle and as it was when this was asked for. Raises: WrongState: it is not."""
     facts = run.facts
     now = cloud.clock.now()
@@ -53,12 +53,12 @@ async def lock(run: Errand, cloud: Cloud) -> None:
         raise WrongState(f"Instance {run.subject} was moved meanwhile.") from None  # to another cell
 
 
-async def unlock(run: Errand, cloud: Cloud) -> None:
+async def unlock(run: Operation, cloud: Cloud) -> None:
     """Have it idle, in the state in which it was taken."""
     await settle(run, cloud, {})
 
 
-async def settle(run: Errand, cloud: Cloud, fields: Mapping[str, Any]) -> None:
+async def settle(run: Operation, cloud: Cloud, fields: Mapping[str, Any]) -> None:
     """Set these fields and have it idle, in the state in which it was taken."""
     fields = {"vm_state": run.facts.was, "updated_at": cloud.clock.now(), **fields}
     await records(run, cloud).unlock(run.order, run.subject, fields, run.facts.beside)

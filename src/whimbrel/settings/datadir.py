@@ -233,7 +233,7 @@ def _said(doing: str, what: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "have it writable"
+        suggestion = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "have it writable"
         raise Refused(
-            f"cannot {doing} {what}: {error.strerror}; {remedy}, or name another directory with --data-dir"
+            f"cannot {doing} {what}: {error.strerror}; {suggestion}, or name another directory with --data-dir"
         ) from None

@@ -211,11 +211,11 @@ def test_no_more_ways_than_are_asked_for() -> None:
     ids=lambda one: one.words if isinstance(one, Shortfall) else "",
 )
 def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: ResourceRequest, shortfall: Shortfall) -> None:
-    assert replace(lacks(what), remedy=None) == shortfall
+    assert replace(lacks(what), suggestion=None) == shortfall
 
 
 @pytest.mark.parametrize(
-    ("what", "remedy"),
+    ("what", "suggestion"),
     [
         (ResourceRequest(own={"VCPU": 4}), "1 VCPU more free there, or a flavor with at most 3 VCPU"),
         (ResourceRequest(own={"VCPU": 9}), "a flavor with at most 8 VCPU"),
@@ -267,8 +267,8 @@ def test_what_is_lacking_is_named_with_what_was_asked_and_is_free(what: Resource
         ),
     ],
 )
-def test_what_would_mend_it_is_said_of_all_that_is_lacking(what: ResourceRequest, remedy: str | None) -> None:
-    assert lacks(what).remedy == remedy
+def test_what_would_mend_it_is_said_of_all_that_is_lacking(what: ResourceRequest, suggestion: str | None) -> None:
+    assert lacks(what).suggestion == suggestion
 
 
 def test_one_provider_alone_is_looked_at_too() -> None:

@@ -102,7 +102,7 @@ def test_the_old_name_of_a_rule_is_read_beside_no_new_one(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("was", "now", "place", "remedy"),
+    ("was", "now", "place", "suggestion"),
     [
         ('name = "n1"', 'name = "a b"', "number 1 ('a b') of", "letters, digits"),
         ('name = "a"', 'name = "A-1"', "[[cell]] number 1 ('A-1'): 'name'", "small letters"),
@@ -174,10 +174,10 @@ def test_the_old_name_of_a_rule_is_read_beside_no_new_one(tmp_path: Path) -> Non
         (GOOD, "rules = 5" + GOOD, "the file: 'rules' is 5", "must be a table"),
     ],
 )
-def test_a_mistake_is_one_sentence(tmp_path: Path, was: str, now: str, place: str, remedy: str) -> None:
+def test_a_mistake_is_one_sentence(tmp_path: Path, was: str, now: str, place: str, suggestion: str) -> None:
     said = complaint(tmp_path, GOOD.replace(was, now, 1))
     assert place in said
-    assert remedy in said
+    assert suggestion in said
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_pci_devices_and_their_aliases_are_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("was", "now", "place", "remedy"),
+    ("was", "now", "place", "suggestion"),
     [
         ("81:00.1", "81:00.8", f"[[cell.host.pci]] number 1 of {HOST}: 'address' is '0000:81:00.8'", "0000:81:00.1"),
         ('vendor_id = "8086"', "vendor_id = 8086", "'vendor_id' is 8086", "four hexadecimal digits"),
@@ -257,11 +257,11 @@ def test_pci_devices_and_their_aliases_are_taken(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_about_pci_devices_is_one_sentence(
-    tmp_path: Path, was: str, now: str, place: str, remedy: str
+    tmp_path: Path, was: str, now: str, place: str, suggestion: str
 ) -> None:
     said = complaint(tmp_path, (GOOD + PCI + ALIAS).replace(was, now, 1))
     assert place in said
-    assert remedy in said
+    assert suggestion in said
 
 
 OFFERS = """dedicated_vcpus = 2
@@ -278,7 +278,7 @@ def test_what_a_host_offers_besides_its_sizes_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("was", "now", "place", "remedy"),
+    ("was", "now", "place", "suggestion"),
     [
         ("vcpus = 2", "vcpus = -2", f"{HOST}: 'dedicated_vcpus' is -2", "0: it has none"),
         ("CUSTOM_SSD", "CUSTOM_ssd", f"{HOST}: 'traits' is", "such as 'CUSTOM_SSD'"),
@@ -291,11 +291,11 @@ def test_what_a_host_offers_besides_its_sizes_is_taken(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_about_what_a_host_offers_is_one_sentence(
-    tmp_path: Path, was: str, now: str, place: str, remedy: str
+    tmp_path: Path, was: str, now: str, place: str, suggestion: str
 ) -> None:
     said = complaint(tmp_path, GOOD + OFFERS.replace(was, now, 1))
     assert place in said
-    assert remedy in said
+    assert suggestion in said
 
 
 def test_a_long_value_is_not_repeated_whole(tmp_path: Path) -> None:

@@ -16,30 +16,30 @@ from whimbrel.domain.errors import Unavailable, WorldError
 from whimbrel.domain.ids import HostName
 from whimbrel.ports.hosts.agent import Agent
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 """How long an answer may take, on top of the time that an order itself grants the host (`timeout_s`)."""
 
 
 class HttpAgents:
     """Fulfils ports.agent.Agents for the hosts behind one door."""
 
-    def __init__(self, url: str, token: str, client: httpx.AsyncClient, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, url: str, token: str, client: httpx.AsyncClient, timeout_s: float = TIMEOUT_S) -> None:
         """url: where `agents_app` is mounted. client: stays its owner's, who closes it."""
         self._url = url.rstrip("/")
         self._headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
         self._client = client
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
 
     def at(self, host: HostName) -> Agent:
         return cast(Agent, _Principal(self, host))
 
     async def ask(self, host: HostName, name: str, question: msgspec.Struct) -> Any:
         """Send one order and give its answer. Raises: what the agent raised; Unavailable."""
-        patience_s = self._patience_s + getattr(question, "timeout_s", 0.0)
+        timeout_s = self._timeout_s + getattr(question, "timeout_s", 0.0)
         url = f"{self._url}/agents/{quote(host, safe='')}/{name}"
         content = encode(question)
         with unanswered(f"no answer from host {host} to {name}"):
-            response = await self._client.post(url, content=content, headers=self._headers, timeout=patience_s)
+            response = await self._client.post(url, content=content, headers=self._headers, timeout=timeout_s)
         try:
             return _answer(VERBS[name], response)
         except msgspec.DecodeError as error:

@@ -13,25 +13,25 @@ from whimbrel.ports.hosts.agent import Agent
 class LocalAgents:
     """Fulfils ports.agent.Agents. A mapping that changes later is looked at afresh each time."""
 
-    def __init__(self, agents: Mapping[HostName, Agent], patience_s: float | None = None) -> None:
+    def __init__(self, agents: Mapping[HostName, Agent], timeout_s: float | None = None) -> None:
         """patience_s: how long an answer may take, on top of what an order itself grants the host; None: for ever."""
         self._agents = agents
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
 
     def at(self, host: HostName) -> Agent:
         agent = self._agents.get(host)
         if agent is None:
             return cast(Agent, _Nobody(host))
-        return agent if self._patience_s is None else cast(Agent, _Impatient(host, agent, self._patience_s))
+        return agent if self._timeout_s is None else cast(Agent, _Impatient(host, agent, self._timeout_s))
 
 
 class _Impatient:
     """Stands before an agent and waits no longer than so long; what was ordered goes on, in its turn, unwatched."""
 
-    def __init__(self, host: HostName, agent: Agent, patience_s: float) -> None:
+    def __init__(self, host: HostName, agent: Agent, timeout_s: float) -> None:
         self._host = host
         self._agent = agent
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
 
     def __getattr__(self, verb: str) -> Callable[..., Awaitable[Any]]:
         method = getattr(self._agent, verb)
@@ -39,7 +39,7 @@ class _Impatient:
         async def call(*arguments: Any, **named: Any) -> Any:
             question = VERBS[verb].question(*arguments, **named)
             work = asyncio.ensure_future(method(*arguments, **named))
-            done, _ = await asyncio.wait((work,), timeout=self._patience_s + getattr(question, "timeout_s", 0.0))
+            done, _ = await asyncio.wait((work,), timeout=self._timeout_s + getattr(question, "timeout_s", 0.0))
             if not done:
                 work.add_done_callback(_look)
                 raise Unavailable(f"no answer from host {self._host} to {verb}")

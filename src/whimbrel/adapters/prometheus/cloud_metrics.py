@@ -19,7 +19,7 @@ from whimbrel.ports.stores.processes import LEASE_S, ProcessRecord
 
 FRESH_S = 5.0
 """How long what was read is good enough for the next who asks."""
-PATIENCE_S = 3.0
+TIMEOUT_S = 3.0
 """How long one store is waited for; Prometheus gives up after 10 seconds."""
 
 AT = ("kind", "step", "way")
@@ -54,21 +54,21 @@ class Readings(Collector):
 
     async def _count(self, now: float) -> Tally | None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 return await self._cloud.journal.tally(now)
         except (WorldError, TimeoutError):
             return None
 
     async def _held(self) -> bool | None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 return (await self._cloud.restores.state()).hold is not None
         except (WorldError, TimeoutError):
             return None
 
     async def _live(self) -> Sequence[ProcessRecord] | None:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 return await self._cloud.processes.live(LEASE_S)
         except (WorldError, TimeoutError):
             return None
@@ -76,7 +76,7 @@ class Readings(Collector):
     async def _names(self) -> list[CellName]:
         """List the cells that should be there; one whose database does not answer may not be open."""
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 return [cell.name for cell in await self._cloud.cell_infos.all()]
         except (WorldError, TimeoutError):
             return []
@@ -99,7 +99,7 @@ async def _gathered(cells: Iterable[Cell]) -> list[Sequence[Host] | None]:
 
 async def _hosts(cell: Cell) -> Sequence[Host] | None:
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             return await cell.hosts.all()
     except (WorldError, TimeoutError):
         return None

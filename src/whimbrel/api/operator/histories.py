@@ -105,19 +105,19 @@ async def _state(
     call: Call, past: Past, server_id: ServerId, project_id: str, at: float, *, hosts: bool
 ) -> State | None:
     """Return how it stood; None: it was not there yet."""
-    standing = server_state_at(past, at, await _vm_state_now(call, server_id))
-    if standing.vm_state is None and standing.flavor is None:
+    state = server_state_at(past, at, await _vm_state_now(call, server_id))
+    if state.vm_state is None and state.flavor is None:
         return None
     return State(
-        vm_state=standing.vm_state,
-        flavor=standing.flavor.name if standing.flavor else None,
-        host_id=host_id(project_id, standing.host),
-        availability_zone=None if standing.zone is None else await name_of(call.cloud.zones, standing.zone),
-        host=standing.host if hosts else None,
-        cell=standing.cell if hosts else None,
+        vm_state=state.vm_state,
+        flavor=state.flavor.name if state.flavor else None,
+        host_id=host_id(project_id, state.host),
+        availability_zone=None if state.zone is None else await name_of(call.cloud.zones, state.zone),
+        host=state.host if hosts else None,
+        cell=state.cell if hosts else None,
         under_way=[
             UnderWay(move_id=one.run_id, move_kind=one.saga, after_step=one.step, way=one.way)
-            for one in standing.under_way
+            for one in state.under_way
         ],
     )
 

@@ -12,16 +12,16 @@ from whimbrel.cli.demo.output import Output
 from whimbrel.domain.errors import Unavailable
 
 POLL_S = 0.1
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class Member:
     """The owner of the servers, with what he would type."""
 
-    def __init__(self, api: Api, output: Output, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, api: Api, output: Output, timeout_s: float = TIMEOUT_S) -> None:
         self.api = api
         self._output = output
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
 
     def boot(self, names: list[str], flavor: str, image: str) -> dict[str, str]:
         """Boot servers and wait until they run; give their ids by name."""
@@ -60,7 +60,7 @@ class Member:
             lambda: self.server(server),
             lambda now: now["status"] == status and now["OS-EXT-STS:task_state"] is None,
             f"server {server} to become {status}",
-            patience_s=self._patience_s,
+            timeout_s=self._timeout_s,
         )
 
     def _act(self, server: str, body: Any) -> None:
@@ -91,16 +91,16 @@ def wait_for(
     enough: Callable[[Any], bool],
     what: str,
     poll_s: float = POLL_S,
-    patience_s: float = PATIENCE_S,
+    timeout_s: float = TIMEOUT_S,
 ) -> Any:
     """Look until it is enough. Raises: Unavailable: patience ended."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while True:
         seen = look()
         if enough(seen):
             return seen
         if time.monotonic() > deadline:
-            raise Unavailable(f"waited {patience_s:.0f} s for {what}{_last(seen)}")
+            raise Unavailable(f"waited {timeout_s:.0f} s for {what}{_last(seen)}")
         time.sleep(poll_s)
 
 

@@ -20,12 +20,12 @@ POLL_S = 0.02
 class Program:
     """One `whimbrel` process. What it says goes to a file."""
 
-    def __init__(self, name: str, arguments: list[str], said: Path, patience_s: float = READY_WITHIN_S) -> None:
+    def __init__(self, name: str, arguments: list[str], said: Path, timeout_s: float = READY_WITHIN_S) -> None:
         """patience_s: within which it has to become ready, or to end when it is told to."""
         self.name = name
         self._arguments = arguments
         self._said = said
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -47,7 +47,7 @@ class Program:
     def wait_until_it_says(self, words: str) -> None:
         """Raises: Unavailable: it ended, or said nothing in time."""
         assert self._process, "not started"
-        deadline = time.monotonic() + self._patience_s
+        deadline = time.monotonic() + self._timeout_s
         while words not in self._said.read_text(errors="replace"):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 said = self._said.read_text(errors="replace").strip()[-2000:]
@@ -64,7 +64,7 @@ class Program:
         """Send it a signal and give the exit code with which it ends. Raises: TimeoutExpired: it does not."""
         assert self._process, "not started"
         self._process.send_signal(number)
-        return self._process.wait(self._patience_s)
+        return self._process.wait(self._timeout_s)
 
     def end(self) -> None:
         """End it in order, or not in order if that takes long."""

@@ -187,7 +187,7 @@ async def unmake_ports(move: Move, cloud: Cloud) -> None:
     """Delete what was made, let go what was taken."""
     facts = move.facts
     theirs = {requested.port_id for requested in facts.requested_nics}
-    await let_go(move, lambda port: port.id not in theirs, cloud)
+    await release(move, lambda port: port.id not in theirs, cloud)
 
 
 async def learn_nics(move: Move, cloud: Cloud) -> MoveFacts:
@@ -212,7 +212,7 @@ async def _names(facts: MoveFacts, cloud: Cloud) -> dict[str, str]:
 # A delete
 
 
-async def let_go(run: Run, is_ours: Callable[[Port], bool], cloud: Cloud) -> None:
+async def release(run: Run, is_ours: Callable[[Port], bool], cloud: Cloud) -> None:
     """Have the run's server hold no port. is_ours: tells of a port whether it was made for the server."""
     server = ServerId(run.subject)
     seen = own_ports(await cloud.network.ports_of([server]), [run.project_id])

@@ -92,10 +92,10 @@ async def decide(asked: Needs, cloud: Cloud, most: int) -> Decision:
     fleet = await cloud.fleets.now()
     capacity = await cloud.placement.capacity(fleet.providers)
     ranking = rank(asked.request, Snapshot(fleet, capacity, cloud.clock.now(), cloud.rules.scheduler))
-    choices, closer = await _look_closely(ranking, asked.facts, cloud, most)
+    choices, near_misses = await _look_closely(ranking, asked.facts, cloud, most)
     if not choices:
-        closer |= await _explained(ranking, cloud)
-    record = make_trace(ranking, closer, [choice.host for choice in choices])
+        near_misses |= await _explained(ranking, cloud)
+    record = make_trace(ranking, near_misses, [choice.host for choice in choices])
     cloud.meter.decided(cloud.clock.now() - began, bool(choices))
     return Decision(choices=tuple(choices), record=record)
 
@@ -140,7 +140,7 @@ async def _look_closely(
 ) -> tuple[list[Choice], dict[int, NearMiss]]:
     """Go through those who are in, the best first, until enough can give everything; note why others cannot."""
     choices: list[Choice] = []
-    closer: dict[int, NearMiss] = {}
+    near_misses: dict[int, NearMiss] = {}
     for places in _batches(ranking.order.tolist(), most):
         assignments = await _ways(ranking, places, cloud)
         for location in places:
@@ -148,12 +148,12 @@ async def _look_closely(
             if not isinstance(found, NearMiss) and ranking.request.wants_pci:
                 found = await _with_devices(ranking, location, found, facts, cloud)
             if isinstance(found, NearMiss):
-                closer[location] = found
+                near_misses[location] = found
                 continue
             choices.append(_choice(ranking, location, found))
             if len(choices) == most:
-                return choices, closer
-    return choices, closer
+                return choices, near_misses
+    return choices, near_misses
 
 
 def _batches(places: Sequence[int], first: int) -> Iterator[list[int]]:
@@ -188,7 +188,7 @@ def _near_misses(shortfall: Shortfall) -> NearMiss:
         asked=shortfall.asked,
         free=shortfall.free,
     )
-    return NearMiss(reason, shortfall.remedy)
+    return NearMiss(reason, shortfall.suggestion)
 
 
 async def _with_devices(
@@ -196,14 +196,14 @@ async def _with_devices(
 ) -> tuple[Assignment, ...] | NearMiss:
     """Keep the ways in which the host has the PCI devices too."""
     host = ranking.snapshot.fleet.hosts[location]
-    good, closer = [], NearMiss(Reason(constraint=PCI, words=""))
+    good, near_misses = [], NearMiss(Reason(constraint=PCI, words=""))
     for assignment in assignments:
         wanted = needs.requested_devices(facts, assignment.served_by, cloud)
         if shortfalls_of := await _shortage(host.cell, host.name, wanted, cloud):
-            closer = NearMiss(Reason(constraint=PCI, words=shortfalls_of.reason), shortfalls_of.remedy)
+            near_misses = NearMiss(Reason(constraint=PCI, words=shortfalls_of.reason), shortfalls_of.suggestion)
         else:
             good.append(assignment)
-    return tuple(good) or closer
+    return tuple(good) or near_misses
 
 
 async def _shortage(

@@ -58,4 +58,4 @@ class Shortfall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     resource: str | None = None  # class
     asked: int | None = None
     free: int | None = None  # the most that one provider, of those that would do, could give
-    remedy: str | None = None  # what would mend it, to be continued "it would do with ..."; None: nothing is known
+    suggestion: str | None = None  # what would mend it, to be continued "it would do with ..."; None: nothing is known

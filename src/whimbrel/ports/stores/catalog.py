@@ -132,7 +132,7 @@ class Zoning(msgspec.Struct, frozen=True, kw_only=True):
     """What placement was told of the zones of hosts before they are changed here."""
 
     zones: Mapping[HostName, str]  # of the hosts whose zone will be another; empty: no aggregate gives them one
-    mends: int  # as it was before placement was told
+    repairs: int  # as it was before placement was told
 
 
 class Aggregates(Protocol):
@@ -199,7 +199,7 @@ class Aggregates(Protocol):
         """Tell how often placement's knowledge of zones was put right."""
         ...
 
-    async def mend_zones(self) -> None:
+    async def repair_zones(self) -> None:
         """Refuse, from now on, changes of zones of which placement was told before."""
         ...
 

@@ -44,7 +44,7 @@ def extra_specs(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
         said = said_under(snapshot.fleet, spec.name)
         _, right = asked_of(snapshot.fleet, said, partial(fulfils, wanted=spec.wanted))
         words = f"no aggregate of it has what the flavor asks for: {spec.name} {spec.wanted}"
-        yield Constraint("AggregateInstanceExtraSpecsFilter", right, words, remedy=without(spec))
+        yield Constraint("AggregateInstanceExtraSpecsFilter", right, words, suggestion=without(spec))
 
 
 def tenancy(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
@@ -54,7 +54,7 @@ def tenancy(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     if said:
         spoken, right = asked_of(fleet, said, partial(eq, request.project))
         words = "it is for other projects"
-        yield Constraint("AggregateMultiTenancyIsolation", ~spoken | right, words, remedy=_let_in(fleet))
+        yield Constraint("AggregateMultiTenancyIsolation", ~spoken | right, words, suggestion=_let_in(fleet))
 
 
 def flavors(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
@@ -108,7 +108,7 @@ def _names(aggregate: Aggregate) -> list[str]:
 
 def _most(name: str, key: str, rule: int, there: Numbers, words: str, snapshot: Snapshot) -> Constraint:
     most = overridden(snapshot.fleet, key, rule, int)
-    return Constraint(name, there < most, words, remedy=lambda host_index: f"{key} above {int(there[host_index])}")
+    return Constraint(name, there < most, words, suggestion=lambda host_index: f"{key} above {int(there[host_index])}")
 
 
 def _let_in(fleet: Fleet) -> Callable[[int], str]:

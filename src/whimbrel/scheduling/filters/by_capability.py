@@ -22,7 +22,7 @@ def capabilities(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
             continue  # without a scope it may be meant for others: Nova too leaves it to them
         passes = _where(spec.name.split(":"), snapshot, partial(fulfils, wanted=spec.wanted))
         words = f"it does not fulfil the flavor's {spec.key} {spec.wanted}"
-        yield Constraint("ComputeCapabilitiesFilter", passes, words, remedy=without(spec))
+        yield Constraint("ComputeCapabilitiesFilter", passes, words, suggestion=without(spec))
 
 
 def _where(path: list[str], snapshot: Snapshot, test: Callable[[str], bool]) -> Mask:

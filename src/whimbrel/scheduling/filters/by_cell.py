@@ -25,10 +25,10 @@ PHYSNETS, BACKENDS = "physnets", "storage_backends"
 def cells(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     fleet = snapshot.fleet
     if request.cells is not None:
-        yield Constraint(CELL, fleet.in_cells(request.cells), "in another cell", remedy=_may_leave)
+        yield Constraint(CELL, fleet.in_cells(request.cells), "in another cell", suggestion=_may_leave)
     out = closed(fleet, request.home_cell if request.cells is not None or request.host else None)
     if out:
-        yield Constraint(CELL, ~fleet.in_cells(out), "its cell is disabled", remedy=_enabled(fleet))
+        yield Constraint(CELL, ~fleet.in_cells(out), "its cell is disabled", suggestion=_enabled(fleet))
 
 
 def closed(fleet: Fleet, home: CellName | None) -> set[CellName]:
@@ -78,9 +78,9 @@ def _cells(fleet: Fleet, reaches: Callable[[CellInfo], bool]) -> Mask:
 def _reached(fleet: Fleet, by_cell: Mask, key: str, name: str, words: str, kind: str) -> Constraint:
     spoken, right = asked_of(fleet, said_under(fleet, key), partial(eq, name))
 
-    def remedy(host_index: int) -> str:
+    def suggestion(host_index: int) -> str:
         if not by_cell[host_index]:
             return f"the {kind} '{name}' among those of its cell, {fleet.hosts[host_index].cell}"
         return f"the {kind} '{name}' under {key} of an aggregate of it"
 
-    return Constraint(REACH, by_cell & (~spoken | right), words, remedy=remedy)
+    return Constraint(REACH, by_cell & (~spoken | right), words, suggestion=suggestion)

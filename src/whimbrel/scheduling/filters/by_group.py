@@ -19,7 +19,7 @@ def affinity(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     if request.group and request.group.policy == "affinity" and request.group.members:
         words = "the others of its affinity group are elsewhere"
         yield Constraint(
-            "ServerGroupAffinityFilter", members(request, snapshot) > 0, words, remedy=_as_group(request, snapshot)
+            "ServerGroupAffinityFilter", members(request, snapshot) > 0, words, suggestion=_as_group(request, snapshot)
         )
 
 

@@ -13,15 +13,15 @@ def io_ops(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     there, words = snapshot.fleet.io_ops, "as many tasks load its disks as may"
     passes = there < snapshot.rules.max_io_ops_per_host
     yield Constraint(
-        "IoOpsFilter", passes, words, remedy=lambda host_index: f"max_io_ops_per_host above {there[host_index]}"
+        "IoOpsFilter", passes, words, suggestion=lambda host_index: f"max_io_ops_per_host above {there[host_index]}"
     )
 
 
 def num_instances(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     there, words = snapshot.fleet.servers, "it has as many servers as it may have"
     passes = there < snapshot.rules.max_instances_per_host
-    remedy = lambda host_index: f"max_instances_per_host above {there[host_index]}"  # noqa: E731
-    yield Constraint("NumInstancesFilter", passes, words, remedy=remedy)
+    suggestion = lambda host_index: f"max_instances_per_host above {there[host_index]}"  # noqa: E731
+    yield Constraint("NumInstancesFilter", passes, words, suggestion=suggestion)
 
 
 def isolated(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
@@ -30,7 +30,7 @@ def isolated(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     those = snapshot.fleet.named(rules.isolated_hosts)  # type: ignore[arg-type]
     if request.image_id in rules.isolated_images:
         yield Constraint(
-            ISOLATED, those, "it is not for isolated images", remedy=lambda host_index: "its name in isolated_hosts"
+            ISOLATED, those, "it is not for isolated images", suggestion=lambda host_index: "its name in isolated_hosts"
         )
     elif rules.restrict_isolated_hosts_to_isolated_images and rules.isolated_hosts:
         yield Constraint(ISOLATED, ~those, "it is for isolated images only")

@@ -32,8 +32,10 @@ def compute(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     def enable(host_index: int) -> str:
         return f"its service enabled (openstack compute service set --enable {fleet.names[host_index]} nova-compute)"
 
-    yield Constraint(COMPUTE, fleet.enabled, "its service is disabled", remedy=enable)
-    yield Constraint(COMPUTE, fleet.up(snapshot.now), "its service is down", remedy=lambda host_index: "its service up")
+    yield Constraint(COMPUTE, fleet.enabled, "its service is disabled", suggestion=enable)
+    yield Constraint(
+        COMPUTE, fleet.up(snapshot.now), "its service is down", suggestion=lambda host_index: "its service up"
+    )
 
 
 def all_hosts(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:

@@ -23,7 +23,7 @@ def asked(request: Request, snapshot: Snapshot) -> Iterator[Constraint]:
     if request.zone is not None:
         because = f" ({request.zone_because})" if request.zone_because else ""
         yield Constraint(
-            ZONE, fleet.in_zone(request.zone), f"in another availability zone{because}", remedy=_other_zone
+            ZONE, fleet.in_zone(request.zone), f"in another availability zone{because}", suggestion=_other_zone
         )
     yield from reach(request, snapshot)
 

@@ -5,7 +5,7 @@ Invariant: the server's group takes part in the claim as in that of a move, so t
 
 from whimbrel.domain.errors import Refused, Unavailable
 from whimbrel.domain.ids import ConsumerId
-from whimbrel.domain.operation_facts import Errand, OperationFacts
+from whimbrel.domain.operation_facts import Operation, OperationFacts
 from whimbrel.domain.run import Run
 from whimbrel.domain.server import Server
 from whimbrel.moves import needs
@@ -22,18 +22,18 @@ class ClaimFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
     due: Claim | None = None
 
 
-ClaimErrand = Run[ClaimFacts]
+ClaimOperation = Run[ClaimFacts]
 
 
 def changes_claim(facts: ClaimFacts) -> bool:
     return facts.due is not None and facts.held != facts.due
 
 
-async def claim_due(run: ClaimErrand, cloud: Cloud) -> None:
+async def claim_due(run: ClaimOperation, cloud: Cloud) -> None:
     await _claim_in_group(run, run.facts.due, cloud)
 
 
-async def claim_as_before(run: ClaimErrand, cloud: Cloud) -> None:
+async def claim_as_before(run: ClaimOperation, cloud: Cloud) -> None:
     """Claim what was held before. If that is refused, keep what is due rather than wait for it."""
     try:
         await _claim_in_group(run, run.facts.held, cloud)
@@ -41,7 +41,7 @@ async def claim_as_before(run: ClaimErrand, cloud: Cloud) -> None:
         return
 
 
-async def record_of(run: Errand, cloud: Cloud) -> Server:
+async def record_of(run: Operation, cloud: Cloud) -> Server:
     """Return the record, also of a server without a host."""
     if run.facts.cell is not None:
         return await operation.records(run, cloud).get(run.subject)
@@ -51,20 +51,20 @@ async def record_of(run: Errand, cloud: Cloud) -> Server:
     return entry.unplaced
 
 
-async def put_claim(run: Errand, claim: Claim, cloud: Cloud, group: GroupRule | None = None) -> None:
+async def put_claim(run: Operation, claim: Claim, cloud: Cloud, group: GroupRule | None = None) -> None:
     """Replace the claim of the server. Its place in a group is kept as long as it holds anything."""
     record = await record_of(run, cloud)
     owner = Owner(record.project_id, record.user_id)
     await cloud.placement.claim(run.order, ConsumerId(run.subject), owner, claim, group)
 
 
-async def _claim_in_group(run: ClaimErrand, claim: Claim | None, cloud: Cloud) -> None:
+async def _claim_in_group(run: ClaimOperation, claim: Claim | None, cloud: Cloud) -> None:
     """Enter the claim into the group too: the lost one may have been all that the server held."""
     assert claim is not None, "noted at the second look"
     await put_claim(run, claim, cloud, await _rule(run, claim, cloud))
 
 
-async def _rule(run: ClaimErrand, claim: Claim, cloud: Cloud) -> GroupRule | None:
+async def _rule(run: ClaimOperation, claim: Claim, cloud: Cloud) -> GroupRule | None:
     group = await cloud.server_groups.of_server(run.subject) if claim else None
     if group is None:
         return None

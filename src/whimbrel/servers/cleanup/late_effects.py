@@ -31,7 +31,7 @@ from whimbrel.proof.evidence_reader import is_ended
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import lookup, operation
-from whimbrel.servers.cleanup import orphans as strays
+from whimbrel.servers.cleanup import orphans as orphans
 from whimbrel.servers.cleanup.orphans import Orphans
 from whimbrel.servers.devices import interfaces
 from whimbrel.servers.devices.interface_facts import InterfaceFacts
@@ -41,8 +41,8 @@ STATES = ("active", "stopped", "error")
 """Of a server that waits for a verdict only ports are given back: its move holds more than the record says."""
 
 
-class CleanupFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True):
-    strays: Orphans = Orphans()
+class CleanupFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True, rename={"orphans": "strays"}):
+    orphans: Orphans = Orphans()
 
 
 Tidying = Run[CleanupFacts]
@@ -65,11 +65,11 @@ async def see_strays(run: Tidying, cloud: Cloud) -> CleanupFacts:
     """Look again, now that nobody else can change it."""
     record = await operation.records(run, cloud).get(run.subject)
     facts = run.facts
-    return replace(facts, strays=await (strays.find_misbound if facts.beside else strays.see)(record, cloud))
+    return replace(facts, orphans=await (orphans.find_misbound if facts.beside else orphans.see)(record, cloud))
 
 
 def is_misbound(facts: CleanupFacts) -> bool:
-    return bool(facts.strays.cut_off)
+    return bool(facts.orphans.misbound)
 
 
 async def give_back_ports(run: Tidying, cloud: Cloud) -> None:
@@ -78,14 +78,14 @@ async def give_back_ports(run: Tidying, cloud: Cloud) -> None:
     """
     facts = run.facts
     assert facts.host, "it lives somewhere"
-    for port_id in facts.strays.cut_off:
+    for port_id in facts.orphans.misbound:
         await check_in_hand(run, cloud)
         with suppress(NotFound):  # its owner deletes it just now
             await cloud.network.activate_binding(port_id, facts.host)
 
 
 async def let_go_strays(run: Tidying, cloud: Cloud) -> None:
-    found = run.facts.strays
+    found = run.facts.orphans
     for attachment_id in found.attachments:
         await cloud.volumes.detach(attachment_id)
     for port_id, host in (*found.bindings, *await _left_bound(run, cloud)):
@@ -99,8 +99,8 @@ async def let_go_strays(run: Tidying, cloud: Cloud) -> None:
 async def _left_bound(run: Tidying, cloud: Cloud) -> list[tuple[str, HostName]]:
     """List where ports that were given back are bound still, and serve nobody. Of a move that waits all are its own."""
     facts = run.facts
-    given_back = () if facts.beside else facts.strays.cut_off
-    return [each for port_id in given_back for each in await strays.loose_bindings(port_id, facts.host, cloud)]
+    given_back = () if facts.beside else facts.orphans.misbound
+    return [each for port_id in given_back for each in await orphans.loose_bindings(port_id, facts.host, cloud)]
 
 
 async def _let_go_ports(server: ServerId, ports: Sequence[Port], cloud: Cloud) -> None:
@@ -154,7 +154,7 @@ async def clean_up(cloud: Cloud, engine: Engine, requester: Requester, server: S
     if server.vm_state in interfaces.STATES and (nic := await lost_nic(server, cloud)):
         await interfaces.detach(cloud, engine, requester, server, nic)
         return True
-    if not await strays.see(server, cloud):
+    if not await orphans.see(server, cloud):
         return False
     if (await lookup.find(cloud, server.id)).generation != server.generation:
         return False  # what was seen may have been of a move
@@ -168,7 +168,7 @@ async def clean_up_waiting(cloud: Cloud, engine: Engine, requester: Requester, m
     Raises: WrongState; Conflict: there is a verdict, or something is done beside the move; NotFound; Unavailable.
     """
     server = await lookup.find(cloud, move.subject)
-    if not await strays.find_misbound(server, cloud):
+    if not await orphans.find_misbound(server, cloud):
         return False
     await operation.accept(cloud, engine, requester, server, CLEANUP, "tidy", None, ("resized",), beside=move.id)
     return True

@@ -20,14 +20,14 @@ from whimbrel.proof.invariants.guests import stands_as_recorded
 from whimbrel.servers.devices import own_devices
 
 
-class Orphans(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Orphans(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"misbound": "cut_off"}):
     attachments: tuple[str, ...] = ()
     bindings: tuple[tuple[str, HostName], ...] = ()  # (port, host)
     ports: tuple[str, ...] = ()
-    cut_off: tuple[str, ...] = ()  # ports that were activated elsewhere, and are bound on the server's host still
+    misbound: tuple[str, ...] = ()  # ports that were activated elsewhere, and are bound on the server's host still
 
     def __bool__(self) -> bool:
-        return bool(self.attachments or self.bindings or self.ports or self.cut_off)
+        return bool(self.attachments or self.bindings or self.ports or self.misbound)
 
 
 async def see(record: Server, cloud: Cloud) -> Orphans:
@@ -35,8 +35,8 @@ async def see(record: Server, cloud: Cloud) -> Orphans:
     attachments = await own_devices.attachments_of(record, cloud)
     ports = await own_devices.ports_of(record, cloud)
     bindings = [each for port in ports for each in await loose_bindings(port.id, record.host, cloud)]
-    cut_off = await _cut_off(record, ports, cloud)
-    if not (bindings or cut_off or _unnamed(record, attachments, ports)):
+    misbound = await _misbound(record, ports, cloud)
+    if not (bindings or misbound or _unnamed(record, attachments, ports)):
         return Orphans()
     if record.cell is None or record.host is None:
         return Orphans()
@@ -48,14 +48,14 @@ async def see(record: Server, cloud: Cloud) -> Orphans:
         attachments=tuple(_attachments(record, attachments, guests)),
         bindings=tuple(bindings),
         ports=tuple(_ports(record, ports, guests)),
-        cut_off=tuple(port for port in cut_off if port in own.ports),
+        misbound=tuple(port for port in misbound if port in own.ports),
     )
 
 
 async def find_misbound(record: Server, cloud: Cloud) -> Orphans:
     """See only which of its ports are active elsewhere, and can be activated where it is: the rest is its move's."""
     ports = await own_devices.ports_of(record, cloud, with_requests=False)
-    return Orphans(cut_off=tuple(await _cut_off(record, ports, cloud)))
+    return Orphans(misbound=tuple(await _misbound(record, ports, cloud)))
 
 
 async def loose_bindings(port_id: str, but: HostName | None, cloud: Cloud) -> list[tuple[str, HostName]]:
@@ -77,7 +77,7 @@ def _stands(guest: Guest, record: Server) -> bool:
     return is_own and stands_as_recorded(guest, record)
 
 
-async def _cut_off(record: Server, ports: Sequence[Port], cloud: Cloud) -> list[str]:
+async def _misbound(record: Server, ports: Sequence[Port], cloud: Cloud) -> list[str]:
     """List its ports that are active elsewhere, and can be activated where it is."""
     named = {nic.port_id for nic in record.nics}
     elsewhere = [port.id for port in ports if port.id in named and port.host != record.host]
@@ -95,8 +95,8 @@ def _attachments(record: Server, there: Sequence[Attachment], guests: Sequence[G
     known = {device.attachment_id for device in record.volumes}
     by_another = {one.volume_id for one in there if one.id in known}
     used = {volume for guest in guests if guest.key.server == record.id for volume in guest.volumes} - by_another
-    strays = [one for one in there if one.id not in known and one.status == "reserved"]
-    return [one.id for one in strays if one.volume_id not in used]
+    orphans = [one for one in there if one.id not in known and one.status == "reserved"]
+    return [one.id for one in orphans if one.volume_id not in used]
 
 
 def _ports(record: Server, there: Sequence[Port], guests: Sequence[Guest]) -> list[str]:

@@ -15,7 +15,7 @@ from whimbrel.ports.services.network import Port
 from whimbrel.servers import operation
 from whimbrel.servers.allocations.allocation_repair import put_claim
 from whimbrel.servers.allocations.port_allocations import Claim, add, named, without_nothing
-from whimbrel.servers.devices.interface_facts import InterfaceErrand, InterfaceFacts, nic_of
+from whimbrel.servers.devices.interface_facts import InterfaceFacts, InterfaceOperation, nic_of
 
 _UNKNOWN = Shortfall(words="it is not known to placement")
 
@@ -35,7 +35,7 @@ async def find_assignment(cloud: Cloud, server: Server, port: Port) -> Assignmen
 # Plugging
 
 
-async def choose_claim(run: InterfaceErrand, cloud: Cloud) -> InterfaceFacts:
+async def choose_claim(run: InterfaceOperation, cloud: Cloud) -> InterfaceFacts:
     """Decide what serves the port, and note what the server is to hold with it."""
     facts = run.facts
     port = await cloud.network.port(nic_of(run).port_id)
@@ -49,12 +49,12 @@ async def choose_claim(run: InterfaceErrand, cloud: Cloud) -> InterfaceFacts:
     return replace(facts, held=held, claim=claim, served=assignment.served)
 
 
-async def set_claim(run: InterfaceErrand, cloud: Cloud) -> None:
+async def set_claim(run: InterfaceOperation, cloud: Cloud) -> None:
     assert run.facts.claim is not None, "chosen before"
     await put_claim(run, run.facts.claim, cloud)
 
 
-async def claim_as_before(run: InterfaceErrand, cloud: Cloud) -> None:
+async def claim_as_before(run: InterfaceOperation, cloud: Cloud) -> None:
     assert run.facts.held is not None, "noted with the claim"
     await put_claim(run, run.facts.held, cloud)
 
@@ -62,7 +62,7 @@ async def claim_as_before(run: InterfaceErrand, cloud: Cloud) -> None:
 # Unplugging
 
 
-async def see_claim(run: InterfaceErrand, cloud: Cloud) -> InterfaceFacts:
+async def see_claim(run: InterfaceOperation, cloud: Cloud) -> InterfaceFacts:
     """Note what the server is to hold without what this port was given. Of a port that is gone nothing is known."""
     facts = run.facts
     try:
@@ -80,14 +80,14 @@ async def see_claim(run: InterfaceErrand, cloud: Cloud) -> InterfaceFacts:
     return replace(facts, held=held, claim=without_nothing(claim))
 
 
-async def give_back_claim(run: InterfaceErrand, cloud: Cloud) -> None:
+async def give_back_claim(run: InterfaceOperation, cloud: Cloud) -> None:
     await set_claim(run, cloud)
 
 
 # Inside
 
 
-async def _held(run: InterfaceErrand, cloud: Cloud) -> Claim:
+async def _held(run: InterfaceOperation, cloud: Cloud) -> Claim:
     return {one.provider: one.resources for one in await cloud.placement.allocations([ConsumerId(run.subject)])}
 
 

@@ -22,10 +22,10 @@ class InterfaceFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=Tr
     served: Mapping[str, str] | None = None  # which provider serves which request of the port
 
 
-InterfaceErrand = Run[InterfaceFacts]
+InterfaceOperation = Run[InterfaceFacts]
 
 
-def nic_of(run: InterfaceErrand) -> Nic:
+def nic_of(run: InterfaceOperation) -> Nic:
     assert run.facts.nic, "plugged before it was learned"
     return run.facts.nic
 

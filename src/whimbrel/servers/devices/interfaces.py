@@ -26,8 +26,8 @@ from whimbrel.servers.devices.interface_claims import (
     set_claim,
 )
 from whimbrel.servers.devices.interface_facts import (
-    InterfaceErrand,
     InterfaceFacts,
+    InterfaceOperation,
     changes_claim,
     has_function,
     names_port,
@@ -43,13 +43,13 @@ REFRESHES = 3
 # Attaching
 
 
-async def check_unplugged(run: InterfaceErrand, cloud: Cloud) -> None:
+async def check_unplugged(run: InterfaceOperation, cloud: Cloud) -> None:
     """Look whether the server has this very port, now that nobody else can attach anything."""
     if any(nic.port_id == run.facts.requested.port_id for nic in (await _record(run, cloud)).nics):
         raise WrongState(f"Port {run.facts.requested.port_id} is still in use.")
 
 
-async def have_port(run: InterfaceErrand, cloud: Cloud) -> None:
+async def have_port(run: InterfaceOperation, cloud: Cloud) -> None:
     """Take the port that was named, or have one made."""
     facts = run.facts
     await check_in_hand(run, cloud)
@@ -70,12 +70,12 @@ async def have_port(run: InterfaceErrand, cloud: Cloud) -> None:
         )
 
 
-async def let_go_port(run: InterfaceErrand, cloud: Cloud) -> None:
+async def let_go_port(run: InterfaceOperation, cloud: Cloud) -> None:
     facts = run.facts
-    await _let_go(run, cloud, is_ours=facts.requested.port_id is None)
+    await _release(run, cloud, is_ours=facts.requested.port_id is None)
 
 
-async def find_port(run: InterfaceErrand, cloud: Cloud) -> Port | None:
+async def find_port(run: InterfaceOperation, cloud: Cloud) -> Port | None:
     """Give the port that was taken or made."""
     facts = run.facts
     for port in await cloud.network.ports_of([run.subject]):
@@ -84,7 +84,7 @@ async def find_port(run: InterfaceErrand, cloud: Cloud) -> Port | None:
     return None
 
 
-async def learn_nic(run: InterfaceErrand, cloud: Cloud) -> InterfaceFacts:
+async def learn_nic(run: InterfaceOperation, cloud: Cloud) -> InterfaceFacts:
     facts = run.facts
     port = await find_port(run, cloud)
     if port is None:
@@ -94,7 +94,7 @@ async def learn_nic(run: InterfaceErrand, cloud: Cloud) -> InterfaceFacts:
     return replace(facts, nic=port.as_nic(labels.get(port.network_id), tag=facts.requested.tag, is_ours=is_ours))
 
 
-async def bind_port(run: InterfaceErrand, cloud: Cloud) -> None:
+async def bind_port(run: InterfaceOperation, cloud: Cloud) -> None:
     """Bind it as it was seen before we looked whether the run is ours: who sleeps in between finds it changed."""
     port = await cloud.network.port(nic_of(run).port_id)
     await check_in_hand(run, cloud)
@@ -103,7 +103,7 @@ async def bind_port(run: InterfaceErrand, cloud: Cloud) -> None:
     await cloud.network.bind(port, operation.host_of(run), {network.ALLOCATION: said}, _owner(run.facts))
 
 
-async def plug_nic(run: InterfaceErrand, cloud: Cloud) -> None:
+async def plug_nic(run: InterfaceOperation, cloud: Cloud) -> None:
     port = await cloud.network.port(nic_of(run).port_id)
     nic = GuestNic(
         port_id=port.id,
@@ -115,26 +115,26 @@ async def plug_nic(run: InterfaceErrand, cloud: Cloud) -> None:
     await operation.agent(run, cloud).plug(run.order, operation.key(run), nic)
 
 
-async def unplug_nic(run: InterfaceErrand, cloud: Cloud) -> None:
+async def unplug_nic(run: InterfaceOperation, cloud: Cloud) -> None:
     """Have it out of the guest. Where the port was never learned it was never plugged."""
     if run.facts.nic:
         await operation.agent(run, cloud).unplug(run.order, operation.key(run), run.facts.nic.port_id)
 
 
-async def record_plugged(run: InterfaceErrand, cloud: Cloud) -> None:
+async def record_plugged(run: InterfaceOperation, cloud: Cloud) -> None:
     await operation.settle(run, cloud, {"nics": (*await _others(run, cloud), nic_of(run))})
 
 
 # Detaching
 
 
-async def check_plugged(run: InterfaceErrand, cloud: Cloud) -> None:
+async def check_plugged(run: InterfaceOperation, cloud: Cloud) -> None:
     """Look again, now that nobody else can detach it."""
     if all(nic.port_id != nic_of(run).port_id for nic in (await _record(run, cloud)).nics):
         raise NotFound(f"Port id {nic_of(run).port_id} could not be found.")
 
 
-async def plug_again(run: InterfaceErrand, cloud: Cloud) -> None:
+async def plug_again(run: InterfaceOperation, cloud: Cloud) -> None:
     """Have it in the guest as before, unless its owner has deleted the port meanwhile."""
     try:
         await plug_nic(run, cloud)
@@ -142,25 +142,25 @@ async def plug_again(run: InterfaceErrand, cloud: Cloud) -> None:
         return
 
 
-async def end_port(run: InterfaceErrand, cloud: Cloud) -> None:
+async def end_port(run: InterfaceOperation, cloud: Cloud) -> None:
     """Delete a port that was made for the server; let one go that is its owner's."""
-    await _let_go(run, cloud, is_ours=nic_of(run).is_ours)
+    await _release(run, cloud, is_ours=nic_of(run).is_ours)
 
 
-async def give_back_device(run: InterfaceErrand, cloud: Cloud) -> None:
+async def give_back_device(run: InterfaceOperation, cloud: Cloud) -> None:
     """Have the guest hold no virtual function for the port any more."""
     devices = cloud.cell(operation.cell_of(run)).devices
     await devices.release(run.order, operation.host_of(run), operation.key(run), [nic_of(run).port_id])
 
 
-async def record_unplugged(run: InterfaceErrand, cloud: Cloud) -> None:
+async def record_unplugged(run: InterfaceOperation, cloud: Cloud) -> None:
     await operation.settle(run, cloud, {"nics": await _others(run, cloud)})
 
 
 # Inside
 
 
-async def _let_go(run: InterfaceErrand, cloud: Cloud, *, is_ours: bool) -> None:
+async def _release(run: InterfaceOperation, cloud: Cloud, *, is_ours: bool) -> None:
     port = await find_port(run, cloud)
     await check_in_hand(run, cloud)  # after the look: who sleeps in between finds no such port, or it changed
     if port and is_ours:
@@ -173,11 +173,11 @@ def _owner(facts: InterfaceFacts) -> str:
     return f"compute:{facts.zone}"
 
 
-async def _record(run: InterfaceErrand, cloud: Cloud) -> Server:
+async def _record(run: InterfaceOperation, cloud: Cloud) -> Server:
     return await operation.records(run, cloud).get(run.subject)
 
 
-async def _others(run: InterfaceErrand, cloud: Cloud) -> tuple[Nic, ...]:
+async def _others(run: InterfaceOperation, cloud: Cloud) -> tuple[Nic, ...]:
     """Give the record's other nics, with the addresses that their ports have now."""
     now = {port.id: port.addresses for port in await cloud.network.ports_of([run.subject])}
     nics = (await _record(run, cloud)).nics

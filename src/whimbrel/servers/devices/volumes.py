@@ -32,7 +32,7 @@ class VolumeFacts(OperationFacts, frozen=True, kw_only=True, omit_defaults=True)
     at_once: bool = True  # whether the volume is reserved before the asker is answered
 
 
-VolumeErrand = Run[VolumeFacts]
+VolumeOperation = Run[VolumeFacts]
 
 
 def is_at_once(facts: VolumeFacts) -> bool:
@@ -80,17 +80,17 @@ def free_name(server: Server) -> str:
     return next(free_disk_names(device_names(server)))
 
 
-async def check_still_free(run: VolumeErrand, cloud: Cloud) -> None:
+async def check_still_free(run: VolumeOperation, cloud: Cloud) -> None:
     """Look again, now that nobody else can attach anything."""
     check_free(await _record(run, cloud), run.facts.device)
 
 
-async def check_volume(run: VolumeErrand, cloud: Cloud) -> None:
+async def check_volume(run: VolumeOperation, cloud: Cloud) -> None:
     """Look at the volume, where the asker was answered before that."""
     await check_usable(cloud, await _record(run, cloud), await cloud.volumes.volume(run.facts.device.volume_id))
 
 
-async def check_attached(run: VolumeErrand, cloud: Cloud) -> None:
+async def check_attached(run: VolumeOperation, cloud: Cloud) -> None:
     """Look again, now that nobody else can detach it."""
     if run.facts.device not in (await _record(run, cloud)).volumes:
         raise WrongState(f"Volume {run.facts.device.volume_id} was attached anew or detached meanwhile.")
@@ -99,17 +99,17 @@ async def check_attached(run: VolumeErrand, cloud: Cloud) -> None:
 # Attaching
 
 
-async def reserve_volume(run: VolumeErrand, cloud: Cloud) -> None:
+async def reserve_volume(run: VolumeOperation, cloud: Cloud) -> None:
     await check_in_hand(run, cloud)
     await cloud.volumes.reserve(run.subject, run.facts.device.volume_id, ())
 
 
-async def reserve_volume_later(run: VolumeErrand, cloud: Cloud) -> None:
+async def reserve_volume_later(run: VolumeOperation, cloud: Cloud) -> None:
     """The same line, where the asker does not wait for it."""
     await reserve_volume(run, cloud)
 
 
-async def let_go_volume(run: VolumeErrand, cloud: Cloud) -> None:
+async def let_go_volume(run: VolumeOperation, cloud: Cloud) -> None:
     """Give up whatever the server holds of it, as seen before we look whether the run is ours."""
     held = await cloud.volumes.attachments(run.subject, run.facts.device.volume_id)
     await check_in_hand(run, cloud)
@@ -117,7 +117,7 @@ async def let_go_volume(run: VolumeErrand, cloud: Cloud) -> None:
         await cloud.volumes.detach(attachment.id)
 
 
-async def learn_attachment(run: VolumeErrand, cloud: Cloud) -> VolumeFacts:
+async def learn_attachment(run: VolumeOperation, cloud: Cloud) -> VolumeFacts:
     facts = run.facts
     held = await cloud.volumes.attachments(run.subject, facts.device.volume_id)
     if not held:
@@ -125,46 +125,46 @@ async def learn_attachment(run: VolumeErrand, cloud: Cloud) -> VolumeFacts:
     return replace(facts, device=replace(facts.device, attachment_id=held[0].id))
 
 
-async def connect_volume(run: VolumeErrand, cloud: Cloud) -> None:
+async def connect_volume(run: VolumeOperation, cloud: Cloud) -> None:
     device, connector = run.facts.device, await operation.agent(run, cloud).connector()
     await cloud.volumes.connect(device.attachment_id, {**connector, "mountpoint": device.device})
 
 
-async def attach_to_guest(run: VolumeErrand, cloud: Cloud) -> None:
+async def attach_to_guest(run: VolumeOperation, cloud: Cloud) -> None:
     [volume] = await volumes.guest_volumes([run.facts.device], cloud)
     await operation.agent(run, cloud).attach_volume(run.order, operation.key(run), volume)
 
 
-async def detach_from_guest(run: VolumeErrand, cloud: Cloud) -> None:
+async def detach_from_guest(run: VolumeOperation, cloud: Cloud) -> None:
     await operation.agent(run, cloud).detach_volume(run.order, operation.key(run), run.facts.device.volume_id)
 
 
-async def complete_volume(run: VolumeErrand, cloud: Cloud) -> None:
+async def complete_volume(run: VolumeOperation, cloud: Cloud) -> None:
     """Tell the volume service that the guest has it."""
     await cloud.volumes.complete(run.facts.device.attachment_id)
 
 
-async def record_attached(run: VolumeErrand, cloud: Cloud) -> None:
+async def record_attached(run: VolumeOperation, cloud: Cloud) -> None:
     await operation.settle(run, cloud, {"volumes": (*await _others(run, cloud), run.facts.device)})
 
 
 # Detaching
 
 
-async def end_attachments(run: VolumeErrand, cloud: Cloud) -> None:
+async def end_attachments(run: VolumeOperation, cloud: Cloud) -> None:
     """Let go the volume, also on the host to which a move that waits may turn back."""
     await let_go_volume(run, cloud)
 
 
-async def record_detached(run: VolumeErrand, cloud: Cloud) -> None:
+async def record_detached(run: VolumeOperation, cloud: Cloud) -> None:
     await operation.settle(run, cloud, {"volumes": await _others(run, cloud)})
 
 
-async def _record(run: VolumeErrand, cloud: Cloud) -> Server:
+async def _record(run: VolumeOperation, cloud: Cloud) -> Server:
     return await operation.records(run, cloud).get(run.subject)
 
 
-async def _others(run: VolumeErrand, cloud: Cloud) -> tuple[BlockDevice, ...]:
+async def _others(run: VolumeOperation, cloud: Cloud) -> tuple[BlockDevice, ...]:
     record = await _record(run, cloud)
     return tuple(held for held in record.volumes if held.volume_id != run.facts.device.volume_id)
 

@@ -6,7 +6,7 @@ The door registers the image before it answers, since a client asks for it at on
 from collections.abc import Mapping
 
 from whimbrel.domain.errors import Superseded
-from whimbrel.domain.operation_facts import Errand, OperationFacts
+from whimbrel.domain.operation_facts import Operation, OperationFacts
 from whimbrel.domain.server import Server
 from whimbrel.moves.steps.disk import finished
 from whimbrel.ports.cloud import Cloud, Requester
@@ -16,12 +16,12 @@ from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
 
 
-def image_of(run: Errand) -> str:
+def image_of(run: Operation) -> str:
     assert run.facts.image_id, "the id is written down when the snapshot is accepted"
     return run.facts.image_id
 
 
-async def register_image(run: Errand, cloud: Cloud) -> None:
+async def register_image(run: Operation, cloud: Cloud) -> None:
     facts = run.facts
     image = Image(
         id=image_of(run),
@@ -40,16 +40,16 @@ async def register_image(run: Errand, cloud: Cloud) -> None:
         raise Superseded(f"run {run.id} was turned back meanwhile")
 
 
-async def delete_image(run: Errand, cloud: Cloud) -> None:
+async def delete_image(run: Operation, cloud: Cloud) -> None:
     await cloud.images.delete(image_of(run))
 
 
-async def upload_snapshot(run: Errand, cloud: Cloud) -> None:
+async def upload_snapshot(run: Operation, cloud: Cloud) -> None:
     agent = operation.agent(run, cloud)
     await finished(lambda: agent.upload_snapshot(run.order, operation.key(run), image_of(run)))
 
 
-async def settle_as_before(run: Errand, cloud: Cloud) -> None:
+async def settle_as_before(run: Operation, cloud: Cloud) -> None:
     await operation.unlock(run, cloud)
 
 

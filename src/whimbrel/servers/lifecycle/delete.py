@@ -2,7 +2,7 @@
 
 from whimbrel.domain import server_states
 from whimbrel.domain.errors import Conflict, Invalid, NotFound, Unavailable, WrongState
-from whimbrel.domain.operation_facts import Errand, OperationFacts, has_devices, is_placed
+from whimbrel.domain.operation_facts import Operation, OperationFacts, has_devices, is_placed
 from whimbrel.domain.server import Server
 from whimbrel.moves import requests
 from whimbrel.moves.migration_status import MOVE_SAGAS
@@ -14,7 +14,7 @@ from whimbrel.servers import lookup, operation
 from whimbrel.servers.cleanup.late_effects import made_macs
 
 
-async def mark_deleting(run: Errand, cloud: Cloud) -> None:
+async def mark_deleting(run: Operation, cloud: Cloud) -> None:
     """Take the server, whatever its state. One that lives nowhere is taken: nobody else can have an open run on it."""
     if is_placed(run.facts):
         await operation.lock(run, cloud)
@@ -22,31 +22,31 @@ async def mark_deleting(run: Errand, cloud: Cloud) -> None:
         raise WrongState(f"Instance {run.subject} has found a host meanwhile.")
 
 
-async def destroy_guest(run: Errand, cloud: Cloud) -> None:
+async def destroy_guest(run: Operation, cloud: Cloud) -> None:
     await operation.agent(run, cloud).destroy(run.order, operation.key(run))
 
 
-async def let_go_volumes(run: Errand, cloud: Cloud) -> None:
+async def let_go_volumes(run: Operation, cloud: Cloud) -> None:
     """Detach its volumes, and delete those that were to go with it."""
     await volumes.detach_all(run, cloud)
     await volumes.delete_with(await operation.records(run, cloud).get(run.subject), cloud)
 
 
-async def let_go_ports(run: Errand, cloud: Cloud) -> None:
+async def let_go_ports(run: Operation, cloud: Cloud) -> None:
     """Delete the ports that were made for it, also those that came late, and let go those that are its owner's."""
     record = await operation.records(run, cloud).get(run.subject)
     made, macs = {nic.port_id for nic in record.nics if nic.is_ours}, await made_macs(run.subject, cloud)
-    await ports.let_go(run, lambda port: port.id in made or port.mac in macs, cloud)
+    await ports.release(run, lambda port: port.id in made or port.mac in macs, cloud)
 
 
-async def release_devices(run: Errand, cloud: Cloud) -> None:
+async def release_devices(run: Operation, cloud: Cloud) -> None:
     """Have its guest hold no device of the host; the guest is gone by now."""
     facts = run.facts
     if facts.cell and facts.host:
         await cloud.cell(facts.cell).devices.release(run.order, facts.host, operation.key(run))
 
 
-async def close_record(run: Errand, cloud: Cloud) -> None:
+async def close_record(run: Operation, cloud: Cloud) -> None:
     """Keep the row, as deleted, for those who ask for deleted servers."""
     now = cloud.clock.now()
     fields = {
@@ -58,7 +58,7 @@ async def close_record(run: Errand, cloud: Cloud) -> None:
     await operation.records(run, cloud).unlock(run.order, run.subject, fields)
 
 
-async def erase_entry(run: Errand, cloud: Cloud) -> None:
+async def erase_entry(run: Operation, cloud: Cloud) -> None:
     """From here on nobody finds it, and it counts for nothing."""
     await cloud.directory.erase(run.order, run.subject, cloud.clock.now())
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from whimbrel.domain import server_states
-from whimbrel.domain.operation_facts import Errand, OperationFacts
+from whimbrel.domain.operation_facts import Operation, OperationFacts
 from whimbrel.domain.server import Server
 from whimbrel.ports.cloud import Cloud, Requester
 from whimbrel.saga.engine import Engine
@@ -11,47 +11,47 @@ from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import operation
 
 
-async def see_power(run: Errand, cloud: Cloud) -> OperationFacts:
+async def see_power(run: Operation, cloud: Cloud) -> OperationFacts:
     """Write down whether the guest runs: the record of a broken server does not say, or is not believed."""
     facts = run.facts
     guest = await operation.agent(run, cloud).look(operation.key(run))
     return replace(facts, ran=guest is not None and guest.power == "running")
 
 
-async def power_on(run: Errand, cloud: Cloud) -> None:
+async def power_on(run: Operation, cloud: Cloud) -> None:
     await operation.agent(run, cloud).start(run.order, operation.key(run))
 
 
-async def power_off(run: Errand, cloud: Cloud) -> None:
+async def power_off(run: Operation, cloud: Cloud) -> None:
     await operation.agent(run, cloud).stop(run.order, operation.key(run), cloud.rules.shutdown_timeout_s)
 
 
-async def restart(run: Errand, cloud: Cloud) -> None:
+async def restart(run: Operation, cloud: Cloud) -> None:
     await operation.agent(run, cloud).reboot(run.order, operation.key(run), run.facts.hard)
 
 
-async def power_as_before(run: Errand, cloud: Cloud) -> None:
+async def power_as_before(run: Operation, cloud: Cloud) -> None:
     ran = run.facts.was == "active" or run.facts.ran
     await (power_on if ran else power_off)(run, cloud)
 
 
-async def settle_started(run: Errand, cloud: Cloud) -> None:
+async def settle_started(run: Operation, cloud: Cloud) -> None:
     await _settle(run, cloud, "started")
 
 
-async def settle_stopped(run: Errand, cloud: Cloud) -> None:
+async def settle_stopped(run: Operation, cloud: Cloud) -> None:
     await _settle(run, cloud, "stopped")
 
 
-async def settle_rebooted(run: Errand, cloud: Cloud) -> None:
+async def settle_rebooted(run: Operation, cloud: Cloud) -> None:
     await _settle(run, cloud, "rebooted")
 
 
-async def settle_as_seen(run: Errand, cloud: Cloud) -> None:
+async def settle_as_seen(run: Operation, cloud: Cloud) -> None:
     await _settle(run, cloud, "started" if run.facts.ran else "stopped")
 
 
-async def _settle(run: Errand, cloud: Cloud, event: str) -> None:
+async def _settle(run: Operation, cloud: Cloud, event: str) -> None:
     fields = {"vm_state": server_states.after(run.facts.was, event), "updated_at": cloud.clock.now()}
     await operation.records(run, cloud).unlock(run.order, run.subject, fields)
 

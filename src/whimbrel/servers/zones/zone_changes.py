@@ -24,21 +24,21 @@ async def changing(
 
     Raises: Conflict: somebody holds something on a host whose zone would change; Unavailable.
     """
-    mends = await cloud.aggregates.zone_mends()
+    repairs = await cloud.aggregates.zone_mends()
     were, are = _zones(hosts, before), _zones(hosts, after)
     default = cloud.rules.default_availability_zone
     going = {host.id: are[host.name] for host in hosts if (are[host.name] or default) != (were[host.name] or default)}
     try:
         if going:
             await cloud.placement.zone_hosts(going)
-        yield Zoning(zones={name: zone for name, zone in are.items() if zone != were[name]}, mends=mends)
+        yield Zoning(zones={name: zone for name, zone in are.items() if zone != were[name]}, repairs=repairs)
     except WorldError:
         with suppress(WorldError):  # who looks after it will do it
-            await mend(cloud)
+            await repair(cloud)
         raise
 
 
-async def mend(cloud: Cloud, only: ProviderId | None = None) -> int:
+async def repair(cloud: Cloud, only: ProviderId | None = None) -> int:
     """Have placement know the zones as they are; give of how many hosts it knew others. only: of this one."""
     told = [one for one in await cloud.placement.zoned_hosts() if only in (None, one.root)]
     if not told:
@@ -46,7 +46,7 @@ async def mend(cloud: Cloud, only: ProviderId | None = None) -> int:
     names = {host.id: host.name for host in (await cloud.fleets.now()).hosts}
     if not await mistold(cloud, told, names):
         return 0
-    await cloud.aggregates.mend_zones()
+    await cloud.aggregates.repair_zones()
     wrong = await mistold(cloud, told, names)
     for was, zone in wrong:
         await cloud.placement.correct_zone(was, zone)

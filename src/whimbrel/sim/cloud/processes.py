@@ -173,7 +173,7 @@ class Staff:
 
     def _incarnations(self, host: HostName) -> bool:
         process = self.agent(host)
-        return not (process.is_dead or process.is_frozen or self.fault_state.cut_off.get(host))
+        return not (process.is_dead or process.is_frozen or self.fault_state.partitioned.get(host))
 
     # What users see
 

@@ -12,9 +12,9 @@ from whimbrel.sim.faults.planned_events import BUS, SERVICES, Mishap
 
 _GLOBAL = ("journal", "directory", "flavors", "quotas", "aggregates", "server_groups")
 
-PATIENCE_S = {"bus": 30.0, "network": 20.0, "volumes": 20.0, "images": 20.0}
+TIMEOUT_S = {"bus": 30.0, "network": 20.0, "volumes": 20.0, "images": 20.0}
 """How long an answer is waited for."""
-DATABASE_PATIENCE_S = 10.0
+DATABASE_TIMEOUT_S = 10.0
 
 _DELAYS_S = {"bus": 0.010, "network": 0.030, "volumes": 0.030, "images": 0.030}
 _DATABASE_DELAY_S = 0.001
@@ -30,8 +30,8 @@ def line_of(touch: str) -> str:
     return "global" if port in _GLOBAL else f"cell_{port}"
 
 
-def patience_s(line: str) -> float:
-    return PATIENCE_S.get(line, DATABASE_PATIENCE_S)
+def timeout_s(line: str) -> float:
+    return TIMEOUT_S.get(line, DATABASE_TIMEOUT_S)
 
 
 class FaultState:
@@ -39,7 +39,7 @@ class FaultState:
         self._rng = Random(f"weather {seed}").random
         self._waiting: dict[str, list[Mishap]] = {}  # line -> what its next calls meet
         self.out: dict[str, list[Mishap]] = {}  # line -> outages
-        self.cut_off: dict[HostName, int] = {}
+        self.partitioned: dict[HostName, int] = {}
         self.held_up: dict[HostName, float] = {}  # how many seconds the next order waits within the agent
         self.slow: dict[str, int] = {}  # process -> how many slownesses it suffers
 

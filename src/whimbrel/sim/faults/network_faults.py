@@ -17,7 +17,7 @@ from whimbrel.ports.hosts.agent import Agent
 from whimbrel.ports.services.images import Image, Images
 from whimbrel.sim.faults.call_subjects import Subjects
 from whimbrel.sim.faults.chaos import Chaos, changes
-from whimbrel.sim.faults.fault_state import FaultState, line_of, patience_s
+from whimbrel.sim.faults.fault_state import FaultState, line_of, timeout_s
 from whimbrel.sim.faults.planned_events import BUS, Mishap
 from whimbrel.sim.record.trace import Trace
 from whimbrel.sim.world.loop import Process, SimulatedLoop
@@ -88,7 +88,7 @@ class NetworkFaults(Chaos):
         if outage.answer == "409" and changes(name):
             raise Conflict(f"{line} says that somebody was faster")
         if outage.answer == "nothing":
-            await asyncio.sleep(patience_s(line))
+            await asyncio.sleep(timeout_s(line))
         raise Unavailable(f"{line} is out")
 
     async def _before(self, mishap: Mishap, name: str, line: str, call: Callable[[], Awaitable[Any]]) -> None:  # type: ignore[override]
@@ -107,7 +107,7 @@ class NetworkFaults(Chaos):
             await self._wait_in_vain(name, line)
 
     async def _wait_in_vain(self, name: str, line: str) -> None:
-        await asyncio.sleep(patience_s(line))
+        await asyncio.sleep(timeout_s(line))
         raise Unavailable(f"no answer from {name}")
 
     def _again(self, name: str, call: Callable[[], Awaitable[Any]]) -> None:
@@ -144,23 +144,23 @@ class ImageFaults:
     """Gives agents what they use of ports.images.Images: a file travels whole, so that it can arrive twice."""
 
     def __init__(self, network_faults: NetworkFaults, images: Images) -> None:
-        self._wires = network_faults
+        self._of_conductor = network_faults
         self._images = images
 
     async def show(self, image_id: str) -> Image:
-        shown: Image = await self._wires.touch("images.show", lambda: self._images.show(image_id))
+        shown: Image = await self._of_conductor.touch("images.show", lambda: self._images.show(image_id))
         return shown
 
     async def read(self, image_id: str) -> AsyncIterator[bytes]:
         async def fetch() -> list[bytes]:
             return [chunk async for chunk in self._images.read(image_id)]
 
-        for chunk in await self._wires.touch("images.read", fetch):
+        for chunk in await self._of_conductor.touch("images.read", fetch):
             yield chunk
 
     async def write(self, image_id: str, chunks: AsyncIterator[bytes]) -> None:
         file = [chunk async for chunk in chunks]
-        await self._wires.touch("images.write", lambda: self._images.write(image_id, _each(file)))
+        await self._of_conductor.touch("images.write", lambda: self._images.write(image_id, _each(file)))
 
 
 def _is_one(answer: Any) -> bool:
@@ -192,7 +192,7 @@ class Bus:
         self._outside.context.copy().run(self._deliver, host, verb, arguments, named, answer)
         granted = getattr(VERBS[verb].question(*arguments, **named), "timeout_s", 0.0)
         try:
-            async with asyncio.timeout(patience_s(BUS) + granted):
+            async with asyncio.timeout(timeout_s(BUS) + granted):
                 return await answer
         except TimeoutError:
             raise Unavailable(f"no answer from host {host} to {verb}") from None
@@ -201,13 +201,13 @@ class Bus:
         self, host: HostName, verb: str, arguments: tuple[Any, ...], named: dict[str, Any], answer: asyncio.Future[Any]
     ) -> None:
         process, agent = self.agents[host]
-        if process.is_dead or self._fault_state.cut_off.get(host):
+        if process.is_dead or self._fault_state.partitioned.get(host):
             return
 
         def reply(work: asyncio.Task[Any]) -> None:
             if changes(f"agent.{verb}"):
                 self._check(f"agent {host}.{verb}", self._subjects.among((*arguments, *named.values())))
-            if answer.done() or self._fault_state.cut_off.get(host) or work.cancelled():
+            if answer.done() or self._fault_state.partitioned.get(host) or work.cancelled():
                 return
             error = work.exception()
             if error:

@@ -100,7 +100,7 @@ CONFIRM_WINDOW_S = 45.0
 """Long enough for users to be faster, now and then."""
 
 
-class Size(msgspec.Struct, frozen=True, kw_only=True):
+class Size(msgspec.Struct, frozen=True, kw_only=True, rename={"endpoints": "doors"}):
     """How large a simulated cloud is, and how much happens there."""
 
     hosts: int = 4

@@ -38,7 +38,7 @@ class Faults:
                 self._staff.check(f"power loss of {mishap.where}", None)
                 await self._kill_agent(HostName(mishap.where), mishap.for_s)
             case "cut off":
-                await self._cut_off(HostName(mishap.where), mishap.for_s)
+                await self._partition(HostName(mishap.where), mishap.for_s)
             case "outage":
                 await self._outage(mishap)
             case what if what == RESTORE:
@@ -79,8 +79,8 @@ class Faults:
         await asyncio.sleep(for_s)
         self._staff.loop.thaw(process)
 
-    async def _cut_off(self, host: HostName, for_s: float) -> None:
-        cut = self._staff.fault_state.cut_off
+    async def _partition(self, host: HostName, for_s: float) -> None:
+        cut = self._staff.fault_state.partitioned
         cut[host] = cut.get(host, 0) + 1
         await asyncio.sleep(for_s)
         cut[host] -= 1

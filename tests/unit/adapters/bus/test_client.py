@@ -73,7 +73,7 @@ async def test_the_answer_may_take_as_long_as_the_order_grants() -> None:
         return httpx.Response(200, content=b"null")
 
     client = httpx.AsyncClient(transport=httpx.MockTransport(note))
-    agent = HttpAgents("http://hosts.test", "secret", client, patience_s=10.0).at(H1)
+    agent = HttpAgents("http://hosts.test", "secret", client, timeout_s=10.0).at(H1)
     await agent.stop(order(), KEY, 60.0)
     await agent.start(order(), KEY)
     assert waits == [70.0, 10.0]

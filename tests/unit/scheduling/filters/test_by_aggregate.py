@@ -120,4 +120,4 @@ def test_aggregates_set_limits(name: str, key: str, one: str | None, other: str 
 def test_what_would_help_is_said_to_those_who_could_do_it() -> None:
     hosts = now({"filter_tenant_id": "theirs"}, {})
     [constraint] = FILTERS["AggregateMultiTenancyIsolation"](asking(project="mine"), hosts)
-    assert constraint.remedy(1) == "its project under filter_tenant_id of aggregate a1"
+    assert constraint.suggestion(1) == "its project under filter_tenant_id of aggregate a1"

@@ -51,7 +51,7 @@ def test_a_disabled_cell_keeps_its_servers_and_takes_no_others() -> None:
     assert left(asking(home_cell=C2, cells=frozenset({C2})), now) == {"two"}
     found = only(asking(), now)
     assert (found.name, found.words) == (CELL, "its cell is disabled")
-    assert found.remedy(1) == "its cell enabled (whimbrel cell enable c2)"
+    assert found.suggestion(1) == "its cell enabled (whimbrel cell enable c2)"
 
 
 def test_who_may_leave_a_disabled_cell_does_unless_a_host_is_named() -> None:
@@ -68,14 +68,14 @@ def test_a_cell_that_does_not_reach_a_network_is_out() -> None:
     assert left(asking(networks={"front": "network red"}), now) == {"one", "two", "three"}
     found = only(asked, now)
     assert (found.name, found.words) == (REACH, "it does not reach the physical network of network blue")
-    assert found.remedy(1) == "the physical network 'back' among those of its cell, c2"
+    assert found.suggestion(1) == "the physical network 'back' among those of its cell, c2"
 
 
 def test_a_cell_that_does_not_reach_a_storage_back_end_is_out() -> None:
     now = cloud(info(C1, storage=frozenset({"ceph"})), info(C2, storage=frozenset()))
     asked = asking(storage=frozenset({"ceph"}))
     assert left(asked, now) == {"one", "three"}
-    assert only(asked, now).remedy(1) == "the storage back end 'ceph' among those of its cell, c2"
+    assert only(asked, now).suggestion(1) == "the storage back end 'ceph' among those of its cell, c2"
     assert left(asking(storage=frozenset({"ceph", "lvm"})), now) == {"three"}
 
 
@@ -87,7 +87,7 @@ def test_aggregates_may_say_what_some_of_a_cells_hosts_reach() -> None:
     now = cloud(info(C1), aggregates=said)
     asked = asking(networks={"back": "network blue"})
     assert left(asked, now) == {"one", "three"}
-    assert only(asked, now).remedy(1) == "the physical network 'back' under physnets of an aggregate of it"
+    assert only(asked, now).suggestion(1) == "the physical network 'back' under physnets of an aggregate of it"
     assert left(asking(networks={"other": "network green"}), now) == {"one", "two", "three"}
     assert left(asking(storage=frozenset({"ceph"})), now) == {"three"}
 
@@ -122,10 +122,10 @@ def test_a_plan_names_what_lets_a_server_over_the_border_of_its_cell_and_promise
     now = cloud()
     kept = only(asking(home_cell=C1, cells=frozenset({C1})), now)
     assert (
-        kept.remedy(1)
+        kept.suggestion(1)
         == "servers that may leave their cell, one by one (policy rule compute:servers:resize:cross_cell)"
     )
     group = GroupState(policy="affinity", members={now.fleet.providers[0]: 1})
     together = only(asking(home_cell=C1, group=group), now)
-    remedies = [together.remedy(place) for place in range(3)]
+    remedies = [together.suggestion(place) for place in range(3)]
     assert remedies == ["the whole group moved there (whimbrel server move --group)", None, None]

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from whimbrel.adapters.sql.engine import schema as schemas
 from whimbrel.adapters.sql.engine.database import Database
-from whimbrel.adapters.sql.engine.databases import PATIENCE, PATIENCE_S, Databases
+from whimbrel.adapters.sql.engine.databases import TIMEOUT, TIMEOUT_S, Databases
 from whimbrel.adapters.sql.engine.urls import is_postgres, with_defaults
 from whimbrel.domain.errors import Unavailable, WorldError
 
@@ -26,7 +26,7 @@ class AwaitedDatabase(Database):
         self,
         url: str,
         schema: str,
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = TIMEOUT_S,
         *,
         migrates: bool = True,
         databases: Databases | None = None,
@@ -37,9 +37,9 @@ class AwaitedDatabase(Database):
         """
         self._databases = databases or Databases()
         self.dialect = "postgresql" if is_postgres(url) else "sqlite"
-        self._url = with_defaults(url, PATIENCE) if self.dialect == "postgresql" else url
+        self._url = with_defaults(url, TIMEOUT) if self.dialect == "postgresql" else url
         self._schema = schema
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._ready = schemas.prepare if migrates else schemas.check
         self._opened: Database | None = None
         self._trouble: str | None = "it was not asked yet"
@@ -67,11 +67,11 @@ class AwaitedDatabase(Database):
 
     async def _ask(self, database: Database) -> None:
         try:
-            async with asyncio.timeout(self._patience_s), database.urgent.look() as tx:
+            async with asyncio.timeout(self._timeout_s), database.urgent.look() as tx:
                 await tx.value(_ASK)
         except TimeoutError:
             database.hang_up()
-            raise Unavailable(f"the database does not answer within {self._patience_s} s") from None
+            raise Unavailable(f"the database does not answer within {self._timeout_s} s") from None
 
     def write(self) -> Any:
         return self._there().write()

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from whimbrel.adapters.sql.engine.urls import ENGINE, is_postgres, postgres_arguments
 
 ALWAYS_THERE = "postgres"
-PATIENCE_S = 10
+TIMEOUT_S = 10
 
 _LOCK = sa.text("SELECT pg_advisory_lock(hashtext('whimbrel database ' || :name))")  # until the connection ends
 _IS_THERE = sa.text("SELECT 1 FROM pg_database WHERE datname = :name")
@@ -50,5 +50,5 @@ def _engine(arguments: Mapping[str, str]) -> sa.Engine:
         ENGINE,
         poolclass=sa.pool.NullPool,
         isolation_level="AUTOCOMMIT",
-        connect_args={"connect_timeout": PATIENCE_S, **arguments},
+        connect_args={"connect_timeout": TIMEOUT_S, **arguments},
     )

@@ -9,8 +9,8 @@ from whimbrel.adapters.sql.engine.urls import CONNECTIONS, is_postgres, sqlite_f
 if TYPE_CHECKING:
     from whimbrel.adapters.sql.engine.postgres import PostgresConnections
 
-PATIENCE_S = 5
-PATIENCE = {"connect_timeout": str(PATIENCE_S), "tcp_user_timeout": str(PATIENCE_S * 1000)}
+TIMEOUT_S = 5
+TIMEOUT = {"connect_timeout": str(TIMEOUT_S), "tcp_user_timeout": str(TIMEOUT_S * 1000)}
 """How long the driver waits for a silent server, unless the URL says so."""
 
 
@@ -29,7 +29,7 @@ class Databases:
         Invalid: the URL.
         """
         if is_postgres(url):
-            return self._connected(with_defaults(url, PATIENCE)).open(schema)
+            return self._connected(with_defaults(url, TIMEOUT)).open(schema)
         return open_sqlite(sqlite_file(url, schema))
 
     def _connected(self, url: str) -> "PostgresConnections":

@@ -14,7 +14,7 @@ from typing import Any
 from whimbrel.adapters.sql.engine.wire import Wire
 from whimbrel.domain.errors import Unavailable
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 UNUSED_S = 60.0
 """A connection that was not needed for so long is closed when another one comes back."""
@@ -90,7 +90,7 @@ class Pool:
         turn: Turn = asyncio.get_running_loop().create_future()
         (self._waiting.appendleft if urgent else self._waiting.append)(turn)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 wire = await turn
         except BaseException as trouble:
             if turn.done() and not turn.cancelled() and not turn.exception():

@@ -42,9 +42,9 @@ _ADD_HOST = sa.insert(aggregate_hosts)
 _REMOVE_HOST = sa.delete(aggregate_hosts).where(*_MEMBER)
 
 
-_MENDS = fixed(sa.select(zone_mends.c.number))
-_HOLD_MENDS = _MENDS.with_for_update(read=True)
-_MEND = inserts(
+_ZONE_REPAIRS = fixed(sa.select(zone_mends.c.number))
+_HOLD_ZONE_REPAIRS = _ZONE_REPAIRS.with_for_update(read=True)
+_ZONE_REPAIR = inserts(
     zone_mends,
     lambda insert: insert.on_conflict_do_update(index_elements=["id"], set_={"number": zone_mends.c.number + 1}),
 )
@@ -151,12 +151,12 @@ class SqlAggregates(Counting):
 
     async def zone_mends(self) -> int:
         async with self._db.read() as tx:
-            return await tx.value(_MENDS) or 0
+            return await tx.value(_ZONE_REPAIRS) or 0
 
-    async def mend_zones(self) -> None:
+    async def repair_zones(self) -> None:
         async with self._db.write() as tx:
             await tx.rows(_LOCK_ALL)  # a change that is being written is over before, or sees this
-            await tx.run(_MEND[tx.dialect], {"id": 1, "number": 1})
+            await tx.run(_ZONE_REPAIR[tx.dialect], {"id": 1, "number": 1})
 
 
 async def _locked(tx: Tx) -> list[Aggregate]:
@@ -182,7 +182,7 @@ async def _check_zoning(
     if zoning is None:
         return
     changed = {host: zone for host, zone in are.items() if zone != were[host]}
-    if changed != zoning.zones or (await tx.value(_HOLD_MENDS) or 0) != zoning.mends:
+    if changed != zoning.zones or (await tx.value(_HOLD_ZONE_REPAIRS) or 0) != zoning.repairs:
         raise Conflict("Zones of these hosts were changed meanwhile by somebody else. Look again, then try again.")
 
 

@@ -66,7 +66,7 @@ async def test_a_database_that_goes_is_away_until_it_is_back(postgres: Postgres,
 
 async def test_who_waits_for_a_database_that_falls_silent_is_told(postgres: Postgres) -> None:
     async with Door(postgres.url) as endpoint:
-        database = AwaitedDatabase(endpoint.url, postgres.schema("cell_c1"), patience_s=0.2)
+        database = AwaitedDatabase(endpoint.url, postgres.schema("cell_c1"), timeout_s=0.2)
         await database.check()
         assert await count(database) == 0
         endpoint.silence()

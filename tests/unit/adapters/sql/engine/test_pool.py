@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from tests.simulated_time import anyio_backend
-from whimbrel.adapters.sql.engine.pool import PATIENCE_S, UNUSED_S, Pool
+from whimbrel.adapters.sql.engine.pool import TIMEOUT_S, UNUSED_S, Pool
 from whimbrel.adapters.sql.engine.wire import Wire
 from whimbrel.domain.errors import Unavailable
 
@@ -87,7 +87,7 @@ async def test_without_any_connection_all_are_told_at_once() -> None:
     pool = Pool(Server(limit=0).connect, 2)
     ended = await asyncio.gather(*(use(pool) for _ in range(10)), return_exceptions=True)
     assert all(isinstance(each, Unavailable | ConnectionError) for each in ended)
-    assert asyncio.get_running_loop().time() < PATIENCE_S
+    assert asyncio.get_running_loop().time() < TIMEOUT_S
 
 
 async def test_who_waits_opens_one_instead_of_one_that_is_lost() -> None:
@@ -101,7 +101,7 @@ async def test_who_waits_opens_one_instead_of_one_that_is_lost() -> None:
 
 async def test_nobody_waits_for_ever() -> None:
     pool = Pool(Server().connect, 1)
-    long = asyncio.create_task(use(pool, seconds=PATIENCE_S * 2))
+    long = asyncio.create_task(use(pool, seconds=TIMEOUT_S * 2))
     await asyncio.sleep(1.0)
     with pytest.raises(Unavailable, match="in use"):
         await use(pool)
