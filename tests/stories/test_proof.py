@@ -29,7 +29,7 @@ class Proved:
 
 def check(proof: Proof, after: str) -> None:
     if not proof.holds:
-        raise Violation(f"after {after}: {[one.sentence for one in proof.violations]}, {proof.unseen}")
+        raise Violation(f"after {after}: {[one.sentence for one in proof.violations]}, {proof.not_checked}")
 
 
 class ProvedTelling(Proved, Telling):

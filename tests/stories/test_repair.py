@@ -24,7 +24,7 @@ async def find(scene: Scene, broken: Break) -> list[Finding]:
     """See that a proof names exactly what was broken."""
     proof, findings = await survey(scene.world.cloud)
     assert {one.kind for one in proof.violations} == broken.names, proof.violations
-    assert not proof.unseen
+    assert not proof.not_checked
     return findings
 
 

@@ -72,10 +72,10 @@ async def test_what_is_broken_in_one_cell_is_mended_while_another_is_silent(scen
     cloud, engine = without(scene.world.cloud, C2, *ALL), scene.world.engine("repair")
     proof, findings = await survey(cloud)
     assert {one.kind for one in proof.violations} == broken.names
-    assert [one.split(" (")[0] for one in proof.unseen] == ["cell c2 did not answer"]
+    assert [one.split(" (")[0] for one in proof.not_checked] == ["cell c2 did not answer"]
     for one in findings:
         _, said = await repair(cloud, engine, scene.world.requester(), ServerId(one.subject))
-        assert said.unseen == ("cell c2 did not answer (its database is away): its servers were not checked",)
+        assert said.not_checked == ("cell c2 did not answer (its database is away): its servers were not checked",)
     await scene.world.settle(scene.world.engine("repair", cloud))
     assert await books(scene.world) == before
     proof = await prove(cloud)
@@ -101,7 +101,7 @@ async def test_what_servers_of_a_silent_cell_hold_elsewhere_is_theirs_still(
     """However much of it had been read when it went away."""
     proof, findings = await survey(without(scene.world.cloud, C1, *stores))
     assert (proof.holds, proof.servers, proof.violations, findings) == (False, 0, (), [])
-    assert proof.unseen == (
+    assert proof.not_checked == (
         "cell c1 did not answer (its database is away): its servers (2) were not looked at, so no law is shown of them",
     )
 
@@ -110,7 +110,7 @@ async def test_a_cell_that_goes_silent_before_the_second_look_has_no_violations_
     [broken] = [one for one in MENDED if one.name == "a server counts for too much"]
     await broken.act(scene)
     proof = await prove(without(scene.world.cloud, C1, "hosts", answers=1))
-    assert (proof.violations, [one.split(" (")[0] for one in proof.unseen]) == ((), ["cell c1 did not answer"])
+    assert (proof.violations, [one.split(" (")[0] for one in proof.not_checked]) == ((), ["cell c1 did not answer"])
 
 
 async def test_a_record_that_nobody_can_read_is_named_and_the_other_cells_are_proved(scene: Scene) -> None:
@@ -118,7 +118,7 @@ async def test_a_record_that_nobody_can_read_is_named_and_the_other_cells_are_pr
     proof = await prove(scene.world.cloud)
     assert not proof.holds
     assert not proof.violations
-    assert any(f"the record of server {scene.plain.id} cannot be read" in words for words in proof.unseen)
+    assert any(f"the record of server {scene.plain.id} cannot be read" in words for words in proof.not_checked)
 
 
 async def test_what_the_moves_of_a_silent_cell_hold_breaks_no_rule_of_a_group() -> None:
