@@ -21,6 +21,7 @@ from tests.stories.breaking import ADOPTED, MENDED
 from tests.stories.choosing import chosen, may_come_late, of
 from tests.stories.later import LATER, every_look
 from tests.stories.meanwhile import held, held_by, lets_go_a_port, no_guest_is_cut_off, watch
+from tests.stories.test_repair import a_scene
 from tests.stories.test_repair_older import OLDER
 from tools.scenarios.incarnations import Lives, Told, release_late_effects, sleeping
 from whimbrel.domain.errors import WorldError
@@ -135,7 +136,9 @@ async def _interrupted_repairs() -> None:
     """Tell the stories in which something happens between what a repair saw and what it does."""
     for name, test in vars(test_repair_ends).items():
         if name.startswith("test_"):
-            await asyncio.to_thread(test)  # each has a loop of its own
+            scene = await a_scene()
+            await test(scene)
+            await scene.world.close()
 
 
 ALSO = {

@@ -16,7 +16,7 @@ import structlog
 
 from tests.sim import test_run
 from tests.sim.test_found import hand_over_late
-from tests.stories import guards, kinds
+from tests.stories import guards, kinds, test_cells
 from tests.stories.again import knows_no_epochs, wakes_in_a_later_move
 from tests.stories.choosing import may_come_late
 from tests.stories.kinds import Attempt, line_of
@@ -24,7 +24,6 @@ from tests.stories.leaving_out import Mutant
 from tests.stories.mutations import CONTROL, HELD_UP, mutants
 from tests.stories.restored_mutations import RESTORED
 from tests.stories.telling import STORIES
-from tests.stories.test_cells import noticed_before_the_guest_is_down
 from tests.stories.test_crashes import (
     check,
     may_refuse,
@@ -163,7 +162,7 @@ async def again(story: Story) -> str | None:
 
 async def early() -> str | None:
     try:
-        await noticed_before_the_guest_is_down()
+        await test_cells.test_a_cell_whose_database_is_away_is_noticed_before_the_guest_is_down()
     except (Exception, Violation) as error:
         return f"a cell that is away: {line_of(error)}"
     return None
