@@ -11,7 +11,7 @@ from figures import report
 
 from whimbrel.sim.cloud.fixture import stage
 from whimbrel.sim.faults.planned_events import Size, story_of, varied
-from whimbrel.sim.runs.run import run
+from whimbrel.sim.runs.simulation import run
 from whimbrel.sim.world.loop import new_loop
 
 HOSTS, SERVERS, STEPS = 50, 200, 100

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.host_room import H1, H2, IMAGE, Room, boot, order, spec
-from whimbrel.adapters.bus.client import HttpAgents
+from whimbrel.adapters.bus.agent_client import HttpAgents
+from whimbrel.adapters.bus.agent_server import agents_app
 from whimbrel.adapters.bus.local import LocalAgents
-from whimbrel.adapters.bus.server import agents_app
 from whimbrel.domain.errors import NotFound, Refused, Superseded, Unavailable
 from whimbrel.domain.guest import Guest
 from whimbrel.domain.ids import HostName

@@ -17,7 +17,7 @@ from tests.hand_clock import settle
 from tests.unit.adapters.sql.engine.test_fixed import ASKED, METADATA, A, B, C, things
 from whimbrel.adapters.sql.engine import wire
 from whimbrel.adapters.sql.engine.awaited import AwaitedDatabase
-from whimbrel.adapters.sql.engine.creation import make_missing
+from whimbrel.adapters.sql.engine.create_database import make_missing
 from whimbrel.adapters.sql.engine.database import Database
 from whimbrel.adapters.sql.engine.databases import Databases, open_database
 from whimbrel.adapters.sql.engine.fixed import fixed

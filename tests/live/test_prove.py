@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.live.running_cloud import RunningCloud, running_cloud
-from whimbrel.adapters.bus.client import HttpAgents
+from whimbrel.adapters.bus.agent_client import HttpAgents
 from whimbrel.domain.guest import GuestKey, GuestSpec, Order
 from whimbrel.domain.ids import HostName, ProjectId, RunId, ServerId, Slot
 

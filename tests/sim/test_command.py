@@ -11,7 +11,7 @@ from whimbrel.cli import app
 from whimbrel.cli import sim as command
 from whimbrel.domain.errors import Invalid
 from whimbrel.sim.faults.planned_events import FAULTS, Act, Mishap, Size, Story, story_of, to_file, varied
-from whimbrel.sim.runs.run import run
+from whimbrel.sim.runs.simulation import run
 
 
 def say(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str]:

@@ -22,7 +22,7 @@ from whimbrel.sim.checks.invariants import Invariants
 from whimbrel.sim.cloud.cloud import IMAGE, LARGE, World
 from whimbrel.sim.faults.chaos import Chaos, Fault, Plan
 from whimbrel.sim.faults.planned_events import from_document
-from whimbrel.sim.runs.run import run
+from whimbrel.sim.runs.simulation import run
 from whimbrel.sim.world.equipment import PORT, with_devices
 
 OPEN = RunFilter(only_open=True)

@@ -5,7 +5,7 @@ import pytest
 from tests.sim.test_run import check
 from whimbrel.sim.faults.planned_events import RESTORE, Act, Mishap, Size, Story, story_of, varied
 from whimbrel.sim.record.statistics import lines, together
-from whimbrel.sim.runs.run import Outcome, run
+from whimbrel.sim.runs.simulation import Outcome, run
 
 ALWAYS = Size(weights={RESTORE: 7})
 STEPS = 15

@@ -21,7 +21,7 @@ from whimbrel.sim.faults.planned_events import (
     varied,
 )
 from whimbrel.sim.record.statistics import lines, together
-from whimbrel.sim.runs.run import Outcome, run
+from whimbrel.sim.runs.simulation import Outcome, run
 
 STEPS = 15
 PARTS, SEEDS_PER_PART = 8, 6
@@ -107,7 +107,7 @@ def test_a_run_says_what_it_did() -> None:
 
 SCRIPT = """
 from whimbrel.sim.faults.planned_events import Size, story_of, varied
-from whimbrel.sim.runs.run import run
+from whimbrel.sim.runs.simulation import run
 for seed in (9, 11):
     print(run(story_of(seed, 20, varied(seed, Size()))).hash)
 """

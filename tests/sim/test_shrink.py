@@ -4,8 +4,8 @@ import pytest
 
 from tests.sim.planted import PLANTED
 from whimbrel.sim.faults.planned_events import Size, Story, story_of
-from whimbrel.sim.runs.run import Outcome, run
 from whimbrel.sim.runs.shrink import shrink
+from whimbrel.sim.runs.simulation import Outcome, run
 
 STEPS, SEEDS, TELLINGS = 20, range(1000, 1020), 50
 SHORT = 4

@@ -15,7 +15,7 @@ from whimbrel.sim.checks.event_checks import Watch
 from whimbrel.sim.checks.invariants import Violation
 from whimbrel.sim.cloud.cloud import LARGE, World
 from whimbrel.sim.faults.planned_events import Act, Mishap, Size, Story
-from whimbrel.sim.runs.run import run
+from whimbrel.sim.runs.simulation import run
 
 
 async def test_what_waits_for_a_verdict_is_looked_at() -> None:

@@ -3,7 +3,7 @@
 Invariant: a copy is a data directory; it is complete if and only if it has a manifest.
 """
 
-from whimbrel.backup.create import Options, Result, back_up
+from whimbrel.backup.copy import Options, Result, back_up
 from whimbrel.backup.manifest import Entry, Manifest
 from whimbrel.backup.progress import Progress
 from whimbrel.backup.verify import verify

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from whimbrel.adapters.sql.engine.integrity import defects
 from whimbrel.backup import manifest
-from whimbrel.backup.create import DATABASES
+from whimbrel.backup.copy import DATABASES
 from whimbrel.backup.manifest import Entry, Manifest
 from whimbrel.backup.progress import Progress
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from starlette.types import ASGIApp
 
-from whimbrel.adapters.bus.server import cells_app
+from whimbrel.adapters.bus.agent_server import cells_app
 from whimbrel.api.app import compute_app
 from whimbrel.api.http import policy as compute_policy
 from whimbrel.api.http.context import Context
 from whimbrel.bootstrap.process import Process
 from whimbrel.bootstrap.service_login import ServiceLogin
 from whimbrel.embedded.identity.app import identity_app
-from whimbrel.embedded.identity.catalog import Catalog, Service
+from whimbrel.embedded.identity.service_catalog import Catalog, Service
 from whimbrel.embedded.image.app import image_app
 from whimbrel.http.policy import Policy
 from whimbrel.placement_api import policy as placement_policy

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from whimbrel.adapters.clock import RandomIds, SystemClock
 from whimbrel.adapters.openstack.identity import KeystoneIdentity, Login
-from whimbrel.adapters.sql.engine.creation import make_missing
+from whimbrel.adapters.sql.engine.create_database import make_missing
 from whimbrel.adapters.sql.engine.databases import open_database
 from whimbrel.adapters.sql.engine.schema import check, prepare
 from whimbrel.adapters.sql.engine.urls import check_url

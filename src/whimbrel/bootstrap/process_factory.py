@@ -11,7 +11,7 @@ from random import Random
 
 import httpx
 
-from whimbrel.adapters.bus.client import HttpAgents
+from whimbrel.adapters.bus.agent_client import HttpAgents
 from whimbrel.adapters.bus.local import LocalAgents
 from whimbrel.adapters.clock import DatabaseClock, RandomIds, SystemClock
 from whimbrel.adapters.prometheus.timed_store import timed

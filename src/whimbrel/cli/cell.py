@@ -14,7 +14,7 @@ from rich.text import Text
 from whimbrel.api.views.cells import Cell, Cells
 from whimbrel.cli import SAYS_NO, terminal
 from whimbrel.cli.client import Api
-from whimbrel.cli.database import chosen_database, warn_of_passwords
+from whimbrel.cli.database_option import chosen_database, warn_of_passwords
 from whimbrel.cli.move import POLL_S, Where
 from whimbrel.domain.errors import Invalid, NotFound, Refused
 

@@ -16,7 +16,7 @@ from whimbrel import settings
 from whimbrel.adapters.sql.engine.urls import without_password
 from whimbrel.bootstrap import http_server
 from whimbrel.cli import log_setup
-from whimbrel.cli.database import VARIABLE, chosen_database, warn_of_passwords
+from whimbrel.cli.database_option import VARIABLE, chosen_database, warn_of_passwords
 from whimbrel.cli.service_command import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.domain.errors import Invalid
 from whimbrel.settings.datadir import DataDir, default_path

@@ -29,9 +29,9 @@ from whimbrel.sim.faults.planned_events import (
 )
 from whimbrel.sim.record.statistics import Counts, lines, together
 from whimbrel.sim.record.trace import Line, folded
-from whimbrel.sim.runs.run import Outcome
-from whimbrel.sim.runs.run import run as tell
 from whimbrel.sim.runs.shrink import shrink
+from whimbrel.sim.runs.simulation import Outcome
+from whimbrel.sim.runs.simulation import run as tell
 
 app = App(
     name="sim",

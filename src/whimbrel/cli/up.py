@@ -17,7 +17,7 @@ from whimbrel import settings
 from whimbrel.adapters.sql.engine.urls import absolute
 from whimbrel.bootstrap import http_server
 from whimbrel.cli import log_setup
-from whimbrel.cli.database import chosen_database, warn_of_passwords
+from whimbrel.cli.database_option import chosen_database, warn_of_passwords
 from whimbrel.cli.service_command import keep_what_is_loaded, run_until_stopped, say
 from whimbrel.cli.terminal import counted
 from whimbrel.domain.errors import WorldError

@@ -8,8 +8,8 @@ import pytest
 from tests.contracts.databases import own_postgres, postgres
 from tests.postgres_door import Door
 from tests.unit.bootstrap.test_process_factory import CELL, HOST, ONE, Home
-from whimbrel.adapters.bus.client import HttpAgents
-from whimbrel.adapters.bus.server import cells_app
+from whimbrel.adapters.bus.agent_client import HttpAgents
+from whimbrel.adapters.bus.agent_server import cells_app
 from whimbrel.bootstrap.process import Process
 from whimbrel.domain.errors import Unavailable
 from whimbrel.domain.ids import CellName, HostName

@@ -4,7 +4,7 @@ Law: it knows no database; what it keeps goes through ports.identity.IdentitySto
 """
 
 from whimbrel.embedded.identity.app import identity_app
-from whimbrel.embedded.identity.catalog import Catalog, Service
 from whimbrel.embedded.identity.initial_accounts import bootstrap, reset_password
+from whimbrel.embedded.identity.service_catalog import Catalog, Service
 
 __all__ = ["Catalog", "Service", "bootstrap", "identity_app", "reset_password"]

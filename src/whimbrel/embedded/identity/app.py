@@ -1,8 +1,7 @@
 """Every URL of the identity service, the rule for its callers, and its handler."""
 
-from whimbrel.embedded.identity import accounts, assignments, catalog_resources, tokens, versions
+from whimbrel.embedded.identity import accounts, catalog_resources, role_assignments, tokens, versions
 from whimbrel.embedded.identity.attempts import Attempts
-from whimbrel.embedded.identity.catalog import Catalog
 from whimbrel.embedded.identity.request import (
     SHAPE,
     Context,
@@ -15,6 +14,7 @@ from whimbrel.embedded.identity.request import (
     insider,
     oneself,
 )
+from whimbrel.embedded.identity.service_catalog import Catalog
 from whimbrel.http.app import App, routed
 from whimbrel.http.routes import Route
 from whimbrel.ports.clock import Clock, IdSource
@@ -47,11 +47,11 @@ ROUTES: tuple[tuple[str, str, Handler, Rule], ...] = (
     ("GET", PROJECT, accounts.show_project, insider),
     ("PATCH", PROJECT, accounts.update_project, admin),
     ("DELETE", PROJECT, accounts.delete_project, admin),
-    ("GET", ROLES_OF_USER, assignments.list_of_user, admin),
-    ("GET", ROLES_OF_USER + "/{role_id}", assignments.check, admin),
-    ("PUT", ROLES_OF_USER + "/{role_id}", assignments.assign, admin),
-    ("DELETE", ROLES_OF_USER + "/{role_id}", assignments.unassign, admin),
-    ("GET", "/v3/role_assignments", assignments.list_all, admin),
+    ("GET", ROLES_OF_USER, role_assignments.list_of_user, admin),
+    ("GET", ROLES_OF_USER + "/{role_id}", role_assignments.check, admin),
+    ("PUT", ROLES_OF_USER + "/{role_id}", role_assignments.assign, admin),
+    ("DELETE", ROLES_OF_USER + "/{role_id}", role_assignments.unassign, admin),
+    ("GET", "/v3/role_assignments", role_assignments.list_all, admin),
     ("GET", "/v3/roles", accounts.list_roles, admin),
     ("POST", "/v3/roles", accounts.create_role, admin),
     ("GET", "/v3/roles/{role_id}", accounts.show_role, admin),

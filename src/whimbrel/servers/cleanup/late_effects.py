@@ -31,7 +31,7 @@ from whimbrel.proof.evidence_reader import is_ended
 from whimbrel.saga.engine import Engine
 from whimbrel.saga.step import Saga, Step
 from whimbrel.servers import lookup, operation
-from whimbrel.servers.cleanup import orphans as orphans
+from whimbrel.servers.cleanup import orphans
 from whimbrel.servers.cleanup.orphans import Orphans
 from whimbrel.servers.devices import interfaces
 from whimbrel.servers.devices.interface_facts import InterfaceFacts

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from whimbrel.sim.faults.planned_events import Decision, Story
-from whimbrel.sim.runs.run import Outcome
+from whimbrel.sim.runs.simulation import Outcome
 
 Tell = Callable[[Story], Outcome]
 

@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from whimbrel.adapters.sql.tables.volumes import metadata
-from whimbrel.adapters.sql.volumes.search import page_of_attachments
+from whimbrel.adapters.sql.volumes.volume_search import page_of_attachments
 from whimbrel.ports.embedded.volume_store import AttachmentQuery, AttachmentRecord
 
 LAST = AttachmentRecord(

@@ -9,7 +9,7 @@ from whimbrel.adapters.sql.engine.database import Database, Tx
 from whimbrel.adapters.sql.tables.volumes import snapshots, volumes
 from whimbrel.adapters.sql.volumes.limits import check_room
 from whimbrel.adapters.sql.volumes.records import snapshot_columns, snapshot_of
-from whimbrel.adapters.sql.volumes.search import find_snapshots
+from whimbrel.adapters.sql.volumes.volume_search import find_snapshots
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.ports.embedded.volume_store import SnapshotQuery, SnapshotRecord, VolumeRecord
 

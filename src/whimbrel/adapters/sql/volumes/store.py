@@ -17,9 +17,9 @@ from whimbrel.adapters.sql.volumes.records import (
     volumes_of,
     write_metadata,
 )
-from whimbrel.adapters.sql.volumes.search import count_volumes, find_volumes, page_of_attachments
 from whimbrel.adapters.sql.volumes.snapshots import Snapshots, write_snapshot
 from whimbrel.adapters.sql.volumes.types import Types
+from whimbrel.adapters.sql.volumes.volume_search import count_volumes, find_volumes, page_of_attachments
 from whimbrel.domain.errors import Conflict, NotFound
 from whimbrel.ports.embedded.volume_store import (
     AttachmentQuery,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from whimbrel.cli.database import VARIABLE, chosen_database, warn_of_passwords
+from whimbrel.cli.database_option import VARIABLE, chosen_database, warn_of_passwords
 from whimbrel.domain.errors import Invalid
 
 URL = "postgresql://u:secret@h/d"

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from tests.host_room import H1, Room, order, spec
-from whimbrel.adapters.bus.client import HttpAgents
+from whimbrel.adapters.bus.agent_client import HttpAgents
+from whimbrel.adapters.bus.agent_server import agents_app
 from whimbrel.adapters.bus.local import LocalAgents
-from whimbrel.adapters.bus.server import agents_app
 from whimbrel.adapters.bus.verbs import ERRORS, VERBS, decode_trouble
 from whimbrel.domain import errors
 from whimbrel.domain.errors import Refused, Unavailable
