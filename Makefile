@@ -33,11 +33,12 @@ setup: $(DEV_STAMP)  ## .venv with the package and all development tools
 test: $(DEV_STAMP)  ## set up and run all tests; those whose prerequisites are missing say how to install them
 	PYTHONHASHSEED=0 $(BIN)/pytest -n auto --dist worksteal
 
-check: $(DEV_STAMP)  ## formatting, lint, types and import contracts
+check: $(DEV_STAMP)  ## formatting, lint, types, import contracts and retired words
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tools.retired_words
 
 bench: $(DEV_STAMP)  ## benchmarks; HOSTS="100 1000": Placement with these only, HOSTS=all: with 100,000 too
 	@set -e; for bench in bench/bench_*.py; do $(BIN)/python $$bench; done

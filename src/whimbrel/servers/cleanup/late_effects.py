@@ -93,7 +93,7 @@ async def let_go_strays(run: Tidying, cloud: Cloud) -> None:
         await cloud.network.delete_bindings([port_id], host)
     ports = await cloud.network.ports_of([run.subject]) if found.ports else []
     await check_in_hand(run, cloud)
-    await _let_go_ports(run.subject, [port for port in ports if port.id in found.ports], cloud)
+    await _release_ports(run.subject, [port for port in ports if port.id in found.ports], cloud)
 
 
 async def _left_bound(run: Tidying, cloud: Cloud) -> list[tuple[str, HostName]]:
@@ -103,7 +103,7 @@ async def _left_bound(run: Tidying, cloud: Cloud) -> list[tuple[str, HostName]]:
     return [each for port_id in given_back for each in await orphans.loose_bindings(port_id, facts.host, cloud)]
 
 
-async def _let_go_ports(server: ServerId, ports: Sequence[Port], cloud: Cloud) -> None:
+async def _release_ports(server: ServerId, ports: Sequence[Port], cloud: Cloud) -> None:
     """Delete those that were made for the server, let go those that were taken."""
     made = await made_macs(server, cloud) if ports else ()
     for port in ports:
@@ -189,7 +189,7 @@ async def _clean_up_after(create: Move, cloud: Cloud) -> bool:
     for one in held:
         await cloud.volumes.detach(one.id)
     ports = own_ports(await cloud.network.ports_of([create.subject]), [create.facts.owner.project])
-    await _let_go_ports(create.subject, ports, cloud)
+    await _release_ports(create.subject, ports, cloud)
     known = {device.volume_id for device in create.facts.volumes}  # its owner may have wanted to keep those
     made = await cloud.volumes.made(create.facts.owner.project, volumes.marks(create))
     late = [volume for volume in made if volume.id not in known]

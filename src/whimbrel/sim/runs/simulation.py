@@ -175,7 +175,7 @@ class _Run:
     def _check_time(self, began: float, open_runs: list[Any]) -> None:
         """Raises: Broken: they should have ended."""
         if self.loop.time() - began > ENDS_WITHIN_S:
-            stands = "; ".join(_standing(run, self.staff) for run in open_runs)
+            stands = "; ".join(_state_of(run, self.staff) for run in open_runs)
             raise Violated(f"unended: after {ENDS_WITHIN_S:.0f} s without faults: {stands}")
 
     async def _say(self, what: str, server: str) -> None:
@@ -267,7 +267,7 @@ def _is_parked(run: Any) -> bool:
     return isinstance(run, Run) and run.state == "parked"
 
 
-def _standing(run: Any, staff: Staff) -> str:
+def _state_of(run: Any, staff: Staff) -> str:
     if isinstance(run, tuple):
         return f"a delete of {staff.names.of(run[0])} waits"
     way = "" if run.way == "forward" else "back "
